@@ -1,0 +1,2 @@
+//! cutpoint
+fn main() {}

@@ -1,0 +1,1 @@
+//! Generators and models that the tests of all crates share.
