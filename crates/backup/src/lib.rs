@@ -1,1 +1,5 @@
-//! backup
+//! From a folder to a snapshot and back: walking, the pipeline, restoring.
+#![forbid(unsafe_code)]
+
+pub mod files;
+pub mod restore;

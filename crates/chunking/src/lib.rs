@@ -1,1 +1,50 @@
-//! chunking
+//! Content-defined chunking: where to cut a stream of bytes so that equal content is cut alike,
+//! wherever in the stream it stands.
+//!
+//! A [`Spec`] names an algorithm with all its parameters, and is written as text. It makes a
+//! [`Chunker`], which answers one question: where does the chunk end that starts here?
+//! [`cuts`] asks it over a buffer, [`Chunks`] over a reader.
+//!
+//! ```
+//! use cutpoint_chunking::{Spec, cuts};
+//!
+//! let spec: Spec = "seqcdc:avg=16k".parse()?;
+//! assert_eq!(
+//!     spec.to_string(),
+//!     "seqcdc:mode=inc,length=5,trigger=50,skip=512,min=11290,max=65536"
+//! );
+//! let chunker = spec.chunker();
+//! let data = vec![7; 100_000];
+//! let ends: Vec<usize> = cuts(&*chunker, &data).collect();
+//! assert_eq!(ends, [65_536, 100_000]);
+//! # Ok::<(), cutpoint_chunking::SpecError>(())
+//! ```
+//!
+//! # What is promised
+//!
+//! A cut-point is a format: it depends on the spec, the key material if there is any, and the bytes
+//! since the last cut-point. Never on the machine, on the version of this crate, or on how the bytes
+//! were fed. Every rule is compared with lists of cut-points that its original made
+//! (`vectors/oracle`), and with a plain form of itself.
+//!
+//! # Reading order
+//!
+//! [`Chunker`] (the contract), [`algorithm`] (the rules, one file each), [`Spec`] (their text form),
+//! [`Chunks`] (streams), [`KeyMaterial`] (secret cut-points).
+//!
+//! Everything here is portable Rust. Forms for one instruction set belong in a module of their own
+//! beside [`algorithm`], with the forms here as their definition: they may change speed, never a
+//! cut-point.
+
+#![forbid(unsafe_code)]
+
+pub mod algorithm;
+mod chunker;
+mod key;
+mod spec;
+mod stream;
+
+pub use chunker::{Chunker, Cuts, cuts};
+pub use key::KeyMaterial;
+pub use spec::{Spec, SpecError};
+pub use stream::Chunks;

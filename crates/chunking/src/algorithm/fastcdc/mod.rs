@@ -1,0 +1,337 @@
+//! FastCDC: a gear hash, tested against a harder mask up to a normal size and an easier one after.
+//!
+//! Source: Xia et al., "The Design of Fast Content-Defined Chunking for Data Deduplication Based
+//! Storage Systems" (2020), in the form of crate fastcdc 5.0.0, module `v2020`, whose cut-points
+//! these are (its `v2016` cuts alike). As there, and in the paper's pseudo-code, the byte that
+//! completes a matching hash opens the next chunk, although it took part in the hash.
+//!
+//! The rule, for a chunk that starts at byte 0 of `n` bytes to the end of the stream:
+//!
+//! ```text
+//! if n <= min: cut at n
+//! end = max if n >= max, else n rounded down to an even number
+//! hash = 0
+//! for i in min..end:
+//!     hash = 2 * hash + gear[byte i]              modulo 2^64
+//!     mask = (i < normal) ? mask_small : mask_large
+//!     if hash & mask == 0: cut at i
+//! cut at min(n, max)
+//! ```
+//!
+//! With `bits = round(log2(normal))`, `mask_small` has `bits + level` one bits and `mask_large` has
+//! `bits - level`. The even end is a trait of the crate, which reads bytes in pairs: the last byte of
+//! a stream of odd length is never tested.
+
+mod table;
+
+use std::fmt;
+
+use self::table::{GEAR, MASKS};
+use super::check_range;
+use crate::{Chunker, KeyMaterial, SpecError};
+
+const NAME: &str = "fastcdc";
+
+/// The parameters of FastCDC; sizes are in bytes and even.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// The normalization level, 0 to 3: the masks have that many bits more and fewer.
+    pub level: u32,
+    /// The smallest chunk, 64 bytes to 1 MiB.
+    pub chunk_size_min: usize,
+    /// Where the easier mask begins, 256 bytes to 4 MiB, and whose logarithm gives the masks.
+    ///
+    /// Crate fastcdc calls it the average size. It is not the mean: see [`Params::mean`].
+    pub normal_size: usize,
+    /// The largest chunk, 1 KiB to 16 MiB.
+    pub chunk_size_max: usize,
+    /// XORed onto every entry of the gear table. It is no secret: see [`FastCdc::keyed`].
+    pub seed: u64,
+}
+
+impl Params {
+    /// The normalization level that [`Params::for_mean`] is best given where nothing speaks for
+    /// another: the paper's recommendation.
+    pub const LEVEL_DEFAULT: u32 = 2;
+
+    /// The smallest mean that [`Params::for_mean`] can give, in bytes.
+    pub const MEAN_MIN: usize = 1024;
+
+    /// The largest mean that [`Params::for_mean`] can give, in bytes.
+    pub const MEAN_MAX: usize = 2 * 1024 * 1024;
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is even and in its limits, which are those of crate fastcdc, and
+    /// `min <= normal <= max`.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let Params { level, chunk_size_min: min, normal_size: normal, chunk_size_max: max, seed: _ } =
+            *self;
+        check_range(NAME, "level", level as usize, 0, 3)?;
+        check_range(NAME, "min", min, 64, 1024 * 1024)?;
+        check_range(NAME, "normal", normal, min.max(256), 4 * 1024 * 1024)?;
+        check_range(NAME, "max", max, normal.max(1024), 16 * 1024 * 1024)?;
+        for (parameter, size) in [("min", min), ("normal", normal), ("max", max)] {
+            if size % 2 != 0 {
+                return Err(SpecError::new(NAME, parameter, size, "must be even"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns parameters whose mean chunk size on random data is `mean` bytes.
+    ///
+    /// The smallest size is a quarter of the mean or as near to that as the masks allow, which come
+    /// in powers of two; the largest is four times the mean. The seed is 0.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless `mean` is from [`Params::MEAN_MIN`] to [`Params::MEAN_MAX`] and `level`
+    /// from 0 to 3.
+    pub fn for_mean(mean: usize, level: u32) -> Result<Params, SpecError> {
+        check_range(NAME, "avg", mean, Params::MEAN_MIN, Params::MEAN_MAX)?;
+        check_range(NAME, "level", level as usize, 0, 3)?;
+        let mut params = Params {
+            level,
+            chunk_size_min: 0,
+            normal_size: 0,
+            chunk_size_max: mean * 4 / 2 * 2,
+            seed: 0,
+        };
+        // A smallest size leaves gaps between the means that the normal sizes give, where the masks
+        // change. So the smallest size steps away from a quarter, 1/64 at a time, up and down.
+        let quarter = mean / 8 * 2;
+        for step in 0..56 {
+            let distance = quarter / 64 * (step / 2);
+            params.chunk_size_min =
+                if step % 2 == 0 { quarter - distance } else { quarter + distance } / 2 * 2;
+            if params.solve_normal_size(mean) {
+                return Ok(params);
+            }
+        }
+        Err(SpecError::new(NAME, "avg", mean, "no parameters give this mean"))
+    }
+
+    /// Returns the mean chunk size in bytes on random data without end.
+    ///
+    /// It is exact for a hash whose tested bits are independent from byte to byte: each byte up to
+    /// the normal size then ends the chunk with a chance of 2^-(bits + level), each later one of
+    /// 2^-(bits - level). The gear hash comes within 0.3 % of that.
+    pub fn mean(&self) -> f64 {
+        let (mask_small, mask_large) = self.masks();
+        let small = 1.0 - power(0.5, u64::from(mask_small.count_ones()));
+        let large = 1.0 - power(0.5, u64::from(mask_large.count_ones()));
+        let small_count = (self.normal_size - self.chunk_size_min) as u64;
+        let large_count = (self.chunk_size_max - self.normal_size) as u64;
+        // The sum of the chances to be longer than min, min + 1, ... bytes.
+        let geometric =
+            |base: f64, count: u64| (base - base * power(base, count)) / (1.0 - base);
+        #[expect(clippy::cast_precision_loss, reason = "sizes are below 2^53")]
+        let min = self.chunk_size_min as f64;
+        min + geometric(small, small_count)
+            + power(small, small_count) * geometric(large, large_count)
+    }
+
+    /// Sets the normal size that gives `mean`, the nearest to `mean` of those there are.
+    fn solve_normal_size(&mut self, mean: usize) -> bool {
+        let mut solution = None;
+        // The mean grows with the normal size as long as the masks stay the same.
+        for bits in 8..=22 {
+            let mut low = first_of_bits(bits).max(256).max(self.chunk_size_min);
+            let mut high = (first_of_bits(bits + 1) - 2).min(4 << 20).min(self.chunk_size_max);
+            if low > high {
+                continue;
+            }
+            #[expect(clippy::cast_precision_loss, reason = "sizes are below 2^53")]
+            let target = mean as f64;
+            while low < high {
+                self.normal_size = (low + high) / 4 * 2;
+                if self.mean() < target {
+                    low = self.normal_size + 2;
+                } else {
+                    high = self.normal_size;
+                }
+            }
+            self.normal_size = low;
+            if (self.mean() / target - 1.0).abs() < 0.001 {
+                let distance = low.abs_diff(mean);
+                if solution.is_none_or(|(best, _)| distance < best) {
+                    solution = Some((distance, low));
+                }
+            }
+        }
+        if let Some((_, normal_size)) = solution {
+            self.normal_size = normal_size;
+        }
+        solution.is_some()
+    }
+
+    /// Returns the mask up to the normal size, and the one after.
+    fn masks(&self) -> (u64, u64) {
+        let bits = rounded_log2(self.normal_size);
+        (MASKS[(bits + self.level) as usize], MASKS[(bits - self.level) as usize])
+    }
+}
+
+/// Returns the logarithm of `value` to base 2, rounded to the nearest whole number.
+///
+/// In whole numbers, so that no platform's logarithm decides: `value` lies above 2^(n + 1/2) exactly
+/// if its square lies above 2^(2n + 1).
+fn rounded_log2(value: usize) -> u32 {
+    let value = value as u64;
+    let floor = value.ilog2();
+    floor + u32::from(value * value > 1 << (2 * floor + 1))
+}
+
+/// Returns the smallest even size whose [`rounded_log2`] is `bits`, for `bits` above 1.
+fn first_of_bits(bits: u32) -> usize {
+    let exact = (1usize << (2 * bits - 1)).isqrt();
+    (exact + 1).next_multiple_of(2)
+}
+
+/// Returns `base` to the power of `exponent`.
+///
+/// By squaring, so that every platform gets the same bits; `f64::powi` does not promise that.
+fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut result = 1.0;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    result
+}
+
+/// The chunker of FastCDC.
+#[derive(Clone)]
+pub struct FastCdc {
+    params: Params,
+    mask_small: u64,
+    mask_large: u64,
+    gear: Box<[u64; 256]>,
+}
+
+impl FastCdc {
+    /// Makes a chunker with the gear table of crate fastcdc.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Params::check`].
+    pub fn new(params: Params) -> Result<FastCdc, SpecError> {
+        params.check()?;
+        Ok(FastCdc::with_gear(params, GEAR.map(|entry| entry ^ params.seed)))
+    }
+
+    /// Makes a chunker whose gear table is secret.
+    ///
+    /// Entry `v` of the table is the 8 bytes of `material` from byte `8 * v`, little-endian. The
+    /// seed of `params` is XORed onto every entry, as it is without a key.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Params::check`].
+    pub fn keyed(params: Params, material: &KeyMaterial) -> Result<FastCdc, SpecError> {
+        params.check()?;
+        let mut gear = [0; 256];
+        for (entry, &bytes) in gear.iter_mut().zip(material.bytes().as_chunks::<8>().0) {
+            *entry = u64::from_le_bytes(bytes) ^ params.seed;
+        }
+        Ok(FastCdc::with_gear(params, gear))
+    }
+
+    fn with_gear(params: Params, gear: [u64; 256]) -> FastCdc {
+        let (mask_small, mask_large) = params.masks();
+        FastCdc { params, mask_small, mask_large, gear: Box::new(gear) }
+    }
+
+    /// Returns the parameters.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+}
+
+impl Chunker for FastCdc {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        let Params { chunk_size_min: min, normal_size: normal, chunk_size_max: max, .. } =
+            self.params;
+        let complete = !more || data.len() >= max;
+        // With more to come the last byte has a neighbour, so that it is tested even at an odd end.
+        let end = if more { data.len() } else { data.len() / 2 * 2 }.min(max);
+        if end > min {
+            let mut hash = 0;
+            let switch = normal.min(end);
+            let found = scan(&self.gear, &mut hash, self.mask_small, &data[min..switch])
+                .map(|at| min + at)
+                .or_else(|| {
+                    scan(&self.gear, &mut hash, self.mask_large, &data[switch..end])
+                        .map(|at| switch + at)
+                });
+            if found.is_some() {
+                return found;
+            }
+        }
+        (complete && !data.is_empty()).then_some(data.len().min(max))
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.params.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        Some(self.params.chunk_size_max)
+    }
+}
+
+impl fmt::Debug for FastCdc {
+    /// Leaves the gear table out, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FastCdc").field("params", &self.params).finish_non_exhaustive()
+    }
+}
+
+/// Feeds `data` to `hash` and returns the first offset whose byte makes `hash & mask` zero.
+///
+/// Step by step the hash needs an addition after a shift for each byte, one waiting for the other.
+/// Four steps are `hash * 16 + (8 * g0 + 4 * g1 + 2 * g2 + g3)`, where the second part waits for
+/// nothing: so a round takes eight bytes, and only two additions of it are in the chain.
+#[inline]
+fn scan(gear: &[u64; 256], hash: &mut u64, mask: u64, data: &[u8]) -> Option<usize> {
+    let (blocks, rest) = data.as_chunks::<8>();
+    let mut h = *hash;
+    let mut offset = 0;
+    for block in blocks {
+        for half in [&block[..4], &block[4..]] {
+            let sum1 = gear[half[0] as usize];
+            let sum2 = (sum1 << 1).wrapping_add(gear[half[1] as usize]);
+            let sum3 = (sum2 << 1).wrapping_add(gear[half[2] as usize]);
+            let sum4 = (sum3 << 1).wrapping_add(gear[half[3] as usize]);
+            if (h << 1).wrapping_add(sum1) & mask == 0 {
+                return Some(offset);
+            }
+            if (h << 2).wrapping_add(sum2) & mask == 0 {
+                return Some(offset + 1);
+            }
+            if (h << 3).wrapping_add(sum3) & mask == 0 {
+                return Some(offset + 2);
+            }
+            h = (h << 4).wrapping_add(sum4);
+            if h & mask == 0 {
+                return Some(offset + 3);
+            }
+            offset += 4;
+        }
+    }
+    for &byte in rest {
+        h = (h << 1).wrapping_add(gear[byte as usize]);
+        if h & mask == 0 {
+            return Some(offset);
+        }
+        offset += 1;
+    }
+    *hash = h;
+    None
+}

@@ -1,0 +1,266 @@
+//! Recipes: which chunks, in order, make up a stream.
+//!
+//! Packed segments, one after the other, without a count: a varint (LEB128) of
+//! `length << 2 | kind`, then for kind 0 the fingerprint (32 bytes), for kind 1 a varint with the
+//! offset inside the chunk and the fingerprint, for kinds 2 (hole) and 3 (zeros) nothing.
+//!
+//! A recipe chunk is a map: 0 level, 1 cut specification, 2 packed segments. On level 0 the
+//! segments name the chunks of the stream; on level n > 0 they name recipe chunks of level n - 1,
+//! each with the length of the stream below it.
+
+use minicbor::{Decoder, Encoder};
+
+use super::map::{Extra, MapWriter, at_end, malformed, read_map, required};
+use crate::error::{Error, Result};
+use crate::fingerprint::{FINGERPRINT_LEN, Fingerprint};
+
+/// Up to this many segments stand in the tree entry itself.
+pub const SEGMENTS_INLINE_MAX: usize = 4;
+
+/// The highest recipe. With 16 entries at least in each but the last chunk of a level, six levels
+/// hold more than a file system can.
+pub const LEVEL_MAX: u32 = 6;
+
+/// The longest raw content that stands in a tree entry, in bytes: the target of a symbolic link.
+pub const RAW_LEN_MAX: usize = 4096;
+
+/// A piece of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// `length` bytes of a chunk, from `offset` on.
+    Chunk {
+        /// Which chunk.
+        fingerprint: Fingerprint,
+        /// Where in the chunk, in bytes; 0 unless several small files share a chunk.
+        offset: u64,
+        /// How many bytes.
+        length: u64,
+    },
+    /// Bytes that the source had not allocated: zero, and to be left out again.
+    Hole {
+        /// How many bytes.
+        length: u64,
+    },
+    /// Bytes that the source had, all of them zero.
+    Zeros {
+        /// How many bytes.
+        length: u64,
+    },
+}
+
+impl Segment {
+    /// The bytes of the stream that it covers.
+    pub fn length(&self) -> u64 {
+        match *self {
+            Segment::Chunk { length, .. }
+            | Segment::Hole { length }
+            | Segment::Zeros { length } => length,
+        }
+    }
+
+    /// Appends the packed segment to `out`.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, where a length is 0 or needs more than 62 bits.
+    pub fn pack_into(&self, out: &mut Vec<u8>) {
+        let length = self.length();
+        debug_assert!(length > 0 && length < 1 << 62, "segment length {length}");
+        match self {
+            Segment::Chunk { fingerprint, offset: 0, .. } => {
+                push_varint(out, length << 2);
+                out.extend_from_slice(&fingerprint.0);
+            }
+            Segment::Chunk { fingerprint, offset, .. } => {
+                push_varint(out, length << 2 | 1);
+                push_varint(out, *offset);
+                out.extend_from_slice(&fingerprint.0);
+            }
+            Segment::Hole { .. } => push_varint(out, length << 2 | 2),
+            Segment::Zeros { .. } => push_varint(out, length << 2 | 3),
+        }
+    }
+
+    /// Reads packed segments.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where the bytes end too early, a length is 0, or the lengths overflow.
+    pub fn unpack(mut bytes: &[u8]) -> Result<Vec<Segment>> {
+        let mut segments = Vec::new();
+        let mut total = 0_u64;
+        while !bytes.is_empty() {
+            let head = take_varint(&mut bytes)?;
+            let length = head >> 2;
+            // A segment of nothing would let a reader loop without progress.
+            if length == 0 {
+                return Err(bad("a segment of length 0"));
+            }
+            total = total
+                .checked_add(length)
+                .filter(|&total| i64::try_from(total).is_ok())
+                .ok_or_else(|| bad("more bytes than a file can have"))?;
+            segments.push(match head & 3 {
+                0 => Segment::Chunk { fingerprint: take_fingerprint(&mut bytes)?, offset: 0, length },
+                1 => {
+                    let offset = take_varint(&mut bytes)?;
+                    Segment::Chunk { fingerprint: take_fingerprint(&mut bytes)?, offset, length }
+                }
+                2 => Segment::Hole { length },
+                _ => Segment::Zeros { length },
+            });
+        }
+        Ok(segments)
+    }
+}
+
+fn bad(what: &str) -> Error {
+    Error::corrupt("", format!("malformed recipe: {what}"))
+}
+
+/// Appends `value` as LEB128.
+pub(crate) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push((value & 0x7f) as u8);
+}
+
+/// Takes one LEB128 number from the front of `bytes`; only the shortest form is accepted.
+pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64> {
+    let mut value = 0_u64;
+    for index in 0..10 {
+        let (&byte, rest) = bytes.split_first().ok_or_else(|| bad("ends inside a number"))?;
+        *bytes = rest;
+        // The tenth byte has room for one bit.
+        if index == 9 && byte > 1 {
+            return Err(bad("a number above 64 bits"));
+        }
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            if byte == 0 && index > 0 {
+                return Err(bad("a number with leading zeros"));
+            }
+            return Ok(value);
+        }
+    }
+    Err(bad("a number above 64 bits"))
+}
+
+fn take_fingerprint(bytes: &mut &[u8]) -> Result<Fingerprint> {
+    let (first, rest) =
+        bytes.split_first_chunk::<FINGERPRINT_LEN>().ok_or_else(|| bad("ends in a fingerprint"))?;
+    *bytes = rest;
+    Ok(Fingerprint(*first))
+}
+
+/// Where the bytes of an entry are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Nowhere: there are none.
+    Empty,
+    /// In a few chunks, holes and runs of zeros.
+    Segments(Vec<Segment>),
+    /// In the chunks that this recipe chunk names, directly or through others.
+    Recipe(Fingerprint),
+    /// Here.
+    Raw(Vec<u8>),
+}
+
+impl Content {
+    /// Appends the content as one CBOR item.
+    pub fn encode(&self, e: &mut Encoder<Vec<u8>>) {
+        let (code, bytes) = match self {
+            Content::Empty => (0, Vec::new()),
+            Content::Segments(segments) => {
+                let mut packed = Vec::with_capacity(segments.len() * (FINGERPRINT_LEN + 4));
+                segments.iter().for_each(|segment| segment.pack_into(&mut packed));
+                (1, packed)
+            }
+            Content::Recipe(fingerprint) => (2, fingerprint.0.to_vec()),
+            Content::Raw(bytes) => (3, bytes.clone()),
+        };
+        e.array(2).and_then(|e| e.u32(code)).and_then(|e| e.bytes(&bytes)).ok();
+    }
+
+    /// Reads a content.
+    pub fn decode(d: &mut Decoder<'_>) -> Result<Content> {
+        if d.array().map_err(malformed)? != Some(2) {
+            return Err(bad("a content is a code and bytes"));
+        }
+        let code = d.u32().map_err(malformed)?;
+        let bytes = d.bytes().map_err(malformed)?;
+        match code {
+            0 if bytes.is_empty() => Ok(Content::Empty),
+            1 => Ok(Content::Segments(Segment::unpack(bytes)?)),
+            2 => {
+                let mut bytes = bytes;
+                let fingerprint = take_fingerprint(&mut bytes)?;
+                if bytes.is_empty() {
+                    Ok(Content::Recipe(fingerprint))
+                } else {
+                    Err(bad("a reference longer than a fingerprint"))
+                }
+            }
+            3 if bytes.len() <= RAW_LEN_MAX => Ok(Content::Raw(bytes.to_vec())),
+            _ => Err(bad("a content of unknown form")),
+        }
+    }
+}
+
+/// One chunk of a recipe, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipeChunk {
+    /// 0: the segments are the stream's; else they name recipe chunks of the level below.
+    pub level: u32,
+    /// How the stream was cut.
+    pub cut: String,
+    /// The segments.
+    pub segments: Vec<Segment>,
+    /// What a newer version wrote.
+    pub extra: Extra,
+}
+
+impl RecipeChunk {
+    /// Returns the chunk's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut packed = Vec::with_capacity(self.segments.len() * (FINGERPRINT_LEN + 4));
+        self.segments.iter().for_each(|segment| segment.pack_into(&mut packed));
+        let mut map = MapWriter::new();
+        map.uint(0, u64::from(self.level)).text(1, &self.cut).bytes(2, &packed).extra(&self.extra);
+        map.finish()
+    }
+
+    /// Reads a recipe chunk.
+    pub fn decode(bytes: &[u8]) -> Result<RecipeChunk> {
+        let d = &mut Decoder::new(bytes);
+        let (mut level, mut cut, mut segments) = (None, None, None);
+        let extra = read_map(d, |key, d| {
+            match key {
+                0 => level = Some(d.u32().map_err(malformed)?),
+                1 => cut = Some(d.str().map_err(malformed)?.to_owned()),
+                2 => segments = Some(Segment::unpack(d.bytes().map_err(malformed)?)?),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        at_end(d)?;
+        let chunk = RecipeChunk {
+            level: required(level, "level of a recipe")?,
+            cut: required(cut, "cut of a recipe")?,
+            segments: required(segments, "segments of a recipe")?,
+            extra,
+        };
+        // A circle is impossible (a chunk cannot contain its own hash), an endless height is not.
+        if chunk.level > LEVEL_MAX {
+            return Err(bad("higher than any writer builds"));
+        }
+        if chunk.level > 0
+            && chunk.segments.iter().any(|s| !matches!(s, Segment::Chunk { offset: 0, .. }))
+        {
+            return Err(bad("an upper level names whole recipe chunks only"));
+        }
+        Ok(chunk)
+    }
+}
