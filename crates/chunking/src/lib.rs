@@ -11,7 +11,7 @@
 //! let spec: Spec = "seqcdc:avg=16k".parse()?;
 //! assert_eq!(
 //!     spec.to_string(),
-//!     "seqcdc:mode=inc,length=5,trigger=50,skip=512,min=11290,max=65536"
+//!     "seqcdc:mode=inc,length=5,trigger=50,skip=512,min=11258,max=65536"
 //! );
 //! let chunker = spec.chunker();
 //! let data = vec![7; 100_000];

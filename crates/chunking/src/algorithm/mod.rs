@@ -26,3 +26,18 @@ pub(crate) fn check_range(
         Err(SpecError::out_of_range(algorithm, parameter, value, low, high))
     }
 }
+
+/// Returns `base` to the power of `exponent`.
+///
+/// By squaring, so that every platform gets the same bits; `f64::powi` does not promise that.
+pub(crate) fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut result = 1.0;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    result
+}

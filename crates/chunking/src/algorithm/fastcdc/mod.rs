@@ -27,7 +27,7 @@ mod table;
 use std::fmt;
 
 use self::table::{GEAR, MASKS};
-use super::check_range;
+use super::{check_range, power};
 use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "fastcdc";
@@ -67,8 +67,13 @@ impl Params {
     /// [`SpecError`] unless each is even and in its limits, which are those of crate fastcdc, and
     /// `min <= normal <= max`.
     pub fn check(&self) -> Result<(), SpecError> {
-        let Params { level, chunk_size_min: min, normal_size: normal, chunk_size_max: max, seed: _ } =
-            *self;
+        let Params {
+            level,
+            chunk_size_min: min,
+            normal_size: normal,
+            chunk_size_max: max,
+            seed: _,
+        } = *self;
         check_range(NAME, "level", level as usize, 0, 3)?;
         check_range(NAME, "min", min, 64, 1024 * 1024)?;
         check_range(NAME, "normal", normal, min.max(256), 4 * 1024 * 1024)?;
@@ -126,9 +131,7 @@ impl Params {
         let small_count = (self.normal_size - self.chunk_size_min) as u64;
         let large_count = (self.chunk_size_max - self.normal_size) as u64;
         // The sum of the chances to be longer than min, min + 1, ... bytes.
-        let geometric =
-            |base: f64, count: u64| (base - base * power(base, count)) / (1.0 - base);
-        #[expect(clippy::cast_precision_loss, reason = "sizes are below 2^53")]
+        let geometric = |base: f64, count: u64| (base - base * power(base, count)) / (1.0 - base);
         let min = self.chunk_size_min as f64;
         min + geometric(small, small_count)
             + power(small, small_count) * geometric(large, large_count)
@@ -144,7 +147,6 @@ impl Params {
             if low > high {
                 continue;
             }
-            #[expect(clippy::cast_precision_loss, reason = "sizes are below 2^53")]
             let target = mean as f64;
             while low < high {
                 self.normal_size = (low + high) / 4 * 2;
@@ -191,21 +193,6 @@ fn first_of_bits(bits: u32) -> usize {
     (exact + 1).next_multiple_of(2)
 }
 
-/// Returns `base` to the power of `exponent`.
-///
-/// By squaring, so that every platform gets the same bits; `f64::powi` does not promise that.
-fn power(mut base: f64, mut exponent: u64) -> f64 {
-    let mut result = 1.0;
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            result *= base;
-        }
-        base *= base;
-        exponent >>= 1;
-    }
-    result
-}
-
 /// The chunker of FastCDC.
 #[derive(Clone)]
 pub struct FastCdc {
@@ -223,7 +210,7 @@ impl FastCdc {
     /// Those of [`Params::check`].
     pub fn new(params: Params) -> Result<FastCdc, SpecError> {
         params.check()?;
-        Ok(FastCdc::with_gear(params, GEAR.map(|entry| entry ^ params.seed)))
+        Ok(FastCdc::from_checked(params, None))
     }
 
     /// Makes a chunker whose gear table is secret.
@@ -236,16 +223,19 @@ impl FastCdc {
     /// Those of [`Params::check`].
     pub fn keyed(params: Params, material: &KeyMaterial) -> Result<FastCdc, SpecError> {
         params.check()?;
-        let mut gear = [0; 256];
-        for (entry, &bytes) in gear.iter_mut().zip(material.bytes().as_chunks::<8>().0) {
-            *entry = u64::from_le_bytes(bytes) ^ params.seed;
-        }
-        Ok(FastCdc::with_gear(params, gear))
+        Ok(FastCdc::from_checked(params, Some(material)))
     }
 
-    fn with_gear(params: Params, gear: [u64; 256]) -> FastCdc {
+    pub(crate) fn from_checked(params: Params, material: Option<&KeyMaterial>) -> FastCdc {
+        let mut gear = Box::new(GEAR);
+        if let Some(material) = material {
+            for (entry, &bytes) in gear.iter_mut().zip(material.bytes().as_chunks::<8>().0) {
+                *entry = u64::from_le_bytes(bytes);
+            }
+        }
+        gear.iter_mut().for_each(|entry| *entry ^= params.seed);
         let (mask_small, mask_large) = params.masks();
-        FastCdc { params, mask_small, mask_large, gear: Box::new(gear) }
+        FastCdc { params, mask_small, mask_large, gear }
     }
 
     /// Returns the parameters.

@@ -154,7 +154,6 @@ mod tests {
                     _ => (c ^ (b | !d), 7 * i % 16),
                 };
                 #[expect(clippy::cast_possible_truncation, reason = "below 2^32 by definition")]
-                #[expect(clippy::cast_precision_loss, reason = "i is small")]
                 let constant = (((i + 1) as f64).sin().abs() * 4294967296.0) as u32;
                 let sum = a.wrapping_add(mix).wrapping_add(constant).wrapping_add(words[word]);
                 let rotated = b.wrapping_add(sum.rotate_left(SHIFTS[i / 16][i % 4]));
