@@ -1,1 +1,9 @@
 //! Generators and models that the tests of all crates share.
+//!
+//! Everything is a function of a seed, so a test that fails once fails always.
+
+pub mod digest;
+pub mod input;
+mod splitmix;
+
+pub use splitmix::SplitMix64;

@@ -2,8 +2,8 @@
 //!
 //! Source: Udayashankar et al., "SeqCDC: Hashless Content-Defined Chunking for Data Deduplication"
 //! (Middleware 2024), section 3, and the same authors' vectorized form of it, section III. The two
-//! texts and the code that the authors released differ in details; the rule here is the released
-//! one (dedup-bench; crate seq_chunking cuts alike), to which the parameters of Table I belong:
+//! texts and the code that the authors released differ in details; the rule here is that of the code
+//! (dedup-bench), to which the parameters of Table I belong:
 //!
 //! ```text
 //! if n < min: cut at n
@@ -23,7 +23,8 @@
 //!
 //! Where the papers' texts say otherwise: they count bytes, not pairs; they begin `length` bytes
 //! before `min`; they cut behind the last byte of the run; the vector form skips when the count
-//! exceeds the trigger, and lets an equal pair break a run.
+//! exceeds the trigger, and lets an equal pair break a run. Crate seq_chunking 0.1.0 cuts as this rule
+//! does with a skip of one byte less: its `jump_size` of 256 is a skip of 255.
 
 use std::fmt;
 
@@ -284,11 +285,99 @@ impl fmt::Debug for SeqCdc {
     }
 }
 
+/// How many pairs are compared at once.
+const BLOCK_SIZE: usize = 64;
+
 impl Params {
     /// Returns where the rule cuts `data`, which has at most the largest size, or `None` where it
-    /// finds nothing in it.
-    fn scan(&self, data: &[u8], value: impl Fn(u8) -> u8) -> Option<usize> {
+    /// finds nothing in it. Bytes are compared by their `value`.
+    ///
+    /// The comparisons of 64 pairs become two masks, and the masks are asked two questions that are
+    /// cheap and nearly always answered with no: does a run end here, and is the trigger reached?
+    /// One branch a pair, which random data mispredicts every other time, would cost far more.
+    #[inline]
+    fn scan(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
         let (mut run, mut opposing, mut i) = (0, 0, self.chunk_size_min);
+        while let Some(bytes) = data.get(i - 1..).and_then(|rest| rest.first_chunk()) {
+            // Zeros and other constant stretches: no count changes.
+            if bytes[..BLOCK_SIZE] == bytes[1..] {
+                i += BLOCK_SIZE;
+                continue;
+            }
+            let (rising, falling) = compare(bytes, value);
+            let (mut ordered, mut opposed) = match self.mode {
+                Mode::Increasing => (rising, falling),
+                Mode::Decreasing => (falling, rising),
+            };
+            // The pair that reaches the trigger, if it is here. It is no pair of a run, and a run
+            // that ends behind it does not count.
+            let opposed_count = opposed.count_ones();
+            let trigger_at = (opposing + opposed_count >= self.trigger)
+                .then(|| nth_one(opposed, self.trigger - opposing - 1));
+            if let Some(at) = trigger_at {
+                ordered &= (1 << at) - 1;
+                opposed |= u64::MAX << at;
+            }
+            if self.may_end_run(ordered, opposed, run)
+                && let Some(at) = self.end_of_run(ordered, opposed, run)
+            {
+                return Some(i + at);
+            }
+            if let Some(at) = trigger_at {
+                (run, opposing) = (0, 0);
+                i += at + 1 + self.skip_size;
+            } else {
+                opposing += opposed_count;
+                run = if opposed == 0 { run } else { 0 }
+                    + ordered.unbounded_shr(u64::BITS - opposed.leading_zeros()).count_ones();
+                i += BLOCK_SIZE;
+            }
+        }
+        self.scan_pairs(data, value, run, opposing, i)
+    }
+
+    /// Returns whether a run of `self.length` may end in a block that follows on `run` pairs of one.
+    ///
+    /// False is certain. The pairs of a run stand side by side but for equal ones, so `self.length`
+    /// pairs in a row that are not opposed are needed, or `run` and what precedes the first opposed.
+    #[inline]
+    fn may_end_run(&self, ordered: u64, opposed: u64, run: u32) -> bool {
+        let mut free = !opposed;
+        let mut width = 1;
+        while 2 * width <= self.length {
+            free &= free >> width;
+            width *= 2;
+        }
+        free &= free >> (self.length - width);
+        let leading = opposed.trailing_zeros();
+        (free != 0 || run + leading >= self.length) && run + ordered.count_ones() >= self.length
+    }
+
+    /// Returns which pair of a block ends a run of `self.length`, of which `run` lie before.
+    #[cold]
+    fn end_of_run(&self, ordered: u64, opposed: u64, mut run: u32) -> Option<usize> {
+        for at in 0..BLOCK_SIZE {
+            if opposed >> at & 1 == 1 {
+                run = 0;
+            } else {
+                run += u32::from(ordered >> at & 1 == 1);
+                if run == self.length {
+                    return Some(at);
+                }
+            }
+        }
+        None
+    }
+
+    /// Goes on pair by pair from pair `i`: the rule as it is written, for the last bytes.
+    fn scan_pairs(
+        &self,
+        data: &[u8],
+        value: impl Fn(u8) -> u8,
+        mut run: u32,
+        mut opposing: u32,
+        mut i: usize,
+    ) -> Option<usize> {
         while i < data.len() {
             let (before, byte) = (value(data[i - 1]), value(data[i]));
             let in_order = match self.mode {
@@ -312,4 +401,67 @@ impl Params {
         }
         None
     }
+}
+
+/// Compares each of the 65 bytes but the last with the one after.
+///
+/// Returns two masks: bit `k` of the first says that byte `k` has the lesser value, of the second
+/// that it has the greater.
+#[inline(always)]
+fn compare(bytes: &[u8; BLOCK_SIZE + 1], value: impl Fn(u8) -> u8) -> (u64, u64) {
+    let values = bytes.map(value);
+    let (mut rising, mut falling) = (0, 0);
+    let (before, after) = (values[..BLOCK_SIZE].as_chunks(), values[1..].as_chunks());
+    for (&before, &after) in before.0.iter().zip(after.0).rev() {
+        let (before, after) = (u64::from_le_bytes(before), u64::from_le_bytes(after));
+        let less = less(before, after);
+        rising = rising << 8 | gather(less);
+        falling = falling << 8 | gather(unequal(before, after) & !less);
+    }
+    (rising, falling)
+}
+
+/// The top bit of each byte.
+const TOPS: u64 = 0x8080_8080_8080_8080;
+
+/// Returns the top bit of each byte of `a` that is less than its counterpart in `b`.
+#[inline(always)]
+fn less(a: u64, b: u64) -> u64 {
+    // Byte by byte, with the top bits set and clear so that nothing is borrowed from a neighbour:
+    // the difference keeps its top bit if the lower seven bits of a are not less.
+    let not_less = (a | TOPS) - (b & !TOPS);
+    (!a & b | !(a ^ b) & !not_less) & TOPS
+}
+
+/// Returns the top bit of each byte of `a` that is not its counterpart in `b`.
+#[inline(always)]
+fn unequal(a: u64, b: u64) -> u64 {
+    let changed = a ^ b;
+    // The sum carries into the top bit if any of the lower seven bits is set.
+    (((changed & !TOPS) + !TOPS) | changed) & TOPS
+}
+
+/// Moves the top bits of the 8 bytes to the lowest 8 bits, in order.
+#[inline(always)]
+fn gather(tops: u64) -> u64 {
+    (tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
+/// Returns the index of one bit of `mask`: that with `n` one bits below it.
+#[inline]
+fn nth_one(mut mask: u64, mut n: u32) -> usize {
+    // Halve first: on average n is near 30, and clearing one bit at a time would take as many steps.
+    let mut index = 0;
+    for width in [32, 16, 8] {
+        let low_count = (mask & ((1 << width) - 1)).count_ones();
+        if n >= low_count {
+            n -= low_count;
+            mask >>= width;
+            index += width;
+        }
+    }
+    for _ in 0..n {
+        mask &= mask - 1;
+    }
+    (index + mask.trailing_zeros()) as usize
 }

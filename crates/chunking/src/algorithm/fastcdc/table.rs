@@ -107,16 +107,13 @@ pub(super) const MASKS: [u64; 26] = [
 
 #[cfg(test)]
 mod tests {
+    use cutpoint_testing::digest::md5;
+
     use super::*;
 
     /// The gear table is what its documentation says.
     #[test]
     fn gear_is_derived_from_md5() {
-        assert_eq!(
-            md5(&[b'a'; 3])[..4],
-            [0x47, 0xbc, 0xe5, 0xc7],
-            "MD5 itself, by the digest of `aaa`"
-        );
         for (value, &entry) in (0u8..=255).zip(&GEAR) {
             let digest = md5(&[value; 64]);
             let expected = digest[..8].iter().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
@@ -131,42 +128,5 @@ mod tests {
             assert_eq!(mask.count_ones(), expected, "mask {bits}");
             assert!(mask < 1 << 48, "mask {bits}");
         }
-    }
-
-    /// MD5 (RFC 1321), for input of less than 120 bytes.
-    fn md5(data: &[u8]) -> [u8; 16] {
-        const SHIFTS: [[u32; 4]; 4] =
-            [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
-        let mut message = data.to_vec();
-        message.push(0x80);
-        message.resize(if data.len() < 56 { 56 } else { 120 }, 0);
-        message.extend((data.len() as u64 * 8).to_le_bytes());
-        let mut state = [0x67452301u32, 0xefcdab89, 0x98badcfe, 0x10325476];
-        for block in message.as_chunks::<64>().0 {
-            let words: Vec<u32> =
-                block.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
-            let [mut a, mut b, mut c, mut d] = state;
-            for i in 0..64 {
-                let (mix, word) = match i / 16 {
-                    0 => (b & c | !b & d, i),
-                    1 => (b & d | c & !d, (5 * i + 1) % 16),
-                    2 => (b ^ c ^ d, (3 * i + 5) % 16),
-                    _ => (c ^ (b | !d), 7 * i % 16),
-                };
-                #[expect(clippy::cast_possible_truncation, reason = "below 2^32 by definition")]
-                let constant = (((i + 1) as f64).sin().abs() * 4294967296.0) as u32;
-                let sum = a.wrapping_add(mix).wrapping_add(constant).wrapping_add(words[word]);
-                let rotated = b.wrapping_add(sum.rotate_left(SHIFTS[i / 16][i % 4]));
-                (a, b, c, d) = (d, rotated, b, c);
-            }
-            for (sum, part) in state.iter_mut().zip([a, b, c, d]) {
-                *sum = sum.wrapping_add(part);
-            }
-        }
-        let mut digest = [0; 16];
-        for (bytes, word) in digest.as_chunks_mut::<4>().0.iter_mut().zip(state) {
-            *bytes = word.to_le_bytes();
-        }
-        digest
     }
 }
