@@ -26,7 +26,7 @@ use crate::{Chunker, KeyMaterial};
 /// | --- | --- |
 /// | `seqcdc:avg=16k` and, if wanted, `mode` | [`seqcdc::Params::for_mean`]; `inc` |
 /// | `seqcdc:paper=8k` and, if wanted, `mode` | [`seqcdc::Params::paper`]; `inc` |
-/// | `fastcdc:avg=16k` and, if wanted, `level`, `seed` | [`fastcdc::Params::for_mean`]; level 2 |
+/// | `fastcdc:avg=16k` and, if wanted, `level`, `seed` | [`fastcdc::Params::for_mean`] |
 ///
 /// `avg` is the real mean chunk size on random data. It is not FastCDC's `normal`, which crate
 /// fastcdc calls the average. `Display` always writes the parameters out, in the order and form of
@@ -170,7 +170,7 @@ impl FromStr for Spec {
             "seqcdc" => parse_seqcdc(list),
             "fastcdc" => parse_fastcdc(list),
             "fixed" => {
-                let mut keys = Keys::parse("fixed", list, &["size"])?;
+                let keys = Keys::parse("fixed", list, &["size"])?;
                 let size = keys.required("size")?;
                 Fixed::new(parse_size("fixed", "size", size)?).map(Spec::from)
             }
@@ -181,7 +181,7 @@ impl FromStr for Spec {
 
 fn parse_seqcdc(list: &str) -> Result<Spec, SpecError> {
     const NAME: &str = "seqcdc";
-    let (short, mut keys) = Keys::parse_forms(
+    let (short, keys) = Keys::parse_forms(
         NAME,
         list,
         &[
@@ -219,7 +219,7 @@ fn parse_seqcdc(list: &str) -> Result<Spec, SpecError> {
 
 fn parse_fastcdc(list: &str) -> Result<Spec, SpecError> {
     const NAME: &str = "fastcdc";
-    let (short, mut keys) = Keys::parse_forms(
+    let (short, keys) = Keys::parse_forms(
         NAME,
         list,
         &[("avg", &["avg", "level", "seed"]), ("", &["level", "min", "normal", "max", "seed"])],
@@ -234,23 +234,19 @@ fn parse_fastcdc(list: &str) -> Result<Spec, SpecError> {
             SpecError::new(NAME, "seed", value, "must be a 64-bit number, decimal or 0x...")
         })
     })?;
-    let level = match keys.optional("level") {
-        None if short.is_empty() => return Err(keys.missing("level")),
-        None => fastcdc::Params::LEVEL_DEFAULT,
-        Some(value) => parse_number(NAME, "level", value)?,
-    };
-    let params = match short {
-        "avg" => fastcdc::Params {
-            seed,
-            ..fastcdc::Params::for_mean(parse_size(NAME, "avg", keys.required("avg")?)?, level)?
-        },
-        _ => fastcdc::Params {
-            level,
+    let params = if short == "avg" {
+        let level = keys.optional("level");
+        let level = level.map(|value| parse_number(NAME, "level", value)).transpose()?;
+        let mean = parse_size(NAME, "avg", keys.required("avg")?)?;
+        fastcdc::Params { seed, ..fastcdc::Params::for_mean(mean, level)? }
+    } else {
+        fastcdc::Params {
+            level: parse_number(NAME, "level", keys.required("level")?)?,
             chunk_size_min: parse_size(NAME, "min", keys.required("min")?)?,
             normal_size: parse_size(NAME, "normal", keys.required("normal")?)?,
             chunk_size_max: parse_size(NAME, "max", keys.required("max")?)?,
             seed,
-        },
+        }
     };
     Spec::try_from(params)
 }
@@ -299,11 +295,11 @@ impl<'a> Keys<'a> {
         Ok((short, Keys::parse(algorithm, list, allowed)?))
     }
 
-    fn optional(&mut self, key: &str) -> Option<&'a str> {
+    fn optional(&self, key: &str) -> Option<&'a str> {
         self.values.iter().find(|&&(name, _)| name == key).map(|&(_, value)| value)
     }
 
-    fn required(&mut self, key: &'static str) -> Result<&'a str, SpecError> {
+    fn required(&self, key: &'static str) -> Result<&'a str, SpecError> {
         self.optional(key).ok_or_else(|| self.missing(key))
     }
 

@@ -83,7 +83,7 @@ impl Params {
 
     /// Returns Table I's setting for a nominal 4, 8 or 16 KiB, as printed there; `None` for another.
     ///
-    /// Its means on random data are 3578, 7041 and 13268 bytes.
+    /// What these give on random data is far from nominal: [`Params::mean`].
     pub fn paper(nominal_size: usize) -> Option<Params> {
         let (trigger, skip_size, chunk_size_min, chunk_size_max) = match nominal_size {
             4096 => (55, 256, 1024, 8192),

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod vectors;
+
 use std::io::{self, Read};
 
 use cutpoint_chunking::algorithm::{fastcdc, seqcdc};

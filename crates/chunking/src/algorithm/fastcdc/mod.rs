@@ -50,15 +50,11 @@ pub struct Params {
 }
 
 impl Params {
-    /// The normalization level that [`Params::for_mean`] is best given where nothing speaks for
-    /// another: the paper's recommendation.
-    pub const LEVEL_DEFAULT: u32 = 2;
-
     /// The smallest mean that [`Params::for_mean`] can give, in bytes.
     pub const MEAN_MIN: usize = 1024;
 
     /// The largest mean that [`Params::for_mean`] can give, in bytes.
-    pub const MEAN_MAX: usize = 2 * 1024 * 1024;
+    pub const MEAN_MAX: usize = 1024 * 1024;
 
     /// Checks the parameters.
     ///
@@ -88,35 +84,41 @@ impl Params {
 
     /// Returns parameters whose mean chunk size on random data is `mean` bytes.
     ///
-    /// The smallest size is a quarter of the mean or as near to that as the masks allow, which come
-    /// in powers of two; the largest is four times the mean. The seed is 0.
+    /// The smallest size is a quarter of the mean, or as near to that as the masks allow, which come
+    /// in powers of two; the largest is four times the mean. The seed is 0. Without a `level` it is
+    /// the one of 2 (which the paper recommends), 3 and 1 that brings the smallest size nearest to
+    /// the quarter: it then lies between 0.15 and 0.4 of the mean.
     ///
     /// # Errors
     ///
     /// [`SpecError`] unless `mean` is from [`Params::MEAN_MIN`] to [`Params::MEAN_MAX`] and `level`
-    /// from 0 to 3.
-    pub fn for_mean(mean: usize, level: u32) -> Result<Params, SpecError> {
+    /// from 1 to 3, and where no smallest size from 1/16 to 3/4 gives the mean at that level: each
+    /// level has such a gap between two powers of two. Without a level there is none.
+    pub fn for_mean(mean: usize, level: Option<u32>) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::MEAN_MIN, Params::MEAN_MAX)?;
-        check_range(NAME, "level", level as usize, 0, 3)?;
-        let mut params = Params {
-            level,
-            chunk_size_min: 0,
-            normal_size: 0,
-            chunk_size_max: mean * 4 / 2 * 2,
-            seed: 0,
-        };
-        // A smallest size leaves gaps between the means that the normal sizes give, where the masks
-        // change. So the smallest size steps away from a quarter, 1/64 at a time, up and down.
-        let quarter = mean / 8 * 2;
-        for step in 0..56 {
-            let distance = quarter / 64 * (step / 2);
-            params.chunk_size_min =
-                if step % 2 == 0 { quarter - distance } else { quarter + distance } / 2 * 2;
-            if params.solve_normal_size(mean) {
-                return Ok(params);
+        let (given, any) = (level.map(|level| [level]), [2, 3, 1]);
+        if let Some(level) = level {
+            check_range(NAME, "level", level as usize, 1, 3)?;
+        }
+        let levels = given.as_ref().map_or(&any[..], |given| &given[..]);
+        // In 256ths of the mean, ever farther from a quarter.
+        for distance in 0..=128 {
+            for share in [64 + distance, 64usize.saturating_sub(distance)] {
+                for &level in levels.iter().filter(|_| share >= 16) {
+                    let mut params = Params {
+                        level,
+                        chunk_size_min: mean * share / 512 * 2,
+                        normal_size: 0,
+                        chunk_size_max: mean * 4,
+                        seed: 0,
+                    };
+                    if params.solve_normal_size(mean) {
+                        return Ok(params);
+                    }
+                }
             }
         }
-        Err(SpecError::new(NAME, "avg", mean, "no parameters give this mean"))
+        Err(SpecError::new(NAME, "avg", mean, "not possible at this level; leave the level out"))
     }
 
     /// Returns the mean chunk size in bytes on random data without end.
@@ -141,7 +143,7 @@ impl Params {
     fn solve_normal_size(&mut self, mean: usize) -> bool {
         let mut solution = None;
         // The mean grows with the normal size as long as the masks stay the same.
-        for bits in 8..=22 {
+        for bits in rounded_log2(mean) - 2..=rounded_log2(mean) + 2 {
             let mut low = first_of_bits(bits).max(256).max(self.chunk_size_min);
             let mut high = (first_of_bits(bits + 1) - 2).min(4 << 20).min(self.chunk_size_max);
             if low > high {

@@ -1,0 +1,179 @@
+//! Specs as text: what is taken, what is refused and how, and that writing out loses nothing.
+
+use cutpoint_chunking::Spec;
+use cutpoint_chunking::algorithm::{fastcdc, fixed::Fixed, seqcdc};
+use cutpoint_testing::SplitMix64;
+
+fn parsed(text: &str) -> Spec {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[test]
+fn text_is_written_out() {
+    for (text, canonical) in [
+        ("seqcdc:paper=4k", "seqcdc:mode=inc,length=5,trigger=55,skip=256,min=1024,max=8192"),
+        (
+            "seqcdc:mode=dec,paper=8192",
+            "seqcdc:mode=dec,length=5,trigger=50,skip=256,min=4096,max=16384",
+        ),
+        ("seqcdc:paper=16k", "seqcdc:mode=inc,length=5,trigger=50,skip=512,min=8192,max=32768"),
+        (
+            "seqcdc:max=1m,min=1,skip=0,trigger=7,length=3,mode=inc",
+            "seqcdc:mode=inc,length=3,trigger=7,skip=0,min=1,max=1048576",
+        ),
+        (
+            "fastcdc:min=2k,normal=8k,max=64k,level=1",
+            "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0",
+        ),
+        (
+            "fastcdc:seed=0x29a,min=2k,normal=8k,max=64k,level=0",
+            "fastcdc:level=0,min=2048,normal=8192,max=65536,seed=666",
+        ),
+        ("fixed:size=3m", "fixed:size=3145728"),
+    ] {
+        let spec = parsed(text);
+        assert_eq!(spec.to_string(), canonical, "{text}");
+        assert_eq!(parsed(canonical), spec, "{text}");
+    }
+}
+
+#[test]
+fn errors_say_what_is_wrong() {
+    for (text, message) in [
+        ("", "chunking algorithm ``: must be seqcdc, fastcdc or fixed"),
+        ("Fixed:size=1", "chunking algorithm `Fixed`: must be seqcdc, fastcdc or fixed"),
+        ("fixed", "fixed: size: missing; needed: size"),
+        ("fixed:", "fixed: size: missing; needed: size"),
+        ("fixed:size", "fixed: size: must be a number of bytes, or of k or m"),
+        ("fixed:size=0", "fixed: size=0: must be from 1 to 1073741824"),
+        ("fixed:size=1025m", "fixed: size=1074790400: must be from 1 to 1073741824"),
+        ("fixed:size=-1", "fixed: size=-1: must be a number of bytes, or of k or m"),
+        ("fixed:size=+1", "fixed: size=+1: must be a number of bytes, or of k or m"),
+        ("fixed:size=1K", "fixed: size=1K: must be a number of bytes, or of k or m"),
+        ("fixed:size=k", "fixed: size=k: must be a number of bytes, or of k or m"),
+        (
+            "fixed:size=99999999999999999999",
+            "fixed: size=99999999999999999999: must be a number of bytes, or of k or m",
+        ),
+        (
+            "fixed:size=17592186044416m",
+            "fixed: size=17592186044416m: must be a number of bytes, or of k or m",
+        ),
+        ("fixed:size=1,size=1", "fixed: size=1: given twice"),
+        ("fixed:size=1,", "fixed: : unknown here; allowed: size"),
+        ("fixed:size=1,avg=2", "fixed: avg=2: unknown here; allowed: size"),
+        ("seqcdc", "seqcdc: mode: missing; needed: mode, length, trigger, skip, min, max"),
+        (
+            "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096",
+            "seqcdc: max: missing; needed: mode, length, trigger, skip, min, max",
+        ),
+        ("seqcdc:avg=16k,min=1", "seqcdc: min=1: unknown here; allowed: avg, mode"),
+        ("seqcdc:avg=16k,mode=up", "seqcdc: mode=up: must be inc or dec"),
+        ("seqcdc:avg=1k", "seqcdc: avg=1024: must be from 2048 to 1048576"),
+        ("seqcdc:avg=2m", "seqcdc: avg=2097152: must be from 2048 to 1048576"),
+        ("seqcdc:paper=5k", "seqcdc: paper=5k: must be 4k, 8k or 16k"),
+        (
+            "seqcdc:mode=inc,length=0,trigger=1,skip=1,min=1,max=1",
+            "seqcdc: length=0: must be from 1 to 32",
+        ),
+        (
+            "seqcdc:mode=inc,length=33,trigger=1,skip=1,min=1,max=1",
+            "seqcdc: length=33: must be from 1 to 32",
+        ),
+        (
+            "seqcdc:mode=inc,length=1k,trigger=1,skip=1,min=1,max=1",
+            "seqcdc: length=1k: must be a whole number",
+        ),
+        (
+            "seqcdc:mode=inc,length=1,trigger=0,skip=1,min=1,max=1",
+            "seqcdc: trigger=0: must be from 1 to 65535",
+        ),
+        (
+            "seqcdc:mode=inc,length=1,trigger=65536,skip=1,min=1,max=1",
+            "seqcdc: trigger=65536: must be from 1 to 65535",
+        ),
+        (
+            "seqcdc:mode=inc,length=1,trigger=1,skip=1073741825,min=1,max=1",
+            "seqcdc: skip=1073741825: must be from 0 to 1073741824",
+        ),
+        (
+            "seqcdc:mode=inc,length=1,trigger=1,skip=1,min=0,max=1",
+            "seqcdc: min=0: must be from 1 to 1073741824",
+        ),
+        (
+            "seqcdc:mode=inc,length=1,trigger=1,skip=1,min=9,max=8",
+            "seqcdc: max=8: must be from 9 to 1073741824",
+        ),
+        ("fastcdc:avg=1023", "fastcdc: avg=1023: must be from 1024 to 1048576"),
+        ("fastcdc:avg=1048577", "fastcdc: avg=1048577: must be from 1024 to 1048576"),
+        ("fastcdc:avg=8k,level=4", "fastcdc: level=4: must be from 1 to 3"),
+        (
+            "fastcdc:min=2k,normal=8k,max=64k",
+            "fastcdc: level: missing; needed: level, min, normal, max, seed",
+        ),
+        ("fastcdc:level=1,min=62,normal=8k,max=64k", "fastcdc: min=62: must be from 64 to 1048576"),
+        ("fastcdc:level=1,min=65,normal=8k,max=64k", "fastcdc: min=65: must be even"),
+        ("fastcdc:level=1,min=64,normal=8191,max=64k", "fastcdc: normal=8191: must be even"),
+        ("fastcdc:level=1,min=64,normal=8k,max=65535", "fastcdc: max=65535: must be even"),
+        (
+            "fastcdc:level=1,min=8k,normal=4k,max=64k",
+            "fastcdc: normal=4096: must be from 8192 to 4194304",
+        ),
+        (
+            "fastcdc:level=1,min=64,normal=254,max=64k",
+            "fastcdc: normal=254: must be from 256 to 4194304",
+        ),
+        (
+            "fastcdc:level=1,min=64,normal=64k,max=8k",
+            "fastcdc: max=8192: must be from 65536 to 16777216",
+        ),
+        ("fastcdc:avg=8k,seed=0x", "fastcdc: seed=0x: must be a 64-bit number, decimal or 0x..."),
+        (
+            "fastcdc:avg=8k,seed=18446744073709551616",
+            "fastcdc: seed=18446744073709551616: must be a 64-bit number, decimal or 0x...",
+        ),
+        (
+            "fastcdc:avg=8k,seed=0x+1",
+            "fastcdc: seed=0x+1: must be a 64-bit number, decimal or 0x...",
+        ),
+    ] {
+        let error = text.parse::<Spec>().expect_err(text);
+        assert_eq!(error.to_string(), message, "{text}");
+    }
+}
+
+/// Parsing what `Display` writes gives the same spec, for random parameters and all means.
+#[test]
+fn writing_out_loses_nothing() {
+    let mut random = SplitMix64::new(20);
+    for round in 0..3000 {
+        let min = 1 + random.below(100_000);
+        let spec = match round % 3 {
+            0 => Spec::try_from(seqcdc::Params {
+                mode: [seqcdc::Mode::Increasing, seqcdc::Mode::Decreasing][random.below(2)],
+                length: [1, 2, 5, 31, 32][random.below(5)],
+                trigger: [1, 50, 1000, 65535][random.below(4)],
+                skip_size: random.below(10_000),
+                chunk_size_min: min,
+                chunk_size_max: min + random.below(1 << 29),
+            }),
+            1 => Spec::try_from(fastcdc::Params {
+                level: [0, 1, 2, 3][random.below(4)],
+                chunk_size_min: 64 + min / 2 * 2,
+                normal_size: 100_064 + 2 * random.below(100_000),
+                chunk_size_max: 400_000 + 2 * random.below(1_000_000),
+                seed: random.next(),
+            }),
+            _ => Fixed::new(min).map(Spec::from),
+        };
+        let spec = spec.expect("the parameters are right");
+        assert_eq!(parsed(&spec.to_string()), spec, "{spec}");
+    }
+    for _ in 0..200 {
+        let mean = 2048 + random.below(1024 * 1024 - 2047);
+        for text in [format!("seqcdc:avg={mean}"), format!("fastcdc:avg={mean},seed={mean}")] {
+            let spec = parsed(&text);
+            assert_eq!(parsed(&spec.to_string()), spec, "{spec}");
+        }
+    }
+}

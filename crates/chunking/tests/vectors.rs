@@ -1,0 +1,19 @@
+//! The files in `vectors/` hold what the code answers. A change of cut-points shows here first.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn vectors_are_up_to_date() {
+    for (name, _) in common::vectors::FILES {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../vectors/{name}.json"));
+        let found = fs::read_to_string(&path).expect("the file is there");
+        let made = common::vectors::json(name).expect("the name is known");
+        for (line, (found, made)) in found.lines().zip(made.lines()).enumerate() {
+            assert_eq!(found, made, "{name}.json, line {}", line + 1);
+        }
+        assert_eq!(found.len(), made.len(), "size of {name}.json");
+    }
+}
