@@ -137,16 +137,18 @@ impl Params {
     /// Between two skips the rule is a Markov chain over (opposing pairs, run, last byte), solved
     /// exactly; every period between skips is like the first, because its first byte is new (without
     /// a skip, `skip_size` 0, that is an approximation). How often the largest size cuts is taken
-    /// from whole periods. Measured means differ by less than 0.5 %.
+    /// from a geometric law. Means measured with 40,000 chunks differ by less than 0.5 % for the
+    /// parameters of [`Params::for_mean`] and 1 % for those of [`Params::paper`], whose largest size is
+    /// reached more often (`examples/means.rs`).
     pub fn mean(&self) -> f64 {
         let (pair_count, cut_chance) = self.period();
-        let [min, max, skip] =
-            [self.chunk_size_min, self.chunk_size_max, self.skip_size].map(|size| size as f64);
+        let (min, skip) = (self.chunk_size_min as f64, self.skip_size as f64);
         // A period's pairs, and its skip unless it ended in a cut; then all periods.
         let beyond_min = (pair_count + skip * (1.0 - cut_chance)) / cut_chance;
-        #[expect(clippy::cast_possible_truncation, reason = "at most 2^30")]
-        let period_count = ((max - min) / (beyond_min * cut_chance)).round() as u64;
-        min + beyond_min * (1.0 - power(1.0 - cut_chance, period_count))
+        // The chance to come to the largest size, if each byte beyond min had the same chance to cut.
+        let reach_max =
+            power(1.0 - 1.0 / beyond_min, (self.chunk_size_max - self.chunk_size_min) as u64);
+        min + beyond_min * (1.0 - reach_max)
     }
 
     /// Returns the mean number of pairs that a period between two skips compares, and the chance
@@ -305,17 +307,15 @@ impl Params {
                 continue;
             }
             let (rising, falling) = compare(bytes, value);
-            let (mut ordered, mut opposed) = match self.mode {
+            let (ordered, mut opposed) = match self.mode {
                 Mode::Increasing => (rising, falling),
                 Mode::Decreasing => (falling, rising),
             };
-            // The pair that reaches the trigger, if it is here. It is no pair of a run, and a run
-            // that ends behind it does not count.
+            // The pair that reaches the trigger, if it is here. No run goes on from it.
             let opposed_count = opposed.count_ones();
             let trigger_at = (opposing + opposed_count >= self.trigger)
                 .then(|| nth_one(opposed, self.trigger - opposing - 1));
             if let Some(at) = trigger_at {
-                ordered &= (1 << at) - 1;
                 opposed |= u64::MAX << at;
             }
             if self.may_end_run(ordered, opposed, run)
