@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use cutpoint_chunking::{Chunks, Spec, cuts};
+use cutpoint_chunking::{Chunker, Chunks, Spec, cuts};
 use cutpoint_testing::SplitMix64;
 
 /// Gives 1000 bytes, an error, 1000 bytes, and so on.
@@ -79,4 +79,37 @@ fn long_streams_are_cut_like_buffers() {
         }
         assert!(chunks.next().expect("no error").is_none(), "{text}: the end");
     }
+}
+
+/// Cuts behind each newline: a rule without a largest size.
+#[derive(Debug)]
+struct Lines;
+
+impl Chunker for Lines {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        let found = data.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+        found.or((!more && !data.is_empty()).then_some(data.len()))
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        1
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        None
+    }
+}
+
+#[test]
+fn the_buffer_grows_where_no_size_is_the_largest() {
+    let mut data = vec![b'x'; 3_000_000];
+    for end in [10, 400_000, 400_001, 2_000_000] {
+        data[end - 1] = b'\n';
+    }
+    let mut chunks = Chunks::new(Lines, &data[..]);
+    let mut sizes = Vec::new();
+    while let Some(chunk) = chunks.next().expect("no error") {
+        sizes.push(chunk.len());
+    }
+    assert_eq!(sizes, [10, 399_990, 1, 1_599_999, 1_000_000], "sizes");
 }
