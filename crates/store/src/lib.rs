@@ -1,5 +1,10 @@
 //! Cutpoint's repository: its format, its write rules, its reader and checker.
 #![forbid(unsafe_code)]
+
+pub mod environment;
 pub mod error;
 pub mod fingerprint;
 pub mod format;
+pub mod media;
+pub mod name;
+pub mod seal;

@@ -1,0 +1,383 @@
+//! Commits: how a writer ended. The only way in which anything comes to exist.
+
+use minicbor::Decoder;
+
+use super::config::read_texts;
+use super::map::{
+    Extra, MapWriter, at_end, malformed, read_array, read_fixed, read_map, required,
+};
+use super::recipe::Content;
+use crate::error::{Error, Result};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::name::{PartName, TicketId};
+
+/// The body of `commits/<t>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// How the writer ended.
+    pub outcome: Outcome,
+    /// The index segments that this commit publishes.
+    pub segments: Vec<PartName>,
+    /// What the writer had seen.
+    pub view: ViewRecord,
+    /// When, in nanoseconds since 1970 by the writer's clock.
+    pub time_ns: i64,
+    /// What a newer version wrote.
+    pub extra: Extra,
+}
+
+/// How a writer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With a snapshot.
+    Snapshot(Box<Snapshot>),
+    /// Without a result; what its segments name survives.
+    Void,
+    /// By taking snapshots off the lists.
+    Forget(Vec<TicketId>),
+    /// With tags and descriptions.
+    Note(Note),
+    /// With what a check found broken.
+    Damage(Vec<Damage>),
+    /// With copies of what late snapshots need.
+    Rescue,
+    /// With the deletion of what this prune had condemned.
+    Swept(u64),
+}
+
+/// What a writer had seen: its view, in few words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewRecord {
+    /// The highest number under `prunes/`, 0 where there was none.
+    pub prune: u64,
+    /// The commits in the view that the parent's view did not have.
+    pub new: Vec<TicketId>,
+    /// BLAKE3 of the sorted ids of all commits in the view.
+    pub digest: [u8; 32],
+}
+
+/// A tree at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The tree.
+    pub root: Content,
+    /// The paths that were saved, any bytes.
+    pub sources: Vec<Vec<u8>>,
+    /// The machine's name.
+    pub host: String,
+    /// Who ran the backup.
+    pub user: String,
+    /// When it began, in nanoseconds since 1970. Rule W3 measures by it.
+    pub started_ns: i64,
+    /// When it ended.
+    pub finished_ns: i64,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// Free text.
+    pub description: String,
+    /// How its data was cut, written out in full.
+    pub cut: String,
+    /// The snapshot with which this one was compared.
+    pub parent: Option<TicketId>,
+    /// Whether the run was cut off: not all of the sources is in it.
+    pub partial: bool,
+    /// What it holds and what it added.
+    pub statistics: Statistics,
+    /// Version of the program.
+    pub program: String,
+}
+
+/// What a snapshot holds and what it added. Sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Regular files, each name counted.
+    pub file_count: u64,
+    /// Folders.
+    pub folder_count: u64,
+    /// Everything else.
+    pub other_count: u64,
+    /// Files that were new, or changed and read.
+    pub read_file_count: u64,
+    /// The size of all files.
+    pub size: u64,
+    /// How much was read.
+    pub read_bytes: u64,
+    /// Chunks of file data that were new.
+    pub new_chunk_count: u64,
+    /// Their size before compression.
+    pub new_bytes: u64,
+    /// What was written for this snapshot, everything counted but ticket and commit.
+    pub stored_bytes: u64,
+    /// Things that could not be saved.
+    pub problem_count: u64,
+}
+
+/// Tags and a description for a snapshot, instead of those that it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    /// Which snapshot.
+    pub snapshot: Option<TicketId>,
+    /// Earlier notes that this one replaces.
+    pub replaces: Vec<TicketId>,
+    /// The tags it has from now on.
+    pub tags: Vec<String>,
+    /// The description it has from now on.
+    pub description: String,
+}
+
+/// One chunk that cannot be read from where its container says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Damage {
+    /// Which kind of container.
+    pub class: Class,
+    /// Where.
+    pub container: PartName,
+    /// Which chunk.
+    pub fingerprint: Fingerprint,
+}
+
+const DAMAGE_LEN: usize = 1 + 16 + 32;
+
+impl Commit {
+    /// The snapshot, where the commit is one.
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        match &self.outcome {
+            Outcome::Snapshot(snapshot) => Some(snapshot),
+            _ => None,
+        }
+    }
+
+    /// The body of the object.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut map = MapWriter::new();
+        let kind = match &self.outcome {
+            Outcome::Snapshot(_) => 0,
+            Outcome::Void => 1,
+            Outcome::Forget(_) => 2,
+            Outcome::Note(_) => 3,
+            Outcome::Damage(_) => 4,
+            Outcome::Rescue => 5,
+            Outcome::Swept(_) => 6,
+        };
+        map.uint(0, kind);
+        let segments: Vec<_> = self.segments.iter().map(|segment| segment.to_bytes()).collect();
+        map.array_of_bytes(1, &segments).uint(2, self.view.prune);
+        map.array_of_bytes(3, &ids(&self.view.new)).bytes(4, &self.view.digest);
+        map.int(5, self.time_ns);
+        match &self.outcome {
+            Outcome::Snapshot(snapshot) => snapshot.encode(&mut map),
+            Outcome::Void | Outcome::Rescue => {}
+            Outcome::Forget(snapshots) => {
+                map.array_of_bytes(10, &ids(snapshots));
+            }
+            Outcome::Note(note) => {
+                if let Some(snapshot) = note.snapshot {
+                    map.bytes(10, &snapshot.0);
+                }
+                map.array_of_bytes(11, &ids(&note.replaces)).array_of_texts(12, &note.tags);
+                map.text(13, &note.description);
+            }
+            Outcome::Damage(damages) => {
+                let packed: Vec<_> = damages.iter().map(pack_damage).collect();
+                map.array_of_bytes(10, &packed);
+            }
+            Outcome::Swept(prune) => {
+                map.uint(10, *prune);
+            }
+        }
+        map.extra(&self.extra);
+        map.finish()
+    }
+
+    /// Reads the body of the object.
+    pub fn decode(bytes: &[u8]) -> Result<Commit> {
+        let d = &mut Decoder::new(bytes);
+        let mut kind = None;
+        let mut segments = Vec::new();
+        let mut view = ViewRecord::default();
+        let mut time_ns = 0;
+        let mut snapshot = Snapshot::empty();
+        let mut root = None;
+        let mut note = Note::default();
+        let mut forget = Vec::new();
+        let mut damages = Vec::new();
+        let mut swept = None;
+        let extra = read_map(d, |key, d| {
+            // What the keys from 10 on mean depends on the kind, which comes first.
+            match (key, kind) {
+                (0, _) => kind = Some(d.u32().map_err(malformed)?),
+                (1, _) => {
+                    segments = read_array(d, |d| Ok(PartName::from_bytes(read_fixed(d)?)))?;
+                }
+                (2, _) => view.prune = d.u64().map_err(malformed)?,
+                (3, _) => view.new = read_ids(d)?,
+                (4, _) => view.digest = read_fixed(d)?,
+                (5, _) => time_ns = d.i64().map_err(malformed)?,
+                (10, Some(0)) => root = Some(Content::decode(d)?),
+                (11..=21, Some(0)) => snapshot.decode_field(key, d)?,
+                (10, Some(2)) => forget = read_ids(d)?,
+                (10, Some(3)) => note.snapshot = Some(TicketId(read_fixed(d)?)),
+                (11, Some(3)) => note.replaces = read_ids(d)?,
+                (12, Some(3)) => note.tags = read_texts(d)?,
+                (13, Some(3)) => note.description = d.str().map_err(malformed)?.to_owned(),
+                (10, Some(4)) => damages = read_array(d, unpack_damage)?,
+                (10, Some(6)) => swept = Some(d.u64().map_err(malformed)?),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        at_end(d)?;
+        let outcome = match required(kind, "kind of a commit")? {
+            0 => {
+                snapshot.root = required(root, "root of a snapshot")?;
+                Outcome::Snapshot(Box::new(snapshot))
+            }
+            1 => Outcome::Void,
+            2 => Outcome::Forget(forget),
+            3 => Outcome::Note(note),
+            4 => Outcome::Damage(damages),
+            5 => Outcome::Rescue,
+            6 => Outcome::Swept(required(swept, "number of the swept prune")?),
+            kind => {
+                return Err(Error::new(
+                    crate::error::Kind::Unsupported,
+                    "",
+                    format!("a commit of kind {kind} needs a newer cutpoint"),
+                ));
+            }
+        };
+        Ok(Commit { outcome, segments, view, time_ns, extra })
+    }
+}
+
+impl Snapshot {
+    /// Nothing in it.
+    pub fn empty() -> Snapshot {
+        Snapshot {
+            root: Content::Empty,
+            sources: Vec::new(),
+            host: String::new(),
+            user: String::new(),
+            started_ns: 0,
+            finished_ns: 0,
+            tags: Vec::new(),
+            description: String::new(),
+            cut: String::new(),
+            parent: None,
+            partial: false,
+            statistics: Statistics::default(),
+            program: String::new(),
+        }
+    }
+
+    fn encode(&self, map: &mut MapWriter) {
+        map.item(10, |e| self.root.encode(e)).array_of_bytes(11, &self.sources);
+        map.text(12, &self.host).text(13, &self.user);
+        map.item(14, |e| {
+            e.array(2).and_then(|e| e.i64(self.started_ns)).and_then(|e| e.i64(self.finished_ns)).ok();
+        });
+        map.array_of_texts(15, &self.tags).text(16, &self.description).text(17, &self.cut);
+        if let Some(parent) = self.parent {
+            map.bytes(18, &parent.0);
+        }
+        map.bool(19, self.partial);
+        map.item(20, |e| {
+            let numbers = self.statistics.to_array();
+            e.array(numbers.len() as u64).ok();
+            for number in numbers {
+                e.u64(number).ok();
+            }
+        });
+        map.text(21, &self.program);
+    }
+
+    fn decode_field(&mut self, key: u32, d: &mut Decoder<'_>) -> Result<()> {
+        match key {
+            11 => self.sources = read_array(d, |d| Ok(d.bytes().map_err(malformed)?.to_vec()))?,
+            12 => self.host = d.str().map_err(malformed)?.to_owned(),
+            13 => self.user = d.str().map_err(malformed)?.to_owned(),
+            14 => {
+                let times = read_array(d, |d| d.i64().map_err(malformed))?;
+                let [started_ns, finished_ns] = times[..] else {
+                    return Err(Error::corrupt("", "malformed snapshot: two times belong together"));
+                };
+                (self.started_ns, self.finished_ns) = (started_ns, finished_ns);
+            }
+            15 => self.tags = read_texts(d)?,
+            16 => self.description = d.str().map_err(malformed)?.to_owned(),
+            17 => self.cut = d.str().map_err(malformed)?.to_owned(),
+            18 => self.parent = Some(TicketId(read_fixed(d)?)),
+            19 => self.partial = d.bool().map_err(malformed)?,
+            20 => {
+                let numbers = read_array(d, |d| d.u64().map_err(malformed))?;
+                self.statistics = Statistics::from_slice(&numbers);
+            }
+            _ => self.program = d.str().map_err(malformed)?.to_owned(),
+        }
+        Ok(())
+    }
+}
+
+impl Statistics {
+    fn to_array(self) -> [u64; 10] {
+        [
+            self.file_count,
+            self.folder_count,
+            self.other_count,
+            self.read_file_count,
+            self.size,
+            self.read_bytes,
+            self.new_chunk_count,
+            self.new_bytes,
+            self.stored_bytes,
+            self.problem_count,
+        ]
+    }
+
+    /// Numbers that an older version did not write are 0; those of a newer one are ignored.
+    fn from_slice(numbers: &[u64]) -> Statistics {
+        let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
+        Statistics {
+            file_count: at(0),
+            folder_count: at(1),
+            other_count: at(2),
+            read_file_count: at(3),
+            size: at(4),
+            read_bytes: at(5),
+            new_chunk_count: at(6),
+            new_bytes: at(7),
+            stored_bytes: at(8),
+            problem_count: at(9),
+        }
+    }
+}
+
+fn ids(tickets: &[TicketId]) -> Vec<[u8; 12]> {
+    tickets.iter().map(|ticket| ticket.0).collect()
+}
+
+/// Reads an array of ticket ids.
+pub(crate) fn read_ids(d: &mut Decoder<'_>) -> Result<Vec<TicketId>> {
+    read_array(d, |d| Ok(TicketId(read_fixed(d)?)))
+}
+
+fn pack_damage(damage: &Damage) -> [u8; DAMAGE_LEN] {
+    let mut bytes = [0; DAMAGE_LEN];
+    bytes[0] = u8::from(damage.class == Class::Meta);
+    bytes[1..17].copy_from_slice(&damage.container.to_bytes());
+    bytes[17..].copy_from_slice(&damage.fingerprint.0);
+    bytes
+}
+
+fn unpack_damage(d: &mut Decoder<'_>) -> Result<Damage> {
+    let bytes: [u8; DAMAGE_LEN] = read_fixed(d)?;
+    let mut container = [0; 16];
+    container.copy_from_slice(&bytes[1..17]);
+    let mut fingerprint = [0; 32];
+    fingerprint.copy_from_slice(&bytes[17..]);
+    Ok(Damage {
+        class: if bytes[0] == 1 { Class::Meta } else { Class::Data },
+        container: PartName::from_bytes(container),
+        fingerprint: Fingerprint(fingerprint),
+    })
+}

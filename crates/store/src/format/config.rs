@@ -1,0 +1,160 @@
+//! Settings.
+
+use minicbor::Decoder;
+
+use super::map::{Extra, MapWriter, at_end, malformed, read_array, read_fixed, read_map, required};
+use crate::error::{Error, Kind, Result};
+use crate::seal::{RepositoryId, Suite};
+
+/// The features that this version knows. A repository that needs another one is refused.
+const FEATURES: [&str; 0] = [];
+
+/// The settings of a repository: the body of `config/<n>`, of which the highest n holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Whose settings.
+    pub repository: RepositoryId,
+    /// How objects are sealed.
+    pub suite: Suite,
+    /// How new data is cut, written out in full.
+    pub cut: String,
+    /// Whether cut-points depend on a secret of this repository.
+    pub cut_is_keyed: bool,
+    /// How many bytes of chunks a region gathers before it is compressed.
+    pub region_size: u32,
+    /// How large a container becomes, in bytes.
+    pub container_size: u32,
+    /// The zstd level.
+    pub compression_level: i32,
+    /// When these settings were written, in nanoseconds since 1970.
+    pub created_ns: i64,
+    /// Features without which a client must not read.
+    pub features_read: Vec<String>,
+    /// Features without which a client must not write.
+    pub features_write: Vec<String>,
+    /// Features that a client may ignore.
+    pub features_optional: Vec<String>,
+    /// What a newer version wrote.
+    pub extra: Extra,
+}
+
+/// The smallest and largest region, in bytes.
+pub const REGION_SIZE: std::ops::RangeInclusive<u32> = 16 * 1024..=4 * 1024 * 1024;
+/// The smallest and largest size at which a container is put, in bytes.
+pub const CONTAINER_SIZE: std::ops::RangeInclusive<u32> = 4 * 1024 * 1024..=48 * 1024 * 1024;
+/// The zstd levels that may be set.
+pub const COMPRESSION_LEVEL: std::ops::RangeInclusive<i32> = -7..=19;
+
+impl Config {
+    /// Checks that the settings can be worked with.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid`, naming the setting, its value and what is allowed.
+    pub fn check(&self) -> Result<()> {
+        let range = |name: &str, value: i64, low: i64, high: i64| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::invalid(name, format!("{value} is not in {low} to {high}")))
+            }
+        };
+        range(
+            "region-size",
+            i64::from(self.region_size),
+            i64::from(*REGION_SIZE.start()),
+            i64::from(*REGION_SIZE.end()),
+        )?;
+        range(
+            "container-size",
+            i64::from(self.container_size),
+            i64::from(*CONTAINER_SIZE.start()),
+            i64::from(*CONTAINER_SIZE.end()),
+        )?;
+        range(
+            "compression-level",
+            i64::from(self.compression_level),
+            i64::from(*COMPRESSION_LEVEL.start()),
+            i64::from(*COMPRESSION_LEVEL.end()),
+        )
+    }
+
+    /// Refuses a repository that needs what this version does not have.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported`, naming the feature.
+    pub fn check_features(&self, to_write: bool) -> Result<()> {
+        let needed = self.features_read.iter().chain(self.features_write.iter().filter(|_| to_write));
+        for feature in needed {
+            if !FEATURES.contains(&feature.as_str()) {
+                return Err(Error::new(
+                    Kind::Unsupported,
+                    "config",
+                    format!("the repository needs the feature {feature:?}; use a newer cutpoint"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The body of the object.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut map = MapWriter::new();
+        map.bytes(0, &self.repository.0).uint(1, u64::from(self.suite.code()));
+        map.text(2, &self.cut).bool(3, self.cut_is_keyed);
+        map.uint(4, u64::from(self.region_size)).uint(5, u64::from(self.container_size));
+        map.int(6, i64::from(self.compression_level)).int(7, self.created_ns);
+        map.array_of_texts(8, &self.features_read).array_of_texts(9, &self.features_write);
+        map.array_of_texts(10, &self.features_optional).extra(&self.extra);
+        map.finish()
+    }
+
+    /// Reads the body of the object.
+    pub fn decode(bytes: &[u8]) -> Result<Config> {
+        let d = &mut Decoder::new(bytes);
+        let mut config = Config {
+            repository: RepositoryId([0; 16]),
+            suite: Suite::None,
+            cut: String::new(),
+            cut_is_keyed: false,
+            region_size: 0,
+            container_size: 0,
+            compression_level: 0,
+            created_ns: 0,
+            features_read: Vec::new(),
+            features_write: Vec::new(),
+            features_optional: Vec::new(),
+            extra: Extra::new(),
+        };
+        let (mut repository, mut suite, mut cut) = (None, None, None);
+        config.extra = read_map(d, |key, d| {
+            match key {
+                0 => repository = Some(RepositoryId(read_fixed(d)?)),
+                1 => suite = Some(Suite::from_code(d.u8().map_err(malformed)?)?),
+                2 => cut = Some(d.str().map_err(malformed)?.to_owned()),
+                3 => config.cut_is_keyed = d.bool().map_err(malformed)?,
+                4 => config.region_size = d.u32().map_err(malformed)?,
+                5 => config.container_size = d.u32().map_err(malformed)?,
+                6 => config.compression_level = d.i32().map_err(malformed)?,
+                7 => config.created_ns = d.i64().map_err(malformed)?,
+                8 => config.features_read = read_texts(d)?,
+                9 => config.features_write = read_texts(d)?,
+                10 => config.features_optional = read_texts(d)?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        at_end(d)?;
+        config.repository = required(repository, "repository id in config")?;
+        config.suite = required(suite, "suite in config")?;
+        config.cut = required(cut, "cut in config")?;
+        config.check().map_err(|error| Error::corrupt("", error))?;
+        Ok(config)
+    }
+}
+
+/// Reads an array of texts.
+pub(crate) fn read_texts(d: &mut Decoder<'_>) -> Result<Vec<String>> {
+    read_array(d, |d| Ok(d.str().map_err(malformed)?.to_owned()))
+}

@@ -1,0 +1,235 @@
+//! A container's directory: which regions it has and which chunks are in them. It is the truth
+//! about where chunks are.
+//!
+//! Fixed-width, little-endian: length of what follows 4, number of regions 4, number of chunks 4,
+//! the regions, the chunks, then a map of extras. Zeros behind it, to a multiple of 4 KiB, before
+//! it is sealed.
+
+use minicbor::Decoder;
+
+use super::map::{Extra, MapWriter, at_end, read_map};
+use super::packed::Reader;
+use crate::error::{Error, Kind, Result};
+use crate::fingerprint::Fingerprint;
+
+/// A directory is padded to a multiple of this before it is sealed, in bytes.
+pub const DIRECTORY_PADDING: usize = 4096;
+/// The length of a region's record, in bytes, without its references.
+pub const REGION_RECORD_LEN: usize = 4 + 4 + 4 + 1 + 2;
+/// The length of a chunk's record, in bytes.
+pub const CHUNK_RECORD_LEN: usize = 32 + 1 + 2 + 4 + 4 + 4;
+/// A region never decodes to more than this, in bytes.
+pub const REGION_RAW_LEN_MAX: u32 = 16 * 1024 * 1024;
+/// A container closes at this many regions.
+pub const REGION_COUNT_MAX: usize = 65_535;
+
+/// How a region is encoded before it is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codec {
+    /// As it is.
+    Store,
+    /// As one zstd frame.
+    Zstd,
+}
+
+impl Codec {
+    fn code(self) -> u8 {
+        match self {
+            Codec::Store => 0,
+            Codec::Zstd => 1,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<Codec> {
+        match code {
+            0 => Ok(Codec::Store),
+            1 => Ok(Codec::Zstd),
+            _ => Err(Error::new(
+                Kind::Unsupported,
+                "",
+                format!("a region with codec {code} needs a newer cutpoint"),
+            )),
+        }
+    }
+}
+
+/// Payloads of consecutive new chunks, compressed and sealed as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionRecord {
+    /// Where it starts in the container, in bytes.
+    pub offset: u32,
+    /// Its sealed length, tag included, in bytes.
+    pub stored_len: u32,
+    /// Its length when opened and decoded, in bytes.
+    pub raw_len: u32,
+    /// How it is encoded.
+    pub codec: Codec,
+    /// The wholes to which composites of this region refer.
+    pub references: Vec<Fingerprint>,
+}
+
+/// How a chunk is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As its bytes, for recipes to name.
+    Whole,
+    /// As its bytes, for composites to refer to; no recipe names it.
+    Literal,
+    /// As a list of extents over the region's references.
+    Composite,
+}
+
+impl Form {
+    fn code(self) -> u8 {
+        match self {
+            Form::Whole => 0,
+            Form::Literal => 1,
+            Form::Composite => 2,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<Form> {
+        match code {
+            0 => Ok(Form::Whole),
+            1 => Ok(Form::Literal),
+            2 => Ok(Form::Composite),
+            _ => Err(Error::new(
+                Kind::Unsupported,
+                "",
+                format!("a chunk with flags {code:#04x} needs a newer cutpoint"),
+            )),
+        }
+    }
+}
+
+/// One chunk in a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRecord {
+    /// Which chunk.
+    pub fingerprint: Fingerprint,
+    /// How it is stored.
+    pub form: Form,
+    /// In which region.
+    pub region: u16,
+    /// Where its payload starts in the decoded region, in bytes.
+    pub offset: u32,
+    /// The length of the payload, in bytes. Wholes: the chunk's.
+    pub payload_len: u32,
+    /// The length of the chunk, in bytes.
+    pub chunk_len: u32,
+}
+
+/// The sealed list of what a container holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directory {
+    /// In the order in which they lie.
+    pub regions: Vec<RegionRecord>,
+    /// In the order of their regions and offsets.
+    pub chunks: Vec<ChunkRecord>,
+    /// What a newer version wrote.
+    pub extra: Extra,
+}
+
+impl Directory {
+    /// The bytes to be sealed.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(
+            12 + self.regions.len() * REGION_RECORD_LEN + self.chunks.len() * CHUNK_RECORD_LEN,
+        );
+        body.extend_from_slice(&[0; 4]);
+        push_count(&mut body, self.regions.len());
+        push_count(&mut body, self.chunks.len());
+        for region in &self.regions {
+            body.extend_from_slice(&region.offset.to_le_bytes());
+            body.extend_from_slice(&region.stored_len.to_le_bytes());
+            body.extend_from_slice(&region.raw_len.to_le_bytes());
+            body.push(region.codec.code());
+            let count = u16::try_from(region.references.len()).unwrap_or(u16::MAX);
+            body.extend_from_slice(&count.to_le_bytes());
+            for reference in &region.references {
+                body.extend_from_slice(&reference.0);
+            }
+        }
+        for chunk in &self.chunks {
+            body.extend_from_slice(&chunk.fingerprint.0);
+            body.push(chunk.form.code());
+            body.extend_from_slice(&chunk.region.to_le_bytes());
+            body.extend_from_slice(&chunk.offset.to_le_bytes());
+            body.extend_from_slice(&chunk.payload_len.to_le_bytes());
+            body.extend_from_slice(&chunk.chunk_len.to_le_bytes());
+        }
+        let mut map = MapWriter::new();
+        map.extra(&self.extra);
+        map.finish_into(&mut body);
+        let length = u32::try_from(body.len() - 4).unwrap_or(u32::MAX);
+        body[..4].copy_from_slice(&length.to_le_bytes());
+        body.resize(body.len().next_multiple_of(DIRECTORY_PADDING), 0);
+        body
+    }
+
+    /// Reads the directory of a container whose regions end before `regions_end`.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where a region does not lie inside the container, or a chunk not inside a region:
+    /// whoever decodes need not look again.
+    pub fn decode(bytes: &[u8], regions_end: u64) -> Result<Directory> {
+        let bad = |what: String| Error::corrupt("", format!("malformed directory: {what}"));
+        let mut reader = Reader::new(bytes, "directory");
+        let length = reader.u32()? as usize;
+        let mut reader = Reader::new(reader.take(length)?, "directory");
+        let region_count = reader.u32()? as usize;
+        let chunk_count = reader.u32()? as usize;
+        if region_count > REGION_COUNT_MAX {
+            return Err(bad(format!("{region_count} regions")));
+        }
+        let mut regions = Vec::with_capacity(reader.capacity(region_count, REGION_RECORD_LEN));
+        for index in 0..region_count {
+            let region = RegionRecord {
+                offset: reader.u32()?,
+                stored_len: reader.u32()?,
+                raw_len: reader.u32()?,
+                codec: Codec::from_code(reader.u8()?)?,
+                references: {
+                    let count = usize::from(reader.u16()?);
+                    let mut references = Vec::with_capacity(reader.capacity(count, 32));
+                    for _ in 0..count {
+                        references.push(Fingerprint(reader.array()?));
+                    }
+                    references
+                },
+            };
+            let end = u64::from(region.offset) + u64::from(region.stored_len);
+            if end > regions_end || region.raw_len > REGION_RAW_LEN_MAX {
+                return Err(bad(format!("region {index} of {} bytes ends at {end}", region.raw_len)));
+            }
+            regions.push(region);
+        }
+        let mut chunks = Vec::with_capacity(reader.capacity(chunk_count, CHUNK_RECORD_LEN));
+        for index in 0..chunk_count {
+            let chunk = ChunkRecord {
+                fingerprint: Fingerprint(reader.array()?),
+                form: Form::from_code(reader.u8()?)?,
+                region: reader.u16()?,
+                offset: reader.u32()?,
+                payload_len: reader.u32()?,
+                chunk_len: reader.u32()?,
+            };
+            let end = u64::from(chunk.offset) + u64::from(chunk.payload_len);
+            let region = regions.get(usize::from(chunk.region));
+            let inside = region.is_some_and(|region| end <= u64::from(region.raw_len));
+            if !inside || (chunk.form != Form::Composite && chunk.payload_len != chunk.chunk_len) {
+                return Err(bad(format!("chunk {index} does not lie in region {}", chunk.region)));
+            }
+            chunks.push(chunk);
+        }
+        let d = &mut Decoder::new(reader.rest());
+        let extra = read_map(d, |_, _| Ok(false))?;
+        at_end(d)?;
+        Ok(Directory { regions, chunks, extra })
+    }
+}
+
+fn push_count(out: &mut Vec<u8>, count: usize) {
+    out.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+}

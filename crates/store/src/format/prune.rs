@@ -1,0 +1,91 @@
+//! Prune records: what the n-th prune has condemned and published.
+
+use minicbor::Decoder;
+
+use super::commit::read_ids;
+use super::map::{Extra, MapWriter, at_end, malformed, read_array, read_fixed, read_map};
+use crate::error::Result;
+use crate::fingerprint::Class;
+use crate::name::{PartName, TicketId};
+
+/// The body of `prunes/<n>`. No record is ever deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prune {
+    /// Segments that count from now on.
+    pub published: Vec<PartName>,
+    /// Segments that count no more.
+    pub superseded: Vec<PartName>,
+    /// Containers that are going. They are read as long as they exist, and never hit.
+    pub condemned: Vec<(Class, PartName)>,
+    /// F: the snapshots that this prune takes.
+    pub forgotten: Vec<TicketId>,
+    /// The snapshots whose chunks it kept.
+    pub marked: Vec<TicketId>,
+    /// The writer of the record.
+    pub ticket: Option<TicketId>,
+    /// When, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Snapshots that no forget rule takes from now on.
+    pub held: Vec<TicketId>,
+    /// Snapshots that are held no more.
+    pub released: Vec<TicketId>,
+    /// `forget` commits that are cancelled.
+    pub unforgotten: Vec<TicketId>,
+    /// What a newer version wrote.
+    pub extra: Extra,
+}
+
+impl Prune {
+    /// The body of the object.
+    pub fn encode(&self) -> Vec<u8> {
+        let parts = |parts: &[PartName]| parts.iter().map(|p| p.to_bytes()).collect::<Vec<_>>();
+        let ids = |ids: &[TicketId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
+        let of = |class| {
+            let each = self.condemned.iter().filter(move |(each, _)| *each == class);
+            each.map(|(_, part)| part.to_bytes()).collect::<Vec<_>>()
+        };
+        let mut map = MapWriter::new();
+        map.array_of_bytes(0, &parts(&self.published));
+        map.array_of_bytes(1, &parts(&self.superseded));
+        map.array_of_bytes(2, &of(Class::Data)).array_of_bytes(3, &of(Class::Meta));
+        map.array_of_bytes(4, &ids(&self.forgotten)).array_of_bytes(5, &ids(&self.marked));
+        if let Some(ticket) = self.ticket {
+            map.bytes(6, &ticket.0);
+        }
+        map.int(7, self.time_ns).array_of_bytes(8, &ids(&self.held));
+        map.array_of_bytes(9, &ids(&self.released)).array_of_bytes(10, &ids(&self.unforgotten));
+        map.extra(&self.extra);
+        map.finish()
+    }
+
+    /// Reads the body of the object.
+    pub fn decode(bytes: &[u8]) -> Result<Prune> {
+        let d = &mut Decoder::new(bytes);
+        let mut prune = Prune::default();
+        prune.extra = read_map(d, |key, d| {
+            match key {
+                0 => prune.published = read_parts(d)?,
+                1 => prune.superseded = read_parts(d)?,
+                2 | 3 => {
+                    let class = if key == 2 { Class::Data } else { Class::Meta };
+                    prune.condemned.extend(read_parts(d)?.into_iter().map(|part| (class, part)));
+                }
+                4 => prune.forgotten = read_ids(d)?,
+                5 => prune.marked = read_ids(d)?,
+                6 => prune.ticket = Some(TicketId(read_fixed(d)?)),
+                7 => prune.time_ns = d.i64().map_err(malformed)?,
+                8 => prune.held = read_ids(d)?,
+                9 => prune.released = read_ids(d)?,
+                10 => prune.unforgotten = read_ids(d)?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        at_end(d)?;
+        Ok(prune)
+    }
+}
+
+fn read_parts(d: &mut Decoder<'_>) -> Result<Vec<PartName>> {
+    read_array(d, |d| Ok(PartName::from_bytes(read_fixed(d)?)))
+}

@@ -1,0 +1,126 @@
+//! Index segments: hints where chunks are. A directory confirms them.
+//!
+//! Fixed-width, little-endian (hints big-endian, so that they sort as bytes): number of containers
+//! 4, number of hints 4, the containers, the hints in rising order, then a map: 0 the segments that
+//! a merged one covers.
+
+use minicbor::Decoder;
+
+use super::map::{Extra, MapWriter, at_end, read_array, read_fixed, read_map};
+use super::packed::Reader;
+use crate::error::{Error, Result};
+use crate::fingerprint::Class;
+use crate::name::PartName;
+
+/// The length of a container's record, in bytes.
+pub const CONTAINER_RECORD_LEN: usize = 16 + 1 + 4 + 4 + 4;
+/// The length of a hint, in bytes.
+pub const HINT_LEN: usize = 8 + 4;
+
+/// What a segment says of one container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerRecord {
+    /// Its name.
+    pub name: PartName,
+    /// Its kind.
+    pub class: Class,
+    /// Its length in bytes.
+    pub stored_len: u32,
+    /// Where its directory starts, in bytes. The directory and its tag end before the padding; the
+    /// trailer says where.
+    pub directory_offset: u32,
+    /// The length of the sealed directory, in bytes.
+    pub directory_len: u32,
+}
+
+/// The body of `index/<t>-<k>`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// The containers.
+    pub containers: Vec<ContainerRecord>,
+    /// (hint, index of the container), sorted.
+    pub hints: Vec<(u64, u32)>,
+    /// The segments that this one replaces, where it was merged.
+    pub covers: Vec<PartName>,
+    /// What a newer version wrote.
+    pub extra: Extra,
+}
+
+impl Segment {
+    /// The body of the object.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(
+            8 + self.containers.len() * CONTAINER_RECORD_LEN + self.hints.len() * HINT_LEN,
+        );
+        for count in [self.containers.len(), self.hints.len()] {
+            body.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+        }
+        for container in &self.containers {
+            body.extend_from_slice(&container.name.to_bytes());
+            body.push(u8::from(container.class == Class::Meta));
+            body.extend_from_slice(&container.stored_len.to_le_bytes());
+            body.extend_from_slice(&container.directory_offset.to_le_bytes());
+            body.extend_from_slice(&container.directory_len.to_le_bytes());
+        }
+        for (hint, container) in &self.hints {
+            body.extend_from_slice(&hint.to_be_bytes());
+            body.extend_from_slice(&container.to_le_bytes());
+        }
+        let mut map = MapWriter::new();
+        if !self.covers.is_empty() {
+            let covers: Vec<_> = self.covers.iter().map(|part| part.to_bytes()).collect();
+            map.array_of_bytes(0, &covers);
+        }
+        map.extra(&self.extra);
+        map.finish_into(&mut body);
+        body
+    }
+
+    /// Reads the body of the object.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where hints do not rise or name a container that is not listed.
+    pub fn decode(bytes: &[u8]) -> Result<Segment> {
+        let bad = |what: &str| Error::corrupt("", format!("malformed index segment: {what}"));
+        let mut reader = Reader::new(bytes, "index segment");
+        let container_count = reader.u32()? as usize;
+        let hint_count = reader.u32()? as usize;
+        let mut containers =
+            Vec::with_capacity(reader.capacity(container_count, CONTAINER_RECORD_LEN));
+        for _ in 0..container_count {
+            containers.push(ContainerRecord {
+                name: PartName::from_bytes(reader.array()?),
+                class: match reader.u8()? {
+                    0 => Class::Data,
+                    1 => Class::Meta,
+                    _ => return Err(bad("a container of unknown class")),
+                },
+                stored_len: reader.u32()?,
+                directory_offset: reader.u32()?,
+                directory_len: reader.u32()?,
+            });
+        }
+        let mut hints = Vec::with_capacity(reader.capacity(hint_count, HINT_LEN));
+        let mut last = 0;
+        for _ in 0..hint_count {
+            let hint = u64::from_be_bytes(reader.array()?);
+            let container = reader.u32()?;
+            if hint < last || container as usize >= containers.len() {
+                return Err(bad("hints out of order or without a container"));
+            }
+            last = hint;
+            hints.push((hint, container));
+        }
+        let mut covers = Vec::new();
+        let d = &mut Decoder::new(reader.rest());
+        let extra = read_map(d, |key, d| {
+            if key == 0 {
+                covers = read_array(d, |d| Ok(PartName::from_bytes(read_fixed(d)?)))?;
+            }
+            Ok(key == 0)
+        })?;
+        at_end(d)?;
+        Ok(Segment { containers, hints, covers, extra })
+    }
+}

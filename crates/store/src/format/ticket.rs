@@ -1,0 +1,87 @@
+//! Tickets: "writer t has begun", and later "is still at it".
+
+use minicbor::Decoder;
+
+use super::map::{Extra, MapWriter, at_end, malformed, read_map, required};
+use crate::environment::Process;
+use crate::error::{Error, Result};
+
+/// What a writer is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It may end in a snapshot.
+    Backup,
+    /// It ends in a record under `prunes/`.
+    Prune,
+    /// It ends in a `rescue` or `swept` commit.
+    Sweep,
+    /// It changes notes, settings or the like.
+    Other,
+}
+
+impl Purpose {
+    fn code(self) -> u64 {
+        match self {
+            Purpose::Backup => 0,
+            Purpose::Prune => 1,
+            Purpose::Sweep => 2,
+            Purpose::Other => 3,
+        }
+    }
+
+    fn from_code(code: u64) -> Result<Purpose> {
+        Ok(match code {
+            0 => Purpose::Backup,
+            1 => Purpose::Prune,
+            2 => Purpose::Sweep,
+            3 => Purpose::Other,
+            _ => return Err(Error::corrupt("", format!("ticket for the unknown purpose {code}"))),
+        })
+    }
+}
+
+/// The body of `tickets/<t>` and `tickets/<t>.<k>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// What for.
+    pub purpose: Purpose,
+    /// Who.
+    pub process: Process,
+    /// When, in nanoseconds since 1970 by the writer's clock.
+    pub time_ns: i64,
+    /// What a newer version wrote.
+    pub extra: Extra,
+}
+
+impl Ticket {
+    /// The body of the object.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut map = MapWriter::new();
+        map.uint(0, self.purpose.code()).text(1, &self.process.host);
+        map.text(2, &self.process.boot_id).uint(3, u64::from(self.process.process_id));
+        map.uint(4, self.process.started).int(5, self.time_ns).extra(&self.extra);
+        map.finish()
+    }
+
+    /// Reads the body of the object.
+    pub fn decode(bytes: &[u8]) -> Result<Ticket> {
+        let d = &mut Decoder::new(bytes);
+        let mut purpose = None;
+        let mut process = Process::default();
+        let mut time_ns = 0;
+        let extra = read_map(d, |key, d| {
+            match key {
+                0 => purpose = Some(Purpose::from_code(d.u64().map_err(malformed)?)?),
+                1 => process.host = d.str().map_err(malformed)?.to_owned(),
+                2 => process.boot_id = d.str().map_err(malformed)?.to_owned(),
+                3 => process.process_id = d.u32().map_err(malformed)?,
+                4 => process.started = d.u64().map_err(malformed)?,
+                5 => time_ns = d.i64().map_err(malformed)?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        at_end(d)?;
+        Ok(Ticket { purpose: required(purpose, "purpose of a ticket")?, process, time_ns, extra })
+    }
+}

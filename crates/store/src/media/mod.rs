@@ -1,0 +1,79 @@
+//! Media: where objects lie.
+//!
+//! Seven calls are all that the store asks for. There is no overwriting, no renaming, no appending
+//! and no locking among them, so that a folder, an object storage and memory are equally good.
+//!
+//! What is assumed (`docs/ordering.md`, "What is assumed of the media"): a put that was answered is
+//! seen by every later get and list; of several puts of one name one is answered with `Created`
+//! (media that cannot promise it can still be written to, but not be pruned); a listing contains
+//! what existed throughout.
+
+mod faulty;
+mod object;
+
+use std::fmt::Debug;
+
+use bytes::Bytes;
+
+pub use faulty::{Fault, Faulty};
+pub use object::{Local, Memory};
+
+use crate::error::Result;
+
+/// What became of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The object is there now, and was not before.
+    Created,
+    /// There was an object of this name before; it is as it was.
+    Exists,
+}
+
+/// Where objects lie. Names are paths with `/`, as [`crate::name::ObjectName`] prints them.
+pub trait Media: Debug + Send + Sync {
+    /// Puts an object that must not exist yet. When this returns, it has reached the disk.
+    ///
+    /// # Errors
+    ///
+    /// `Full` or `Media`; the object may then exist all the same, whole.
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put>;
+
+    /// Returns a whole object.
+    ///
+    /// # Errors
+    ///
+    /// `Missing` where there is none; `Media`.
+    fn get(&self, name: &str) -> Result<Bytes>;
+
+    /// Returns `len` bytes of an object, from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// `Missing` where there is no such object; `Corrupt` where it is shorter; `Media`.
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes>;
+
+    /// Returns the length of an object in bytes, or `None` where there is none.
+    fn head(&self, name: &str) -> Result<Option<u64>>;
+
+    /// Returns name and length of every object whose name begins with `prefix` and `/`, sorted by
+    /// name.
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>>;
+
+    /// Removes an object; there need not be one.
+    fn delete(&self, name: &str) -> Result<()>;
+
+    /// Makes the folders of a new repository, where the media has folders.
+    fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Removes what unfinished puts left behind, if `is_stale` says so of the name that was to be
+    /// put and of the age in seconds. Returns how many.
+    fn clean(&self, is_stale: &dyn Fn(&str, u64) -> bool) -> Result<usize> {
+        let _ = is_stale;
+        Ok(0)
+    }
+
+    /// A short text for messages: a path or an address.
+    fn describe(&self) -> String;
+}

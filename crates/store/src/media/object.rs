@@ -1,0 +1,296 @@
+//! Media over the crate `object_store`: a local folder, and memory.
+//!
+//! Its traps, and what is done about each: syncing is off by default (on here); a put that was cut
+//! off leaves `name#1` behind, which its listing hides ([`Media::clean`] removes it); a range past
+//! the end comes back short (every length is checked); `AlreadyExists` may be the answer to our own
+//! earlier try (the writer reads back and compares, rule W6).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_executor::block_on;
+use futures_util::TryStreamExt;
+use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
+use object_store::path::Path as StorePath;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+
+use super::{Media, Put};
+use crate::error::{Error, Kind, Result};
+use crate::name::ObjectKind;
+
+/// A folder of the local file system.
+#[derive(Debug)]
+pub struct Local {
+    root: PathBuf,
+    store: LocalFileSystem,
+}
+
+impl Local {
+    /// The folder `root`, which must exist.
+    ///
+    /// # Errors
+    ///
+    /// `Missing` where it does not.
+    pub fn open(root: &Path) -> Result<Local> {
+        let describe = root.display();
+        let store = LocalFileSystem::new_with_prefix(root).map_err(|error| {
+            Error::missing(describe, "there is no such folder").with_source(error)
+        })?;
+        Ok(Local { root: root.to_path_buf(), store: store.with_fsync(true) })
+    }
+
+    /// The folder `root`, made with its parents where it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// `Media` where it cannot be made.
+    pub fn create(root: &Path) -> Result<Local> {
+        std::fs::create_dir_all(root).map_err(|error| io_error(&root.display(), error))?;
+        Local::open(root)
+    }
+}
+
+/// Memory; what is put is gone with the process.
+#[derive(Debug, Default)]
+pub struct Memory {
+    store: Arc<InMemory>,
+}
+
+impl Memory {
+    /// Empty.
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+}
+
+fn io_error(object: &dyn std::fmt::Display, error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::NotFound => Kind::Missing,
+        std::io::ErrorKind::StorageFull
+        | std::io::ErrorKind::QuotaExceeded
+        | std::io::ErrorKind::FileTooLarge => Kind::Full,
+        _ => Kind::Media,
+    };
+    Error::new(kind, object, error.to_string())
+}
+
+/// Finds the I/O error inside what `object_store` wraps around it: it decides the kind.
+fn store_error(name: &str, error: object_store::Error) -> Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    let mut kind = match error {
+        object_store::Error::NotFound { .. } => Kind::Missing,
+        _ => Kind::Media,
+    };
+    let mut message = None;
+    while let Some(each) = cause {
+        if let Some(io) = each.downcast_ref::<std::io::Error>() {
+            let wrapped = io_error(&name, std::io::Error::from(io.kind()));
+            kind = wrapped.kind();
+            message = Some(io.to_string());
+        }
+        cause = each.source();
+    }
+    let message = message.unwrap_or_else(|| error.to_string());
+    Error::new(kind, name, message).with_source(error)
+}
+
+fn put_new(store: &dyn ObjectStore, name: &str, bytes: Bytes) -> Result<Put> {
+    let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+    let payload = PutPayload::from_bytes(bytes);
+    match block_on(store.put_opts(&StorePath::from(name), payload, options)) {
+        Ok(_) => Ok(Put::Created),
+        Err(object_store::Error::AlreadyExists { .. }) => Ok(Put::Exists),
+        Err(error) => Err(store_error(name, error)),
+    }
+}
+
+fn get(store: &dyn ObjectStore, name: &str) -> Result<Bytes> {
+    block_on(async { store.get(&StorePath::from(name)).await?.bytes().await })
+        .map_err(|error| store_error(name, error))
+}
+
+fn get_range(store: &dyn ObjectStore, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+    if len == 0 {
+        return Ok(Bytes::new());
+    }
+    let end = offset.checked_add(len as u64).ok_or_else(|| too_short(name, offset, len))?;
+    match block_on(store.get_range(&StorePath::from(name), offset..end)) {
+        Ok(bytes) if bytes.len() == len => Ok(bytes),
+        Ok(_) => Err(too_short(name, offset, len)),
+        Err(error) => {
+            let error = store_error(name, error);
+            // A range that begins behind the end is refused with a text; ask for the length.
+            match head(store, name) {
+                Ok(Some(length)) if length < end => Err(too_short(name, offset, len)),
+                _ => Err(error),
+            }
+        }
+    }
+}
+
+fn too_short(name: &str, offset: u64, len: usize) -> Error {
+    Error::corrupt(name, format!("is too short: {len} bytes were to be read at {offset}"))
+}
+
+fn head(store: &dyn ObjectStore, name: &str) -> Result<Option<u64>> {
+    match block_on(store.head(&StorePath::from(name))) {
+        Ok(meta) => Ok(Some(meta.size)),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(store_error(name, error)),
+    }
+}
+
+fn list(store: &dyn ObjectStore, prefix: &str) -> Result<Vec<(String, u64)>> {
+    let path = StorePath::from(prefix);
+    let mut found: Vec<(String, u64)> = block_on(
+        store
+            .list(Some(&path))
+            .map_ok(|meta| (meta.location.to_string(), meta.size))
+            .try_collect(),
+    )
+    .map_err(|error| store_error(prefix, error))?;
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn delete(store: &dyn ObjectStore, name: &str) -> Result<()> {
+    match block_on(store.delete(&StorePath::from(name))) {
+        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(store_error(name, error)),
+    }
+}
+
+impl Media for Local {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        put_new(&self.store, name, bytes)
+    }
+
+    fn get(&self, name: &str) -> Result<Bytes> {
+        get(&self.store, name)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        get_range(&self.store, name, offset, len)
+    }
+
+    fn head(&self, name: &str) -> Result<Option<u64>> {
+        head(&self.store, name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        list(&self.store, prefix)
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        delete(&self.store, name)
+    }
+
+    /// Makes every folder that an object can lie in and syncs each, so that a put has one folder to
+    /// sync only.
+    fn prepare(&self) -> Result<()> {
+        for kind in ObjectKind::ALL {
+            let folder = self.root.join(kind.folder());
+            make_folder(&folder)?;
+            if matches!(kind, ObjectKind::Data | ObjectKind::Meta) {
+                for byte in 0..=0xff_u8 {
+                    make_folder(&folder.join(format!("{byte:02x}")))?;
+                }
+                sync_folder(&folder)?;
+            }
+        }
+        sync_folder(&self.root)
+    }
+
+    fn clean(&self, is_stale: &dyn Fn(&str, u64) -> bool) -> Result<usize> {
+        let mut removed = 0;
+        for kind in ObjectKind::ALL {
+            clean_folder(&self.root, kind.folder(), 1, is_stale, &mut removed)?;
+        }
+        Ok(removed)
+    }
+
+    fn describe(&self) -> String {
+        self.root.display().to_string()
+    }
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    match std::fs::create_dir(folder) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(io_error(&folder.display(), error)),
+    }
+}
+
+fn sync_folder(folder: &Path) -> Result<()> {
+    std::fs::File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| io_error(&folder.display(), error))
+}
+
+/// Looks through one folder, and one level of sub-folders, for staging files (`name#number`).
+fn clean_folder(
+    root: &Path,
+    folder: &str,
+    depth: usize,
+    is_stale: &dyn Fn(&str, u64) -> bool,
+    removed: &mut usize,
+) -> Result<()> {
+    let path = root.join(folder);
+    let entries = match std::fs::read_dir(&path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io_error(&path.display(), error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(|error| io_error(&path.display(), error))?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let full = format!("{folder}/{name}");
+        let staged = name.rsplit_once('#').filter(|(_, number)| number.parse::<u64>().is_ok());
+        if staged.is_none() {
+            if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                clean_folder(root, &full, depth - 1, is_stale, removed)?;
+            }
+            continue;
+        }
+        let age = entry.metadata().ok().and_then(|meta| meta.modified().ok());
+        let age_s = age.and_then(|time| time.elapsed().ok()).map_or(0, |age| age.as_secs());
+        let wanted = full.rsplit_once('#').map_or("", |(wanted, _)| wanted);
+        if is_stale(wanted, age_s) && std::fs::remove_file(entry.path()).is_ok() {
+            *removed += 1;
+        }
+    }
+    Ok(())
+}
+
+impl Media for Memory {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        put_new(&*self.store, name, bytes)
+    }
+
+    fn get(&self, name: &str) -> Result<Bytes> {
+        get(&*self.store, name)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        get_range(&*self.store, name, offset, len)
+    }
+
+    fn head(&self, name: &str) -> Result<Option<u64>> {
+        head(&*self.store, name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        list(&*self.store, prefix)
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        delete(&*self.store, name)
+    }
+
+    fn describe(&self) -> String {
+        "memory".to_owned()
+    }
+}

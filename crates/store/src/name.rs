@@ -1,0 +1,366 @@
+//! The names of objects.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+use crate::fingerprint::Class;
+
+/// Who wrote something: 12 random bytes, made unique by putting `tickets/<t>`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TicketId(pub [u8; 12]);
+
+impl TicketId {
+    /// Reads 24 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<TicketId> {
+        Some(TicketId(parse_hex(text)?))
+    }
+
+    /// The first 8 digits: how a snapshot is shown.
+    pub fn short(&self) -> String {
+        self.to_string()[..8].to_owned()
+    }
+}
+
+impl fmt::Display for TicketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(f, &self.0)
+    }
+}
+
+impl fmt::Debug for TicketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The name of a container or segment: its writer and a count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartName {
+    /// Who wrote it.
+    pub ticket: TicketId,
+    /// The how-manieth of its kind by this writer, from 0.
+    pub count: u32,
+}
+
+impl PartName {
+    /// The 16 bytes that stand in headers, directories and segments: ticket, count (big-endian).
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..12].copy_from_slice(&self.ticket.0);
+        bytes[12..].copy_from_slice(&self.count.to_be_bytes());
+        bytes
+    }
+
+    /// The inverse of [`PartName::to_bytes`].
+    pub fn from_bytes(bytes: [u8; 16]) -> PartName {
+        let mut ticket = [0; 12];
+        ticket.copy_from_slice(&bytes[..12]);
+        let count = u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
+        PartName { ticket: TicketId(ticket), count }
+    }
+}
+
+impl fmt::Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:08x}", self.ticket, self.count)
+    }
+}
+
+impl fmt::Debug for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// What an object is; the code stands in its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ObjectKind {
+    /// Settings.
+    Config,
+    /// The keyring, wrapped.
+    Key,
+    /// "A writer has begun."
+    Ticket,
+    /// How a writer ended.
+    Commit,
+    /// What a prune has condemned and published.
+    Prune,
+    /// Where chunks are.
+    Segment,
+    /// A container of file chunks.
+    Data,
+    /// A container of trees and recipes.
+    Meta,
+    /// Candidates for imperfect matching.
+    Hints,
+}
+
+impl ObjectKind {
+    /// Every kind.
+    pub const ALL: [ObjectKind; 9] = [
+        ObjectKind::Config,
+        ObjectKind::Key,
+        ObjectKind::Ticket,
+        ObjectKind::Commit,
+        ObjectKind::Prune,
+        ObjectKind::Segment,
+        ObjectKind::Data,
+        ObjectKind::Meta,
+        ObjectKind::Hints,
+    ];
+
+    /// The code in the header.
+    pub fn code(self) -> u8 {
+        match self {
+            ObjectKind::Config => 1,
+            ObjectKind::Key => 2,
+            ObjectKind::Ticket => 3,
+            ObjectKind::Commit => 4,
+            ObjectKind::Prune => 5,
+            ObjectKind::Segment => 6,
+            ObjectKind::Data => 7,
+            ObjectKind::Meta => 8,
+            ObjectKind::Hints => 9,
+        }
+    }
+
+    /// The folder that holds objects of this kind.
+    pub fn folder(self) -> &'static str {
+        match self {
+            ObjectKind::Config => "config",
+            ObjectKind::Key => "keys",
+            ObjectKind::Ticket => "tickets",
+            ObjectKind::Commit => "commits",
+            ObjectKind::Prune => "prunes",
+            ObjectKind::Segment => "index",
+            ObjectKind::Data => "data",
+            ObjectKind::Meta => "meta",
+            ObjectKind::Hints => "hints",
+        }
+    }
+}
+
+/// The name of an object, and so its place in the repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ObjectName {
+    /// `config/<n>` or `config/<n>.copy`.
+    Config {
+        /// The how-manieth settings; the highest hold.
+        number: u64,
+        /// Whether this is the second copy.
+        copy: bool,
+    },
+    /// `keys/<id>` or `keys/<id>.copy`.
+    Key {
+        /// Random.
+        id: [u8; 16],
+        /// Whether this is the second copy.
+        copy: bool,
+    },
+    /// `tickets/<t>` (renewal 0) or `tickets/<t>.<k>`.
+    Ticket {
+        /// Whose.
+        ticket: TicketId,
+        /// 0 at the beginning, then once an hour one more.
+        renewal: u32,
+    },
+    /// `commits/<t>`.
+    Commit(TicketId),
+    /// `prunes/<n>`.
+    Prune(u64),
+    /// `index/<t>-<k>`.
+    Segment(PartName),
+    /// `data/<xx>/<t><k>` or `meta/<xx>/<t><k>`.
+    Container(Class, PartName),
+    /// `hints/<t>-<k>`.
+    Hints(PartName),
+}
+
+impl ObjectName {
+    /// What it is.
+    pub fn kind(&self) -> ObjectKind {
+        match self {
+            ObjectName::Config { .. } => ObjectKind::Config,
+            ObjectName::Key { .. } => ObjectKind::Key,
+            ObjectName::Ticket { .. } => ObjectKind::Ticket,
+            ObjectName::Commit(_) => ObjectKind::Commit,
+            ObjectName::Prune(_) => ObjectKind::Prune,
+            ObjectName::Segment(_) => ObjectKind::Segment,
+            ObjectName::Container(Class::Data, _) => ObjectKind::Data,
+            ObjectName::Container(Class::Meta, _) => ObjectKind::Meta,
+            ObjectName::Hints(_) => ObjectKind::Hints,
+        }
+    }
+
+    /// The 16 bytes in the header: ticket and count, a number as u128 (little-endian), or the id.
+    /// Both copies of an object have the same bytes.
+    pub fn header_bytes(&self) -> [u8; 16] {
+        match *self {
+            ObjectName::Config { number, .. } | ObjectName::Prune(number) => {
+                u128::from(number).to_le_bytes()
+            }
+            ObjectName::Key { id, .. } => id,
+            ObjectName::Ticket { ticket, renewal } => {
+                PartName { ticket, count: renewal }.to_bytes()
+            }
+            ObjectName::Commit(ticket) => PartName { ticket, count: 0 }.to_bytes(),
+            ObjectName::Segment(part) | ObjectName::Container(_, part) | ObjectName::Hints(part) => {
+                part.to_bytes()
+            }
+        }
+    }
+
+    /// The inverse of `Display`.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where no object has this name.
+    pub fn parse(path: &str) -> Result<ObjectName> {
+        parse(path).ok_or_else(|| Error::invalid(path, "is not the name of an object"))
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.kind().folder())?;
+        let suffix = |copy| if copy { ".copy" } else { "" };
+        match self {
+            ObjectName::Config { number, copy } => write!(f, "{number:020}{}", suffix(*copy)),
+            ObjectName::Key { id, copy } => {
+                write_hex(f, id)?;
+                f.write_str(suffix(*copy))
+            }
+            ObjectName::Ticket { ticket, renewal: 0 } => write!(f, "{ticket}"),
+            ObjectName::Ticket { ticket, renewal } => write!(f, "{ticket}.{renewal}"),
+            ObjectName::Commit(ticket) => write!(f, "{ticket}"),
+            ObjectName::Prune(number) => write!(f, "{number:020}"),
+            ObjectName::Segment(part) | ObjectName::Hints(part) => write!(f, "{part}"),
+            ObjectName::Container(_, part) => {
+                write!(f, "{:02x}/{}{:08x}", spread(*part), part.ticket, part.count)
+            }
+        }
+    }
+}
+
+/// The sub-folder of a container: the first byte of the BLAKE3 hash of its 16-byte name.
+fn spread(part: PartName) -> u8 {
+    blake3::hash(&part.to_bytes()).as_bytes()[0]
+}
+
+fn parse(path: &str) -> Option<ObjectName> {
+    let (folder, rest) = path.split_once('/')?;
+    let uncopied = rest.strip_suffix(".copy");
+    let name = match folder {
+        "config" => ObjectName::Config {
+            number: parse_number(uncopied.unwrap_or(rest))?,
+            copy: uncopied.is_some(),
+        },
+        "keys" => ObjectName::Key {
+            id: parse_hex(uncopied.unwrap_or(rest))?,
+            copy: uncopied.is_some(),
+        },
+        "tickets" => match rest.split_once('.') {
+            None => ObjectName::Ticket { ticket: TicketId::parse(rest)?, renewal: 0 },
+            Some((ticket, renewal)) => ObjectName::Ticket {
+                ticket: TicketId::parse(ticket)?,
+                renewal: renewal.parse().ok().filter(|&k| k > 0)?,
+            },
+        },
+        "commits" => ObjectName::Commit(TicketId::parse(rest)?),
+        "prunes" => ObjectName::Prune(parse_number(rest)?),
+        "index" | "hints" => {
+            let (ticket, count) = rest.split_once('-')?;
+            let part = PartName { ticket: TicketId::parse(ticket)?, count: parse_count(count)? };
+            if folder == "index" { ObjectName::Segment(part) } else { ObjectName::Hints(part) }
+        }
+        "data" | "meta" => {
+            let (_, name) = rest.split_once('/')?;
+            let (ticket, count) = name.split_at_checked(24)?;
+            let part = PartName { ticket: TicketId::parse(ticket)?, count: parse_count(count)? };
+            let class = if folder == "data" { Class::Data } else { Class::Meta };
+            ObjectName::Container(class, part)
+        }
+        _ => return None,
+    };
+    // Only the one spelling that writers use is a name: no upper case, no leading zeros.
+    (name.to_string() == path).then_some(name)
+}
+
+fn parse_number(text: &str) -> Option<u64> {
+    if text.len() == 20 && text.bytes().all(|b| b.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
+}
+
+fn parse_count(text: &str) -> Option<u32> {
+    if text.len() == 8 { u32::from_str_radix(text, 16).ok() } else { None }
+}
+
+/// Reads exactly `2 N` hexadecimal digits.
+pub(crate) fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let text = text.as_bytes();
+    if text.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, digits) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        let high = char::from(digits[0]).to_digit(16)?;
+        let low = char::from(digits[1]).to_digit(16)?;
+        *byte = u8::try_from(high << 4 | low).ok()?;
+    }
+    Some(bytes)
+}
+
+fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_the_round_trip() {
+        let ticket = TicketId([0xa5; 12]);
+        let part = PartName { ticket, count: 0x1234 };
+        let names = [
+            ObjectName::Config { number: 7, copy: false },
+            ObjectName::Config { number: u64::MAX, copy: true },
+            ObjectName::Key { id: [9; 16], copy: false },
+            ObjectName::Key { id: [9; 16], copy: true },
+            ObjectName::Ticket { ticket, renewal: 0 },
+            ObjectName::Ticket { ticket, renewal: 12 },
+            ObjectName::Commit(ticket),
+            ObjectName::Prune(3),
+            ObjectName::Segment(part),
+            ObjectName::Container(Class::Data, part),
+            ObjectName::Container(Class::Meta, part),
+            ObjectName::Hints(part),
+        ];
+        for name in names {
+            assert_eq!(ObjectName::parse(&name.to_string()).ok(), Some(name), "{name}");
+        }
+        assert_eq!(PartName::from_bytes(part.to_bytes()), part);
+    }
+
+    #[test]
+    fn other_spellings_are_no_names() {
+        for path in [
+            "",
+            "config",
+            "config/7",
+            "config/00000000000000000007.bak",
+            "tickets/a5a5a5a5a5a5a5a5a5a5a5a5.0",
+            "tickets/a5a5a5a5a5a5a5a5a5a5a5a5.01",
+            "commits/A5a5a5a5a5a5a5a5a5a5a5a5",
+            "commits/a5a5a5a5a5a5a5a5a5a5a5",
+            "data/zz/a5a5a5a5a5a5a5a5a5a5a5a500001234",
+            "data/../a5a5a5a5a5a5a5a5a5a5a5a500001234",
+            "tmp/x",
+        ] {
+            assert!(ObjectName::parse(path).is_err(), "{path:?} was taken for a name");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The keyring and the keys that are derived from it.
+
+use std::fmt;
+
+use minicbor::Decoder;
+use zeroize::Zeroize;
+
+use crate::error::{Error, Kind, Result};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::map::{MapWriter, at_end, malformed, read_array, read_fixed, read_map, required};
+use crate::name::{ObjectKind, parse_hex};
+
+/// How objects are sealed. The code stands in every header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// Not at all: the tag is a keyed BLAKE3 hash, the keyring lies beside the data.
+    None,
+    /// AES-256-GCM.
+    Aes256Gcm,
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305,
+}
+
+impl Suite {
+    /// The code in the header.
+    pub fn code(self) -> u8 {
+        match self {
+            Suite::None => 0,
+            Suite::Aes256Gcm => 1,
+            Suite::ChaCha20Poly1305 => 2,
+        }
+    }
+
+    /// The inverse of [`Suite::code`].
+    pub fn from_code(code: u8) -> Result<Suite> {
+        match code {
+            0 => Ok(Suite::None),
+            1 => Ok(Suite::Aes256Gcm),
+            2 => Ok(Suite::ChaCha20Poly1305),
+            _ => Err(Error::new(
+                Kind::Unsupported,
+                "",
+                format!("sealed with suite {code}, which needs a newer cutpoint"),
+            )),
+        }
+    }
+
+    /// The suite that is fastest on this CPU: AES-256-GCM where it has instructions for AES.
+    pub fn fastest() -> Suite {
+        #[cfg(target_arch = "x86_64")]
+        let has_aes = std::arch::is_x86_feature_detected!("aes");
+        #[cfg(target_arch = "aarch64")]
+        let has_aes = std::arch::is_aarch64_feature_detected!("aes");
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let has_aes = false;
+        if has_aes { Suite::Aes256Gcm } else { Suite::ChaCha20Poly1305 }
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Suite::None => "none",
+            Suite::Aes256Gcm => "aes256-gcm",
+            Suite::ChaCha20Poly1305 => "chacha20-poly1305",
+        })
+    }
+}
+
+/// 32 secret bytes. Wiped when dropped; never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub [u8; 32]);
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// Identifies a repository, for ever: 16 random bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RepositoryId(pub [u8; 16]);
+
+impl RepositoryId {
+    /// Reads 32 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<RepositoryId> {
+        Some(RepositoryId(parse_hex(text)?))
+    }
+}
+
+impl fmt::Display for RepositoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for RepositoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// What a passphrase unlocks: the repository's id and one secret an epoch.
+///
+/// New epochs seal new objects; the keys for fingerprints and cut-points come from the first
+/// epoch's secret for ever, or nothing would be found again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyring {
+    /// Whose keys these are.
+    pub repository: RepositoryId,
+    /// (epoch, secret), epochs rising from 1.
+    pub epochs: Vec<(u32, Secret)>,
+}
+
+impl Keyring {
+    /// Appends nothing, loses nothing: the keyring as a map.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut map = MapWriter::new();
+        map.bytes(0, &self.repository.0);
+        map.item(1, |e| {
+            e.array(self.epochs.len() as u64 * 2).ok();
+            for (epoch, secret) in &self.epochs {
+                e.u32(*epoch).and_then(|e| e.bytes(&secret.0)).ok();
+            }
+        });
+        map.finish()
+    }
+
+    /// Reads a keyring.
+    pub fn decode(bytes: &[u8]) -> Result<Keyring> {
+        let d = &mut Decoder::new(bytes);
+        let (mut repository, mut epochs) = (None, None);
+        read_map(d, |key, d| {
+            match key {
+                0 => repository = Some(RepositoryId(read_fixed(d)?)),
+                1 => {
+                    let mut epoch = None;
+                    let mut pairs = Vec::new();
+                    read_array(d, |d| {
+                        match epoch.take() {
+                            None => epoch = Some(d.u32().map_err(malformed)?),
+                            Some(epoch) => pairs.push((epoch, Secret(read_fixed(d)?))),
+                        }
+                        Ok(())
+                    })?;
+                    epochs = Some(pairs);
+                }
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        at_end(d)?;
+        let keyring = Keyring {
+            repository: required(repository, "repository id of a keyring")?,
+            epochs: required(epochs, "epochs of a keyring")?,
+        };
+        let rising = keyring.epochs.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if keyring.epochs.is_empty() || !rising {
+            return Err(Error::corrupt("", "malformed keyring: epochs do not rise"));
+        }
+        Ok(keyring)
+    }
+}
+
+/// The purposes that have a sealing key of their own, so that a keyring may hold a subset later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyClass {
+    /// Settings.
+    Config,
+    /// Tickets, commits and prunes.
+    Commit,
+    /// Index segments, and the directories of containers.
+    Index,
+    /// Regions of trees and recipes.
+    Meta,
+    /// Regions of file chunks.
+    Data,
+    /// Candidates for imperfect matching.
+    Hints,
+}
+
+impl KeyClass {
+    const ALL: [(KeyClass, &'static str); 6] = [
+        (KeyClass::Config, "cutpoint v1 config"),
+        (KeyClass::Commit, "cutpoint v1 commit"),
+        (KeyClass::Index, "cutpoint v1 index"),
+        (KeyClass::Meta, "cutpoint v1 meta"),
+        (KeyClass::Data, "cutpoint v1 data"),
+        (KeyClass::Hints, "cutpoint v1 hints"),
+    ];
+
+    /// Which key seals the body of an object of `kind`. Keyrings have keys of their own
+    /// (`seal::wrap`).
+    pub fn of(kind: ObjectKind) -> KeyClass {
+        match kind {
+            ObjectKind::Config | ObjectKind::Key => KeyClass::Config,
+            ObjectKind::Ticket | ObjectKind::Commit | ObjectKind::Prune => KeyClass::Commit,
+            ObjectKind::Segment => KeyClass::Index,
+            ObjectKind::Meta => KeyClass::Meta,
+            ObjectKind::Data => KeyClass::Data,
+            ObjectKind::Hints => KeyClass::Hints,
+        }
+    }
+}
+
+/// All keys of an unlocked repository.
+#[derive(Clone)]
+pub struct Keys {
+    suite: Suite,
+    keyring: Keyring,
+    epochs: Vec<(u32, [Secret; 6])>,
+    fingerprint_data: Secret,
+    fingerprint_meta: Secret,
+    cut: Secret,
+    tree_cut: Secret,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys")
+            .field("suite", &self.suite)
+            .field("repository", &self.keyring.repository)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Keys {
+    /// Derives the keys of `keyring`, for objects sealed with `suite`.
+    pub fn derive(keyring: &Keyring, suite: Suite) -> Keys {
+        let epochs = keyring
+            .epochs
+            .iter()
+            .map(|(epoch, secret)| {
+                (*epoch, KeyClass::ALL.map(|(_, context)| derive(context, secret)))
+            })
+            .collect();
+        let first = &keyring.epochs[0].1;
+        Keys {
+            suite,
+            epochs,
+            fingerprint_data: derive("cutpoint v1 fingerprint data", first),
+            fingerprint_meta: derive("cutpoint v1 fingerprint meta", first),
+            cut: derive("cutpoint v1 cut", first),
+            tree_cut: derive("cutpoint v1 tree cut", first),
+            keyring: keyring.clone(),
+        }
+    }
+
+    /// How new objects are sealed.
+    pub fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    /// Whose keys these are.
+    pub fn repository(&self) -> RepositoryId {
+        self.keyring.repository
+    }
+
+    /// What the keys were derived from: for another passphrase, or for paper.
+    pub fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// The newest epoch: what new objects are sealed with.
+    pub fn epoch(&self) -> u32 {
+        self.epochs.last().map_or(0, |(epoch, _)| *epoch)
+    }
+
+    /// The sealing key of `class` in `epoch`.
+    pub(crate) fn class_key(&self, epoch: u32, class: KeyClass) -> Option<&Secret> {
+        let (_, keys) = self.epochs.iter().find(|(number, _)| *number == epoch)?;
+        let index = KeyClass::ALL.iter().position(|(each, _)| *each == class)?;
+        keys.get(index)
+    }
+
+    /// The fingerprint of a chunk.
+    pub fn fingerprint(&self, class: Class, chunk: &[u8]) -> Fingerprint {
+        let key = match class {
+            Class::Data => &self.fingerprint_data,
+            Class::Meta => &self.fingerprint_meta,
+        };
+        Fingerprint(*blake3::keyed_hash(&key.0, chunk).as_bytes())
+    }
+
+    /// `N` bytes for a keyed chunker, the same for ever in this repository.
+    pub fn cut_material<const N: usize>(&self) -> [u8; N] {
+        let mut material = [0; N];
+        blake3::Hasher::new_keyed(&self.cut.0).finalize_xof().fill(&mut material);
+        material
+    }
+
+    /// A number that decides whether a tree is cut before the entry with this name: keyed, so that
+    /// nobody can choose names which cut, or which never do.
+    pub fn name_hash(&self, name: &[u8]) -> u64 {
+        let hash = blake3::keyed_hash(&self.tree_cut.0, name);
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash.as_bytes()[..8]);
+        u64::from_le_bytes(first)
+    }
+}
+
+fn derive(context: &str, secret: &Secret) -> Secret {
+    Secret(blake3::derive_key(context, &secret.0))
+}

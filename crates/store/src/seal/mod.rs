@@ -1,0 +1,12 @@
+//! Sealing: keys, and objects as bytes that only a key opens. `docs/format.md`, "Sealing".
+
+mod keys;
+mod object;
+mod wrap;
+
+pub use keys::{KeyClass, Keyring, Keys, RepositoryId, Secret, Suite};
+pub use object::{
+    HEADER_LEN, Header, Opener, PADDING_CONTAINER, PADDING_OTHER, PartKind, SALT_LEN, Sealer,
+    TAG_LEN, TRAILER_LEN, Trailer, VERSION, object_is_intact, open_object, seal_object,
+};
+pub use wrap::{KdfLimits, Unlock, WRAP_LEN, unwrap_keyring, wrap_keyring};

@@ -1,0 +1,528 @@
+//! One object as bytes: header, sealed parts, padding, trailer.
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use bytes::Bytes;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+use zeroize::Zeroize;
+
+use super::keys::{KeyClass, Keys, Secret, Suite};
+use crate::error::{Error, Kind, Result};
+use crate::name::ObjectName;
+
+/// The length of the header of every object, in bytes.
+pub const HEADER_LEN: usize = 64;
+/// The length of the trailer of every object, in bytes.
+pub const TRAILER_LEN: usize = 32;
+/// What sealing adds to a part, in bytes.
+pub const TAG_LEN: usize = 16;
+/// The length of an object's salt, in bytes.
+pub const SALT_LEN: usize = 16;
+/// The version of the format that this version writes, and the newest that it reads.
+pub const VERSION: u8 = 1;
+/// Containers are padded to a multiple of this, in bytes.
+pub const PADDING_CONTAINER: usize = 64 * 1024;
+/// Other objects are padded to a multiple of this, in bytes.
+pub const PADDING_OTHER: usize = 256;
+
+const MAGIC: [u8; 4] = *b"CutP";
+const OFFSET_KIND: usize = 4;
+const OFFSET_VERSION: usize = OFFSET_KIND + 1;
+const OFFSET_SUITE: usize = OFFSET_VERSION + 1;
+const OFFSET_EPOCH: usize = OFFSET_SUITE + 2;
+const OFFSET_NAME: usize = OFFSET_EPOCH + 8;
+const OFFSET_SALT: usize = OFFSET_NAME + 16;
+const OFFSET_COMMITMENT: usize = OFFSET_SALT + SALT_LEN;
+const _: () = assert!(OFFSET_COMMITMENT + 16 == HEADER_LEN, "the header's fields fill it");
+
+/// The part number of a container's directory; regions count from 0.
+const DIRECTORY_PART: u32 = u32::MAX;
+
+/// What a part is. Bound into the seal, so that no part can pose as another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKind {
+    /// The body of an object of one part.
+    Body,
+    /// The how-manieth region of a container, from 0.
+    Region(u32),
+    /// A container's directory; sealed under the key of class `index`.
+    Directory,
+}
+
+impl PartKind {
+    fn number(self) -> u32 {
+        match self {
+            PartKind::Body => 0,
+            PartKind::Region(number) => number,
+            PartKind::Directory => DIRECTORY_PART,
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            PartKind::Body => 0,
+            PartKind::Region(_) => 1,
+            PartKind::Directory => 2,
+        }
+    }
+}
+
+/// The first 64 bytes of an object, in the clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The code of the object's kind.
+    pub kind: u8,
+    /// How it is sealed.
+    pub suite: Suite,
+    /// With whose secret.
+    pub epoch: u32,
+    /// The 16 bytes of [`ObjectName::header_bytes`].
+    pub name: [u8; 16],
+    /// Random.
+    pub salt: [u8; SALT_LEN],
+    /// Shows that a key is the right one, before anything is opened.
+    pub commitment: [u8; 16],
+}
+
+impl Header {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[..OFFSET_KIND].copy_from_slice(&MAGIC);
+        bytes[OFFSET_KIND] = self.kind;
+        bytes[OFFSET_VERSION] = VERSION;
+        bytes[OFFSET_SUITE] = self.suite.code();
+        bytes[OFFSET_EPOCH..OFFSET_EPOCH + 4].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[OFFSET_NAME..OFFSET_SALT].copy_from_slice(&self.name);
+        bytes[OFFSET_SALT..OFFSET_COMMITMENT].copy_from_slice(&self.salt);
+        bytes[OFFSET_COMMITMENT..].copy_from_slice(&self.commitment);
+        bytes
+    }
+
+    /// Reads the header of the object that was asked for as `name`.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where it is another object, or none; `Unsupported` where it is newer.
+    pub fn decode(name: &ObjectName, bytes: &[u8]) -> Result<Header> {
+        let Some(bytes) = bytes.first_chunk::<HEADER_LEN>() else {
+            return Err(Error::corrupt(
+                name,
+                format!("{} bytes are too few for a header of {HEADER_LEN}", bytes.len()),
+            ));
+        };
+        let field = |offset: usize| {
+            let mut field = [0; 16];
+            field.copy_from_slice(&bytes[offset..offset + 16]);
+            field
+        };
+        if bytes[..OFFSET_KIND] != MAGIC {
+            return Err(Error::corrupt(name, "does not begin as an object of cutpoint does"));
+        }
+        // The version is looked at before anything whose meaning it could change.
+        if bytes[OFFSET_VERSION] > VERSION {
+            return Err(Error::new(
+                Kind::Unsupported,
+                name,
+                format!(
+                    "format {} is newer than this cutpoint, which reads up to {VERSION}; \
+                     use a newer one",
+                    bytes[OFFSET_VERSION]
+                ),
+            ));
+        }
+        if bytes[OFFSET_VERSION] == 0 {
+            return Err(Error::corrupt(name, "format 0 was never written"));
+        }
+        let header = Header {
+            kind: bytes[OFFSET_KIND],
+            suite: Suite::from_code(bytes[OFFSET_SUITE]).map_err(|error| error.of(name))?,
+            epoch: u32::from_le_bytes([
+                bytes[OFFSET_EPOCH],
+                bytes[OFFSET_EPOCH + 1],
+                bytes[OFFSET_EPOCH + 2],
+                bytes[OFFSET_EPOCH + 3],
+            ]),
+            name: field(OFFSET_NAME),
+            salt: field(OFFSET_SALT),
+            commitment: field(OFFSET_COMMITMENT),
+        };
+        // A valid object under another's name is as wrong as a damaged one.
+        if header.kind != name.kind().code() || header.name != name.header_bytes() {
+            return Err(Error::corrupt(name, "holds another object"));
+        }
+        // Only what the fields say may be there; the rest is bound by the seal as well.
+        if header.encode() != *bytes {
+            return Err(Error::corrupt(name, "reserved bytes of the header are not zero"));
+        }
+        Ok(header)
+    }
+}
+
+/// Key and commitment: 48 bytes of keyed BLAKE3 over the first 48 bytes of the header (and, for
+/// keyrings, over what follows it in the clear).
+pub(crate) fn object_key(class_key: &Secret, header: &[u8], clear: &[u8]) -> (Secret, [u8; 16]) {
+    let mut hasher = blake3::Hasher::new_keyed(&class_key.0);
+    hasher.update(&header[..OFFSET_COMMITMENT]).update(clear);
+    let mut output = [0; 48];
+    hasher.finalize_xof().fill(&mut output);
+    let mut key = Secret([0; 32]);
+    key.0.copy_from_slice(&output[..32]);
+    let mut commitment = [0; 16];
+    commitment.copy_from_slice(&output[32..]);
+    output.zeroize();
+    (key, commitment)
+}
+
+/// One object's key, ready for use.
+pub(crate) enum Cipher {
+    /// Suite 0: tags only.
+    Plain(Secret),
+    /// Suites 1 and 2.
+    Aead(Box<LessSafeKey>),
+}
+
+impl std::fmt::Debug for Cipher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cipher(..)")
+    }
+}
+
+impl Cipher {
+    pub(crate) fn new(suite: Suite, key: Secret) -> Cipher {
+        let algorithm = match suite {
+            Suite::None => return Cipher::Plain(key),
+            Suite::Aes256Gcm => &AES_256_GCM,
+            Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+        };
+        match UnboundKey::new(algorithm, &key.0) {
+            Ok(unbound) => Cipher::Aead(Box::new(LessSafeKey::new(unbound))),
+            Err(_) => unreachable!("both algorithms take keys of 32 bytes"),
+        }
+    }
+
+    /// Seals `part` in place and returns its tag.
+    pub(crate) fn seal(
+        &self,
+        header: &[u8; HEADER_LEN],
+        kind: PartKind,
+        part: &mut [u8],
+    ) -> [u8; TAG_LEN] {
+        let associated = associated(header, kind);
+        match self {
+            Cipher::Plain(key) => plain_tag(key, &associated, part),
+            Cipher::Aead(key) => {
+                let mut tag = [0; TAG_LEN];
+                match key.seal_in_place_separate_tag(nonce(kind), Aad::from(associated), part) {
+                    Ok(sealed) => tag.copy_from_slice(sealed.as_ref()),
+                    Err(_) => unreachable!("a part is far below the ciphers' limit of 64 GiB"),
+                }
+                tag
+            }
+        }
+    }
+
+    /// Opens `part` (sealed bytes and tag) in place; returns the length of what was in it.
+    pub(crate) fn open(
+        &self,
+        header: &[u8; HEADER_LEN],
+        kind: PartKind,
+        part: &mut [u8],
+    ) -> Option<usize> {
+        let len = part.len().checked_sub(TAG_LEN)?;
+        let associated = associated(header, kind);
+        match self {
+            Cipher::Plain(key) => {
+                let (body, tag) = part.split_at(len);
+                // Not a secret comparison: whoever holds the storage holds this key.
+                (plain_tag(key, &associated, body) == *tag).then_some(len)
+            }
+            Cipher::Aead(key) => {
+                key.open_in_place(nonce(kind), Aad::from(associated), part).ok().map(|p| p.len())
+            }
+        }
+    }
+}
+
+fn associated(header: &[u8; HEADER_LEN], kind: PartKind) -> [u8; HEADER_LEN + 5] {
+    let mut bytes = [0; HEADER_LEN + 5];
+    bytes[..HEADER_LEN].copy_from_slice(header);
+    bytes[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&kind.number().to_le_bytes());
+    bytes[HEADER_LEN + 4] = kind.code();
+    bytes
+}
+
+fn nonce(kind: PartKind) -> Nonce {
+    let mut bytes = [0; 12];
+    bytes[..4].copy_from_slice(&kind.number().to_le_bytes());
+    Nonce::assume_unique_for_key(bytes)
+}
+
+fn plain_tag(key: &Secret, associated: &[u8], part: &[u8]) -> [u8; TAG_LEN] {
+    let mut tag = [0; TAG_LEN];
+    let mut hasher = blake3::Hasher::new_keyed(&key.0);
+    hasher.update(associated).update(part).finalize_xof().fill(&mut tag);
+    tag
+}
+
+/// The last 32 bytes of an object: where its directory (or only part) lies, and a checksum of all
+/// bytes before it, against accidents only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trailer {
+    /// The length of the sealed part, tag included, in bytes.
+    pub length: u32,
+    /// Its offset from the start of the object, in bytes.
+    pub offset: u64,
+    /// XXH3-128 (seed 0) of everything before this field, little-endian.
+    pub checksum: [u8; 16],
+}
+
+impl Trailer {
+    /// Reads the trailer at the end of `bytes`, which are the last of an object of `object_len`.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where the part would not lie inside the object.
+    pub fn decode(name: &ObjectName, bytes: &[u8], object_len: u64) -> Result<Trailer> {
+        let Some(bytes) = bytes.last_chunk::<TRAILER_LEN>() else {
+            return Err(Error::corrupt(name, format!("{} bytes hold no trailer", bytes.len())));
+        };
+        let mut checksum = [0; 16];
+        checksum.copy_from_slice(&bytes[16..]);
+        let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let mut offset = [0; 8];
+        offset.copy_from_slice(&bytes[8..16]);
+        let offset = u64::from_le_bytes(offset);
+        let end = offset.checked_add(u64::from(length));
+        let room = object_len.checked_sub(TRAILER_LEN as u64);
+        let inside = end.zip(room).is_some_and(|(end, room)| end <= room);
+        if offset < HEADER_LEN as u64 || !inside || bytes[4..8] != [0; 4] {
+            return Err(Error::corrupt(
+                name,
+                format!("trailer names {length} bytes at {offset}; the object has {object_len}"),
+            ));
+        }
+        Ok(Trailer { length, offset, checksum })
+    }
+}
+
+/// Seals the parts of one object and collects its bytes.
+pub struct Sealer {
+    name: ObjectName,
+    header: [u8; HEADER_LEN],
+    cipher: Cipher,
+    directory_cipher: Option<Cipher>,
+    bytes: Vec<u8>,
+    checksum: Box<Xxh3>,
+    checksummed: usize,
+}
+
+impl std::fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sealer").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Sealer {
+    /// Begins the object `name`. `salt` must be fresh; `buffer` is emptied and used for the bytes.
+    pub fn new(keys: &Keys, name: ObjectName, salt: [u8; SALT_LEN], buffer: Vec<u8>) -> Sealer {
+        let epoch = keys.epoch();
+        let mut header = Header {
+            kind: name.kind().code(),
+            suite: keys.suite(),
+            epoch,
+            name: name.header_bytes(),
+            salt,
+            commitment: [0; 16],
+        };
+        let class_key = |class| match keys.class_key(epoch, class) {
+            Some(key) => key,
+            None => unreachable!("the newest epoch has every key"),
+        };
+        let (key, commitment) =
+            object_key(class_key(KeyClass::of(name.kind())), &header.encode(), &[]);
+        header.commitment = commitment;
+        let header = header.encode();
+        let directory_cipher = matches!(name, ObjectName::Container(..)).then(|| {
+            let (key, _) = object_key(class_key(KeyClass::Index), &header, &[]);
+            Cipher::new(keys.suite(), key)
+        });
+        let mut bytes = buffer;
+        bytes.clear();
+        bytes.extend_from_slice(&header);
+        Sealer {
+            name,
+            header,
+            cipher: Cipher::new(keys.suite(), key),
+            directory_cipher,
+            bytes,
+            checksum: Box::new(Xxh3::new()),
+            checksummed: 0,
+        }
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> ObjectName {
+        self.name
+    }
+
+    /// How many bytes there are so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Never: there is a header.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Seals `part` and appends it; returns its offset in the object.
+    pub fn append(&mut self, kind: PartKind, part: &[u8]) -> u64 {
+        let offset = self.bytes.len();
+        self.bytes.extend_from_slice(part);
+        let cipher = match (kind, &self.directory_cipher) {
+            (PartKind::Directory, Some(cipher)) => cipher,
+            _ => &self.cipher,
+        };
+        let tag = cipher.seal(&self.header, kind, &mut self.bytes[offset..]);
+        self.bytes.extend_from_slice(&tag);
+        // While it is still in the cache.
+        self.checksum.update(&self.bytes[self.checksummed..]);
+        self.checksummed = self.bytes.len();
+        offset as u64
+    }
+
+    /// Appends the last part, pads, and returns the whole object.
+    pub fn finish(mut self, kind: PartKind, part: &[u8]) -> Bytes {
+        let offset = self.append(kind, part);
+        let length = part.len() + TAG_LEN;
+        let padding = match self.name {
+            ObjectName::Container(..) => PADDING_CONTAINER,
+            _ => PADDING_OTHER,
+        };
+        let padded = (self.bytes.len() + TRAILER_LEN).next_multiple_of(padding);
+        self.bytes.resize(padded - TRAILER_LEN, 0);
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        self.bytes.extend_from_slice(&length.to_le_bytes());
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(&offset.to_le_bytes());
+        self.checksum.update(&self.bytes[self.checksummed..]);
+        let checksum = self.checksum.digest128();
+        self.bytes.extend_from_slice(&checksum.to_le_bytes());
+        Bytes::from(self.bytes)
+    }
+}
+
+/// Opens the parts of one object.
+#[derive(Debug)]
+pub struct Opener {
+    name: ObjectName,
+    header: [u8; HEADER_LEN],
+    cipher: Cipher,
+    directory_cipher: Option<Cipher>,
+}
+
+impl Opener {
+    /// Takes the header of the object that was asked for as `name`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Header::decode`]; `WrongKey` where the object was sealed with a key that these are not
+    /// (another repository's, or a newer epoch's); `Corrupt` where it is sealed with another suite.
+    pub fn new(keys: &Keys, name: ObjectName, header: &[u8]) -> Result<Opener> {
+        let decoded = Header::decode(&name, header)?;
+        let mut bytes = [0; HEADER_LEN];
+        bytes.copy_from_slice(&header[..HEADER_LEN]);
+        // Both ciphers are read everywhere, but nothing unsealed passes where sealing is the rule.
+        if (decoded.suite == Suite::None) != (keys.suite() == Suite::None) {
+            return Err(Error::corrupt(
+                name,
+                format!("is sealed with {}, this repository uses {}", decoded.suite, keys.suite()),
+            ));
+        }
+        let class_key = |class| {
+            keys.class_key(decoded.epoch, class).ok_or_else(|| {
+                Error::new(
+                    Kind::WrongKey,
+                    name,
+                    format!("is sealed with a key of epoch {}, which is not there", decoded.epoch),
+                )
+            })
+        };
+        let (key, commitment) = object_key(class_key(KeyClass::of(name.kind()))?, &bytes, &[]);
+        if commitment != decoded.commitment {
+            return Err(Error::new(
+                Kind::WrongKey,
+                name,
+                "was sealed with another key, or its header is damaged: it belongs to another \
+                 repository, or was not written by cutpoint",
+            ));
+        }
+        let directory_cipher = if matches!(name, ObjectName::Container(..)) {
+            let (key, _) = object_key(class_key(KeyClass::Index)?, &bytes, &[]);
+            Some(Cipher::new(decoded.suite, key))
+        } else {
+            None
+        };
+        Ok(Opener {
+            name,
+            header: bytes,
+            cipher: Cipher::new(decoded.suite, key),
+            directory_cipher,
+        })
+    }
+
+    /// Opens one part, given with its tag; `part` holds then what was sealed.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where a byte of the part, of the header or the part's place is not what it was.
+    pub fn open(&self, kind: PartKind, part: &mut Vec<u8>) -> Result<()> {
+        let cipher = match (kind, &self.directory_cipher) {
+            (PartKind::Directory, Some(cipher)) => cipher,
+            _ => &self.cipher,
+        };
+        match cipher.open(&self.header, kind, part) {
+            Some(len) => {
+                part.truncate(len);
+                Ok(())
+            }
+            None => {
+                let part = match kind {
+                    PartKind::Body => "its body".to_owned(),
+                    PartKind::Region(number) => format!("region {number}"),
+                    PartKind::Directory => "its directory".to_owned(),
+                };
+                Err(Error::corrupt(self.name, format!("{part} is damaged: the tag does not match")))
+            }
+        }
+    }
+}
+
+/// Seals an object of one part.
+pub fn seal_object(keys: &Keys, name: ObjectName, salt: [u8; SALT_LEN], body: &[u8]) -> Bytes {
+    let room = (body.len() + HEADER_LEN + TAG_LEN + TRAILER_LEN).next_multiple_of(PADDING_OTHER);
+    Sealer::new(keys, name, salt, Vec::with_capacity(room)).finish(PartKind::Body, body)
+}
+
+/// Opens an object of one part and returns its body.
+///
+/// # Errors
+///
+/// As [`Opener::new`] and [`Opener::open`].
+pub fn open_object(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<Vec<u8>> {
+    let opener = Opener::new(keys, name, bytes)?;
+    let trailer = Trailer::decode(&name, bytes, bytes.len() as u64)?;
+    let start = usize::try_from(trailer.offset).unwrap_or(usize::MAX);
+    let mut body = bytes[start..start + trailer.length as usize].to_vec();
+    opener.open(PartKind::Body, &mut body)?;
+    Ok(body)
+}
+
+/// Whether the checksum in the trailer is that of all bytes before it: finds accidents in padding
+/// and everywhere else, without a key.
+pub fn object_is_intact(bytes: &[u8]) -> bool {
+    let Some((body, checksum)) = bytes.split_last_chunk::<16>() else {
+        return false;
+    };
+    bytes.len() >= HEADER_LEN + TRAILER_LEN && xxh3_128(body).to_le_bytes() == *checksum
+}
