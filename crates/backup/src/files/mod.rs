@@ -1,1 +1,70 @@
-//! The file system, as a source and as a target.
+//! The file system as a source: what lies where, its bytes, its attributes.
+//!
+//! Every system call names one component below an open folder and follows no symbolic link, so
+//! that neither the length of a path nor what others do to the folders meanwhile leads astray.
+//! The Linux calls are used throughout; other systems would need their own forms of them.
+
+pub(crate) mod folder;
+mod names;
+mod owners;
+pub mod read;
+mod sources;
+pub mod walk;
+pub mod xattrs;
+
+pub use folder::Handle;
+pub use read::{Extent, Extents, SourceFile, open_file};
+pub use walk::{Step, Walk, WalkOptions};
+
+use cutpoint_store::format::tree::{EntryKind, Time};
+use rustix::fs::{FileType, Stat};
+
+/// When the content changed last.
+pub(crate) fn mtime(stat: &Stat) -> Time {
+    Time { seconds: stat.st_mtime, nanoseconds: nanoseconds(stat.st_mtime_nsec) }
+}
+
+/// When content or metadata changed last.
+pub(crate) fn ctime(stat: &Stat) -> Time {
+    Time { seconds: stat.st_ctime, nanoseconds: nanoseconds(stat.st_ctime_nsec) }
+}
+
+/// Some file systems have been seen to deliver more than a second holds; no format can keep that.
+fn nanoseconds(value: impl TryInto<u32>) -> u32 {
+    value.try_into().ok().filter(|&value| value < 1_000_000_000).unwrap_or(0)
+}
+
+/// The size in bytes.
+pub(crate) fn size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+/// How many names it has.
+#[allow(clippy::useless_conversion, reason = "the field has 32 bits on some systems")]
+pub(crate) fn links(stat: &Stat) -> u64 {
+    u64::from(stat.st_nlink)
+}
+
+/// The twelve permission bits.
+pub(crate) fn mode(stat: &Stat) -> u32 {
+    stat.st_mode & 0o7777
+}
+
+/// The kind, `None` for what no entry can describe.
+pub(crate) fn kind(stat: &Stat) -> Option<EntryKind> {
+    Some(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Folder,
+        FileType::Symlink => EntryKind::Symlink,
+        FileType::CharacterDevice => EntryKind::CharDevice,
+        FileType::BlockDevice => EntryKind::BlockDevice,
+        FileType::Fifo => EntryKind::Fifo,
+        FileType::Socket => EntryKind::Socket,
+        FileType::Unknown => return None,
+    })
+}
+
+/// Packs a device number as entries keep it.
+pub(crate) fn device_number(device: u64) -> u64 {
+    u64::from(rustix::fs::major(device)) << 32 | u64::from(rustix::fs::minor(device))
+}

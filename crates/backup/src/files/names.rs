@@ -1,0 +1,77 @@
+//! The names in a folder, in one piece of memory.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use rustix::fs::{FileType, RawDir};
+
+use super::folder::Handle;
+
+/// Bytes of directory entries that one system call may return.
+pub(super) const LIST_BUFFER_LEN: usize = 64 * 1024;
+
+/// Names with what the folder knows of their types, sorted by their bytes, and a position.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    bytes: Vec<u8>,
+    items: Vec<(Range<usize>, FileType)>,
+    next: usize,
+}
+
+impl Names {
+    /// Lists `folder`. The names that came before an error are kept.
+    pub(super) fn list(
+        &mut self,
+        folder: &Handle,
+        buffer: &mut [MaybeUninit<u8>],
+    ) -> io::Result<()> {
+        let mut entries = RawDir::new(folder, buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                self.push(name, entry.file_type());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a name.
+    pub(super) fn push(&mut self, name: &[u8], file_type: FileType) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.items.push((start..self.bytes.len(), file_type));
+    }
+
+    /// Sorts the names and drops repeated ones, of which a folder that changes while it is listed
+    /// can have some. A known type stays.
+    pub(super) fn sort(&mut self) {
+        let Names { bytes, items, .. } = self;
+        items.sort_unstable_by(|(a, a_type), (b, b_type)| {
+            let unknown = |file_type: &FileType| *file_type == FileType::Unknown;
+            bytes[a.clone()].cmp(&bytes[b.clone()]).then(unknown(a_type).cmp(&unknown(b_type)))
+        });
+        items.dedup_by(|(a, _), (b, _)| bytes[a.clone()] == bytes[b.clone()]);
+    }
+
+    /// Keeps the names that `keep` is true for and returns how many there were beside them.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) -> u64 {
+        let before = self.items.len();
+        let Names { bytes, items, .. } = self;
+        items.retain(|(range, _)| keep(&bytes[range.clone()]));
+        (before - items.len()) as u64
+    }
+
+    /// Whether `name`, not taken yet or taken, is among the sorted names.
+    pub(super) fn contains(&self, name: &[u8]) -> bool {
+        self.items.binary_search_by(|(range, _)| self.bytes[range.clone()].cmp(name)).is_ok()
+    }
+
+    /// Takes the next name.
+    pub(super) fn take(&mut self) -> Option<(&[u8], FileType)> {
+        let (range, file_type) = self.items.get(self.next)?.clone();
+        self.next += 1;
+        Some((&self.bytes[range], file_type))
+    }
+}
