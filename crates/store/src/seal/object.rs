@@ -370,6 +370,11 @@ impl Sealer {
         self.bytes.len()
     }
 
+    /// The bytes so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Never: there is a header.
     pub fn is_empty(&self) -> bool {
         false

@@ -1,0 +1,269 @@
+//! The index: from a fingerprint to a place.
+//!
+//! The directories are the truth, the index is a hint, the filter is a cache. A hint leads to a
+//! container whose directory is read and counts only where all 32 bytes agree: wrong, stale or
+//! forged hints cost time or space, never data.
+
+mod directories;
+mod filter;
+mod run;
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::commit::Damage;
+use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
+use crate::format::segment::{ContainerRecord, Segment};
+use crate::name::{ObjectName, PartName};
+use crate::repository::Repository;
+use crate::seal::{HEADER_LEN, Opener, PartKind};
+use crate::view::View;
+use directories::Directories;
+use run::Run;
+
+/// A container's directory, opened, and where the container is.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The container.
+    pub container: ContainerRecord,
+    /// What it holds.
+    pub directory: Directory,
+}
+
+/// Where a chunk is.
+#[derive(Clone, Debug)]
+pub struct Location {
+    /// In which container.
+    pub loaded: Arc<Loaded>,
+    /// The chunk's number in the directory.
+    pub chunk: usize,
+}
+
+impl Location {
+    /// The chunk's record.
+    pub fn chunk(&self) -> &ChunkRecord {
+        &self.loaded.directory.chunks[self.chunk]
+    }
+
+    /// The region that the chunk is in.
+    pub fn region(&self) -> &RegionRecord {
+        &self.loaded.directory.regions[usize::from(self.chunk().region)]
+    }
+}
+
+/// Which containers count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that a writer may refer to (rule W2): not condemned, the record not known as damaged.
+    Write,
+    /// All that exist (rule R2).
+    Read,
+}
+
+/// Finds chunks. Shared by threads.
+#[derive(Debug)]
+pub struct Index {
+    repository: Arc<Repository>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    runs: Vec<Run>,
+    directories: Directories,
+    condemned: HashSet<(Class, PartName)>,
+    damaged: HashSet<Damage>,
+}
+
+/// Sizes of an index.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IndexStatistics {
+    /// Hints: chunks, each place counted.
+    pub hint_count: u64,
+    /// Containers.
+    pub container_count: u64,
+    /// What the index holds in memory, directories and container tables apart, in bytes.
+    pub memory_bytes: u64,
+    /// What the cached directories take, in bytes, about.
+    pub directory_bytes: u64,
+}
+
+impl Index {
+    /// The index of what `view` names.
+    ///
+    /// # Errors
+    ///
+    /// `Missing` or `Corrupt` where a segment cannot be read.
+    pub fn open(repository: Arc<Repository>, view: &View) -> Result<Index> {
+        let index = Index { repository, state: Mutex::default() };
+        {
+            let mut state = index.lock();
+            if let Some(cache) = index.repository.cache() {
+                state.runs = run::open_all(&cache.join("index"), &view.segments());
+            }
+        }
+        index.refresh(view)?;
+        Ok(index)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked left nothing half done that a lookup could trip over.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes up what a newer view names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Index::open`].
+    pub fn refresh(&self, view: &View) -> Result<()> {
+        let live = view.segments();
+        let mut state = self.lock();
+        state.runs.retain(|run| run.covers().iter().all(|segment| live.contains(segment)));
+        state.condemned = view.condemned();
+        state.damaged = view.damaged();
+        let covered: BTreeSet<PartName> =
+            state.runs.iter().flat_map(|run| run.covers().iter().copied()).collect();
+        for name in live.difference(&covered) {
+            let object = ObjectName::Segment(*name);
+            let body = self.repository.get(object)?;
+            let segment = Segment::decode(&body).map_err(|error| error.of(object))?;
+            self.add_run(&mut state, *name, &segment)?;
+        }
+        Ok(())
+    }
+
+    /// Takes up a segment that the caller has just put.
+    ///
+    /// # Errors
+    ///
+    /// `Media` where the cache cannot be written and there is no memory either.
+    pub fn add(&self, name: PartName, segment: &Segment) -> Result<()> {
+        self.add_run(&mut self.lock(), name, segment)
+    }
+
+    fn add_run(&self, state: &mut State, name: PartName, segment: &Segment) -> Result<()> {
+        let folder = self.repository.cache().map(|cache| cache.join("index"));
+        state.runs.push(Run::create(folder.as_deref(), name, segment)?);
+        run::merge_tiers(folder.as_deref(), &mut state.runs)
+    }
+
+    /// Looks a chunk up.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` or `Missing` where a container that a hint leads to cannot be opened, and no other
+    /// place has the chunk.
+    pub fn find(
+        &self,
+        class: Class,
+        fingerprint: &Fingerprint,
+        scope: Scope,
+    ) -> Result<Option<Location>> {
+        let mut state = self.lock();
+        if let Some(location) = state.directories.find(fingerprint)
+            && state.allows(&location, class, scope)
+        {
+            return Ok(Some(location));
+        }
+        let mut candidates = Vec::new();
+        for run in &state.runs {
+            run.find(fingerprint.hint(), &mut candidates)?;
+        }
+        let mut failure = None;
+        for container in candidates {
+            let condemned = state.condemned.contains(&(container.class, container.name));
+            if container.class != class || (scope == Scope::Write && condemned) {
+                continue;
+            }
+            let loaded = match state.directories.get(container.name, class) {
+                Some(loaded) => loaded,
+                None => match load_directory(&self.repository, &container) {
+                    Ok(directory) => {
+                        let loaded = Arc::new(Loaded { container, directory });
+                        state.directories.insert(loaded.clone());
+                        loaded
+                    }
+                    Err(error) => {
+                        failure = Some(error);
+                        continue;
+                    }
+                },
+            };
+            let chunks = loaded.directory.chunks.iter().enumerate();
+            for (chunk, _) in chunks.filter(|(_, chunk)| {
+                chunk.fingerprint == *fingerprint && chunk.form != Form::Literal
+            }) {
+                let location = Location { loaded: loaded.clone(), chunk };
+                if state.allows(&location, class, scope) {
+                    return Ok(Some(location));
+                }
+            }
+        }
+        // A writer stores again what it cannot confirm; a reader has to know.
+        match failure {
+            Some(error) if scope == Scope::Read => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    /// All containers that the index knows.
+    pub fn containers(&self) -> Vec<ContainerRecord> {
+        let state = self.lock();
+        let mut seen = HashSet::new();
+        let all = state.runs.iter().flat_map(|run| run.containers().iter().copied());
+        all.filter(|container| seen.insert((container.class, container.name))).collect()
+    }
+
+    /// How large the index is.
+    pub fn statistics(&self) -> IndexStatistics {
+        let state = self.lock();
+        IndexStatistics {
+            hint_count: state.runs.iter().map(Run::hint_count).sum(),
+            container_count: state.runs.iter().map(|run| run.containers().len() as u64).sum(),
+            memory_bytes: state.runs.iter().map(Run::memory_bytes).sum(),
+            directory_bytes: state.directories.bytes(),
+        }
+    }
+}
+
+impl State {
+    fn allows(&self, location: &Location, class: Class, scope: Scope) -> bool {
+        let container = &location.loaded.container;
+        if container.class != class {
+            return false;
+        }
+        if scope == Scope::Read {
+            return true;
+        }
+        let damage = Damage {
+            class,
+            container: container.name,
+            fingerprint: location.chunk().fingerprint,
+        };
+        !self.condemned.contains(&(class, container.name)) && !self.damaged.contains(&damage)
+    }
+}
+
+/// Reads and opens the directory of a container.
+///
+/// # Errors
+///
+/// `Missing` or `Corrupt`, naming the container.
+pub fn load_directory(repository: &Repository, container: &ContainerRecord) -> Result<Directory> {
+    let name = ObjectName::Container(container.class, container.name);
+    let path = name.to_string();
+    let media = repository.media();
+    let header = media.get_range(&path, 0, HEADER_LEN)?;
+    let opener = Opener::new(repository.keys(), name, &header)?;
+    let offset = u64::from(container.directory_offset);
+    let length = container.directory_len;
+    if offset + u64::from(length) > u64::from(container.stored_len) {
+        return Err(Error::corrupt(name, "the index names a directory behind its end"));
+    }
+    let mut part = media.get_range(&path, offset, length as usize)?.to_vec();
+    opener.open(PartKind::Directory, &mut part)?;
+    Directory::decode(&part, offset).map_err(|error| error.of(name))
+}

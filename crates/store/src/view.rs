@@ -1,0 +1,165 @@
+//! Views: what a writer or reader has seen of commits and prunes. Nothing counts but by a view.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use crate::error::{Kind, Result};
+use crate::fingerprint::Class;
+use crate::format::commit::{Commit, Damage, Note, Outcome, Snapshot, ViewRecord};
+use crate::format::prune::Prune;
+use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
+use crate::repository::Repository;
+
+/// Every commit and every prune record that one listing found.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// How writers ended.
+    pub commits: BTreeMap<TicketId, Arc<Commit>>,
+    /// What was condemned and published.
+    pub prunes: BTreeMap<u64, Arc<Prune>>,
+}
+
+impl View {
+    /// Lists and reads commits, then prunes.
+    ///
+    /// # Errors
+    ///
+    /// As the medium, and `Corrupt` where a commit or record cannot be read: going on without it
+    /// could take a live chunk for a dead one.
+    pub fn list(repository: &Repository) -> Result<View> {
+        View::default().list_again(repository)
+    }
+
+    /// Lists again; what was read before is not read again.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::list`].
+    pub fn list_again(&self, repository: &Repository) -> Result<View> {
+        let mut view = View::default();
+        for (path, _) in repository.media().list(ObjectKind::Commit.folder())? {
+            let Ok(name @ ObjectName::Commit(ticket)) = ObjectName::parse(&path) else { continue };
+            let commit = match self.commits.get(&ticket) {
+                Some(commit) => commit.clone(),
+                None => match repository.get(name) {
+                    Ok(body) => Arc::new(Commit::decode(&body).map_err(|error| error.of(name))?),
+                    // Taken by a sweep between the listing and now.
+                    Err(error) if error.kind() == Kind::Missing => continue,
+                    Err(error) => return Err(error),
+                },
+            };
+            view.commits.insert(ticket, commit);
+        }
+        for (path, _) in repository.media().list(ObjectKind::Prune.folder())? {
+            let Ok(name @ ObjectName::Prune(number)) = ObjectName::parse(&path) else { continue };
+            let prune = match self.prunes.get(&number) {
+                Some(prune) => prune.clone(),
+                None => {
+                    let body = repository.get(name)?;
+                    Arc::new(Prune::decode(&body).map_err(|error| error.of(name))?)
+                }
+            };
+            view.prunes.insert(number, prune);
+        }
+        Ok(view)
+    }
+
+    /// The segments that count: named by a commit or a prune, and not superseded.
+    pub fn segments(&self) -> BTreeSet<PartName> {
+        let mut segments: BTreeSet<PartName> = BTreeSet::new();
+        for commit in self.commits.values() {
+            segments.extend(&commit.segments);
+        }
+        for prune in self.prunes.values() {
+            segments.extend(&prune.published);
+        }
+        for prune in self.prunes.values() {
+            for segment in &prune.superseded {
+                segments.remove(segment);
+            }
+        }
+        segments
+    }
+
+    /// The containers that are going: never hit, read as long as they exist.
+    pub fn condemned(&self) -> HashSet<(Class, PartName)> {
+        self.prunes.values().flat_map(|prune| prune.condemned.iter().copied()).collect()
+    }
+
+    /// The records that a check found broken.
+    pub fn damaged(&self) -> HashSet<Damage> {
+        self.commits
+            .values()
+            .filter_map(|commit| match &commit.outcome {
+                Outcome::Damage(damages) => Some(damages),
+                _ => None,
+            })
+            .flatten()
+            .copied()
+            .collect()
+    }
+
+    /// F of all prunes: the snapshots that are gone for good.
+    pub fn taken(&self) -> HashSet<TicketId> {
+        self.prunes.values().flat_map(|prune| prune.forgotten.iter().copied()).collect()
+    }
+
+    /// The snapshots that a `forget` has taken off the lists.
+    pub fn forgotten(&self) -> HashSet<TicketId> {
+        let cancelled: HashSet<_> =
+            self.prunes.values().flat_map(|prune| prune.unforgotten.iter().copied()).collect();
+        let commits = self.commits.iter().filter(|(id, _)| !cancelled.contains(id));
+        commits
+            .filter_map(|(_, commit)| match &commit.outcome {
+                Outcome::Forget(snapshots) => Some(snapshots.iter().copied()),
+                _ => None,
+            })
+            .flatten()
+            .collect()
+    }
+
+    /// The snapshots that exist: in no F, and not forgotten. Oldest first.
+    pub fn snapshots(&self) -> Vec<(TicketId, &Snapshot)> {
+        let (taken, forgotten) = (self.taken(), self.forgotten());
+        let mut snapshots: Vec<_> = self
+            .commits
+            .iter()
+            .filter(|(id, _)| !taken.contains(id) && !forgotten.contains(id))
+            .filter_map(|(id, commit)| Some((*id, commit.snapshot()?)))
+            .collect();
+        snapshots.sort_by_key(|(id, snapshot)| (snapshot.started_ns, *id));
+        snapshots
+    }
+
+    /// Tags and description of a snapshot: its own, or those of the newest note.
+    pub fn note(&self, snapshot: TicketId) -> Option<&Note> {
+        let notes: Vec<(TicketId, &Note)> = self
+            .commits
+            .iter()
+            .filter_map(|(id, commit)| match &commit.outcome {
+                Outcome::Note(note) if note.snapshot == Some(snapshot) => Some((*id, note)),
+                _ => None,
+            })
+            .collect();
+        let replaced: HashSet<_> =
+            notes.iter().flat_map(|(_, note)| note.replaces.iter().copied()).collect();
+        // Of concurrent ones the greater ticket wins.
+        notes.into_iter().filter(|(id, _)| !replaced.contains(id)).max_by_key(|(id, _)| *id).map(|(_, note)| note)
+    }
+
+    /// This view in few words, for a commit: what earlier commits of the view have named need not
+    /// be named again.
+    pub fn record(&self) -> ViewRecord {
+        let mut hasher = blake3::Hasher::new();
+        let mut named: HashSet<TicketId> = HashSet::new();
+        for (id, commit) in &self.commits {
+            hasher.update(&id.0);
+            named.extend(&commit.view.new);
+        }
+        ViewRecord {
+            prune: self.prunes.keys().next_back().copied().unwrap_or(0),
+            new: self.commits.keys().filter(|id| !named.contains(id)).copied().collect(),
+            digest: *hasher.finalize().as_bytes(),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The archive: seals encoded regions into containers, and says in segments where chunks are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::region::EncodedRegion;
+use crate::error::{Error, Result};
+use crate::fingerprint::Class;
+use crate::format::directory::{
+    CHUNK_RECORD_LEN, ChunkRecord, DIRECTORY_PADDING, Directory, Form, REGION_COUNT_MAX,
+    REGION_RECORD_LEN, RegionRecord,
+};
+use crate::format::segment::{ContainerRecord, Segment};
+use crate::name::{ObjectName, PartName, TicketId};
+use crate::repository::Repository;
+use crate::seal::{
+    Opener, PADDING_CONTAINER, PartKind, Sealer, TAG_LEN, TRAILER_LEN, seal_object,
+};
+
+/// A segment is due at least every so many stored bytes (W4) ...
+const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
+/// ... or so many nanoseconds, whichever comes first.
+const SEGMENT_NS: u64 = 60 * 1_000_000_000;
+
+/// An object that is to be put. They must be put in the order in which they come.
+#[derive(Debug)]
+pub struct SealedObject {
+    /// Its name.
+    pub name: ObjectName,
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Where the object is an index segment: its content, and the regions that it publishes.
+    pub segment: Option<Published>,
+}
+
+/// What a segment publishes.
+#[derive(Debug)]
+pub struct Published {
+    /// The segment's name.
+    pub name: PartName,
+    /// The segment's content, for the local index.
+    pub segment: Segment,
+    /// The numbers of the regions whose chunks it names.
+    pub regions: BTreeSet<u64>,
+}
+
+/// What an archive has produced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveStatistics {
+    /// Containers.
+    pub container_count: u64,
+    /// Containers and segments, in bytes.
+    pub stored_bytes: u64,
+}
+
+/// The second ordered stage: takes regions in order, gives objects in order.
+#[derive(Debug)]
+pub struct Archive {
+    repository: Arc<Repository>,
+    ticket: TicketId,
+    open: [Option<OpenContainer>; 2],
+    container_counts: [u32; 2],
+    segment_count: u32,
+    segments: Vec<PartName>,
+    pending: Segment,
+    pending_regions: BTreeSet<u64>,
+    pending_bytes: u64,
+    published_ns: u64,
+    ready: Vec<SealedObject>,
+    spent: Vec<Vec<u8>>,
+    statistics: ArchiveStatistics,
+}
+
+#[derive(Debug)]
+struct OpenContainer {
+    name: PartName,
+    sealer: Sealer,
+    opener: Option<Opener>,
+    directory: Directory,
+    regions: BTreeSet<u64>,
+}
+
+impl OpenContainer {
+    /// The length of the sealed directory, should the container be closed now.
+    fn directory_len(&self) -> usize {
+        let records = self.directory.regions.len() * REGION_RECORD_LEN
+            + self.directory.chunks.len() * CHUNK_RECORD_LEN;
+        (12 + records + 1).next_multiple_of(DIRECTORY_PADDING) + TAG_LEN
+    }
+
+    /// The zeros that would pad the container, should it be closed now.
+    fn padding(&self) -> usize {
+        let len = self.sealer.len() + self.directory_len() + TRAILER_LEN;
+        len.next_multiple_of(PADDING_CONTAINER) - len
+    }
+}
+
+impl Archive {
+    /// Seals for the writer of `ticket`.
+    pub fn new(repository: Arc<Repository>, ticket: TicketId) -> Archive {
+        let now = repository.environment().elapsed_ns();
+        Archive {
+            repository,
+            ticket,
+            open: [None, None],
+            container_counts: [0; 2],
+            segment_count: 0,
+            segments: Vec::new(),
+            pending: Segment::default(),
+            pending_regions: BTreeSet::new(),
+            pending_bytes: 0,
+            published_ns: now,
+            ready: Vec::new(),
+            spent: Vec::new(),
+            statistics: ArchiveStatistics::default(),
+        }
+    }
+
+    /// Takes the next region.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where what was sealed does not open to what it was; `Media` without randomness.
+    pub fn append(&mut self, region: EncodedRegion) -> Result<()> {
+        let class = region.raw.class;
+        let index = usize::from(class == Class::Meta);
+        if self.open[index].is_none() {
+            self.open[index] = Some(self.create(class)?);
+        }
+        let Some(open) = self.open[index].as_mut() else { return Ok(()) };
+        let number = open.directory.regions.len();
+        let kind = PartKind::Region(u32::try_from(number).unwrap_or(u32::MAX));
+        let offset = open.sealer.append(kind, region.bytes());
+        if region.raw.verify {
+            verify(open, &self.repository, class, kind, offset, region.bytes())?;
+        }
+        let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        open.directory.regions.push(RegionRecord {
+            offset: u32::try_from(offset).unwrap_or(u32::MAX),
+            stored_len: narrow(region.bytes().len() + TAG_LEN),
+            raw_len: narrow(region.raw.bytes.len()),
+            codec: region.codec,
+            references: Vec::new(),
+        });
+        let region_number = u16::try_from(number).unwrap_or(u16::MAX);
+        open.directory.chunks.extend(region.raw.chunks.iter().map(|chunk| ChunkRecord {
+            fingerprint: chunk.fingerprint,
+            form: Form::Whole,
+            region: region_number,
+            offset: chunk.offset,
+            payload_len: chunk.len,
+            chunk_len: chunk.len,
+        }));
+        open.regions.insert(region.raw.number);
+        self.spent.push(region.raw.bytes);
+        // Near the target, wait for a region after which little padding is needed.
+        let target = self.repository.config().container_size as usize;
+        let is_near = open.sealer.len() >= target - target / 16;
+        let fits = open.padding() < PADDING_CONTAINER / 16;
+        if open.sealer.len() >= target
+            || (is_near && fits)
+            || open.directory.regions.len() == REGION_COUNT_MAX
+        {
+            self.close(class);
+        }
+        self.publish_if_due();
+        Ok(())
+    }
+
+    fn create(&mut self, class: Class) -> Result<OpenContainer> {
+        let count = &mut self.container_counts[usize::from(class == Class::Meta)];
+        let name = PartName { ticket: self.ticket, count: *count };
+        *count += 1;
+        let object = ObjectName::Container(class, name);
+        let salt = self.repository.salt()?;
+        let sealer = Sealer::new(self.repository.keys(), object, salt, Vec::new());
+        let directory = Directory::default();
+        Ok(OpenContainer { name, sealer, opener: None, directory, regions: BTreeSet::new() })
+    }
+
+    fn close(&mut self, class: Class) {
+        let Some(open) = self.open[usize::from(class == Class::Meta)].take() else { return };
+        let directory = open.directory.encode();
+        let directory_offset = u32::try_from(open.sealer.len()).unwrap_or(u32::MAX);
+        let name = ObjectName::Container(class, open.name);
+        let bytes = open.sealer.finish(PartKind::Directory, &directory);
+        let container = u32::try_from(self.pending.containers.len()).unwrap_or(u32::MAX);
+        self.pending.containers.push(ContainerRecord {
+            name: open.name,
+            class,
+            stored_len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            directory_offset,
+            directory_len: u32::try_from(directory.len() + TAG_LEN).unwrap_or(u32::MAX),
+        });
+        let hints = open.directory.chunks.iter().map(|c| (c.fingerprint.hint(), container));
+        self.pending.hints.extend(hints);
+        self.pending_regions.extend(open.regions);
+        self.pending_bytes += bytes.len() as u64;
+        self.statistics.container_count += 1;
+        self.statistics.stored_bytes += bytes.len() as u64;
+        self.ready.push(SealedObject { name, bytes, segment: None });
+    }
+
+    fn publish_if_due(&mut self) {
+        let now = self.repository.environment().elapsed_ns();
+        if self.pending_bytes >= SEGMENT_BYTES {
+            self.publish(now);
+        } else if now.saturating_sub(self.published_ns) >= SEGMENT_NS {
+            self.close(Class::Data);
+            self.close(Class::Meta);
+            self.publish(now);
+        }
+    }
+
+    fn publish(&mut self, now: u64) {
+        self.published_ns = now;
+        if self.pending.containers.is_empty() {
+            return;
+        }
+        let mut segment = std::mem::take(&mut self.pending);
+        segment.hints.sort_unstable();
+        let name = PartName { ticket: self.ticket, count: self.segment_count };
+        self.segment_count += 1;
+        let object = ObjectName::Segment(name);
+        // A name that is used once needs no fresh salt to be sealed once; the salt is for a paused
+        // machine that resumes twice.
+        let salt = self.repository.salt().unwrap_or([0; 16]);
+        let bytes = seal_object(self.repository.keys(), object, salt, &segment.encode());
+        self.pending_bytes = 0;
+        self.statistics.stored_bytes += bytes.len() as u64;
+        self.segments.push(name);
+        let regions = std::mem::take(&mut self.pending_regions);
+        let segment = Some(Published { name, segment, regions });
+        self.ready.push(SealedObject { name: object, bytes, segment });
+    }
+
+    /// Closes what is open and publishes what is pending.
+    pub fn finish(&mut self) {
+        self.close(Class::Data);
+        self.close(Class::Meta);
+        self.publish(self.repository.environment().elapsed_ns());
+    }
+
+    /// The objects that are to be put now, in order.
+    pub fn take_objects(&mut self) -> Vec<SealedObject> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Buffers of regions that were stored, for [`super::Packer::recycle`].
+    pub fn take_spent(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.spent)
+    }
+
+    /// The segments published so far: what a commit names.
+    pub fn segments(&self) -> &[PartName] {
+        &self.segments
+    }
+
+    /// What was produced so far.
+    pub fn statistics(&self) -> ArchiveStatistics {
+        self.statistics
+    }
+}
+
+/// Opens what was sealed a moment ago and compares it (W4).
+fn verify(
+    open: &mut OpenContainer,
+    repository: &Repository,
+    class: Class,
+    kind: PartKind,
+    offset: u64,
+    encoded: &[u8],
+) -> Result<()> {
+    let name = ObjectName::Container(class, open.name);
+    if open.opener.is_none() {
+        open.opener = Some(Opener::new(repository.keys(), name, open.sealer.bytes())?);
+    }
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let mut part = open.sealer.bytes()[start..].to_vec();
+    if let Some(opener) = &open.opener {
+        opener.open(kind, &mut part)?;
+    }
+    if part == encoded {
+        Ok(())
+    } else {
+        Err(Error::corrupt(
+            name,
+            "what was sealed does not open to what it was: check this machine's memory",
+        ))
+    }
+}

@@ -1,0 +1,353 @@
+//! Writing: a writer is a transaction. `docs/ordering.md` has the rules W1 to W8 and why.
+//!
+//! What decides is apart from what computes, so that stored bytes do not depend on threads:
+//! [`Packer`] (ordered) decides what is known and fills regions, [`RegionCodec`] (any thread)
+//! compresses them, [`Archive`] (ordered) seals them into containers and segments, and whoever
+//! drives them puts what comes out, in order. [`Inline`] does all of it in the calling thread.
+
+mod archive;
+mod inline;
+mod packer;
+mod recipe;
+mod region;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::environment::Process;
+use crate::error::{Error, Kind, Result};
+use crate::fingerprint::Class;
+use crate::format::commit::{Commit, Outcome, ViewRecord};
+use crate::format::ticket::{Purpose, Ticket};
+use crate::media::Put;
+use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
+use crate::repository::Repository;
+use crate::seal::seal_object;
+use crate::view::View;
+
+pub use archive::{Archive, ArchiveStatistics, SealedObject};
+pub use inline::Inline;
+pub use packer::{ChunkSink, Packer};
+pub use recipe::{RecipeWriter, TREE_CUT};
+pub use region::{EncodedRegion, RawRegion, RegionCodec, Verify};
+pub use tree::TreeWriter;
+
+const SECOND_NS: u64 = 1_000_000_000;
+const HOUR_NS: u64 = 3600 * SECOND_NS;
+/// A ticket says once an hour that its writer is still at it.
+const RENEW_NS: u64 = HOUR_NS;
+/// A commit needs a renewal within this time (W5).
+const FRESH_NS: u64 = 12 * HOUR_NS;
+/// A ticket lives a day at most (W8); a writer begins to end somewhat earlier.
+const LIFE_NS: u64 = 20 * HOUR_NS;
+/// Without a renewal for a day, a writer may politely be ended by others.
+const STALE_NS: i64 = 24 * 3600 * 1_000_000_000;
+
+/// A writer: a ticket, and the view that was taken after it.
+#[derive(Debug)]
+pub struct Writer {
+    repository: Arc<Repository>,
+    ticket: TicketId,
+    purpose: Purpose,
+    view: View,
+    began_ns: u64,
+    renewed_ns: u64,
+    renewals: u32,
+    ended: Vec<TicketId>,
+}
+
+/// How a commit went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// It stands.
+    Done,
+    /// Somebody has ended the ticket before: nothing was committed. Begin again; what was stored
+    /// is found.
+    Ended,
+}
+
+impl Writer {
+    /// Begins: puts a ticket, ends writers that are dead, and only then lists what there is (W1).
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where this version must not write; as the medium.
+    pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
+        repository.config().check_features(true)?;
+        let ticket = put_ticket(&repository, purpose)?;
+        let ended = end_dead_writers(&repository, ticket)?;
+        let view = View::list(&repository)?;
+        let now = repository.environment().elapsed_ns();
+        Ok(Writer {
+            repository,
+            ticket,
+            purpose,
+            view,
+            began_ns: now,
+            renewed_ns: now,
+            renewals: 0,
+            ended,
+        })
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &Arc<Repository> {
+        &self.repository
+    }
+
+    /// The ticket, which is also the id of the snapshot.
+    pub fn ticket(&self) -> TicketId {
+        self.ticket
+    }
+
+    /// What counts for this writer.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The writers that were found dead, and ended, when this one began. What they had published
+    /// is in the view.
+    pub fn ended(&self) -> &[TicketId] {
+        &self.ended
+    }
+
+    /// Says that this writer is still at it, once an hour. To be called often.
+    ///
+    /// # Errors
+    ///
+    /// As the medium.
+    pub fn renew(&mut self) -> Result<()> {
+        let now = self.repository.environment().elapsed_ns();
+        if now.saturating_sub(self.renewed_ns) < RENEW_NS {
+            return Ok(());
+        }
+        self.renewals += 1;
+        let name = ObjectName::Ticket { ticket: self.ticket, renewal: self.renewals };
+        self.repository.seal_and_put(name, &ticket_body(&self.repository, self.purpose))?;
+        self.renewed_ns = now;
+        Ok(())
+    }
+
+    /// Whether it is time to end with a checkpoint and to go on under a new ticket (W8).
+    pub fn is_old(&self) -> bool {
+        let now = self.repository.environment().elapsed_ns();
+        now.saturating_sub(self.began_ns) > LIFE_NS
+    }
+
+    /// What this writer's view was, for a commit.
+    pub fn view_record(&self) -> ViewRecord {
+        self.view.record()
+    }
+
+    /// Ends with `outcome` (W5, W6). `hits` are the containers of others in which chunks were
+    /// found; every segment must have been put.
+    ///
+    /// # Errors
+    ///
+    /// As the medium. Where the outcome of the put stays unknown, the error says so; the snapshot
+    /// may then exist.
+    pub fn commit(
+        &mut self,
+        outcome: Outcome,
+        segments: Vec<PartName>,
+        hits: &BTreeSet<(Class, PartName)>,
+    ) -> Result<Committed> {
+        let environment = self.repository.environment().clone();
+        let now = environment.elapsed_ns();
+        let is_stale = now.saturating_sub(self.renewed_ns) > FRESH_NS;
+        if is_stale || !self.exist(hits)? {
+            self.void(segments)?;
+            return Ok(Committed::Ended);
+        }
+        let commit = Commit {
+            outcome,
+            segments,
+            view: self.view_record(),
+            time_ns: environment.now_ns(),
+            extra: Vec::new(),
+        };
+        put_commit(&self.repository, self.ticket, &commit)
+    }
+
+    /// Ends without a result; what was published stays.
+    ///
+    /// # Errors
+    ///
+    /// As the medium.
+    pub fn void(&mut self, segments: Vec<PartName>) -> Result<()> {
+        let commit = void(&self.repository, segments, self.view_record());
+        put_commit(&self.repository, self.ticket, &commit).map(|_| ())
+    }
+
+    /// Whether all of `containers` exist: by asking for each, or by listing where they are many.
+    fn exist(&self, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
+        let media = self.repository.media();
+        let path = |class, part| ObjectName::Container(class, part).to_string();
+        if containers.len() <= 64 {
+            for (class, part) in containers {
+                if media.head(&path(*class, *part))?.is_none() {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        for (class, kind) in [(Class::Data, ObjectKind::Data), (Class::Meta, ObjectKind::Meta)] {
+            let wanted = containers.iter().filter(|(each, _)| *each == class);
+            let wanted: BTreeSet<String> = wanted.map(|(_, part)| path(class, *part)).collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            let there = media.list(kind.folder())?;
+            let found = there.iter().filter(|(name, _)| wanted.contains(name)).count();
+            if found < wanted.len() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn ticket_body(repository: &Repository, purpose: Purpose) -> Vec<u8> {
+    let environment = repository.environment();
+    let ticket = Ticket {
+        purpose,
+        process: environment.process(),
+        time_ns: environment.now_ns(),
+        extra: Vec::new(),
+    };
+    ticket.encode()
+}
+
+fn put_ticket(repository: &Repository, purpose: Purpose) -> Result<TicketId> {
+    let body = ticket_body(repository, purpose);
+    loop {
+        let mut ticket = TicketId([0; 12]);
+        repository.environment().random(&mut ticket.0)?;
+        let name = ObjectName::Ticket { ticket, renewal: 0 };
+        match repository.seal_and_put(name, &body) {
+            Ok(()) => return Ok(ticket),
+            // Two writers drew the same 96 bits, or a test made them: draw again.
+            Err(error) if error.kind() == Kind::Conflict => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn void(repository: &Repository, segments: Vec<PartName>, view: ViewRecord) -> Commit {
+    Commit {
+        outcome: Outcome::Void,
+        segments,
+        view,
+        time_ns: repository.environment().now_ns(),
+        extra: Vec::new(),
+    }
+}
+
+/// Puts `commits/<ticket>`. The name decides: whoever comes second finds what the first has put.
+fn put_commit(repository: &Repository, ticket: TicketId, commit: &Commit) -> Result<Committed> {
+    let name = ObjectName::Commit(ticket);
+    let path = name.to_string();
+    // A retry sends the same bytes: what is sealed anew would need a new name.
+    let bytes = seal_object(repository.keys(), name, repository.salt()?, &commit.encode());
+    let mut failure = None;
+    for _ in 0..COMMIT_TRIES {
+        match put_and_compare(repository, &path, &bytes) {
+            Ok(Some(true)) => return Ok(Committed::Done),
+            Ok(Some(false)) => return Ok(Committed::Ended),
+            Ok(None) => {}
+            // The put may have come through all the same: ask again until it is known.
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.unwrap_or_else(|| {
+        Error::new(Kind::Media, name, "the storage neither takes the commit nor has it")
+    }))
+}
+
+const COMMIT_TRIES: usize = 5;
+
+/// Whether the object at `path` is `bytes` after a put; `None` where there is none.
+fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result<Option<bool>> {
+    let put = repository.media().put_new(path, bytes.clone());
+    if let Ok(Put::Created) = put {
+        return Ok(Some(true));
+    }
+    match repository.media().get(path) {
+        Ok(found) => Ok(Some(found == *bytes)),
+        Err(error) if error.kind() == Kind::Missing => put.map(|_| None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Ends every writer that is dead: puts the `void` that it cannot put any more, with the segments
+/// that it had put. This is how an interrupted backup is found and used. Returns whom it ended.
+fn end_dead_writers(repository: &Repository, own: TicketId) -> Result<Vec<TicketId>> {
+    let media = repository.media();
+    let mut renewals: std::collections::BTreeMap<TicketId, u32> = std::collections::BTreeMap::new();
+    for (path, _) in media.list(ObjectKind::Ticket.folder())? {
+        if let Ok(ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&path) {
+            let newest = renewals.entry(ticket).or_default();
+            *newest = renewal.max(*newest);
+        }
+    }
+    renewals.remove(&own);
+    for (path, _) in media.list(ObjectKind::Commit.folder())? {
+        if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
+            renewals.remove(&ticket);
+        }
+    }
+    let mut ended = Vec::new();
+    for (ticket, renewal) in renewals {
+        let name = ObjectName::Ticket { ticket, renewal };
+        let body = match repository.get(name) {
+            Ok(body) => Ticket::decode(&body).map_err(|error| error.of(name)),
+            // A sweep may have taken it.
+            Err(error) if error.kind() == Kind::Missing => continue,
+            Err(error) => Err(error),
+        };
+        // A ticket that cannot be read says nothing about its writer: leave it to `check`.
+        let Ok(body) = body else { continue };
+        let environment = repository.environment();
+        let is_old = environment.now_ns().saturating_sub(body.time_ns) > STALE_NS;
+        if !is_old && may_be_alive(repository, &body.process) {
+            continue;
+        }
+        end_writer(repository, ticket)?;
+        ended.push(ticket);
+    }
+    if !ended.is_empty() {
+        // What their puts had staged. Only names whose writer has ended are touched.
+        let is_stale = |name: &str, age_s: u64| {
+            age_s > 24 * 3600
+                || ended.iter().any(|ticket| name.contains(&ticket.to_string()))
+        };
+        media.clean(&is_stale).ok();
+    }
+    Ok(ended)
+}
+
+fn may_be_alive(repository: &Repository, process: &Process) -> bool {
+    repository.environment().may_be_alive(process)
+}
+
+/// Ends another's ticket with a void that names the segments that it had put. Safe at any time on
+/// a medium whose put-if-absent has one winner: either the void or the other's commit exists.
+///
+/// # Errors
+///
+/// As the medium.
+pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<Committed> {
+    let mut segments = Vec::new();
+    for (path, _) in repository.media().list(ObjectKind::Segment.folder())? {
+        match ObjectName::parse(&path) {
+            Ok(ObjectName::Segment(part)) if part.ticket == ticket => segments.push(part),
+            _ => {}
+        }
+    }
+    // A segment that cannot be opened would make every later view fail.
+    segments.retain(|part| repository.get(ObjectName::Segment(*part)).is_ok());
+    put_commit(repository, ticket, &void(repository, segments, ViewRecord::default()))
+}

@@ -1,0 +1,194 @@
+//! Regions: payloads of consecutive new chunks, compressed as one.
+
+use zstd::bulk::{Compressor, Decompressor};
+
+use crate::error::{Error, Result};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::directory::Codec;
+
+/// Which regions are decoded and compared before they are put (W4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verify {
+    /// Metadata, and one data region in eight.
+    Some,
+    /// All.
+    All,
+}
+
+impl Verify {
+    pub(super) fn includes(self, class: Class, number: u64) -> bool {
+        self == Verify::All || class == Class::Meta || number % 8 == 0
+    }
+}
+
+/// One chunk's payload in a region.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RawChunk {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) offset: u32,
+    pub(super) len: u32,
+}
+
+/// A region as the packer filled it.
+#[derive(Debug)]
+pub struct RawRegion {
+    pub(super) number: u64,
+    pub(super) class: Class,
+    pub(super) bytes: Vec<u8>,
+    pub(super) chunks: Vec<RawChunk>,
+    pub(super) verify: bool,
+}
+
+impl RawRegion {
+    /// Regions count from 0 in the order in which they were filled, both classes together.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// A region, encoded; not yet sealed.
+#[derive(Debug)]
+pub struct EncodedRegion {
+    pub(super) raw: RawRegion,
+    pub(super) codec: Codec,
+    /// Empty where the codec is `Store`.
+    pub(super) encoded: Vec<u8>,
+}
+
+impl EncodedRegion {
+    /// The region's number.
+    pub fn number(&self) -> u64 {
+        self.raw.number
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self.codec {
+            Codec::Store => &self.raw.bytes,
+            Codec::Zstd => &self.encoded,
+        }
+    }
+}
+
+/// Encodes regions. One for each thread: it keeps the tables of the compressor.
+pub struct RegionCodec {
+    compressor: Compressor<'static>,
+    probe: Compressor<'static>,
+    decompressor: Decompressor<'static>,
+    spare: Vec<u8>,
+}
+
+impl std::fmt::Debug for RegionCodec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RegionCodec(..)")
+    }
+}
+
+/// The sample that tells whether compressing is worth the time: this many pieces of this length.
+const SAMPLE_PIECES: usize = 4;
+const SAMPLE_PIECE_LEN: usize = 4096;
+
+impl RegionCodec {
+    /// A codec for zstd at `level`.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where zstd has no such level or no memory.
+    pub fn new(level: i32) -> Result<RegionCodec> {
+        let failed = |error: std::io::Error| Error::invalid("zstd", error);
+        Ok(RegionCodec {
+            compressor: Compressor::new(level).map_err(failed)?,
+            probe: Compressor::new(1).map_err(failed)?,
+            decompressor: Decompressor::new().map_err(failed)?,
+            spare: Vec::new(),
+        })
+    }
+
+    /// Compresses a region, or leaves it as it is where it would not shrink by 3 %. Verifies it
+    /// where the packer asked for that.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where what was compressed does not decode to what it was: broken memory, or a
+    /// broken encoder.
+    pub fn encode(&mut self, raw: RawRegion) -> Result<EncodedRegion> {
+        let len = raw.bytes.len();
+        if self.looks_incompressible(&raw.bytes) {
+            return Ok(EncodedRegion { raw, codec: Codec::Store, encoded: Vec::new() });
+        }
+        let mut encoded = std::mem::take(&mut self.spare);
+        encoded.clear();
+        encoded.reserve(zstd::zstd_safe::compress_bound(len));
+        let failed = |error: std::io::Error| Error::invalid("zstd", error);
+        self.compressor.compress_to_buffer(&raw.bytes, &mut encoded).map_err(failed)?;
+        if encoded.len() as u64 * 100 > len as u64 * 97 {
+            self.spare = encoded;
+            return Ok(EncodedRegion { raw, codec: Codec::Store, encoded: Vec::new() });
+        }
+        if raw.verify {
+            let decoded = self.decompressor.decompress(&encoded, len).map_err(failed)?;
+            if decoded != raw.bytes {
+                return Err(Error::corrupt(
+                    format!("region {}", raw.number),
+                    "what was compressed does not decode to what it was: check this machine's \
+                     memory",
+                ));
+            }
+        }
+        // Keep the large buffer, hand out one that fits: regions wait in queues.
+        let fitted = encoded.as_slice().to_vec();
+        self.spare = encoded;
+        Ok(EncodedRegion { raw, codec: Codec::Zstd, encoded: fitted })
+    }
+
+    /// Whether a sample shrinks by less than 1 % with the fastest compressor, which sees repeats
+    /// and uneven distributions alike. Small regions are not sampled: trying costs no more.
+    fn looks_incompressible(&mut self, bytes: &[u8]) -> bool {
+        if bytes.len() < 4 * SAMPLE_PIECES * SAMPLE_PIECE_LEN {
+            return false;
+        }
+        let mut sample = [0; SAMPLE_PIECES * SAMPLE_PIECE_LEN];
+        let step = bytes.len() / SAMPLE_PIECES;
+        for (piece, target) in sample.chunks_exact_mut(SAMPLE_PIECE_LEN).enumerate() {
+            let start = piece * step;
+            target.copy_from_slice(&bytes[start..start + SAMPLE_PIECE_LEN]);
+        }
+        let compressed = self.probe.compress(&sample).map_or(0, |compressed| compressed.len());
+        compressed * 100 > sample.len() * 99
+    }
+}
+
+/// Decodes a region of which the directory says that it has `raw_len` bytes.
+///
+/// # Errors
+///
+/// `Corrupt` where it decodes to something else, or not at all.
+pub(crate) fn decode_region(
+    decompressor: &mut Decompressor<'_>,
+    codec: Codec,
+    bytes: Vec<u8>,
+    raw_len: u32,
+) -> Result<Vec<u8>> {
+    let raw_len = raw_len as usize;
+    let decoded = match codec {
+        Codec::Store => bytes,
+        // Never more than the directory says: a frame that lies about its size fails.
+        Codec::Zstd => decompressor
+            .decompress(&bytes, raw_len)
+            .map_err(|error| Error::corrupt("", format!("does not decompress: {error}")))?,
+    };
+    if decoded.len() == raw_len {
+        Ok(decoded)
+    } else {
+        Err(Error::corrupt("", format!("decodes to {} bytes, not {raw_len}", decoded.len())))
+    }
+}
