@@ -8,6 +8,7 @@ pub mod format;
 pub mod index;
 pub mod media;
 pub mod name;
+pub mod reader;
 pub mod repository;
 pub mod seal;
 pub mod view;

@@ -165,8 +165,7 @@ impl Archive {
         {
             self.close(class);
         }
-        self.publish_if_due();
-        Ok(())
+        self.publish_if_due()
     }
 
     fn create(&mut self, class: Class) -> Result<OpenContainer> {
@@ -203,30 +202,30 @@ impl Archive {
         self.ready.push(SealedObject { name, bytes, segment: None });
     }
 
-    fn publish_if_due(&mut self) {
+    fn publish_if_due(&mut self) -> Result<()> {
         let now = self.repository.environment().elapsed_ns();
         if self.pending_bytes >= SEGMENT_BYTES {
-            self.publish(now);
+            self.publish(now)
         } else if now.saturating_sub(self.published_ns) >= SEGMENT_NS {
             self.close(Class::Data);
             self.close(Class::Meta);
-            self.publish(now);
+            self.publish(now)
+        } else {
+            Ok(())
         }
     }
 
-    fn publish(&mut self, now: u64) {
+    fn publish(&mut self, now: u64) -> Result<()> {
         self.published_ns = now;
         if self.pending.containers.is_empty() {
-            return;
+            return Ok(());
         }
         let mut segment = std::mem::take(&mut self.pending);
         segment.hints.sort_unstable();
         let name = PartName { ticket: self.ticket, count: self.segment_count };
         self.segment_count += 1;
         let object = ObjectName::Segment(name);
-        // A name that is used once needs no fresh salt to be sealed once; the salt is for a paused
-        // machine that resumes twice.
-        let salt = self.repository.salt().unwrap_or([0; 16]);
+        let salt = self.repository.salt()?;
         let bytes = seal_object(self.repository.keys(), object, salt, &segment.encode());
         self.pending_bytes = 0;
         self.statistics.stored_bytes += bytes.len() as u64;
@@ -234,13 +233,18 @@ impl Archive {
         let regions = std::mem::take(&mut self.pending_regions);
         let segment = Some(Published { name, segment, regions });
         self.ready.push(SealedObject { name: object, bytes, segment });
+        Ok(())
     }
 
     /// Closes what is open and publishes what is pending.
-    pub fn finish(&mut self) {
+    ///
+    /// # Errors
+    ///
+    /// `Media` without randomness.
+    pub fn finish(&mut self) -> Result<()> {
         self.close(Class::Data);
         self.close(Class::Meta);
-        self.publish(self.repository.environment().elapsed_ns());
+        self.publish(self.repository.environment().elapsed_ns())
     }
 
     /// The objects that are to be put now, in order.

@@ -88,7 +88,7 @@ impl Inline {
     pub fn publish(&mut self) -> Result<()> {
         self.packer.flush();
         self.pump()?;
-        self.archive.finish();
+        self.archive.finish()?;
         self.pump()
     }
 

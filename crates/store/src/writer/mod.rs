@@ -32,6 +32,7 @@ pub use archive::{Archive, ArchiveStatistics, SealedObject};
 pub use inline::Inline;
 pub use packer::{ChunkSink, Packer};
 pub use recipe::{RecipeWriter, TREE_CUT};
+pub(crate) use region::decode_region;
 pub use region::{EncodedRegion, RawRegion, RegionCodec, Verify};
 pub use tree::TreeWriter;
 

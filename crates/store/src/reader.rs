@@ -1,0 +1,378 @@
+//! Reading: from a fingerprint to bytes, and from a snapshot to its trees and recipes.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use minicbor::Decoder;
+use zstd::bulk::Decompressor;
+
+use crate::error::{Error, Kind, Result};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::directory::Form;
+use crate::format::recipe::{Content, RecipeChunk, Segment};
+use crate::format::tree::Entry;
+use crate::index::{Index, Loaded, Location, Scope};
+use crate::name::{ObjectName, PartName};
+use crate::repository::Repository;
+use crate::seal::{HEADER_LEN, Opener, PartKind};
+use crate::view::View;
+use crate::writer::decode_region;
+
+/// How much of decoded regions is kept, in bytes.
+const REGIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How many openers (keys of containers) are kept.
+const OPENERS_MAX: usize = 256;
+
+/// Reads chunks, verified. Shared by threads. Takes no ticket (R1).
+#[derive(Debug)]
+pub struct Reader {
+    repository: Arc<Repository>,
+    index: Arc<Index>,
+    view: Mutex<View>,
+    regions: Mutex<Regions>,
+    openers: Mutex<HashMap<(Class, PartName), Arc<Opener>>>,
+}
+
+/// A chunk's bytes, inside a decoded region that others share.
+#[derive(Clone, Debug)]
+pub struct ChunkBytes {
+    region: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl std::ops::Deref for ChunkBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.region[self.range.clone()]
+    }
+}
+
+type RegionName = (Class, PartName, u16);
+
+/// Decoded regions that were used last; the oldest goes first.
+#[derive(Debug, Default)]
+struct Regions {
+    decoded: HashMap<RegionName, Arc<Vec<u8>>>,
+    order: VecDeque<RegionName>,
+    bytes: usize,
+}
+
+impl Regions {
+    fn insert(&mut self, name: RegionName, bytes: Arc<Vec<u8>>) {
+        if self.decoded.contains_key(&name) {
+            return;
+        }
+        self.bytes += bytes.len();
+        self.decoded.insert(name, bytes);
+        self.order.push_back(name);
+        while self.bytes > REGIONS_BYTES_MAX && self.order.len() > 1 {
+            if let Some(oldest) = self.order.pop_front()
+                && let Some(bytes) = self.decoded.remove(&oldest)
+            {
+                self.bytes -= bytes.len();
+            }
+        }
+    }
+}
+
+impl Reader {
+    /// Reads what `view` names, through `index`.
+    pub fn new(repository: Arc<Repository>, index: Arc<Index>, view: View) -> Reader {
+        Reader {
+            repository,
+            index,
+            view: Mutex::new(view),
+            regions: Mutex::default(),
+            openers: Mutex::default(),
+        }
+    }
+
+    /// Lists what there is now, and reads that.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::list`] and [`Index::open`].
+    pub fn open(repository: Arc<Repository>) -> Result<Reader> {
+        let view = View::list(&repository)?;
+        let index = Arc::new(Index::open(repository.clone(), &view)?);
+        Ok(Reader::new(repository, index, view))
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &Arc<Repository> {
+        &self.repository
+    }
+
+    /// The index.
+    pub fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+
+    /// What the reader has seen.
+    pub fn view(&self) -> View {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns a chunk; its fingerprint has been verified (R4).
+    ///
+    /// # Errors
+    ///
+    /// `Missing` where the index has no place for it, `Corrupt` where what lies there is not it.
+    /// Both only after another listing and another try (R3).
+    pub fn chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        let error = match self.try_chunk(class, fingerprint) {
+            Ok(chunk) => return Ok(chunk),
+            Err(error) => error,
+        };
+        if !matches!(error.kind(), Kind::Missing | Kind::Corrupt) {
+            return Err(error);
+        }
+        // A sweep may have moved it since the listing.
+        {
+            let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+            let newer = view.list_again(&self.repository)?;
+            let is_same = newer.commits.len() == view.commits.len()
+                && newer.prunes.len() == view.prunes.len();
+            if is_same && error.kind() == Kind::Corrupt {
+                return Err(error);
+            }
+            self.index.refresh(&newer)?;
+            *view = newer;
+        }
+        self.try_chunk(class, fingerprint)
+    }
+
+    fn try_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        let Some(location) = self.index.find(class, fingerprint, Scope::Read)? else {
+            return Err(Error::missing(
+                format!("{class} chunk {fingerprint}"),
+                "no container that the index names has it",
+            ));
+        };
+        self.read(class, &location)
+    }
+
+    /// Reads and verifies the chunk at `location`.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` or `Missing`, naming the container and the chunk's place.
+    pub fn read(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
+        let record = location.chunk();
+        let name = ObjectName::Container(class, location.loaded.container.name);
+        if record.form == Form::Composite {
+            return Err(Error::new(
+                Kind::Unsupported,
+                name,
+                "has composites, which need a newer cutpoint",
+            ));
+        }
+        let region = self.region(class, &location.loaded, record.region)?;
+        let start = record.offset as usize;
+        let range = start..start + record.payload_len as usize;
+        let Some(bytes) = region.get(range.clone()) else {
+            return Err(Error::corrupt(name, "a chunk does not lie in its region"));
+        };
+        let found = self.repository.keys().fingerprint(class, bytes);
+        if found != record.fingerprint {
+            return Err(Error::corrupt(
+                name,
+                format!(
+                    "region {}, chunk at byte {start}: fingerprint is {found}, recorded as {}",
+                    record.region, record.fingerprint
+                ),
+            ));
+        }
+        Ok(ChunkBytes { region, range })
+    }
+
+    fn region(&self, class: Class, loaded: &Loaded, number: u16) -> Result<Arc<Vec<u8>>> {
+        let key = (class, loaded.container.name, number);
+        let lock = || self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bytes) = lock().decoded.get(&key) {
+            return Ok(bytes.clone());
+        }
+        let name = ObjectName::Container(class, loaded.container.name);
+        let record = loaded.directory.regions.get(usize::from(number)).ok_or_else(|| {
+            Error::corrupt(name, format!("has no region {number}"))
+        })?;
+        let opener = self.opener(class, loaded.container.name)?;
+        let media = self.repository.media();
+        let offset = u64::from(record.offset);
+        let mut part =
+            media.get_range(&name.to_string(), offset, record.stored_len as usize)?.to_vec();
+        opener.open(PartKind::Region(u32::from(number)), &mut part)?;
+        let mut decompressor =
+            Decompressor::new().map_err(|error| Error::invalid("zstd", error))?;
+        let bytes = decode_region(&mut decompressor, record.codec, part, record.raw_len)
+            .map_err(|error| error.of(format!("{name}: region {number}")))?;
+        let bytes = Arc::new(bytes);
+        lock().insert(key, bytes.clone());
+        Ok(bytes)
+    }
+
+    fn opener(&self, class: Class, container: PartName) -> Result<Arc<Opener>> {
+        let lock = || self.openers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opener) = lock().get(&(class, container)) {
+            return Ok(opener.clone());
+        }
+        let name = ObjectName::Container(class, container);
+        let header = self.repository.media().get_range(&name.to_string(), 0, HEADER_LEN)?;
+        let opener = Arc::new(Opener::new(self.repository.keys(), name, &header)?);
+        let mut openers = lock();
+        if openers.len() >= OPENERS_MAX {
+            openers.clear();
+        }
+        openers.insert((class, container), opener.clone());
+        Ok(opener)
+    }
+
+    /// The pieces of a stream, in order. Recipes are read as they are needed.
+    ///
+    /// # Errors
+    ///
+    /// The iterator's items fail where a recipe cannot be read; it then ends.
+    pub fn segments<'a>(&'a self, content: &Content) -> Segments<'a> {
+        let mut stack = Vec::new();
+        let mut next = None;
+        match content {
+            Content::Empty | Content::Raw(_) => {}
+            Content::Segments(segments) => stack.push((0, segments.clone().into_iter())),
+            Content::Recipe(fingerprint) => next = Some((*fingerprint, None)),
+        }
+        Segments { reader: self, stack, next }
+    }
+
+    /// The entries of a folder, in order. Trees are read as they are needed.
+    pub fn tree<'a>(&'a self, content: &Content) -> Entries<'a> {
+        Entries {
+            segments: self.segments(content),
+            reader: self,
+            chunk: None,
+            position: 0,
+            name_last: Vec::new(),
+        }
+    }
+}
+
+/// An iterator over the segments of a stream.
+#[derive(Debug)]
+pub struct Segments<'a> {
+    reader: &'a Reader,
+    stack: Vec<(u32, std::vec::IntoIter<Segment>)>,
+    /// The next recipe chunk to read, and the level that it must have.
+    next: Option<(Fingerprint, Option<(u32, u64)>)>,
+}
+
+impl Segments<'_> {
+    fn descend(&mut self) -> Result<()> {
+        let Some((fingerprint, expected)) = self.next.take() else { return Ok(()) };
+        let object = || format!("recipe {fingerprint}");
+        let bytes = self.reader.chunk(Class::Meta, &fingerprint)?;
+        let recipe = RecipeChunk::decode(&bytes).map_err(|error| error.of(object()))?;
+        if let Some((level, length)) = expected {
+            let found: u64 = recipe.segments.iter().map(Segment::length).sum();
+            // Levels fall by one at each step: a walk ends, whatever a chunk says.
+            if recipe.level != level || found != length {
+                return Err(Error::corrupt(
+                    object(),
+                    format!(
+                        "is of level {} and {found} bytes; level {level} and {length} were named",
+                        recipe.level
+                    ),
+                ));
+            }
+        }
+        self.stack.push((recipe.level, recipe.segments.into_iter()));
+        Ok(())
+    }
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Result<Segment>;
+
+    fn next(&mut self) -> Option<Result<Segment>> {
+        loop {
+            if let Err(error) = self.descend() {
+                self.stack.clear();
+                return Some(Err(error));
+            }
+            let (level, segments) = self.stack.last_mut()?;
+            match (segments.next(), *level) {
+                (None, _) => {
+                    self.stack.pop();
+                }
+                (Some(segment), 0) => return Some(Ok(segment)),
+                (Some(segment), level) => {
+                    if let Segment::Chunk { fingerprint, length, .. } = segment {
+                        self.next = Some((fingerprint, Some((level - 1, length))));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An iterator over the entries of a folder.
+#[derive(Debug)]
+pub struct Entries<'a> {
+    reader: &'a Reader,
+    segments: Segments<'a>,
+    chunk: Option<ChunkBytes>,
+    position: usize,
+    name_last: Vec<u8>,
+}
+
+impl Entries<'_> {
+    fn next_entry(&mut self) -> Result<Option<Entry>> {
+        loop {
+            if let Some(chunk) = &self.chunk {
+                if self.position < chunk.len() {
+                    let d = &mut Decoder::new(chunk);
+                    d.set_position(self.position);
+                    let entry = Entry::decode(d).map_err(|error| error.of("tree"))?;
+                    self.position = d.position();
+                    // Rising names: none can come twice, and comparisons can go in step.
+                    if !self.name_last.is_empty() && self.name_last >= entry.name {
+                        return Err(Error::corrupt("tree", "names do not rise"));
+                    }
+                    self.name_last.clone_from(&entry.name);
+                    return Ok(Some(entry));
+                }
+                self.chunk = None;
+            }
+            match self.segments.next().transpose()? {
+                None => return Ok(None),
+                Some(Segment::Chunk { fingerprint, offset: 0, length }) => {
+                    let chunk = self.reader.chunk(Class::Meta, &fingerprint)?;
+                    if chunk.len() as u64 != length {
+                        return Err(Error::corrupt(
+                            format!("tree {fingerprint}"),
+                            format!("has {} bytes, not {length}", chunk.len()),
+                        ));
+                    }
+                    self.chunk = Some(chunk);
+                    self.position = 0;
+                }
+                Some(_) => return Err(Error::corrupt("tree", "has holes")),
+            }
+        }
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Result<Entry>> {
+        let next = self.next_entry().transpose();
+        if matches!(next, Some(Err(_))) {
+            // After an error nothing that follows could be trusted.
+            self.chunk = None;
+            self.segments.stack.clear();
+            self.segments.next = None;
+        }
+        next
+    }
+}
