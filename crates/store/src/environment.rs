@@ -49,7 +49,6 @@ pub struct Process {
 pub struct System;
 
 impl Environment for System {
-    
     fn now_ns(&self) -> i64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)

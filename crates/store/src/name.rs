@@ -204,9 +204,9 @@ impl ObjectName {
                 PartName { ticket, count: renewal }.to_bytes()
             }
             ObjectName::Commit(ticket) => PartName { ticket, count: 0 }.to_bytes(),
-            ObjectName::Segment(part) | ObjectName::Container(_, part) | ObjectName::Hints(part) => {
-                part.to_bytes()
-            }
+            ObjectName::Segment(part)
+            | ObjectName::Container(_, part)
+            | ObjectName::Hints(part) => part.to_bytes(),
         }
     }
 
@@ -255,10 +255,9 @@ fn parse(path: &str) -> Option<ObjectName> {
             number: parse_number(uncopied.unwrap_or(rest))?,
             copy: uncopied.is_some(),
         },
-        "keys" => ObjectName::Key {
-            id: parse_hex(uncopied.unwrap_or(rest))?,
-            copy: uncopied.is_some(),
-        },
+        "keys" => {
+            ObjectName::Key { id: parse_hex(uncopied.unwrap_or(rest))?, copy: uncopied.is_some() }
+        }
         "tickets" => match rest.split_once('.') {
             None => ObjectName::Ticket { ticket: TicketId::parse(rest)?, renewal: 0 },
             Some((ticket, renewal)) => ObjectName::Ticket {

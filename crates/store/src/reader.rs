@@ -195,9 +195,11 @@ impl Reader {
             return Ok(bytes.clone());
         }
         let name = ObjectName::Container(class, loaded.container.name);
-        let record = loaded.directory.regions.get(usize::from(number)).ok_or_else(|| {
-            Error::corrupt(name, format!("has no region {number}"))
-        })?;
+        let record = loaded
+            .directory
+            .regions
+            .get(usize::from(number))
+            .ok_or_else(|| Error::corrupt(name, format!("has no region {number}")))?;
         let opener = self.opener(class, loaded.container.name)?;
         let media = self.repository.media();
         let offset = u64::from(record.offset);

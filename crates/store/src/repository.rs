@@ -312,11 +312,7 @@ fn unlock_any(
     }
 }
 
-fn newest_config(
-    media: &dyn Media,
-    names: &[(String, u64)],
-    keys: &Keys,
-) -> Result<(u64, Config)> {
+fn newest_config(media: &dyn Media, names: &[(String, u64)], keys: &Keys) -> Result<(u64, Config)> {
     let mut numbers: Vec<u64> = names
         .iter()
         .filter_map(|(path, _)| match ObjectName::parse(path) {

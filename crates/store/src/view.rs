@@ -118,6 +118,13 @@ impl View {
             .collect()
     }
 
+    /// Whether a writer with this view may take over unread what `snapshot` holds (W3): it is in
+    /// the view, and no prune has taken it.
+    pub fn may_take_over(&self, snapshot: TicketId) -> bool {
+        self.commits.get(&snapshot).is_some_and(|commit| commit.snapshot().is_some())
+            && !self.taken().contains(&snapshot)
+    }
+
     /// The snapshots that exist: in no F, and not forgotten. Oldest first.
     pub fn snapshots(&self) -> Vec<(TicketId, &Snapshot)> {
         let (taken, forgotten) = (self.taken(), self.forgotten());
@@ -144,7 +151,11 @@ impl View {
         let replaced: HashSet<_> =
             notes.iter().flat_map(|(_, note)| note.replaces.iter().copied()).collect();
         // Of concurrent ones the greater ticket wins.
-        notes.into_iter().filter(|(id, _)| !replaced.contains(id)).max_by_key(|(id, _)| *id).map(|(_, note)| note)
+        notes
+            .into_iter()
+            .filter(|(id, _)| !replaced.contains(id))
+            .max_by_key(|(id, _)| *id)
+            .map(|(_, note)| note)
     }
 
     /// This view in few words, for a commit: what earlier commits of the view have named need not

@@ -3,9 +3,7 @@
 use minicbor::Decoder;
 
 use super::config::read_texts;
-use super::map::{
-    Extra, MapWriter, at_end, malformed, read_array, read_fixed, read_map, required,
-};
+use super::map::{Extra, MapWriter, at_end, malformed, read_array, read_fixed, read_map, required};
 use super::recipe::Content;
 use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
@@ -274,7 +272,10 @@ impl Snapshot {
         map.item(10, |e| self.root.encode(e)).array_of_bytes(11, &self.sources);
         map.text(12, &self.host).text(13, &self.user);
         map.item(14, |e| {
-            e.array(2).and_then(|e| e.i64(self.started_ns)).and_then(|e| e.i64(self.finished_ns)).ok();
+            e.array(2)
+                .and_then(|e| e.i64(self.started_ns))
+                .and_then(|e| e.i64(self.finished_ns))
+                .ok();
         });
         map.array_of_texts(15, &self.tags).text(16, &self.description).text(17, &self.cut);
         if let Some(parent) = self.parent {
@@ -299,7 +300,10 @@ impl Snapshot {
             14 => {
                 let times = read_array(d, |d| d.i64().map_err(malformed))?;
                 let [started_ns, finished_ns] = times[..] else {
-                    return Err(Error::corrupt("", "malformed snapshot: two times belong together"));
+                    return Err(Error::corrupt(
+                        "",
+                        "malformed snapshot: two times belong together",
+                    ));
                 };
                 (self.started_ns, self.finished_ns) = (started_ns, finished_ns);
             }

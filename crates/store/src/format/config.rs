@@ -85,7 +85,8 @@ impl Config {
     ///
     /// `Unsupported`, naming the feature.
     pub fn check_features(&self, to_write: bool) -> Result<()> {
-        let needed = self.features_read.iter().chain(self.features_write.iter().filter(|_| to_write));
+        let needed =
+            self.features_read.iter().chain(self.features_write.iter().filter(|_| to_write));
         for feature in needed {
             if !FEATURES.contains(&feature.as_str()) {
                 return Err(Error::new(

@@ -201,7 +201,10 @@ impl Directory {
             };
             let end = u64::from(region.offset) + u64::from(region.stored_len);
             if end > regions_end || region.raw_len > REGION_RAW_LEN_MAX {
-                return Err(bad(format!("region {index} of {} bytes ends at {end}", region.raw_len)));
+                return Err(bad(format!(
+                    "region {index} of {} bytes ends at {end}",
+                    region.raw_len
+                )));
             }
             regions.push(region);
         }

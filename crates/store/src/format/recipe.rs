@@ -101,7 +101,9 @@ impl Segment {
                 .filter(|&total| i64::try_from(total).is_ok())
                 .ok_or_else(|| bad("more bytes than a file can have"))?;
             segments.push(match head & 3 {
-                0 => Segment::Chunk { fingerprint: take_fingerprint(&mut bytes)?, offset: 0, length },
+                0 => {
+                    Segment::Chunk { fingerprint: take_fingerprint(&mut bytes)?, offset: 0, length }
+                }
                 1 => {
                     let offset = take_varint(&mut bytes)?;
                     Segment::Chunk { fingerprint: take_fingerprint(&mut bytes)?, offset, length }

@@ -238,11 +238,8 @@ impl State {
         if scope == Scope::Read {
             return true;
         }
-        let damage = Damage {
-            class,
-            container: container.name,
-            fingerprint: location.chunk().fingerprint,
-        };
+        let damage =
+            Damage { class, container: container.name, fingerprint: location.chunk().fingerprint };
         !self.condemned.contains(&(class, container.name)) && !self.damaged.contains(&damage)
     }
 }

@@ -191,8 +191,7 @@ pub(super) fn merge_tiers(folder: Option<&Path>, runs: &mut Vec<Run>) -> Result<
         let Some((&full, _)) = tiers.iter().find(|(_, count)| **count >= TIER_RUNS) else {
             return Ok(());
         };
-        let (parts, rest): (Vec<Run>, Vec<Run>) =
-            runs.drain(..).partition(|run| tier(run) == full);
+        let (parts, rest): (Vec<Run>, Vec<Run>) = runs.drain(..).partition(|run| tier(run) == full);
         *runs = rest;
         let merged = merge(folder, &parts.iter().collect::<Vec<_>>());
         match merged {
@@ -353,7 +352,8 @@ fn open(path: &Path) -> Option<Run> {
     let len = file.metadata().ok()?.len();
     let mut fixed = [0; FIXED_LEN];
     file.read_exact(&mut fixed).ok()?;
-    let count = |at: usize| u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+    let count =
+        |at: usize| u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
     let (covers_count, container_count) = (u64::from(count(8)), u64::from(count(12)));
     let mut hints = [0; 8];
     hints.copy_from_slice(&fixed[16..24]);

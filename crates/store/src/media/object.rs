@@ -145,10 +145,7 @@ fn head(store: &dyn ObjectStore, name: &str) -> Result<Option<u64>> {
 fn list(store: &dyn ObjectStore, prefix: &str) -> Result<Vec<(String, u64)>> {
     let path = StorePath::from(prefix);
     let mut found: Vec<(String, u64)> = block_on(
-        store
-            .list(Some(&path))
-            .map_ok(|meta| (meta.location.to_string(), meta.size))
-            .try_collect(),
+        store.list(Some(&path)).map_ok(|meta| (meta.location.to_string(), meta.size)).try_collect(),
     )
     .map_err(|error| store_error(prefix, error))?;
     found.sort_unstable();

@@ -7,7 +7,9 @@ use zeroize::Zeroize;
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::map::{MapWriter, at_end, malformed, read_array, read_fixed, read_map, required};
+use crate::format::map::{
+    MapWriter, at_end, malformed, read_array, read_fixed, read_map, required,
+};
 use crate::name::{ObjectKind, parse_hex};
 
 /// How objects are sealed. The code stands in every header.

@@ -15,9 +15,7 @@ use crate::format::directory::{
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::name::{ObjectName, PartName, TicketId};
 use crate::repository::Repository;
-use crate::seal::{
-    Opener, PADDING_CONTAINER, PartKind, Sealer, TAG_LEN, TRAILER_LEN, seal_object,
-};
+use crate::seal::{Opener, PADDING_CONTAINER, PartKind, Sealer, TAG_LEN, TRAILER_LEN, seal_object};
 
 /// A segment is due at least every so many stored bytes (W4) ...
 const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;

@@ -322,8 +322,7 @@ fn end_dead_writers(repository: &Repository, own: TicketId) -> Result<Vec<Ticket
     if !ended.is_empty() {
         // What their puts had staged. Only names whose writer has ended are touched.
         let is_stale = |name: &str, age_s: u64| {
-            age_s > 24 * 3600
-                || ended.iter().any(|ticket| name.contains(&ticket.to_string()))
+            age_s > 24 * 3600 || ended.iter().any(|ticket| name.contains(&ticket.to_string()))
         };
         media.clean(&is_stale).ok();
     }

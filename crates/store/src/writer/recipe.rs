@@ -97,12 +97,18 @@ impl RecipeWriter {
     pub fn finish(mut self, sink: &mut dyn ChunkSink) -> Result<Content> {
         if self.levels.len() == 1 && self.levels[0].len() <= SEGMENTS_INLINE_MAX {
             let segments = std::mem::take(&mut self.levels[0]);
-            return Ok(if segments.is_empty() { Content::Empty } else { Content::Segments(segments) });
+            return Ok(if segments.is_empty() {
+                Content::Empty
+            } else {
+                Content::Segments(segments)
+            });
         }
         let mut level = 0;
         loop {
             let is_top = level + 1 == self.levels.len();
-            if is_top && level > 0 && let [Segment::Chunk { fingerprint, .. }] = self.levels[level][..]
+            if is_top
+                && level > 0
+                && let [Segment::Chunk { fingerprint, .. }] = self.levels[level][..]
             {
                 // The level below had one recipe chunk only: that one is the top.
                 return Ok(Content::Recipe(fingerprint));

@@ -24,11 +24,7 @@ pub struct TreeWriter {
 
 impl Default for TreeWriter {
     fn default() -> Self {
-        TreeWriter {
-            recipe: RecipeWriter::new(TREE_CUT),
-            chunk: Vec::new(),
-            name_last: Vec::new(),
-        }
+        TreeWriter { recipe: RecipeWriter::new(TREE_CUT), chunk: Vec::new(), name_last: Vec::new() }
     }
 }
 

@@ -1,0 +1,73 @@
+//! Batches: what the source hands on, about a mebibyte at a time.
+
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::tree::Entry;
+use cutpoint_store::seal::Keys;
+
+/// How many bytes a batch gathers, unless a chunk can be larger.
+pub(super) const BATCH_SIZE: usize = 1 << 20;
+/// A batch also ends at this many events: trees of empty files have no bytes.
+pub(super) const BATCH_EVENTS_MAX: usize = 4096;
+
+/// One thing that happened at the source, in the order of the snapshot's trees.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A folder begins.
+    Enter(Box<Entry>),
+    /// The folder that began last ends.
+    Leave,
+    /// An entry with its content.
+    Item(Box<Entry>),
+    /// Another name of a file that came before.
+    Link(Box<Entry>),
+    /// The next chunk of the current file lies in the batch.
+    Chunk {
+        start: usize,
+        len: usize,
+        /// Filled in by a worker.
+        fingerprint: Fingerprint,
+        /// Filled in by a worker: all bytes are zero.
+        zeros: bool,
+    },
+    /// The current file has a hole next.
+    Hole(u64),
+    /// The current file is complete; its size follows from its pieces.
+    File(Box<Entry>),
+    /// The current file could not be read to its end: what came of it is dropped.
+    Dropped,
+}
+
+/// Bytes of files, and what they belong to.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) number: u64,
+    /// Of fixed length; used over and over.
+    pub(super) bytes: Vec<u8>,
+    pub(super) events: Vec<Event>,
+}
+
+impl Batch {
+    pub(super) fn new(capacity: usize) -> Batch {
+        Batch { number: 0, bytes: vec![0; capacity], events: Vec::new() }
+    }
+
+    /// Fingerprints all chunks: what workers do.
+    pub(super) fn fingerprint(&mut self, keys: &Keys) {
+        for event in &mut self.events {
+            if let Event::Chunk { start, len, fingerprint, zeros } = event {
+                let chunk = &self.bytes[*start..*start + *len];
+                if is_zero(chunk) {
+                    *zeros = true;
+                } else {
+                    *fingerprint = keys.fingerprint(Class::Data, chunk);
+                }
+            }
+        }
+    }
+}
+
+/// Whether all bytes are zero. Most chunks are told apart by their first bytes.
+fn is_zero(chunk: &[u8]) -> bool {
+    let (head, tail) = chunk.split_at(chunk.len().min(64));
+    head.iter().all(|byte| *byte == 0) && tail.iter().fold(0, |all, byte| all | byte) == 0
+}

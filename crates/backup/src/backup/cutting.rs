@@ -1,0 +1,429 @@
+//! The source: walks, compares with the parent, reads, cuts, and fills batches.
+
+use std::collections::HashSet;
+use std::io::Read;
+use std::iter::Peekable;
+use std::path::{Path, PathBuf};
+
+use crossbeam_channel::{Receiver, Sender};
+use cutpoint_chunking::Chunker;
+use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::fingerprint::Fingerprint;
+use cutpoint_store::format::recipe::{Content, Segment};
+use cutpoint_store::format::tree::{Entry, EntryKind, Time};
+use cutpoint_store::reader::{Entries, Reader};
+
+use super::BackupMonitor;
+use super::batch::{BATCH_EVENTS_MAX, Batch, Event};
+use super::pipeline::{Job, Shared};
+use crate::files::folder::Handle;
+use crate::files::read::{Extent, SourceFile, open_file};
+use crate::files::walk::{Step, Walk};
+use crate::files::xattrs;
+
+/// Rule W3: a time that is not this much older than the parent's start may hide a change.
+const SETTLED_NS: i64 = 2_000_000_000;
+
+/// A former snapshot to compare with.
+pub(super) struct Former<'a> {
+    pub(super) reader: &'a Reader,
+    pub(super) root: &'a Content,
+    /// When it began, in nanoseconds since 1970.
+    pub(super) started_ns: i64,
+    /// Chunks that a check has found broken since: files that need one are read again.
+    pub(super) damaged: HashSet<Fingerprint>,
+}
+
+/// What the source has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SourceCounts {
+    pub(super) unchanged_files: u64,
+    pub(super) read_files: u64,
+    pub(super) problems: u64,
+    pub(super) excluded: u64,
+    /// Whether the walk was cut off.
+    pub(super) partial: bool,
+}
+
+type ParentFolder<'a> = Peekable<Entries<'a>>;
+
+pub(super) struct Cutting<'a> {
+    pub(super) chunker: &'a dyn Chunker,
+    pub(super) former: Option<Former<'a>>,
+    pub(super) monitor: &'a dyn BackupMonitor,
+    pub(super) shared: &'a Shared,
+    pub(super) free: Receiver<Batch>,
+    pub(super) jobs: Sender<Job>,
+    batch: Option<Batch>,
+    /// The bytes of the batch that are filled.
+    fill: usize,
+    next_number: u64,
+    counts: SourceCounts,
+    linked: HashSet<(u64, u64)>,
+}
+
+/// The pipeline behind the source has ended before it: its error says why.
+fn stopped() -> Error {
+    Error::new(Kind::Interrupted, "backup", "stopped")
+}
+
+impl<'a> Cutting<'a> {
+    pub(super) fn new(
+        chunker: &'a dyn Chunker,
+        former: Option<Former<'a>>,
+        monitor: &'a dyn BackupMonitor,
+        shared: &'a Shared,
+        free: Receiver<Batch>,
+        jobs: Sender<Job>,
+    ) -> Cutting<'a> {
+        Cutting {
+            chunker,
+            former,
+            monitor,
+            shared,
+            free,
+            jobs,
+            batch: None,
+            fill: 0,
+            next_number: 0,
+            counts: SourceCounts::default(),
+            linked: HashSet::new(),
+        }
+    }
+
+    fn batch(&mut self) -> Result<&mut Batch> {
+        if self.batch.is_none() {
+            let mut batch = self.free.recv().map_err(|_| stopped())?;
+            batch.number = self.next_number;
+            batch.events.clear();
+            self.next_number += 1;
+            self.fill = 0;
+            self.batch = Some(batch);
+        }
+        self.batch.as_mut().ok_or_else(stopped)
+    }
+
+    fn send(&mut self) -> Result<()> {
+        match self.batch.take() {
+            Some(batch) => self.jobs.send(Job::Fingerprint(batch)).map_err(|_| stopped()),
+            None => Ok(()),
+        }
+    }
+
+    fn event(&mut self, event: Event) -> Result<()> {
+        let batch = self.batch()?;
+        batch.events.push(event);
+        // A batch is handed on between pieces of files only: `cut` sends full ones itself.
+        let is_full = batch.events.len() >= BATCH_EVENTS_MAX || self.fill >= self.batch_len();
+        if is_full { self.send() } else { Ok(()) }
+    }
+
+    fn batch_len(&self) -> usize {
+        self.batch.as_ref().map_or(usize::MAX, |batch| batch.bytes.len())
+    }
+
+    fn problem(&mut self, path: &Path, message: &str) {
+        self.counts.problems += 1;
+        self.monitor.problem(path, message);
+    }
+
+    /// Ends: the number of batches, and what was counted.
+    pub(super) fn finish(mut self) -> Result<(u64, SourceCounts)> {
+        self.send()?;
+        Ok((self.next_number, self.counts))
+    }
+
+    /// Saves what a walk finds.
+    pub(super) fn walk(&mut self, mut walk: Walk) -> Result<()> {
+        let mut parents: Vec<Option<ParentFolder<'a>>> = Vec::new();
+        let root = self.former.as_ref().map(|former| former.reader.tree(former.root).peekable());
+        parents.push(root);
+        while let Some(step) = walk.next() {
+            if self.monitor.cancelled() {
+                return Err(Error::new(Kind::Interrupted, "backup", "interrupted"));
+            }
+            if self.shared.is_old() {
+                // Rule W8: what is complete becomes a checkpoint. Open folders end here.
+                self.counts.partial = true;
+                for _ in 1..parents.len() {
+                    self.event(Event::Leave)?;
+                }
+                break;
+            }
+            match step {
+                Step::Enter { path, mut entry, folder } => {
+                    let before = self.parent_entry(&mut parents, &entry.name, &path);
+                    let unchanged =
+                        before.as_ref().is_some_and(|before| before.ctime == entry.ctime);
+                    match &before {
+                        Some(before) if unchanged && self.is_settled(before.ctime) => {
+                            entry.xattrs.clone_from(&before.xattrs);
+                        }
+                        _ => self.read_xattrs(&path, &mut entry, &folder),
+                    }
+                    let tree = before.filter(|before| before.kind == EntryKind::Folder);
+                    parents.push(tree.and_then(|tree| {
+                        Some(self.former.as_ref()?.reader.tree(&tree.content).peekable())
+                    }));
+                    self.event(Event::Enter(Box::new(entry)))?;
+                }
+                Step::Leave => {
+                    parents.pop();
+                    self.event(Event::Leave)?;
+                }
+                Step::Item { path, entry, folder } => {
+                    let before = self.parent_entry(&mut parents, &entry.name, &path);
+                    self.item(&path, entry, &folder, before)?;
+                }
+                Step::Problem { path, error } => self.problem(&path, &error.to_string()),
+            }
+        }
+        self.counts.excluded = walk.excluded();
+        Ok(())
+    }
+
+    /// The entry of this name in the parent's folder, where there is one.
+    fn parent_entry(
+        &mut self,
+        parents: &mut [Option<ParentFolder<'a>>],
+        name: &[u8],
+        path: &Path,
+    ) -> Option<Entry> {
+        let folder = parents.last_mut()?;
+        loop {
+            match folder.as_mut()?.peek() {
+                None => return None,
+                Some(Err(error)) => {
+                    let message = format!("the former snapshot cannot be compared: {error}");
+                    self.monitor.warning(path, &message);
+                    *folder = None;
+                    return None;
+                }
+                Some(Ok(entry)) if entry.name.as_slice() > name => return None,
+                Some(Ok(_)) => {
+                    let entry = folder.as_mut()?.next()?.ok()?;
+                    if entry.name == name {
+                        return Some(entry);
+                    }
+                }
+            }
+        }
+    }
+
+    fn read_xattrs(&mut self, path: &Path, entry: &mut Entry, folder: &Handle) {
+        let found = xattrs::of_name(folder, &entry.name);
+        self.take_xattrs(path, entry, found);
+    }
+
+    fn take_xattrs(&mut self, path: &Path, entry: &mut Entry, found: xattrs::Xattrs) {
+        if let Some(error) = found.problem {
+            self.monitor.warning(path, &format!("extended attributes cannot be read: {error}"));
+        }
+        entry.xattrs = found.pairs;
+    }
+
+    fn is_settled(&self, time: Time) -> bool {
+        let Some(former) = &self.former else { return false };
+        let time_ns = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+        time_ns < i128::from(former.started_ns) - i128::from(SETTLED_NS)
+    }
+
+    /// Rule W3.
+    fn is_unchanged(&self, before: &Entry, entry: &Entry) -> bool {
+        before.kind == EntryKind::File
+            && before.size == entry.size
+            && before.mtime == entry.mtime
+            && before.ctime == entry.ctime
+            && before.inode == entry.inode
+            && self.is_settled(entry.mtime)
+            && self.is_settled(entry.ctime)
+            && !self.needs_damaged(before)
+    }
+
+    /// Whether a chunk that the file needs was found broken since the parent was made.
+    fn needs_damaged(&self, before: &Entry) -> bool {
+        let Some(former) = &self.former else { return true };
+        if former.damaged.is_empty() {
+            return false;
+        }
+        if let Content::Recipe(fingerprint) = &before.content
+            && former.damaged.contains(fingerprint)
+        {
+            return true;
+        }
+        former.reader.segments(&before.content).any(|segment| match segment {
+            Ok(Segment::Chunk { fingerprint, .. }) => former.damaged.contains(&fingerprint),
+            Ok(_) => false,
+            Err(_) => true,
+        })
+    }
+
+    fn item(
+        &mut self,
+        path: &Path,
+        mut entry: Entry,
+        folder: &Handle,
+        before: Option<Entry>,
+    ) -> Result<()> {
+        if entry.kind != EntryKind::File {
+            let what = match entry.kind {
+                EntryKind::Socket => Some("a socket: only its metadata is saved"),
+                EntryKind::CharDevice | EntryKind::BlockDevice => {
+                    Some("a device: its number is saved, not what is on it")
+                }
+                EntryKind::Fifo => Some("a named pipe: only its metadata is saved"),
+                _ => None,
+            };
+            if let Some(what) = what {
+                self.monitor.warning(path, what);
+            }
+            self.read_xattrs(path, &mut entry, folder);
+            return self.event(Event::Item(Box::new(entry)));
+        }
+        if entry.is_hard_link() && !self.linked.insert((entry.device, entry.inode)) {
+            return self.event(Event::Link(Box::new(entry)));
+        }
+        if let Some(before) = before
+            && self.is_unchanged(&before, &entry)
+        {
+            entry.content = before.content;
+            entry.xattrs = before.xattrs;
+            self.counts.unchanged_files += 1;
+            return self.event(Event::Item(Box::new(entry)));
+        }
+        self.monitor.reading(path);
+        let file = match open_file(folder, &entry) {
+            Ok(file) => file,
+            Err(error) => {
+                self.problem(path, &error.to_string());
+                return Ok(());
+            }
+        };
+        file.refresh(&mut entry);
+        let found = xattrs::of_file(&file);
+        self.take_xattrs(path, &mut entry, found);
+        self.counts.read_files += 1;
+        if entry.size == 0 {
+            return self.event(Event::Item(Box::new(entry)));
+        }
+        if let Err(error) = self.read_file(&file)? {
+            self.problem(path, &error.to_string());
+            return self.event(Event::Dropped);
+        }
+        match file.changed(&entry) {
+            Ok(None) => {}
+            Ok(Some(change)) => {
+                self.problem(path, &format!("changed while it was read ({change}); saved as read"));
+            }
+            Err(error) => self.problem(path, &error.to_string()),
+        }
+        self.event(Event::File(Box::new(entry)))
+    }
+
+    /// Reads and cuts a file. The outer error ends the run, the inner one the file.
+    fn read_file(&mut self, file: &SourceFile) -> Result<std::io::Result<()>> {
+        for extent in file.extents() {
+            match extent {
+                Err(error) => return Ok(Err(error)),
+                Ok(Extent::Hole { len, .. }) => self.event(Event::Hole(len))?,
+                Ok(Extent::Data { offset, len }) => {
+                    let mut at = offset;
+                    let end = offset + len;
+                    let read = |buffer: &mut [u8]| {
+                        let want = usize::try_from(end - at).unwrap_or(usize::MAX);
+                        let want = want.min(buffer.len());
+                        let count = file.read_at(&mut buffer[..want], at)?;
+                        at += count as u64;
+                        // Fewer bytes than asked for: the file was cut short meanwhile.
+                        Ok((count, at < end && count == want))
+                    };
+                    if let Err(error) = self.cut(read)? {
+                        return Ok(Err(error));
+                    }
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Cuts what `read` gives: it fills the buffer and says how far, and whether more may come.
+    fn cut(
+        &mut self,
+        mut read: impl FnMut(&mut [u8]) -> std::io::Result<(usize, bool)>,
+    ) -> Result<std::io::Result<()>> {
+        self.batch()?;
+        let mut start = self.fill;
+        let mut more = true;
+        loop {
+            if self.monitor.cancelled() {
+                return Err(Error::new(Kind::Interrupted, "backup", "interrupted"));
+            }
+            let Some(batch) = self.batch.as_mut() else { return Err(stopped()) };
+            if more {
+                let (count, again) = match read(&mut batch.bytes[self.fill..]) {
+                    Ok(read) => read,
+                    Err(error) => return Ok(Err(error)),
+                };
+                self.fill += count;
+                more = again;
+                self.shared.add_read(count as u64);
+            }
+            let batch_is_full = self.fill == batch.bytes.len();
+            while start < self.fill {
+                let Some(len) = self.chunker.next_cut(&batch.bytes[start..self.fill], more) else {
+                    break;
+                };
+                batch.events.push(Event::Chunk {
+                    start,
+                    len,
+                    fingerprint: Fingerprint([0; 32]),
+                    zeros: false,
+                });
+                start += len;
+            }
+            if !more {
+                // All bytes are in chunks now.
+                if batch_is_full || batch.events.len() >= BATCH_EVENTS_MAX {
+                    self.send()?;
+                }
+                return Ok(Ok(()));
+            }
+            if batch_is_full {
+                // The rest of the batch, less than a largest chunk, goes on in the next one.
+                let Some(full) = self.batch.take() else { return Err(stopped()) };
+                let end = self.fill;
+                let carry = end - start;
+                let next = self.batch()?;
+                next.bytes[..carry].copy_from_slice(&full.bytes[start..end]);
+                self.fill = carry;
+                start = 0;
+                self.jobs.send(Job::Fingerprint(full)).map_err(|_| stopped())?;
+            }
+        }
+    }
+
+    /// Saves a stream as one file of the root folder.
+    pub(super) fn stream(&mut self, mut entry: Entry, reader: &mut dyn Read) -> Result<()> {
+        let path = PathBuf::from(String::from_utf8_lossy(&entry.name).into_owned());
+        self.monitor.reading(&path);
+        self.counts.read_files += 1;
+        let read = |buffer: &mut [u8]| {
+            let mut filled = 0;
+            // Whole buffers: cut-points must not depend on how a pipe portions its bytes.
+            while filled < buffer.len() {
+                match reader.read(&mut buffer[filled..]) {
+                    Ok(0) => return Ok((filled, false)),
+                    Ok(count) => filled += count,
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok((filled, true))
+        };
+        // A stream that breaks off must not become a snapshot that looks complete.
+        self.cut(read)?
+            .map_err(|error| Error::new(Kind::Invalid, "standard input", error.to_string()))?;
+        entry.size = self.shared.read_bytes();
+        self.event(Event::File(Box::new(entry)))
+    }
+}

@@ -1,0 +1,141 @@
+//! The ordered stage: decides what is new, and builds recipes and trees.
+
+use std::collections::HashMap;
+
+use cutpoint_store::error::{Error, Result};
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::commit::Statistics;
+use cutpoint_store::format::recipe::{Content, Segment};
+use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_store::seal::Keys;
+use cutpoint_store::writer::{Packer, RecipeWriter, TreeWriter};
+
+use super::batch::{Batch, Event};
+
+/// A folder whose entries are still coming.
+struct OpenFolder {
+    /// Its own entry; `None` for the root.
+    entry: Option<Box<Entry>>,
+    tree: TreeWriter,
+}
+
+/// Takes batches in order; the packer is where chunks go.
+pub(super) struct Decide {
+    keys: Keys,
+    pub(super) packer: Packer,
+    cut: String,
+    folders: Vec<OpenFolder>,
+    file: Option<RecipeWriter>,
+    /// Contents of files that have several names.
+    links: HashMap<(u64, u64), (Content, u64, Vec<(Vec<u8>, Vec<u8>)>)>,
+    pub(super) statistics: Statistics,
+    pub(super) lost_links: u64,
+}
+
+impl Decide {
+    pub(super) fn new(keys: Keys, packer: Packer, cut: String) -> Decide {
+        Decide {
+            keys,
+            packer,
+            cut,
+            folders: vec![OpenFolder { entry: None, tree: TreeWriter::new() }],
+            file: None,
+            links: HashMap::new(),
+            statistics: Statistics::default(),
+            lost_links: 0,
+        }
+    }
+
+    /// Works through one batch.
+    pub(super) fn take(&mut self, batch: &mut Batch) -> Result<()> {
+        let bytes = &batch.bytes;
+        for event in batch.events.drain(..) {
+            match event {
+                Event::Enter(entry) => {
+                    self.folders.push(OpenFolder { entry: Some(entry), tree: TreeWriter::new() });
+                }
+                Event::Leave => self.leave()?,
+                Event::Item(entry) => self.add(*entry)?,
+                Event::Link(mut entry) => {
+                    match self.links.get(&(entry.device, entry.inode)) {
+                        Some((content, size, xattrs)) => {
+                            entry.content = content.clone();
+                            entry.size = *size;
+                            entry.xattrs.clone_from(xattrs);
+                            self.push(&entry)?;
+                            self.statistics.file_count += 1;
+                        }
+                        // Its first name could not be read, and was named then.
+                        None => self.lost_links += 1,
+                    }
+                }
+                Event::Chunk { start, len, fingerprint, zeros } => {
+                    let length = len as u64;
+                    let segment = if zeros {
+                        Segment::Zeros { length }
+                    } else {
+                        self.packer.store(Class::Data, fingerprint, &bytes[start..start + len])?;
+                        Segment::Chunk { fingerprint, offset: 0, length }
+                    };
+                    self.piece(segment)?;
+                }
+                Event::Hole(length) => self.piece(Segment::Hole { length })?,
+                Event::File(mut entry) => {
+                    let recipe = self.file.take();
+                    let recipe = recipe.unwrap_or_else(|| RecipeWriter::new(self.cut.clone()));
+                    // What was read counts, should it have changed meanwhile.
+                    entry.size = recipe.size();
+                    entry.content = recipe.finish(&mut self.packer)?;
+                    self.add(*entry)?;
+                }
+                Event::Dropped => self.file = None,
+            }
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, segment: Segment) -> Result<()> {
+        let recipe = self.file.get_or_insert_with(|| RecipeWriter::new(self.cut.clone()));
+        recipe.push(segment, &mut self.packer)
+    }
+
+    fn push(&mut self, entry: &Entry) -> Result<()> {
+        let folder = self.folders.last_mut().ok_or_else(misordered)?;
+        folder.tree.push(entry, &self.keys, &mut self.packer)
+    }
+
+    fn add(&mut self, entry: Entry) -> Result<()> {
+        self.push(&entry)?;
+        if entry.kind == EntryKind::File {
+            self.statistics.file_count += 1;
+            self.statistics.size += entry.size;
+        } else {
+            self.statistics.other_count += 1;
+        }
+        if entry.is_hard_link() {
+            let key = (entry.device, entry.inode);
+            self.links.insert(key, (entry.content, entry.size, entry.xattrs));
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        let folder = self.folders.pop().ok_or_else(misordered)?;
+        let mut entry = folder.entry.ok_or_else(misordered)?;
+        entry.content = folder.tree.finish(&mut self.packer)?;
+        self.statistics.folder_count += 1;
+        self.push(&entry)
+    }
+
+    /// Ends the root folder and closes the open regions.
+    pub(super) fn finish(&mut self) -> Result<Content> {
+        let root = self.folders.pop().ok_or_else(misordered)?;
+        let content = root.tree.finish(&mut self.packer)?;
+        self.packer.flush();
+        Ok(content)
+    }
+}
+
+fn misordered() -> Error {
+    Error::invalid("backup", "folders end that did not begin")
+}

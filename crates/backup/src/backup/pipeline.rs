@@ -1,0 +1,403 @@
+//! The stages and their threads.
+//!
+//! source -> (workers: fingerprint) -> decide -> (workers: encode) -> archive -> put. Batches and
+//! regions are numbered and taken in order, so that what is stored does not depend on threads.
+//! Batches, and permits for regions, go round in circles: that bounds memory. Workers never wait to
+//! hand something on, so that no circle can stand still.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use cutpoint_chunking::Chunker;
+use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::commit::Statistics;
+use cutpoint_store::format::recipe::Content;
+use cutpoint_store::format::tree::Entry;
+use cutpoint_store::index::Index;
+use cutpoint_store::name::PartName;
+use cutpoint_store::seal::Keys;
+use cutpoint_store::writer::{
+    Archive, ArchiveStatistics, EncodedRegion, Packer, RawRegion, RegionCodec, SealedObject,
+    Verify, Writer,
+};
+
+use super::batch::{BATCH_SIZE, Batch};
+use super::cutting::{Cutting, Former, SourceCounts};
+use super::decide::Decide;
+use super::{BackupMonitor, Progress};
+use crate::files::walk::Walk;
+
+/// How often progress is told.
+const TICK: Duration = Duration::from_millis(100);
+/// How often the ticket's age is looked at when nothing is to be put.
+const RENEW_TICK: Duration = Duration::from_secs(30);
+
+/// Work for any thread.
+#[derive(Debug)]
+pub(super) enum Job {
+    Fingerprint(Batch),
+    Encode(u64, RawRegion),
+}
+
+/// What stages tell each other besides data.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    read_bytes: AtomicU64,
+    stored_bytes: AtomicU64,
+    ticket_is_old: AtomicBool,
+    statistics: Mutex<Statistics>,
+}
+
+impl Shared {
+    pub(super) fn add_read(&self, bytes: u64) {
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn read_bytes(&self) -> u64 {
+        self.read_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_old(&self) -> bool {
+        self.ticket_is_old.load(Ordering::Relaxed)
+    }
+
+    fn progress(&self) -> Progress {
+        let mut statistics = *self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+        statistics.read_bytes = self.read_bytes();
+        Progress { statistics, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) }
+    }
+}
+
+/// What the source is made of, for one run.
+pub(super) enum Input<'a> {
+    Walk(Walk),
+    Stream(Entry, &'a mut dyn Read),
+}
+
+/// What a run needs.
+pub(super) struct Run<'a> {
+    pub(super) index: Arc<Index>,
+    pub(super) chunker: &'a dyn Chunker,
+    pub(super) cut: String,
+    pub(super) former: Option<Former<'a>>,
+    pub(super) verify: Verify,
+    pub(super) threads: usize,
+    pub(super) monitor: &'a dyn BackupMonitor,
+}
+
+/// What came of a run. Everything is put; nothing is committed.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// The root folder; an error where the source was interrupted.
+    pub(super) root: Result<Content>,
+    pub(super) segments: Vec<PartName>,
+    pub(super) hits: BTreeSet<(Class, PartName)>,
+    pub(super) statistics: Statistics,
+    pub(super) counts: SourceCounts,
+}
+
+enum ToDecide {
+    Batch(Batch),
+    /// So many batches there were; the source ended well, or not.
+    End(u64, bool),
+}
+
+enum ToArchive {
+    Region(u64, Result<EncodedRegion>),
+    End(u64),
+}
+
+/// Runs all stages to their end.
+pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result<Outcome> {
+    let repository = writer.repository().clone();
+    let keys = repository.keys().clone();
+    let config = repository.config();
+    let packer = Packer::new(keys.clone(), run.index.clone(), config.region_size, run.verify);
+    let archive = Archive::new(repository.clone(), writer.ticket());
+    let level = config.compression_level;
+    let shared = Shared::default();
+    let threads = run.threads.max(1);
+
+    let batch_capacity = BATCH_SIZE.max(run.chunker.chunk_size_max().unwrap_or(BATCH_SIZE) * 2);
+    let (free_out, free) = unbounded();
+    for _ in 0..threads + 3 {
+        free_out.send(Batch::new(batch_capacity)).ok();
+    }
+    let (permit_out, permits) = unbounded();
+    for _ in 0..2 * threads + 2 {
+        permit_out.send(Vec::new()).ok();
+    }
+    let (jobs_out, jobs) = unbounded::<Job>();
+    let (decide_out, decide_in) = unbounded::<ToDecide>();
+    let (archive_out, archive_in) = unbounded::<ToArchive>();
+    let (put_out, put_in) = bounded::<SealedObject>(1);
+    let (published_out, published) = unbounded::<BTreeSet<u64>>();
+    let (tick_stop, tick) = bounded::<()>(0);
+
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                let (jobs, keys) = (jobs.clone(), keys.clone());
+                let (decide_out, archive_out) = (decide_out.clone(), archive_out.clone());
+                scope.spawn(move || work(&jobs, &keys, level, &decide_out, &archive_out))
+            })
+            .collect();
+        drop(jobs);
+        let decide_thread = {
+            let decide = Decide::new(keys.clone(), packer, run.cut.clone());
+            let channels = DecideChannels {
+                batches: decide_in,
+                free: free_out,
+                permits,
+                jobs: jobs_out.clone(),
+                archive: archive_out,
+                published,
+            };
+            let shared = &shared;
+            scope.spawn(move || decide_all(decide, &channels, shared))
+        };
+        let archive_thread =
+            scope.spawn(move || archive_all(archive, &archive_in, &put_out, &permit_out));
+        let put_thread = {
+            let (index, shared) = (run.index.clone(), &shared);
+            scope.spawn(move || put_all(writer, &index, &put_in, &published_out, shared))
+        };
+        let ticker = {
+            let (shared, monitor) = (&shared, run.monitor);
+            scope.spawn(move || {
+                while tick.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                    monitor.progress(&shared.progress());
+                }
+            })
+        };
+
+        // The source runs here.
+        let mut source =
+            Cutting::new(run.chunker, run.former, run.monitor, &shared, free, jobs_out);
+        let mut result = match input {
+            Input::Walk(walk) => source.walk(walk),
+            Input::Stream(entry, reader) => source.stream(entry, reader),
+        };
+        let (batches, counts) = match source.finish() {
+            Ok(finished) => finished,
+            Err(error) => {
+                result = result.and(Err(error));
+                (0, SourceCounts::default())
+            }
+        };
+        decide_out.send(ToDecide::End(batches, result.is_ok())).ok();
+        drop(decide_out);
+
+        let decided = join(decide_thread);
+        let archived = join(archive_thread);
+        let put = join(put_thread);
+        for worker in workers {
+            join_unit(worker)?;
+        }
+        drop(tick_stop);
+        join_unit(ticker)?;
+        // The stage furthest behind knows best why the others stopped.
+        put?;
+        let (segments, stored) = archived?;
+        let (decide, root) = decided?;
+        run.monitor.progress(&shared.progress());
+        let statistics = Statistics {
+            read_file_count: counts.read_files,
+            read_bytes: shared.read_bytes(),
+            new_chunk_count: decide.packer.new_chunk_count(Class::Data),
+            new_bytes: decide.packer.new_bytes(Class::Data),
+            stored_bytes: stored.stored_bytes,
+            problem_count: counts.problems + decide.lost_links,
+            ..decide.statistics
+        };
+        let root = match (result, root) {
+            (Ok(()), Some(root)) => Ok(root),
+            (Err(error), _) => Err(error),
+            (Ok(()), None) => Err(Error::new(Kind::Interrupted, "backup", "stopped")),
+        };
+        Ok(Outcome { root, segments, hits: decide.packer.hits().clone(), statistics, counts })
+    })
+}
+
+fn join<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn join_unit(thread: std::thread::ScopedJoinHandle<'_, ()>) -> Result<()> {
+    match thread.join() {
+        Ok(()) => Ok(()),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn work(
+    jobs: &Receiver<Job>,
+    keys: &Keys,
+    level: i32,
+    decide: &Sender<ToDecide>,
+    archive: &Sender<ToArchive>,
+) {
+    // Made when first needed: its tables take a megabyte or two.
+    let mut codec = None;
+    for job in jobs {
+        let sent = match job {
+            Job::Fingerprint(mut batch) => {
+                batch.fingerprint(keys);
+                decide.send(ToDecide::Batch(batch)).is_ok()
+            }
+            Job::Encode(number, region) => {
+                let encoded = match &mut codec {
+                    Some(codec) => RegionCodec::encode(codec, region),
+                    None => {
+                        RegionCodec::new(level).and_then(|new| codec.insert(new).encode(region))
+                    }
+                };
+                archive.send(ToArchive::Region(number, encoded)).is_ok()
+            }
+        };
+        // Whoever waited for it has failed, and says why.
+        if !sent {
+            return;
+        }
+    }
+}
+
+struct DecideChannels {
+    batches: Receiver<ToDecide>,
+    free: Sender<Batch>,
+    permits: Receiver<Vec<u8>>,
+    jobs: Sender<Job>,
+    archive: Sender<ToArchive>,
+    published: Receiver<BTreeSet<u64>>,
+}
+
+fn stopped() -> Error {
+    Error::new(Kind::Interrupted, "backup", "a later stage has stopped")
+}
+
+fn decide_all(
+    mut decide: Decide,
+    channels: &DecideChannels,
+    shared: &Shared,
+) -> Result<(Decide, Option<Content>)> {
+    let mut waiting: BTreeMap<u64, Batch> = BTreeMap::new();
+    let mut next_batch = 0;
+    let mut next_region = 0;
+    let mut end = None;
+    let mut hand_on = |decide: &mut Decide| -> Result<()> {
+        for region in decide.packer.take_regions() {
+            let buffer = channels.permits.recv().map_err(|_| stopped())?;
+            if buffer.capacity() > 0 {
+                decide.packer.recycle(buffer);
+            }
+            channels.jobs.send(Job::Encode(next_region, region)).map_err(|_| stopped())?;
+            next_region += 1;
+        }
+        Ok(())
+    };
+    while end.is_none_or(|(count, _)| next_batch < count) {
+        match channels.batches.recv().map_err(|_| stopped())? {
+            ToDecide::Batch(batch) => {
+                waiting.insert(batch.number, batch);
+            }
+            ToDecide::End(count, well) => end = Some((count, well)),
+        }
+        while let Some(mut batch) = waiting.remove(&next_batch) {
+            next_batch += 1;
+            for regions in channels.published.try_iter() {
+                decide.packer.forget_published(|region| regions.contains(&region));
+            }
+            decide.take(&mut batch)?;
+            *shared.statistics.lock().unwrap_or_else(PoisonError::into_inner) = Statistics {
+                new_chunk_count: decide.packer.new_chunk_count(Class::Data),
+                new_bytes: decide.packer.new_bytes(Class::Data),
+                ..decide.statistics
+            };
+            channels.free.send(batch).ok();
+            hand_on(&mut decide)?;
+        }
+    }
+    let well = end.is_some_and(|(_, well)| well);
+    let root = if well {
+        Some(decide.finish()?)
+    } else {
+        // What was stored is published all the same: the next run finds it.
+        decide.packer.flush();
+        None
+    };
+    hand_on(&mut decide)?;
+    channels.archive.send(ToArchive::End(next_region)).ok();
+    Ok((decide, root))
+}
+
+fn archive_all(
+    mut archive: Archive,
+    regions: &Receiver<ToArchive>,
+    put: &Sender<SealedObject>,
+    permits: &Sender<Vec<u8>>,
+) -> Result<(Vec<PartName>, ArchiveStatistics)> {
+    let mut waiting = BTreeMap::new();
+    let mut next = 0;
+    let mut end = None;
+    let hand_on = |archive: &mut Archive| -> Result<()> {
+        for object in archive.take_objects() {
+            put.send(object).map_err(|_| stopped())?;
+        }
+        for buffer in archive.take_spent() {
+            permits.send(buffer).ok();
+        }
+        Ok(())
+    };
+    while end.is_none_or(|count| next < count) {
+        match regions.recv().map_err(|_| stopped())? {
+            ToArchive::Region(number, region) => {
+                waiting.insert(number, region?);
+            }
+            ToArchive::End(count) => end = Some(count),
+        }
+        while let Some(region) = waiting.remove(&next) {
+            next += 1;
+            archive.append(region)?;
+            hand_on(&mut archive)?;
+        }
+    }
+    archive.finish()?;
+    hand_on(&mut archive)?;
+    Ok((archive.segments().to_vec(), archive.statistics()))
+}
+
+fn put_all(
+    writer: &mut Writer,
+    index: &Index,
+    objects: &Receiver<SealedObject>,
+    published: &Sender<BTreeSet<u64>>,
+    shared: &Shared,
+) -> Result<()> {
+    loop {
+        match objects.recv_timeout(RENEW_TICK) {
+            Ok(object) => {
+                let len = object.bytes.len() as u64;
+                writer.repository().put(object.name, object.bytes)?;
+                shared.stored_bytes.fetch_add(len, Ordering::Relaxed);
+                if let Some(segment) = object.segment {
+                    index.add(segment.name, &segment.segment)?;
+                    published.send(segment.regions).ok();
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+        writer.renew()?;
+        if writer.is_old() {
+            shared.ticket_is_old.store(true, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! One backup: a writer, a parent, a run of the pipeline, a commit; again where that is needed.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cutpoint_chunking::{Chunker, KeyMaterial, Spec};
+use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::format::commit::{Outcome as CommitOutcome, Snapshot, Statistics};
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::format::tree::{Entry, EntryKind, Time, check_name};
+use cutpoint_store::index::Index;
+use cutpoint_store::name::TicketId;
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::Repository;
+use cutpoint_store::view::View;
+use cutpoint_store::writer::{Committed, Writer};
+
+use super::cutting::Former;
+use super::pipeline::{self, Input, Outcome, Run};
+use super::{BackupMonitor, BackupOptions, BackupReport, Parent, Source};
+use crate::files::walk::Walk;
+
+/// How often a run may begin anew before it gives up: each time somebody had ended its ticket.
+const RESTARTS_MAX: u64 = 8;
+
+pub(super) fn run(
+    repository: &Arc<Repository>,
+    mut source: Source,
+    options: &BackupOptions,
+    monitor: &dyn BackupMonitor,
+) -> Result<BackupReport> {
+    let cut: Spec = repository.config().cut.parse().map_err(|error| {
+        Error::new(Kind::Unsupported, "config", format!("the cut specification: {error}"))
+    })?;
+    let chunker = chunker(repository, &cut);
+    let mut restarts = 0;
+    let mut checkpoint = None;
+    loop {
+        let began = Attempt::begin(repository, &source, options, checkpoint, monitor)?;
+        let ended = began.run(&mut source, &cut, &*chunker, options, monitor)?;
+        match ended {
+            Ended::Done(mut report) => {
+                report.restart_count = restarts;
+                return Ok(report);
+            }
+            Ended::Checkpoint(snapshot) => checkpoint = Some(snapshot),
+            Ended::Lost => {}
+        }
+        restarts += 1;
+        if matches!(source, Source::Stream { .. }) {
+            return Err(Error::new(
+                Kind::Conflict,
+                "standard input",
+                "another client ended this run, and a stream cannot be read twice; try again",
+            ));
+        }
+        if restarts > RESTARTS_MAX && checkpoint.is_none() {
+            return Err(Error::new(
+                Kind::Conflict,
+                "backup",
+                format!("other clients ended this run {restarts} times; what was stored is kept"),
+            ));
+        }
+    }
+}
+
+/// How the repository cuts: with its secret, where it has one.
+pub(super) fn chunker(repository: &Repository, cut: &Spec) -> Box<dyn Chunker> {
+    if repository.config().cut_is_keyed {
+        let material = repository.keys().cut_material::<{ KeyMaterial::SIZE }>();
+        cut.keyed_chunker(&KeyMaterial::new(material))
+    } else {
+        cut.chunker()
+    }
+}
+
+enum Ended {
+    /// All is done.
+    Done(BackupReport),
+    /// The ticket was old; this partial snapshot is the parent of the next attempt.
+    Checkpoint(TicketId),
+    /// Somebody had ended the ticket.
+    Lost,
+}
+
+struct Attempt {
+    writer: Writer,
+    started_ns: i64,
+    sources: Vec<Vec<u8>>,
+    parent: Option<(TicketId, Box<Snapshot>)>,
+}
+
+impl Attempt {
+    fn begin(
+        repository: &Arc<Repository>,
+        source: &Source,
+        options: &BackupOptions,
+        checkpoint: Option<TicketId>,
+        monitor: &dyn BackupMonitor,
+    ) -> Result<Attempt> {
+        let started_ns = repository.environment().now_ns();
+        let sources = match source {
+            Source::Files { paths, .. } => {
+                paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?
+            }
+            Source::Stream { name, .. } => {
+                check_name(name).map_err(|error| Error::invalid("--stdin-filename", error))?;
+                vec![name.clone()]
+            }
+        };
+        let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
+        writer.ended().iter().for_each(|ended| monitor.resumed(*ended));
+        let choice = checkpoint.map_or(options.parent, Parent::Snapshot);
+        let parent = choose_parent(writer.view(), choice, &options.host, &sources)?;
+        if let Some((_, snapshot)) = &parent {
+            monitor.expected(snapshot.statistics.file_count, snapshot.statistics.size);
+        }
+        Ok(Attempt { writer, started_ns, sources, parent })
+    }
+
+    fn run(
+        mut self,
+        source: &mut Source,
+        cut: &Spec,
+        chunker: &dyn Chunker,
+        options: &BackupOptions,
+        monitor: &dyn BackupMonitor,
+    ) -> Result<Ended> {
+        let result = self.run_inner(source, cut, chunker, options, monitor);
+        if result.is_err() {
+            // Nothing is committed, but what was published stays, and nobody has to wait for this
+            // ticket. Where even that fails, the next run of this machine does it.
+            let own = self.writer.ticket();
+            cutpoint_store::writer::end_writer(self.writer.repository(), own).ok();
+        }
+        result
+    }
+
+    fn run_inner(
+        &mut self,
+        source: &mut Source,
+        cut: &Spec,
+        chunker: &dyn Chunker,
+        options: &BackupOptions,
+        monitor: &dyn BackupMonitor,
+    ) -> Result<Ended> {
+        let repository = self.writer.repository().clone();
+        let view = self.writer.view().clone();
+        let index = Arc::new(Index::open(repository.clone(), &view)?);
+        let reader = Reader::new(repository.clone(), index.clone(), view.clone());
+        let former = match &self.parent {
+            Some((_, snapshot)) if !options.force_read => Some(Former {
+                reader: &reader,
+                root: &snapshot.root,
+                started_ns: snapshot.started_ns,
+                damaged: view.damaged().into_iter().map(|damage| damage.fingerprint).collect(),
+            }),
+            _ => None,
+        };
+        let run = Run {
+            index,
+            chunker,
+            cut: cut.to_string(),
+            former,
+            verify: options.verify,
+            threads: threads(options.threads),
+            monitor,
+        };
+        let input = match source {
+            Source::Files { paths, options } => {
+                let walk = Walk::new(paths, options.clone())
+                    .map_err(|error| Error::new(Kind::Missing, "backup", error.to_string()))?;
+                Input::Walk(walk)
+            }
+            Source::Stream { name, reader } => {
+                Input::Stream(stream_entry(name, self.started_ns), reader)
+            }
+        };
+        let outcome = pipeline::run(&mut self.writer, run, input)?;
+        self.commit(outcome, cut, options)
+    }
+
+    fn commit(&mut self, outcome: Outcome, cut: &Spec, options: &BackupOptions) -> Result<Ended> {
+        let Outcome { root, segments, hits, statistics, counts } = outcome;
+        let root = root?;
+        let mut report = BackupReport {
+            snapshot: None,
+            parent: self.parent.as_ref().map(|(id, _)| *id),
+            statistics,
+            unchanged_file_count: counts.unchanged_files,
+            excluded_count: counts.excluded,
+            restart_count: 0,
+        };
+        let is_same = self.parent.as_ref().is_some_and(|(_, parent)| {
+            parent.root == root && !parent.partial && statistics.problem_count == 0
+        });
+        if is_same && options.skip_if_unchanged {
+            self.writer.void(segments)?;
+            return Ok(Ended::Done(report));
+        }
+        let snapshot = Snapshot {
+            root,
+            sources: self.sources.clone(),
+            host: options.host.clone(),
+            user: options.user.clone(),
+            started_ns: self.started_ns,
+            finished_ns: self.writer.repository().environment().now_ns(),
+            tags: options.tags.clone(),
+            description: options.description.clone(),
+            cut: cut.to_string(),
+            parent: report.parent,
+            partial: counts.partial,
+            statistics: Statistics { ..statistics },
+            program: options.program.clone(),
+        };
+        let commit = CommitOutcome::Snapshot(Box::new(snapshot));
+        match self.writer.commit(commit, segments, &hits)? {
+            Committed::Ended => Ok(Ended::Lost),
+            Committed::Done if counts.partial => Ok(Ended::Checkpoint(self.writer.ticket())),
+            Committed::Done => {
+                report.snapshot = Some(self.writer.ticket());
+                Ok(Ended::Done(report))
+            }
+        }
+    }
+}
+
+fn threads(wanted: usize) -> usize {
+    match wanted {
+        0 => std::thread::available_parallelism().map_or(2, usize::from),
+        wanted => wanted,
+    }
+}
+
+fn absolute(path: &PathBuf) -> Result<Vec<u8>> {
+    let absolute = std::path::absolute(path)
+        .map_err(|error| Error::invalid(path.display(), error.to_string()))?;
+    Ok(absolute.as_os_str().as_bytes().to_vec())
+}
+
+/// Rule W3: only what is in the view, and in no prune's forget list, may be taken over.
+fn choose_parent(
+    view: &View,
+    choice: Parent,
+    host: &str,
+    sources: &[Vec<u8>],
+) -> Result<Option<(TicketId, Box<Snapshot>)>> {
+    let snapshots = view.snapshots();
+    let mut snapshots = snapshots.into_iter().filter(|(id, _)| view.may_take_over(*id));
+    let found = match choice {
+        Parent::None => return Ok(None),
+        Parent::Newest => snapshots
+            .filter(|(_, snapshot)| snapshot.host == host && snapshot.sources == sources)
+            .max_by_key(|(id, snapshot)| (snapshot.started_ns, *id)),
+        Parent::Snapshot(wanted) => match snapshots.find(|(id, _)| *id == wanted) {
+            Some(found) => Some(found),
+            None => {
+                return Err(Error::missing(
+                    format!("snapshot {}", wanted.short()),
+                    "is not there, and cannot be the parent",
+                ));
+            }
+        },
+    };
+    Ok(found.map(|(id, snapshot)| (id, Box::new(snapshot.clone()))))
+}
+
+/// A stream has no metadata of its own.
+fn stream_entry(name: &[u8], now_ns: i64) -> Entry {
+    let mut entry = Entry::new(name, EntryKind::File);
+    entry.mode = 0o600;
+    entry.user_id = rustix::process::geteuid().as_raw();
+    entry.group_id = rustix::process::getegid().as_raw();
+    entry.mtime = Time {
+        seconds: now_ns.div_euclid(1_000_000_000),
+        nanoseconds: u32::try_from(now_ns.rem_euclid(1_000_000_000)).unwrap_or(0),
+    };
+    entry.ctime = entry.mtime;
+    entry
+}
