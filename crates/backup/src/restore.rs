@@ -24,16 +24,87 @@
 //! nameless files, they are written under their name and removed if they fail. A file that is
 //! replaced is removed only then.
 
+mod file;
+mod links;
+mod metadata;
+mod place;
+mod run;
+mod selection;
+mod walker;
+
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cutpoint_store::error::Result;
+use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::Fingerprint;
 use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::Entry;
+use rustix::fs::{Mode, OFlags};
+
+use self::run::Run;
+use self::selection::Selection;
+use self::walker::Walker;
+use crate::files::Handle;
 
 /// Larger files than this, in bytes, are written in pieces of about this size, several at once.
 pub const PIECE_LEN: u64 = 8 << 20;
+
+/// So many jobs wait at most for each thread. Each can keep a folder of the target open.
+const JOBS_PER_THREAD: usize = 16;
+
+/// Restores the tree `root` of a snapshot into the folder `target`, which is made if it does not
+/// exist. The tree's entries come to lie directly in `target`.
+///
+/// What cannot be restored is told to `monitor` and counted, and the rest is restored; look at
+/// [`RestoreStats::failed_entries`].
+///
+/// # Errors
+///
+/// `Interrupted` when the monitor wants it: what was restored until then stays, and can be
+/// completed with [`Overwrite::Changed`]. `Full` when the target is. `Invalid` for a selection
+/// with `..` in it; `Media` for a target that cannot be used; and whatever makes the root of the
+/// snapshot unreadable.
+///
+/// # Panics
+///
+/// If the reader or the monitor does.
+pub fn restore(
+    reader: &dyn SnapshotReader,
+    root: &Content,
+    target: &Path,
+    options: &RestoreOptions,
+    monitor: &dyn RestoreMonitor,
+) -> Result<RestoreStats> {
+    let selection = Selection::new(&options.selection)?;
+    let base = open_target(target)
+        .map_err(|error| Error::new(Kind::Media, target.display(), &error).with_source(error))?;
+    let run = Run::new(reader, options, monitor, base);
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, NonZero::get),
+        threads => threads,
+    };
+    let queue_len = (threads * JOBS_PER_THREAD).min(256);
+    let (sender, receiver) = crossbeam_channel::bounded(queue_len);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (run, receiver) = (&run, receiver.clone());
+            scope.spawn(move || walker::work(run, &receiver));
+        }
+        drop(receiver);
+        Walker::new(&run, sender, selection).walk(root)
+    })?;
+    run.finish()
+}
+
+/// Opens `target`; it may be a symbolic link to a folder.
+fn open_target(target: &Path) -> std::io::Result<Handle> {
+    std::fs::create_dir_all(target)?;
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(target, flags | OFlags::RDONLY, Mode::empty())
+        .or_else(|_| rustix::fs::open(target, flags | OFlags::PATH, Mode::empty()))?;
+    Ok(Handle::from(fd))
+}
 
 /// What a restore reads from.
 pub trait SnapshotReader: Sync {

@@ -13,6 +13,7 @@ pub mod walk;
 pub mod xattrs;
 
 pub use folder::Handle;
+pub(crate) use owners::OwnerIds;
 pub use read::{Extent, Extents, SourceFile, open_file};
 pub use walk::{Step, Walk, WalkOptions};
 

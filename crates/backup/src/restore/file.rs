@@ -1,0 +1,339 @@
+//! The bytes of files.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use cutpoint_store::error::{Error, Result};
+use cutpoint_store::format::recipe::{Content, Segment};
+use cutpoint_store::format::tree::Entry;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::links::{LinkOwner, Written};
+use super::place::{EXISTS, Place, Standing};
+use super::run::{Failure, Run, count};
+use super::{PIECE_LEN, SnapshotReader};
+use crate::files::folder::Identity;
+
+/// A piece has no more segments than this, however short they are.
+const PIECE_SEGMENTS_MAX: usize = 8192;
+
+/// Until everything is set, a file is its maker's alone.
+const MODE_AT_FIRST: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// Some segments of a file.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Where the first begins, in bytes from the start of the file.
+    pub(super) offset: u64,
+    pub(super) segments: Vec<Segment>,
+}
+
+/// The segments of a file, in pieces.
+pub(super) struct Pieces<'a> {
+    segments: Box<dyn Iterator<Item = Result<Segment>> + 'a>,
+    offset: u64,
+    size: u64,
+    ended: bool,
+}
+
+impl<'a> Pieces<'a> {
+    /// Begins with the content of the file `entry`, which is not `Raw`.
+    pub(super) fn open(reader: &'a dyn SnapshotReader, entry: &Entry) -> Result<Pieces<'a>> {
+        let segments: Box<dyn Iterator<Item = Result<Segment>> + 'a> = match &entry.content {
+            Content::Segments(segments) => Box::new(segments.clone().into_iter().map(Ok)),
+            Content::Recipe(_) => reader.segments(&entry.content)?,
+            Content::Empty | Content::Raw(_) => Box::new(std::iter::empty()),
+        };
+        Ok(Pieces { segments, offset: 0, size: entry.size, ended: false })
+    }
+
+    fn read(&mut self) -> Result<Option<Piece>> {
+        let mut piece = Piece { offset: self.offset, segments: Vec::new() };
+        let mut data_len = 0;
+        while data_len < PIECE_LEN && piece.segments.len() < PIECE_SEGMENTS_MAX {
+            let Some(segment) = self.segments.next() else {
+                self.ended = true;
+                break;
+            };
+            let segment = segment?;
+            let length = segment.length();
+            let end = self.offset.checked_add(length).filter(|&end| end <= self.size);
+            self.offset = match end {
+                Some(end) if length > 0 => end,
+                _ => return Err(wrong_size(self.size, "other")),
+            };
+            if matches!(segment, Segment::Chunk { .. }) {
+                data_len += length;
+            }
+            piece.segments.push(segment);
+        }
+        if self.ended && self.offset != self.size {
+            return Err(wrong_size(self.size, "fewer"));
+        }
+        Ok((!piece.segments.is_empty()).then_some(piece))
+    }
+}
+
+fn wrong_size(size: u64, what: &str) -> Error {
+    Error::corrupt("", format!("the file has {size} bytes, its recipe has {what}"))
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Result<Piece>;
+
+    fn next(&mut self) -> Option<Result<Piece>> {
+        if self.ended {
+            return None;
+        }
+        let piece = self.read().transpose();
+        self.ended |= !matches!(piece, Some(Ok(_)));
+        piece
+    }
+}
+
+/// The bytes of a piece, and where they go. Reused from piece to piece.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    /// Offset in the file and length; neighbours are one.
+    spans: Vec<(u64, usize)>,
+}
+
+impl Buffer {
+    /// Forgets what is in it.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+    }
+
+    /// Appends `bytes`, which go to `offset`.
+    pub(super) fn push(&mut self, offset: u64, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        match self.spans.last_mut() {
+            Some((start, len)) if *start + *len as u64 == offset => *len += bytes.len(),
+            _ => self.spans.push((offset, bytes.len())),
+        }
+    }
+
+    /// Appends the bytes of `piece`; holes and zeros are left out.
+    pub(super) fn fill(&mut self, reader: &dyn SnapshotReader, piece: &Piece) -> Result<()> {
+        let mut offset = piece.offset;
+        for segment in &piece.segments {
+            if let Segment::Chunk { fingerprint, offset: start, length } = segment {
+                let chunk = reader.chunk(fingerprint)?;
+                let end = start.checked_add(*length);
+                let range = end.and_then(|end| {
+                    Some(usize::try_from(*start).ok()?..usize::try_from(end).ok()?)
+                });
+                let bytes = range.and_then(|range| chunk.get(range)).ok_or_else(|| {
+                    let message = format!(
+                        "has {} bytes, and a recipe asks for {length} from {start} on",
+                        chunk.len()
+                    );
+                    Error::corrupt(format!("chunk {fingerprint}"), message)
+                })?;
+                self.push(offset, bytes);
+            }
+            offset += segment.length();
+        }
+        Ok(())
+    }
+
+    /// Writes everything to its place.
+    fn write(&self, file: &File) -> std::io::Result<()> {
+        let mut bytes = self.bytes.as_slice();
+        for &(offset, len) in &self.spans {
+            let (now, rest) = bytes.split_at(len);
+            file.write_all_at(now, offset)?;
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Whether writing it makes a file of `size` bytes.
+    fn reaches(&self, size: u64) -> bool {
+        self.spans.last().map_or(0, |&(offset, len)| offset + len as u64) == size
+    }
+}
+
+/// A file in the target that is not complete yet.
+#[derive(Debug)]
+pub(super) struct NewFile {
+    pub(super) place: Place,
+    pub(super) entry: Entry,
+    file: File,
+    identity: Identity,
+    /// What stands where it will get its name; `None` if it has it.
+    standing: Option<Standing>,
+    failure: Mutex<Option<Failure>>,
+    link: Option<LinkOwner>,
+    data_len: AtomicU64,
+}
+
+impl NewFile {
+    /// Creates the file of `entry`; without a name, if it is large and the file system can.
+    pub(super) fn create(
+        run: &Run<'_>,
+        place: Place,
+        entry: Entry,
+        standing: Standing,
+        link: Option<LinkOwner>,
+    ) -> std::result::Result<NewFile, Box<(Place, Entry, Failure)>> {
+        match NewFile::open(run, &place, &entry, &standing) {
+            Ok((file, identity, named)) => Ok(NewFile {
+                place,
+                entry,
+                file,
+                identity,
+                standing: (!named).then_some(standing),
+                failure: Mutex::new(None),
+                link,
+                data_len: AtomicU64::new(0),
+            }),
+            Err(failure) => Err(Box::new((place, entry, failure))),
+        }
+    }
+
+    fn open(
+        run: &Run<'_>,
+        place: &Place,
+        entry: &Entry,
+        standing: &Standing,
+    ) -> std::result::Result<(File, Identity, bool), Failure> {
+        let nameless = if entry.size > PIECE_LEN && run.nameless.load(Relaxed) {
+            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+            match rustix::fs::openat(&place.handle, ".", flags, MODE_AT_FIRST) {
+                Ok(fd) => Some(fd),
+                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
+                    run.nameless.store(false, Relaxed);
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            }
+        } else {
+            None
+        };
+        let named = nameless.is_none();
+        let fd = match nameless {
+            Some(fd) => fd,
+            None => {
+                place.clear(&entry.name, standing)?;
+                let flags = OFlags::CREATE
+                    | OFlags::EXCL
+                    | OFlags::NOFOLLOW
+                    | OFlags::WRONLY
+                    | OFlags::CLOEXEC;
+                let name = entry.name.as_slice();
+                rustix::fs::openat(&place.handle, name, flags, MODE_AT_FIRST).map_err(taken)?
+            }
+        };
+        let identity = Identity::of(&rustix::fs::fstat(&fd)?);
+        Ok((File::from(fd), identity, named))
+    }
+
+    /// Writes what is in `buffer`.
+    pub(super) fn write(&self, run: &Run<'_>, buffer: &Buffer) {
+        match buffer.write(&self.file) {
+            Ok(()) => {
+                self.data_len.fetch_add(buffer.bytes.len() as u64, Relaxed);
+                run.monitor.progress(0, buffer.bytes.len() as u64);
+            }
+            Err(error) => self.fail(error.into()),
+        }
+    }
+
+    /// Gives the file its full size, so that what is not written is a hole.
+    pub(super) fn set_size(&self) {
+        if let Err(error) = self.file.set_len(self.entry.size) {
+            self.fail(error.into());
+        }
+    }
+
+    /// It will not be complete. The first reason counts.
+    pub(super) fn fail(&self, failure: Failure) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Fetches and writes one piece.
+    pub(super) fn write_piece(&self, run: &Run<'_>, piece: &Piece, buffer: &mut Buffer) {
+        if self.failed() || run.stopped() {
+            return;
+        }
+        buffer.clear();
+        match buffer.fill(run.reader, piece) {
+            Ok(()) => self.write(run, buffer),
+            Err(error) => self.fail(error.into()),
+        }
+    }
+
+    /// Sets the metadata and gives the file its name, or removes it if it is not complete.
+    pub(super) fn finish(mut self, run: &Run<'_>) {
+        let failure = self.failure.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let stopped = run.stopped();
+        let failure = failure.or_else(|| if stopped { None } else { self.complete(run).err() });
+        if failure.is_some() || stopped {
+            if self.standing.is_none() {
+                self.place.remove(&self.entry.name, self.identity);
+            }
+            if let Some(failure) = failure {
+                run.fail(&self.place.path(&self.entry), &failure);
+            }
+        } else {
+            let left_out = self.entry.size.saturating_sub(self.data_len.into_inner());
+            count(&run.counts.written_files, 1);
+            count(&run.counts.written_bytes, self.entry.size);
+            run.monitor.progress(1, left_out);
+            if let Some(link) = self.link {
+                link.done(Written {
+                    folder: self.place.folder.path.clone(),
+                    name: self.entry.name,
+                    identity: self.identity,
+                });
+            }
+        }
+        run.release(self.place.folder, &self.place.handle);
+    }
+
+    fn complete(&self, run: &Run<'_>) -> std::result::Result<(), Failure> {
+        run.set_open(&self.file, &self.place, &self.entry);
+        let Some(standing) = &self.standing else { return Ok(()) };
+        self.place.clear(&self.entry.name, standing)?;
+        let path = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
+        let (folder, name) = (&self.place.handle, self.entry.name.as_slice());
+        rustix::fs::linkat(CWD, path, folder, name, AtFlags::SYMLINK_FOLLOW).map_err(taken)
+    }
+}
+
+/// A name that is taken is refused, not failed.
+fn taken(error: Errno) -> Failure {
+    if error == Errno::EXIST { Failure::Refused(EXISTS) } else { error.into() }
+}
+
+/// Fills `buffer` with all bytes of the file `entry`, which is no larger than a piece.
+pub(super) fn gather(run: &Run<'_>, entry: &Entry, buffer: &mut Buffer) -> Result<()> {
+    buffer.clear();
+    if let Content::Raw(bytes) = &entry.content {
+        if bytes.len() as u64 != entry.size {
+            return Err(wrong_size(entry.size, "other"));
+        }
+        buffer.push(0, bytes);
+        return Ok(());
+    }
+    for piece in Pieces::open(run.reader, entry)? {
+        buffer.fill(run.reader, &piece?)?;
+    }
+    Ok(())
+}
+
+/// Whether the file must be given its size apart from its bytes.
+pub(super) fn ends_in_hole(entry: &Entry, buffer: &Buffer) -> bool {
+    !buffer.reaches(entry.size)
+}

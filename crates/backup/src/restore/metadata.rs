@@ -1,0 +1,196 @@
+//! Owners, permissions, attributes, times.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use cutpoint_store::format::tree::{Entry, EntryKind, Time};
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags,
+};
+
+use super::run::Run;
+use crate::files::folder::Handle;
+use crate::files::{kind, xattrs};
+
+const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
+const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
+
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
+
+/// Whether what is made in `folder` inherits ACLs from it.
+pub(super) fn has_default_acl(folder: &Handle) -> bool {
+    rustix::fs::lgetxattr(xattrs::path_of(folder, b"."), DEFAULT_ACL, &mut [0_u8; 0]).is_ok()
+}
+
+/// Takes the ACLs off a folder that was just made and inherited them.
+pub(super) fn remove_acls(folder: &Handle) {
+    for acl in [ACCESS_ACL, DEFAULT_ACL] {
+        rustix::fs::fremovexattr(folder, acl).ok();
+    }
+}
+
+/// Sets all metadata of an open file or folder. What cannot be set goes to `warn`.
+///
+/// The order matters: a new owner takes away set-user-id bits and capabilities, and write
+/// permission is needed for attributes. `foreign_acls` says that it may have ACLs that are not
+/// the snapshot's.
+pub(super) fn set_open(
+    run: &Run<'_>,
+    fd: impl AsFd,
+    entry: &Entry,
+    foreign_acls: bool,
+    warn: &mut dyn FnMut(String),
+) {
+    let fd = fd.as_fd();
+    if run.options.owners {
+        let result = owner_ids(run, entry).and_then(|(user, group)| {
+            rustix::fs::fchown(fd, Some(user), Some(group)).map_err(io::Error::from)
+        });
+        warn_of("owner", result, warn);
+    }
+    if foreign_acls {
+        for acl in [ACCESS_ACL, DEFAULT_ACL] {
+            if !entry.xattrs.iter().any(|(name, _)| name == acl) {
+                rustix::fs::fremovexattr(fd, acl).ok();
+            }
+        }
+    }
+    set_xattrs(entry, warn, |name, value| {
+        rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()).map_err(io::Error::from)
+    });
+    let mode = permitted_mode(run, entry, || rustix::fs::fstat(fd).map_err(io::Error::from), warn);
+    let result = rustix::fs::fchmod(fd, Mode::from_raw_mode(mode)).map_err(io::Error::from);
+    warn_of("permissions", result, warn);
+    let result = rustix::fs::futimens(fd, &times(entry)).map_err(io::Error::from);
+    warn_of("time", result, warn);
+}
+
+/// Sets all metadata of the symbolic link, device, pipe or socket that `entry.name` in `folder`
+/// is. What cannot be set goes to `warn`.
+pub(super) fn set_named(
+    run: &Run<'_>,
+    folder: &Handle,
+    entry: &Entry,
+    foreign_acls: bool,
+    warn: &mut dyn FnMut(String),
+) {
+    let name = entry.name.as_slice();
+    if run.options.owners {
+        let result = owner_ids(run, entry).and_then(|(user, group)| {
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            rustix::fs::chownat(folder, name, Some(user), Some(group), flags)
+                .map_err(io::Error::from)
+        });
+        warn_of("owner", result, warn);
+    }
+    let path = xattrs::path_of(folder, name);
+    if foreign_acls && !entry.xattrs.iter().any(|(name, _)| name == ACCESS_ACL) {
+        rustix::fs::lremovexattr(path.as_slice(), ACCESS_ACL).ok();
+    }
+    set_xattrs(entry, warn, |name, value| {
+        rustix::fs::lsetxattr(path.as_slice(), name, value, XattrFlags::empty())
+            .map_err(io::Error::from)
+    });
+    // A symbolic link has no permissions.
+    if entry.kind != EntryKind::Symlink {
+        warn_of("permissions", set_named_mode(run, folder, entry, warn), warn);
+    }
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let result = rustix::fs::utimensat(folder, name, &times(entry), flags);
+    warn_of("time", result.map_err(io::Error::from), warn);
+}
+
+/// Changes the permissions of what was made under `entry.name`, and of nothing that has taken its
+/// place: the system has no call for that which follows no link.
+fn set_named_mode(
+    run: &Run<'_>,
+    folder: &Handle,
+    entry: &Entry,
+    warn: &mut dyn FnMut(String),
+) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(folder, entry.name.as_slice(), flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&fd)?;
+    if kind(&stat) != Some(entry.kind) {
+        return Err(io::Error::other("something else has taken its place"));
+    }
+    let mode = permitted_mode(run, entry, || Ok(stat), warn);
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(io::Error::from)
+}
+
+fn warn_of(what: &str, result: io::Result<()>, warn: &mut dyn FnMut(String)) {
+    if let Err(error) = result {
+        warn(format!("{what} not set: {error}"));
+    }
+}
+
+/// The owner and the group of `entry` on this system.
+fn owner_ids(run: &Run<'_>, entry: &Entry) -> io::Result<(Uid, Gid)> {
+    let (mut user, mut group) = (None, None);
+    if !run.options.numeric_owners {
+        let mut ids = run.owner_ids();
+        user = Some(&entry.user).filter(|name| !name.is_empty()).and_then(|name| ids.user(name));
+        group = Some(&entry.group).filter(|name| !name.is_empty()).and_then(|name| ids.group(name));
+    }
+    let (user, group) = (user.unwrap_or(entry.user_id), group.unwrap_or(entry.group_id));
+    // To the system this number means "leave it".
+    if user == u32::MAX || group == u32::MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no such id"));
+    }
+    Ok((Uid::from_raw(user), Gid::from_raw(group)))
+}
+
+/// The permissions of `entry`, without the bits that would lend the rights of another user or
+/// group than the recorded one; `stat` tells whose it is now.
+fn permitted_mode(
+    run: &Run<'_>,
+    entry: &Entry,
+    stat: impl FnOnce() -> io::Result<Stat>,
+    warn: &mut dyn FnMut(String),
+) -> u32 {
+    let mode = entry.mode & 0o7777;
+    if mode & (SET_USER_ID | SET_GROUP_ID) == 0 || entry.kind == EntryKind::Folder {
+        return mode;
+    }
+    let mut taken = SET_USER_ID | SET_GROUP_ID;
+    if let (Ok(stat), Ok((user, group))) = (stat(), owner_ids(run, entry)) {
+        if stat.st_uid == user.as_raw() {
+            taken &= !SET_USER_ID;
+        }
+        if stat.st_gid == group.as_raw() {
+            taken &= !SET_GROUP_ID;
+        }
+    }
+    if mode & taken != 0 {
+        warn("set-user-id or set-group-id left out, since the owner is another one".to_owned());
+    }
+    mode & !taken
+}
+
+fn set_xattrs(
+    entry: &Entry,
+    warn: &mut dyn FnMut(String),
+    set: impl Fn(&[u8], &[u8]) -> io::Result<()>,
+) {
+    for (name, value) in &entry.xattrs {
+        if let Err(error) = set(name, value) {
+            let name = String::from_utf8_lossy(name);
+            warn(format!("extended attribute {name} not set: {error}"));
+        }
+    }
+}
+
+/// The time of the last change of `entry`; the time of the last access stays as it is.
+fn times(entry: &Entry) -> Timestamps {
+    let Time { seconds, nanoseconds } = entry.mtime;
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        // Numbers from 10^9 on have meanings of their own.
+        last_modification: Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanoseconds.min(999_999_999).into(),
+        },
+    }
+}

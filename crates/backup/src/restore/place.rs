@@ -1,0 +1,166 @@
+//! Places in the target: folders being filled, and what stands where something is to be made.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cutpoint_store::format::recipe::Content;
+use cutpoint_store::format::tree::{Entry, EntryKind};
+use rustix::fs::{AtFlags, Stat};
+use rustix::io::Errno;
+
+use super::Overwrite;
+use crate::files::folder::{self, Handle, Identity};
+use crate::files::{device_number, kind, mtime, size};
+
+/// The path of a folder below the target. Folders share what is above them.
+#[derive(Debug, Default)]
+pub(super) struct PathNode {
+    parent: Option<Arc<PathNode>>,
+    name: Vec<u8>,
+}
+
+impl PathNode {
+    /// The path of `name` in the folder `parent`.
+    pub(super) fn below(parent: &Arc<PathNode>, name: &[u8]) -> Arc<PathNode> {
+        Arc::new(PathNode { parent: Some(Arc::clone(parent)), name: name.to_vec() })
+    }
+
+    /// The names from the target down to this folder.
+    pub(super) fn names(&self) -> Vec<&[u8]> {
+        let mut names = Vec::new();
+        let mut node = self;
+        while let Some(parent) = &node.parent {
+            names.push(node.name.as_slice());
+            node = parent;
+        }
+        names.reverse();
+        names
+    }
+
+    /// The path of `name` in this folder, as the snapshot has it.
+    pub(super) fn join(&self, name: &[u8]) -> PathBuf {
+        let mut names = self.names();
+        names.push(name);
+        PathBuf::from(std::ffi::OsString::from_vec(names.join(&b'/')))
+    }
+
+    /// This folder's path.
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(OsStr::from_bytes(&self.names().join(&b'/')))
+    }
+}
+
+impl Drop for PathNode {
+    /// A deep path would overflow the stack if each node dropped the one above it.
+    fn drop(&mut self) {
+        let mut parent = self.parent.take();
+        while let Some(mut node) = parent.and_then(Arc::into_inner) {
+            parent = node.parent.take();
+        }
+    }
+}
+
+/// A folder of the target that is being filled. The last one who lets go of it sets its metadata.
+#[derive(Debug)]
+pub(super) struct Folder {
+    pub(super) path: Arc<PathNode>,
+    /// What is to be set in the end; `None` for a folder that keeps its own metadata.
+    pub(super) entry: Option<Entry>,
+    /// Whether this restore made it, so that nothing is in it that is not from the snapshot.
+    pub(super) made: bool,
+    /// Whether what is made in it gets ACLs that the snapshot knows nothing of.
+    pub(super) inherits: bool,
+}
+
+/// Where something is to be made.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) folder: Arc<Folder>,
+    pub(super) handle: Handle,
+}
+
+/// What stands in a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nothing.
+    Nothing,
+    /// Something that is to be removed first.
+    Remove,
+    /// The same as what is to be made, as far as can be seen.
+    Same(Identity),
+    /// Something that must stay: the reason.
+    Refused(&'static str),
+}
+
+/// What is said about a name that is taken.
+pub(super) const EXISTS: &str = "something is there already, and it is not to be replaced";
+
+impl Place {
+    /// What stands in the place of `entry`, which is no folder.
+    pub(super) fn standing(&self, entry: &Entry, overwrite: Overwrite) -> io::Result<Standing> {
+        // What appears there all the same is found when the name is made.
+        if self.folder.made && overwrite == Overwrite::Never {
+            return Ok(Standing::Nothing);
+        }
+        let stat = match folder::stat(&self.handle, &entry.name) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(Standing::Nothing),
+            Err(error) => return Err(error.into()),
+        };
+        if kind(&stat) == Some(EntryKind::Folder) {
+            return Ok(Standing::Refused("a folder is in its place"));
+        }
+        Ok(match overwrite {
+            Overwrite::Never => Standing::Refused(EXISTS),
+            Overwrite::Changed if self.is_same(entry, &stat) => Standing::Same(Identity::of(&stat)),
+            Overwrite::Changed | Overwrite::Replace => Standing::Remove,
+        })
+    }
+
+    fn is_same(&self, entry: &Entry, stat: &Stat) -> bool {
+        if kind(stat) != Some(entry.kind) {
+            return false;
+        }
+        match entry.kind {
+            EntryKind::File => size(stat) == entry.size && mtime(stat) == entry.mtime,
+            EntryKind::Symlink => {
+                let target =
+                    rustix::fs::readlinkat(&self.handle, entry.name.as_slice(), Vec::new());
+                matches!((target, &entry.content),
+                    (Ok(target), Content::Raw(wanted)) if target.as_bytes() == wanted.as_slice())
+            }
+            EntryKind::CharDevice | EntryKind::BlockDevice => {
+                device_number(stat.st_rdev) == entry.device_number
+            }
+            EntryKind::Fifo | EntryKind::Socket | EntryKind::Folder => true,
+        }
+    }
+
+    /// Removes what stands there, where `standing` says so.
+    pub(super) fn clear(&self, name: &[u8], standing: &Standing) -> io::Result<()> {
+        if *standing != Standing::Remove {
+            return Ok(());
+        }
+        match rustix::fs::unlinkat(&self.handle, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes `name` if it is still the file `identity`.
+    pub(super) fn remove(&self, name: &[u8], identity: Identity) {
+        let is_it =
+            folder::stat(&self.handle, name).is_ok_and(|stat| Identity::of(&stat) == identity);
+        if is_it {
+            rustix::fs::unlinkat(&self.handle, name, AtFlags::empty()).ok();
+        }
+    }
+
+    /// The path of `entry` in the snapshot.
+    pub(super) fn path(&self, entry: &Entry) -> PathBuf {
+        self.folder.path.join(&entry.name)
+    }
+}

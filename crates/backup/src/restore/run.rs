@@ -1,0 +1,183 @@
+//! What all threads of one restore share.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cutpoint_store::error::{Error, Kind};
+use cutpoint_store::format::tree::Entry;
+
+use super::place::{Folder, Place};
+use super::{RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader, metadata};
+use crate::files::folder::Handle;
+use crate::files::{OwnerIds, folder};
+
+/// One restore.
+pub(super) struct Run<'a> {
+    pub(super) reader: &'a dyn SnapshotReader,
+    pub(super) options: &'a RestoreOptions,
+    pub(super) monitor: &'a dyn RestoreMonitor,
+    pub(super) counts: Counts,
+    /// The target.
+    pub(super) base: Handle,
+    /// Whether files can be written before they have a name.
+    pub(super) nameless: AtomicBool,
+    owner_ids: Mutex<OwnerIds>,
+    stopped: AtomicBool,
+    stop_reason: Mutex<Option<Error>>,
+}
+
+/// [`RestoreStats`] in the making.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) written_files: AtomicU64,
+    pub(super) written_bytes: AtomicU64,
+    pub(super) linked_names: AtomicU64,
+    pub(super) made_folders: AtomicU64,
+    pub(super) made_symlinks: AtomicU64,
+    pub(super) made_specials: AtomicU64,
+    pub(super) unchanged_entries: AtomicU64,
+    pub(super) failed_entries: AtomicU64,
+    pub(super) warnings: AtomicU64,
+}
+
+/// Why something was not restored.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The target said no.
+    Target(io::Error),
+    /// The snapshot cannot be read there.
+    Snapshot(Error),
+    /// Something stands in the way.
+    Refused(&'static str),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Target(error)
+    }
+}
+
+impl From<rustix::io::Errno> for Failure {
+    fn from(error: rustix::io::Errno) -> Failure {
+        Failure::Target(error.into())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Snapshot(error)
+    }
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        reader: &'a dyn SnapshotReader,
+        options: &'a RestoreOptions,
+        monitor: &'a dyn RestoreMonitor,
+        base: Handle,
+    ) -> Run<'a> {
+        // A nameless file gets its name through there.
+        let nameless = folder::stat(rustix::fs::CWD, b"/proc/self/fd").is_ok();
+        Run {
+            reader,
+            options,
+            monitor,
+            counts: Counts::default(),
+            base,
+            nameless: AtomicBool::new(nameless),
+            owner_ids: Mutex::default(),
+            stopped: AtomicBool::new(false),
+            stop_reason: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn owner_ids(&self) -> MutexGuard<'_, OwnerIds> {
+        self.owner_ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the restore is to end now.
+    pub(super) fn stopped(&self) -> bool {
+        if !self.stopped.load(Relaxed) && self.monitor.cancelled() {
+            self.stop(Error::new(Kind::Interrupted, "", "the restore was stopped"));
+        }
+        self.stopped.load(Relaxed)
+    }
+
+    /// Ends the restore; the first reason counts.
+    fn stop(&self, reason: Error) {
+        self.stop_reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+        self.stopped.store(true, Relaxed);
+    }
+
+    /// `path` is not restored. Without room in the target, nothing else would be either.
+    pub(super) fn fail(&self, path: &Path, failure: &Failure) {
+        match failure {
+            Failure::Target(error) => {
+                if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+                {
+                    self.stop(Error::new(Kind::Full, path.display(), error));
+                }
+                self.report(path, &format!("cannot be made: {error}"));
+            }
+            Failure::Snapshot(error) if error.kind() == Kind::Interrupted => {
+                self.stop(Error::new(Kind::Interrupted, path.display(), error));
+            }
+            Failure::Snapshot(error) => self.report(path, &error.to_string()),
+            Failure::Refused(reason) => self.report(path, reason),
+        }
+    }
+
+    fn report(&self, path: &Path, message: &str) {
+        self.counts.failed_entries.fetch_add(1, Relaxed);
+        self.monitor.problem(path, message);
+    }
+
+    pub(super) fn warn(&self, path: &Path, message: &str) {
+        self.counts.warnings.fetch_add(1, Relaxed);
+        self.monitor.warning(path, message);
+    }
+
+    /// Sets the metadata of the open file of `entry`.
+    pub(super) fn set_open(&self, file: impl std::os::fd::AsFd, place: &Place, entry: &Entry) {
+        metadata::set_open(self, file, entry, place.folder.inherits, &mut |message| {
+            self.warn(&place.path(entry), &message);
+        });
+    }
+
+    /// Lets go of a folder, open as `handle`: its metadata is set when nobody else has it.
+    pub(super) fn release(&self, folder: Arc<Folder>, handle: &Handle) {
+        let Some(folder) = Arc::into_inner(folder) else { return };
+        if let Some(entry) = folder.entry.as_ref().filter(|_| !self.stopped.load(Relaxed)) {
+            metadata::set_open(self, handle, entry, !folder.made, &mut |message| {
+                self.warn(&folder.path.path(), &message);
+            });
+        }
+    }
+
+    /// The end: what was done, or why not all of it.
+    pub(super) fn finish(self) -> Result<RestoreStats, Error> {
+        if let Some(reason) = self.stop_reason.into_inner().unwrap_or_else(PoisonError::into_inner)
+        {
+            return Err(reason);
+        }
+        let counts = self.counts;
+        Ok(RestoreStats {
+            written_files: counts.written_files.into_inner(),
+            written_bytes: counts.written_bytes.into_inner(),
+            linked_names: counts.linked_names.into_inner(),
+            made_folders: counts.made_folders.into_inner(),
+            made_symlinks: counts.made_symlinks.into_inner(),
+            made_specials: counts.made_specials.into_inner(),
+            unchanged_entries: counts.unchanged_entries.into_inner(),
+            failed_entries: counts.failed_entries.into_inner(),
+            warnings: counts.warnings.into_inner(),
+        })
+    }
+}
+
+/// Adds to a count.
+pub(super) fn count(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Relaxed);
+}

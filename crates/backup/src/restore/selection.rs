@@ -1,0 +1,107 @@
+//! Which paths of a snapshot are wanted.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use cutpoint_store::error::{Error, Result};
+
+#[derive(Debug, Default)]
+struct Node {
+    /// Wanted with all that is below it.
+    whole: bool,
+    found: bool,
+    children: BTreeMap<Vec<u8>, usize>,
+}
+
+/// What [`Selection::choose`] says about one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Not wanted.
+    Skip,
+    /// Wanted, with all below it.
+    All,
+    /// A folder on the way to something wanted; the number stands for it.
+    Way(usize),
+    /// Not wanted, and neither is any name after it in byte order.
+    End,
+}
+
+/// A tree of the wanted paths.
+#[derive(Debug)]
+pub(super) struct Selection(Vec<Node>);
+
+impl Selection {
+    pub(super) fn new(paths: &[PathBuf]) -> Result<Selection> {
+        let mut selection = Selection(vec![Node { whole: paths.is_empty(), ..Node::default() }]);
+        for path in paths {
+            let mut at = 0;
+            for component in path.components() {
+                let name = match component {
+                    Component::Normal(name) => name.as_bytes(),
+                    Component::ParentDir => {
+                        let message = "a path in a snapshot cannot have `..`";
+                        return Err(Error::invalid(path.display(), message));
+                    }
+                    Component::RootDir | Component::CurDir | Component::Prefix(_) => continue,
+                };
+                at = match selection.0[at].children.get(name) {
+                    Some(&child) => child,
+                    None => {
+                        let child = selection.0.len();
+                        selection.0.push(Node::default());
+                        selection.0[at].children.insert(name.to_vec(), child);
+                        child
+                    }
+                };
+            }
+            selection.0[at].whole = true;
+        }
+        Ok(selection)
+    }
+
+    /// What is wanted at the root of the snapshot: a folder on the way, or `None` for all of it.
+    pub(super) fn root(&self) -> Option<usize> {
+        (!self.0[0].whole).then_some(0)
+    }
+
+    /// What to do with `name` in the folder `way`.
+    pub(super) fn choose(&mut self, way: usize, name: &[u8]) -> Choice {
+        let children = &self.0[way].children;
+        let Some(&child) = children.get(name) else {
+            let past = children.last_key_value().is_none_or(|(last, _)| last.as_slice() < name);
+            return if past { Choice::End } else { Choice::Skip };
+        };
+        let node = &mut self.0[child];
+        node.found = true;
+        if node.whole { Choice::All } else { Choice::Way(child) }
+    }
+
+    /// Takes all that is wanted in the folder `way` as seen: the folder itself has been reported.
+    pub(super) fn settle(&mut self, way: usize) {
+        let mut waiting = vec![way];
+        while let Some(at) = waiting.pop() {
+            self.0[at].found = true;
+            waiting.extend(self.0[at].children.values());
+        }
+    }
+
+    /// Calls `report` with each wanted path that [`Selection::choose`] was never asked about.
+    pub(super) fn for_each_missing(&self, mut report: impl FnMut(&Path)) {
+        if self.0[0].whole {
+            return;
+        }
+        let mut waiting = vec![(0, PathBuf::new())];
+        while let Some((at, path)) = waiting.pop() {
+            for (name, &child) in &self.0[at].children {
+                let node = &self.0[child];
+                let path = path.join(std::ffi::OsStr::from_bytes(name));
+                if !node.whole {
+                    waiting.push((child, path));
+                } else if !node.found {
+                    report(&path);
+                }
+            }
+        }
+    }
+}

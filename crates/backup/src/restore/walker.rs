@@ -1,0 +1,628 @@
+//! The way through the snapshot: one thread makes the folders, in the order of the trees, and
+//! hands everything else to the others.
+
+use std::collections::HashMap;
+use std::iter;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender};
+use cutpoint_store::error::{Error, Result};
+use cutpoint_store::format::recipe::Content;
+use cutpoint_store::format::tree::{Entry, EntryKind, check_name};
+use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::io::Errno;
+
+use super::file::{Buffer, NewFile, Piece, Pieces, ends_in_hole, gather};
+use super::links::{Link, LinkOwner, Written};
+use super::place::{EXISTS, Folder, PathNode, Place, Standing};
+use super::run::{Failure, Run, count};
+use super::selection::{Choice, Selection};
+use super::{Overwrite, PIECE_LEN, metadata};
+use crate::files::folder::{self, Access, FolderStack, Handle, Identity};
+
+/// Work for any thread.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all jobs are items")]
+pub(super) enum Job {
+    /// Anything but a folder.
+    Item { place: Place, entry: Entry, role: Role },
+    /// A part of a large file. Whoever lets go of the file last completes it.
+    Piece { file: Arc<NewFile>, piece: Piece },
+}
+
+/// What a name is among the names of its file.
+#[derive(Debug)]
+pub(super) enum Role {
+    /// The only one.
+    Only,
+    /// The first that was seen.
+    First(LinkOwner),
+    /// One after the first.
+    Further(Arc<Link>),
+}
+
+/// A folder that is being filled.
+struct Frame<'a> {
+    folder: Arc<Folder>,
+    entries: Box<dyn Iterator<Item = Result<Entry>> + 'a>,
+    /// The name before; names must rise.
+    last: Option<Vec<u8>>,
+    /// What is wanted of it; `None` is all.
+    way: Option<usize>,
+}
+
+/// A file of which not all names were seen.
+struct Known {
+    link: Arc<Link>,
+    kind: EntryKind,
+    size: u64,
+    content: Content,
+    /// How many names may still come.
+    rest: u64,
+}
+
+/// Goes through the tree `root`.
+pub(super) struct Walker<'r, 'a> {
+    run: &'r Run<'a>,
+    jobs: Sender<Job>,
+    selection: Selection,
+    links: HashMap<(u64, u64), Known>,
+}
+
+impl<'r, 'a> Walker<'r, 'a> {
+    pub(super) fn new(run: &'r Run<'a>, jobs: Sender<Job>, selection: Selection) -> Walker<'r, 'a> {
+        Walker { run, jobs, selection, links: HashMap::new() }
+    }
+
+    /// Restores everything, or stops where the run does.
+    ///
+    /// # Errors
+    ///
+    /// If nothing can be read or entered at all.
+    pub(super) fn walk(mut self, root: &Content) -> Result<()> {
+        let base = self.run.base.clone();
+        let stat = rustix::fs::fstat(&base)
+            .map_err(|error| Error::invalid("target", error).with_source(error))?;
+        let folder = Folder {
+            path: Arc::default(),
+            entry: None,
+            made: false,
+            inherits: metadata::has_default_acl(&base),
+        };
+        let frame = Frame {
+            folder: Arc::new(folder),
+            entries: self.entries(root)?,
+            last: None,
+            way: self.selection.root(),
+        };
+        let mut stack = FolderStack::new(base, Identity::of(&stat), frame);
+        while !self.run.stopped() {
+            let Some((frame, handle)) = stack.top() else { break };
+            let handle = handle.cloned();
+            let (next, handle) = match (frame.entries.next(), handle) {
+                (Some(next), Some(handle)) => (next, handle),
+                (None, _) => {
+                    if let Some((frame, handle)) = stack.pop() {
+                        self.leave(frame, handle);
+                    }
+                    continue;
+                }
+                (Some(_), None) => {
+                    frame.entries = Box::new(iter::empty());
+                    continue;
+                }
+            };
+            match next.and_then(|entry| self.check(frame, entry)) {
+                Ok(Some((entry, way))) if entry.kind == EntryKind::Folder => {
+                    let place = Place { folder: Arc::clone(&frame.folder), handle };
+                    if let Some((name, handle, identity, frame)) = self.enter(place, entry, way) {
+                        stack.push(name, handle, identity, frame);
+                    }
+                }
+                Ok(Some((entry, None))) => {
+                    let place = Place { folder: Arc::clone(&frame.folder), handle };
+                    self.item(place, entry);
+                }
+                // Something else stands where a folder was expected on the way.
+                Ok(Some((_, Some(_))) | None) => {}
+                Err(error) => {
+                    frame.entries = Box::new(iter::empty());
+                    if let Some(way) = frame.way {
+                        self.selection.settle(way);
+                    }
+                    let path = frame.folder.path.path();
+                    self.run.fail(&path, &Failure::Snapshot(error.of("its tree")));
+                }
+            }
+        }
+        if !self.run.stopped() {
+            let missing = Failure::Refused("not in the snapshot");
+            self.selection.for_each_missing(|path| self.run.fail(path, &missing));
+        }
+        // Deepest first, for the sake of long paths.
+        while stack.pop().is_some() {}
+        Ok(())
+    }
+
+    fn entries(&self, content: &Content) -> Result<Box<dyn Iterator<Item = Result<Entry>> + 'a>> {
+        match content {
+            Content::Empty => Ok(Box::new(iter::empty())),
+            Content::Raw(_) => Err(Error::corrupt("", "a tree without chunks")),
+            Content::Segments(_) | Content::Recipe(_) => self.run.reader.tree(content),
+        }
+    }
+
+    /// Checks what no decoder can see, and whether the entry is wanted: `None` if it is not, else
+    /// with what is wanted of it.
+    fn check(
+        &mut self,
+        frame: &mut Frame<'_>,
+        entry: Entry,
+    ) -> Result<Option<(Entry, Option<usize>)>> {
+        check_name(&entry.name)?;
+        if frame.last.as_ref().is_some_and(|last| *last >= entry.name) {
+            let name = String::from_utf8_lossy(&entry.name);
+            return Err(Error::corrupt("", format!("{name:?} comes too late or twice")));
+        }
+        match &mut frame.last {
+            Some(last) => last.clone_from(&entry.name),
+            None => frame.last = Some(entry.name.clone()),
+        }
+        let Some(way) = frame.way else { return Ok(Some((entry, None))) };
+        Ok(match self.selection.choose(way, &entry.name) {
+            Choice::All => Some((entry, None)),
+            Choice::Way(way) => Some((entry, Some(way))),
+            Choice::Skip => None,
+            Choice::End => {
+                frame.entries = Box::new(iter::empty());
+                None
+            }
+        })
+    }
+
+    /// Makes or enters the folder `entry`; `None` where that is impossible, which is reported.
+    fn enter(
+        &mut self,
+        place: Place,
+        mut entry: Entry,
+        way: Option<usize>,
+    ) -> Option<(Vec<u8>, Handle, Identity, Frame<'a>)> {
+        let made = self.make_folder(&place, &entry.name);
+        let (handle, identity, made) = match made {
+            Ok(made) => made,
+            Err(failure) => {
+                if let Some(way) = way {
+                    self.selection.settle(way);
+                }
+                self.run.fail(&place.path(&entry), &failure);
+                return None;
+            }
+        };
+        let mut inherits = false;
+        if made {
+            count(&self.run.counts.made_folders, 1);
+            if place.folder.inherits {
+                metadata::remove_acls(&handle);
+            }
+        } else {
+            inherits = metadata::has_default_acl(&handle);
+        }
+        let path = PathNode::below(&place.folder.path, &entry.name);
+        let content = std::mem::replace(&mut entry.content, Content::Empty);
+        let entries = self.entries(&content).unwrap_or_else(|error| {
+            if let Some(way) = way {
+                self.selection.settle(way);
+            }
+            self.run.fail(&path.path(), &Failure::Snapshot(error.of("its tree")));
+            Box::new(iter::empty())
+        });
+        let name = entry.name.clone();
+        let keeps_its_own = self.run.options.overwrite == Overwrite::Never || way.is_some();
+        let entry = Some(entry).filter(|_| made || !keeps_its_own);
+        let folder = Arc::new(Folder { path, entry, made, inherits });
+        Some((name, handle, identity, Frame { folder, entries, last: None, way }))
+    }
+
+    /// Makes the folder `name`, or opens it if it is there. Returns whether it was made.
+    fn make_folder(
+        &self,
+        place: &Place,
+        name: &[u8],
+    ) -> std::result::Result<(Handle, Identity, bool), Failure> {
+        let make = || rustix::fs::mkdirat(&place.handle, name, Mode::RWXU);
+        let made = match make() {
+            Ok(()) => true,
+            Err(Errno::EXIST) => {
+                let stat = folder::stat(&place.handle, name)?;
+                if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                    false
+                } else if self.run.options.overwrite == Overwrite::Never {
+                    return Err(Failure::Refused(EXISTS));
+                } else {
+                    place.clear(name, &Standing::Remove)?;
+                    make()?;
+                    true
+                }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let handle = if made {
+            folder::open(&place.handle, name, Access::List)?
+        } else {
+            folder::open_best(&place.handle, name)?
+        };
+        let identity = Identity::of(&rustix::fs::fstat(&handle)?);
+        Ok((handle, identity, made))
+    }
+
+    fn leave(&self, frame: Frame<'_>, handle: Option<Handle>) {
+        match handle {
+            Some(handle) => self.run.release(frame.folder, &handle),
+            None => {
+                let failure = Failure::Refused("the folder was moved or removed meanwhile");
+                self.run.fail(&frame.folder.path.path(), &failure);
+            }
+        }
+    }
+
+    /// Hands over anything but a folder.
+    fn item(&mut self, place: Place, entry: Entry) {
+        let role = self.role(&entry);
+        let large = entry.kind == EntryKind::File
+            && entry.size > PIECE_LEN
+            && !matches!(role, Role::Further(_));
+        let job = if large {
+            let link = match role {
+                Role::First(owner) => Some(owner),
+                Role::Only | Role::Further(_) => None,
+            };
+            let Some((file, pieces)) = begin_large(self.run, place, entry, link) else { return };
+            let file = Arc::new(file);
+            for piece in pieces {
+                match piece {
+                    Ok(piece) => {
+                        let job = Job::Piece { file: Arc::clone(&file), piece };
+                        if self.run.stopped() || self.jobs.send(job).is_err() {
+                            break;
+                        }
+                    }
+                    Err(error) => file.fail(Failure::Snapshot(error)),
+                }
+                if file.failed() {
+                    break;
+                }
+            }
+            release_file(self.run, file);
+            return;
+        } else {
+            Job::Item { place, entry, role }
+        };
+        // Without receivers a thread has panicked, which the caller will see.
+        self.jobs.send(job).ok();
+    }
+
+    /// What the name of `entry` is among the names of its file.
+    fn role(&mut self, entry: &Entry) -> Role {
+        if !entry.is_hard_link() {
+            return Role::Only;
+        }
+        let key = (entry.device, entry.inode);
+        if let Some(known) = self.links.get_mut(&key) {
+            // A file that was written to while it was backed up can differ from name to name.
+            if known.kind != entry.kind
+                || known.size != entry.size
+                || known.content != entry.content
+            {
+                return Role::Only;
+            }
+            known.rest = known.rest.saturating_sub(1);
+            let link = Arc::clone(&known.link);
+            if known.rest == 0 {
+                self.links.remove(&key);
+            }
+            return Role::Further(link);
+        }
+        let (link, owner) = LinkOwner::new();
+        let known = Known {
+            link,
+            kind: entry.kind,
+            size: entry.size,
+            content: entry.content.clone(),
+            rest: entry.links - 1,
+        };
+        self.links.insert(key, known);
+        Role::First(owner)
+    }
+}
+
+/// Does jobs until there are no more.
+pub(super) fn work(run: &Run<'_>, jobs: &Receiver<Job>) {
+    let mut buffer = Buffer::default();
+    for job in jobs {
+        match job {
+            Job::Item { place, entry, role } => item(run, place, entry, role, &mut buffer),
+            Job::Piece { file, piece } => {
+                file.write_piece(run, &piece, &mut buffer);
+                release_file(run, file);
+            }
+        }
+    }
+}
+
+fn release_file(run: &Run<'_>, file: Arc<NewFile>) {
+    if let Some(file) = Arc::into_inner(file) {
+        file.finish(run);
+    }
+}
+
+/// Restores anything but a folder.
+fn item(run: &Run<'_>, place: Place, entry: Entry, role: Role, buffer: &mut Buffer) {
+    if run.stopped() {
+        run.release(place.folder, &place.handle);
+        return;
+    }
+    let link = match role {
+        Role::Only => None,
+        Role::First(owner) => Some(owner),
+        Role::Further(link) => match link.wait() {
+            Ok(written) => match make_link(run, &place, &entry, &written) {
+                Ok(true) => {
+                    run.release(place.folder, &place.handle);
+                    return;
+                }
+                Ok(false) => None,
+                Err(failure) => {
+                    run.fail(&place.path(&entry), &failure);
+                    run.release(place.folder, &place.handle);
+                    return;
+                }
+            },
+            Err(owner) => Some(owner),
+        },
+    };
+    if entry.kind == EntryKind::File && entry.size > PIECE_LEN {
+        if let Some((file, pieces)) = begin_large(run, place, entry, link) {
+            for piece in pieces {
+                match piece {
+                    Ok(piece) => file.write_piece(run, &piece, buffer),
+                    Err(error) => file.fail(Failure::Snapshot(error)),
+                }
+                if file.failed() || run.stopped() {
+                    break;
+                }
+            }
+            file.finish(run);
+        }
+        return;
+    }
+    let standing = match standing(run, &place, &entry) {
+        Ok(Standing::Same(identity)) => {
+            unchanged(run, place, &entry, link, identity);
+            return;
+        }
+        Ok(Standing::Refused(reason)) => Err(Failure::Refused(reason)),
+        Ok(standing) => Ok(standing),
+        Err(failure) => Err(failure),
+    };
+    match (standing, entry.kind) {
+        (Ok(standing), EntryKind::File) => small_file(run, place, entry, standing, link, buffer),
+        (Ok(standing), _) => {
+            match make_special(run, &place, &entry, &standing) {
+                Ok(identity) => {
+                    let counter = match entry.kind {
+                        EntryKind::Symlink => &run.counts.made_symlinks,
+                        _ => &run.counts.made_specials,
+                    };
+                    count(counter, 1);
+                    done(&place, &entry, link, identity);
+                }
+                Err(failure) => run.fail(&place.path(&entry), &failure),
+            }
+            run.release(place.folder, &place.handle);
+        }
+        (Err(failure), _) => {
+            run.fail(&place.path(&entry), &failure);
+            run.release(place.folder, &place.handle);
+        }
+    }
+}
+
+fn standing(run: &Run<'_>, place: &Place, entry: &Entry) -> std::result::Result<Standing, Failure> {
+    Ok(place.standing(entry, run.options.overwrite)?)
+}
+
+/// Counts what stays as it is.
+fn unchanged(
+    run: &Run<'_>,
+    place: Place,
+    entry: &Entry,
+    link: Option<LinkOwner>,
+    identity: Identity,
+) {
+    count(&run.counts.unchanged_entries, 1);
+    if entry.kind == EntryKind::File {
+        run.monitor.progress(1, entry.size);
+    }
+    done(&place, entry, link, identity);
+    run.release(place.folder, &place.handle);
+}
+
+/// Tells the other names where this one is.
+fn done(place: &Place, entry: &Entry, link: Option<LinkOwner>, identity: Identity) {
+    if let Some(link) = link {
+        let folder = Arc::clone(&place.folder.path);
+        link.done(Written { folder, name: entry.name.clone(), identity });
+    }
+}
+
+/// Creates a file larger than a piece. `None` if there is nothing to write, which is settled.
+fn begin_large<'a>(
+    run: &Run<'a>,
+    place: Place,
+    entry: Entry,
+    link: Option<LinkOwner>,
+) -> Option<(NewFile, Pieces<'a>)> {
+    let begin = || {
+        if matches!(entry.content, Content::Raw(_)) {
+            return Err(Error::corrupt("", "a large file without chunks").into());
+        }
+        match standing(run, &place, &entry)? {
+            Standing::Refused(reason) => Err(Failure::Refused(reason)),
+            standing => Ok((standing, Pieces::open(run.reader, &entry)?)),
+        }
+    };
+    let failed = |place: Place, entry: &Entry, failure: &Failure| {
+        run.fail(&place.path(entry), failure);
+        run.release(place.folder, &place.handle);
+    };
+    match begin() {
+        Ok((Standing::Same(identity), _)) => {
+            unchanged(run, place, &entry, link, identity);
+            None
+        }
+        Ok((standing, pieces)) => match NewFile::create(run, place, entry, standing, link) {
+            Ok(file) => {
+                file.set_size();
+                Some((file, pieces))
+            }
+            Err(not_made) => {
+                let (place, entry, failure) = *not_made;
+                failed(place, &entry, &failure);
+                None
+            }
+        },
+        Err(failure) => {
+            failed(place, &entry, &failure);
+            None
+        }
+    }
+}
+
+/// Restores a file no larger than a piece.
+fn small_file(
+    run: &Run<'_>,
+    place: Place,
+    entry: Entry,
+    standing: Standing,
+    link: Option<LinkOwner>,
+    buffer: &mut Buffer,
+) {
+    let gathered = gather(run, &entry, buffer).map_err(Failure::from);
+    let file = match gathered {
+        Ok(()) => NewFile::create(run, place, entry, standing, link),
+        Err(failure) => Err(Box::new((place, entry, failure))),
+    };
+    match file {
+        Ok(file) => {
+            if ends_in_hole(&file.entry, buffer) {
+                file.set_size();
+            }
+            file.write(run, buffer);
+            file.finish(run);
+        }
+        Err(not_made) => {
+            let (place, entry, failure) = *not_made;
+            run.fail(&place.path(&entry), &failure);
+            run.release(place.folder, &place.handle);
+        }
+    }
+}
+
+/// Makes `entry` another name of `written`. Returns whether that was possible; if not, the name
+/// is free.
+fn make_link(
+    run: &Run<'_>,
+    place: &Place,
+    entry: &Entry,
+    written: &Written,
+) -> std::result::Result<bool, Failure> {
+    let standing = standing(run, place, entry)?;
+    match standing {
+        Standing::Refused(reason) => return Err(Failure::Refused(reason)),
+        Standing::Same(identity) if identity == written.identity => {
+            count(&run.counts.unchanged_entries, 1);
+            return Ok(true);
+        }
+        // Equal, but a file of its own.
+        Standing::Same(_) => place.clear(&entry.name, &Standing::Remove)?,
+        Standing::Nothing | Standing::Remove => place.clear(&entry.name, &standing)?,
+    }
+    match link(run, place, entry, written) {
+        Ok(()) => {
+            count(&run.counts.linked_names, 1);
+            if entry.kind == EntryKind::File {
+                run.monitor.progress(1, entry.size);
+            }
+            Ok(true)
+        }
+        Err(Errno::EXIST) => Err(Failure::Refused(EXISTS)),
+        Err(error) => {
+            let first = written.folder.join(&written.name);
+            let message = format!("no link to {}, a copy instead: {error}", first.display());
+            run.warn(&place.path(entry), &message);
+            Ok(false)
+        }
+    }
+}
+
+fn link(run: &Run<'_>, place: &Place, entry: &Entry, written: &Written) -> Result<(), Errno> {
+    let mut folder = run.base.clone();
+    for name in written.folder.names() {
+        folder = folder::open(&folder, name, Access::Pass)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    }
+    let name = entry.name.as_slice();
+    let old_name = written.name.as_slice();
+    rustix::fs::linkat(&folder, old_name, &place.handle, name, AtFlags::empty())?;
+    // Whoever may write there could have put another file in the place of the first.
+    let stat = folder::stat(&place.handle, name)?;
+    if Identity::of(&stat) != written.identity {
+        place.remove(name, Identity::of(&stat));
+        return Err(Errno::STALE);
+    }
+    Ok(())
+}
+
+/// Makes a symbolic link, a device, a pipe or a socket.
+fn make_special(
+    run: &Run<'_>,
+    place: &Place,
+    entry: &Entry,
+    standing: &Standing,
+) -> std::result::Result<Identity, Failure> {
+    place.clear(&entry.name, standing)?;
+    let (handle, name) = (&place.handle, entry.name.as_slice());
+    let node = |file_type| {
+        let device = match file_type {
+            FileType::CharacterDevice | FileType::BlockDevice => {
+                let [major, minor] = [entry.device_number >> 32, entry.device_number & 0xffff_ffff];
+                let part = |number: u64| u32::try_from(number).map_err(|_| Errno::INVAL);
+                rustix::fs::makedev(part(major)?, part(minor)?)
+            }
+            _ => 0,
+        };
+        rustix::fs::mknodat(handle, name, file_type, Mode::RUSR | Mode::WUSR, device)
+    };
+    let made = match (entry.kind, &entry.content) {
+        (EntryKind::Symlink, Content::Raw(target)) if !target.contains(&0) => {
+            rustix::fs::symlinkat(target.as_slice(), handle, name)
+        }
+        (EntryKind::Symlink, _) => {
+            return Err(Error::corrupt("", "a symbolic link without a target").into());
+        }
+        (EntryKind::CharDevice, _) => node(FileType::CharacterDevice),
+        (EntryKind::BlockDevice, _) => node(FileType::BlockDevice),
+        (EntryKind::Fifo, _) => node(FileType::Fifo),
+        (EntryKind::Socket, _) => node(FileType::Socket),
+        (EntryKind::File | EntryKind::Folder, _) => Err(Errno::INVAL),
+    };
+    match made {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Err(Failure::Refused(EXISTS)),
+        Err(error) => return Err(error.into()),
+    }
+    metadata::set_named(run, handle, entry, place.folder.inherits, &mut |message| {
+        run.warn(&place.path(entry), &message);
+    });
+    Ok(Identity::of(&folder::stat(handle, name)?))
+}
