@@ -4,3 +4,4 @@
 pub mod backup;
 pub mod files;
 pub mod restore;
+mod snapshots;

@@ -136,6 +136,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let (decide_out, decide_in) = unbounded::<ToDecide>();
     let (archive_out, archive_in) = unbounded::<ToArchive>();
     let (put_out, put_in) = bounded::<SealedObject>(1);
+    let (spent_out, spent) = unbounded::<Vec<u8>>();
     let (published_out, published) = unbounded::<BTreeSet<u64>>();
     let (tick_stop, tick) = bounded::<()>(0);
 
@@ -162,10 +163,12 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
             scope.spawn(move || decide_all(decide, &channels, shared))
         };
         let archive_thread =
-            scope.spawn(move || archive_all(archive, &archive_in, &put_out, &permit_out));
+            scope.spawn(move || archive_all(archive, &archive_in, &put_out, &permit_out, &spent));
         let put_thread = {
             let (index, shared) = (run.index.clone(), &shared);
-            scope.spawn(move || put_all(writer, &index, &put_in, &published_out, shared))
+            let channels =
+                PutChannels { objects: put_in, published: published_out, spent: spent_out };
+            scope.spawn(move || put_all(writer, &index, &channels, shared))
         };
         let ticker = {
             let (shared, monitor) = (&shared, run.monitor);
@@ -343,6 +346,7 @@ fn archive_all(
     regions: &Receiver<ToArchive>,
     put: &Sender<SealedObject>,
     permits: &Sender<Vec<u8>>,
+    spent: &Receiver<Vec<u8>>,
 ) -> Result<(Vec<PartName>, ArchiveStatistics)> {
     let mut waiting = BTreeMap::new();
     let mut next = 0;
@@ -365,6 +369,7 @@ fn archive_all(
         }
         while let Some(region) = waiting.remove(&next) {
             next += 1;
+            spent.try_iter().for_each(|buffer| archive.recycle(buffer));
             archive.append(region)?;
             hand_on(&mut archive)?;
         }
@@ -374,22 +379,33 @@ fn archive_all(
     Ok((archive.segments().to_vec(), archive.statistics()))
 }
 
+struct PutChannels {
+    objects: Receiver<SealedObject>,
+    published: Sender<BTreeSet<u64>>,
+    spent: Sender<Vec<u8>>,
+}
+
 fn put_all(
     writer: &mut Writer,
     index: &Index,
-    objects: &Receiver<SealedObject>,
-    published: &Sender<BTreeSet<u64>>,
+    channels: &PutChannels,
     shared: &Shared,
 ) -> Result<()> {
     loop {
-        match objects.recv_timeout(RENEW_TICK) {
+        match channels.objects.recv_timeout(RENEW_TICK) {
             Ok(object) => {
                 let len = object.bytes.len() as u64;
-                writer.repository().put(object.name, object.bytes)?;
+                writer.repository().put(object.name, object.bytes.clone())?;
+                // The medium is done with it, as a rule: then the buffer is used again.
+                if let Ok(buffer) = object.bytes.try_into_mut()
+                    && object.segment.is_none()
+                {
+                    channels.spent.send(buffer.into()).ok();
+                }
                 shared.stored_bytes.fetch_add(len, Ordering::Relaxed);
                 if let Some(segment) = object.segment {
                     index.add(segment.name, &segment.segment)?;
-                    published.send(segment.regions).ok();
+                    channels.published.send(segment.regions).ok();
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}

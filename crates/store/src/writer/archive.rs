@@ -68,6 +68,8 @@ pub struct Archive {
     published_ns: u64,
     ready: Vec<SealedObject>,
     spent: Vec<Vec<u8>>,
+    /// Buffers of containers that were put.
+    spare: Vec<Vec<u8>>,
     statistics: ArchiveStatistics,
 }
 
@@ -112,6 +114,7 @@ impl Archive {
             published_ns: now,
             ready: Vec::new(),
             spent: Vec::new(),
+            spare: Vec::new(),
             statistics: ArchiveStatistics::default(),
         }
     }
@@ -153,10 +156,10 @@ impl Archive {
         }));
         open.regions.insert(region.raw.number);
         self.spent.push(region.raw.bytes);
-        // Near the target, wait for a region after which little padding is needed.
+        // Near the target, end after a region that leaves little to pad.
         let target = self.repository.config().container_size as usize;
-        let is_near = open.sealer.len() >= target - target / 16;
-        let fits = open.padding() < PADDING_CONTAINER / 16;
+        let is_near = open.sealer.len() >= target - target / 4;
+        let fits = open.padding() < PADDING_CONTAINER / 8;
         if open.sealer.len() >= target
             || (is_near && fits)
             || open.directory.regions.len() == REGION_COUNT_MAX
@@ -172,7 +175,8 @@ impl Archive {
         *count += 1;
         let object = ObjectName::Container(class, name);
         let salt = self.repository.salt()?;
-        let sealer = Sealer::new(self.repository.keys(), object, salt, Vec::new());
+        let buffer = self.spare.pop().unwrap_or_default();
+        let sealer = Sealer::new(self.repository.keys(), object, salt, buffer);
         let directory = Directory::default();
         Ok(OpenContainer { name, sealer, opener: None, directory, regions: BTreeSet::new() })
     }
@@ -248,6 +252,14 @@ impl Archive {
     /// The objects that are to be put now, in order.
     pub fn take_objects(&mut self) -> Vec<SealedObject> {
         std::mem::take(&mut self.ready)
+    }
+
+    /// Gives back the buffer of a container that has been put: fresh memory costs as much as
+    /// filling it.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.spare.len() < 2 {
+            self.spare.push(buffer);
+        }
     }
 
     /// Buffers of regions that were stored, for [`super::Packer::recycle`].

@@ -1,0 +1,31 @@
+//! A restore reads snapshots through the store's reader.
+
+use std::sync::Arc;
+
+use cutpoint_store::error::Result;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::recipe::{Content, Segment};
+use cutpoint_store::format::tree::Entry;
+use cutpoint_store::reader::Reader;
+
+use crate::restore::SnapshotReader;
+
+impl SnapshotReader for Reader {
+    fn tree<'a>(
+        &'a self,
+        content: &Content,
+    ) -> Result<Box<dyn Iterator<Item = Result<Entry>> + 'a>> {
+        Ok(Box::new(Reader::tree(self, content)))
+    }
+
+    fn segments<'a>(
+        &'a self,
+        content: &Content,
+    ) -> Result<Box<dyn Iterator<Item = Result<Segment>> + 'a>> {
+        Ok(Box::new(Reader::segments(self, content)))
+    }
+
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Arc<[u8]>> {
+        Ok(Arc::from(&*Reader::chunk(self, Class::Data, fingerprint)?))
+    }
+}
