@@ -7,9 +7,10 @@ use rustix::io::Errno;
 
 use super::folder::Handle;
 
-/// More than a file system keeps for one file (ext4 and XFS: 64 KiB a value); a larger answer is
-/// an error.
-const LEN_MAX: usize = 16 << 20;
+/// The longest value, and the longest list of names, that Linux hands out.
+///
+/// Source: `XATTR_SIZE_MAX` and `XATTR_LIST_MAX` in the kernel's `limits.h`.
+const LEN_MAX: usize = 65536;
 
 /// The extended attributes that could be read.
 #[derive(Debug, Default)]
@@ -82,24 +83,13 @@ fn read(
 fn fill(call: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
     let mut short = [0; 256];
     match call(&mut short) {
-        Ok(len) => return Ok(short[..len].to_vec()),
-        Err(Errno::RANGE) => {}
-        Err(error) => return Err(error),
-    }
-    loop {
-        // An empty buffer asks for the length, which can grow before the next call.
-        let len = call(&mut [])?;
-        if len > LEN_MAX {
-            return Err(Errno::TOOBIG);
+        Ok(len) => Ok(short[..len].to_vec()),
+        Err(Errno::RANGE) => {
+            let mut long = vec![0; LEN_MAX];
+            let len = call(&mut long)?;
+            long.truncate(len);
+            Ok(long)
         }
-        let mut long = vec![0; len + 64];
-        match call(&mut long) {
-            Ok(len) => {
-                long.truncate(len);
-                return Ok(long);
-            }
-            Err(Errno::RANGE) => {}
-            Err(error) => return Err(error),
-        }
+        Err(error) => Err(error),
     }
 }

@@ -20,7 +20,7 @@ const SET_GROUP_ID: u32 = 0o2000;
 
 /// Whether what is made in `folder` inherits ACLs from it.
 pub(super) fn has_default_acl(folder: &Handle) -> bool {
-    rustix::fs::lgetxattr(xattrs::path_of(folder, b"."), DEFAULT_ACL, &mut [0_u8; 0]).is_ok()
+    rustix::fs::lgetxattr_query(xattrs::path_of(folder, b"."), DEFAULT_ACL).is_ok()
 }
 
 /// Takes the ACLs off a folder that was just made and inherited them.

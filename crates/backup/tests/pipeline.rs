@@ -1,0 +1,360 @@
+//! The pipeline as a whole: what it stores does not depend on threads, what is unchanged is not
+//! read, what is interrupted is used.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Parent, Progress, Source, backup};
+use cutpoint_backup::files::walk::WalkOptions;
+use cutpoint_backup::restore::{RestoreOptions, restore};
+use cutpoint_store::environment::{Environment, Process};
+use cutpoint_store::error::{Kind, Result};
+use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::{InitOptions, Repository};
+use cutpoint_store::seal::{Secret, Suite, Unlock};
+use cutpoint_store::view::View;
+use cutpoint_store::writer::Verify;
+use cutpoint_testing::SplitMix64;
+
+/// Clocks that stand still but for a step a question, and randomness from a seed.
+#[derive(Debug)]
+struct Seeded {
+    random: AtomicU64,
+    process_id: u32,
+    dead: AtomicBool,
+}
+
+impl Seeded {
+    fn new(seed: u64) -> Arc<Seeded> {
+        Arc::new(Seeded {
+            random: AtomicU64::new(seed),
+            process_id: 1,
+            dead: AtomicBool::new(false),
+        })
+    }
+}
+
+const NOW_NS: i64 = 2_000_000_000_000_000_000;
+
+impl Environment for Seeded {
+    fn now_ns(&self) -> i64 {
+        NOW_NS
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        0
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> Result<()> {
+        let seed = self.random.fetch_add(1, Ordering::SeqCst);
+        bytes.copy_from_slice(&SplitMix64::new(seed).take(bytes.len()));
+        Ok(())
+    }
+
+    fn process(&self) -> Process {
+        Process {
+            host: "test".to_owned(),
+            boot_id: "boot".to_owned(),
+            process_id: self.process_id,
+            started: 1,
+        }
+    }
+
+    fn may_be_alive(&self, _: &Process) -> bool {
+        !self.dead.load(Ordering::SeqCst)
+    }
+}
+
+fn unlock() -> Unlock {
+    Unlock::KeyFile(Secret([7; 32]))
+}
+
+fn init(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Repository> {
+    let options = InitOptions {
+        suite: Suite::ChaCha20Poly1305,
+        cut: "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0".to_owned(),
+        region_size: 64 * 1024,
+        container_size: 4 * 1024 * 1024,
+        compression_level: 3,
+    };
+    let environment: Arc<dyn Environment> = environment.clone();
+    Arc::new(Repository::init(media.clone(), environment, &unlock(), &options).expect("init"))
+}
+
+fn options(threads: usize) -> BackupOptions {
+    BackupOptions {
+        parent: Parent::Newest,
+        force_read: false,
+        skip_if_unchanged: false,
+        verify: Verify::Some,
+        threads,
+        tags: Vec::new(),
+        description: String::new(),
+        host: "test".to_owned(),
+        user: "tester".to_owned(),
+        program: "test".to_owned(),
+    }
+}
+
+fn files(path: &Path) -> Source {
+    Source::Files { paths: vec![path.to_path_buf()], options: WalkOptions::default() }
+}
+
+/// A folder of many small files, some large ones, duplicates, zeros, a sparse file, links.
+fn make_folder(root: &Path) {
+    let mut random = SplitMix64::new(42);
+    for folder in 0..8 {
+        let folder = root.join(format!("folder {folder}"));
+        fs::create_dir_all(&folder).expect("folder");
+        for file in 0..60 {
+            let size = usize::try_from(random.below(9000)).expect("small");
+            fs::write(folder.join(format!("file {file}")), random.take(size)).expect("file");
+        }
+    }
+    let large = random.take(6_000_000);
+    fs::write(root.join("large"), &large).expect("large");
+    let mut shifted = b"in front".to_vec();
+    shifted.extend_from_slice(&large);
+    fs::write(root.join("shifted"), &shifted).expect("shifted");
+    fs::write(root.join("zeros"), vec![0; 3_000_000]).expect("zeros");
+    fs::write(root.join("empty"), b"").expect("empty");
+    let sparse = fs::File::create(root.join("sparse")).expect("sparse");
+    sparse.set_len(50_000_000).expect("length");
+    sparse.write_all_at(b"an island", 20_000_001).expect("island");
+    fs::hard_link(root.join("large"), root.join("large too")).expect("hard link");
+    std::os::unix::fs::symlink("nowhere", root.join("dangling")).expect("symbolic link");
+}
+
+fn contents(media: &dyn Media) -> BTreeMap<String, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for kind in cutpoint_store::name::ObjectKind::ALL {
+        for (name, _) in media.list(kind.folder()).expect("list") {
+            let bytes = media.get(&name).expect("get").to_vec();
+            all.insert(name, bytes);
+        }
+    }
+    all
+}
+
+/// Restores the newest snapshot and compares it with `source`.
+fn restore_and_compare(repository: &Arc<Repository>, source: &Path) {
+    let reader = Reader::open(repository.clone()).expect("reader");
+    let view = reader.view();
+    let snapshots = view.snapshots();
+    let (_, snapshot) = snapshots.last().expect("a snapshot");
+    let target = tempfile::tempdir().expect("target");
+    let stats = restore(&reader, &snapshot.root, target.path(), &RestoreOptions::default(), &())
+        .expect("restore");
+    assert_eq!(stats.failed_entries, 0, "something was not restored");
+    compare(source, &target.path().join(source.strip_prefix("/").expect("absolute")));
+}
+
+fn compare(left: &Path, right: &Path) {
+    let names = |path: &Path| -> Vec<PathBuf> {
+        let mut names: Vec<_> = fs::read_dir(path)
+            .expect("read folder")
+            .map(|entry| PathBuf::from(entry.expect("entry").file_name()))
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(left), names(right), "the names below {}", left.display());
+    for name in names(left) {
+        let (left, right) = (left.join(&name), right.join(&name));
+        let (a, b) =
+            (left.symlink_metadata().expect("left"), right.symlink_metadata().expect("right"));
+        assert_eq!(a.mode(), b.mode(), "mode of {}", left.display());
+        assert_eq!((a.mtime(), a.mtime_nsec()), (b.mtime(), b.mtime_nsec()), "{}", left.display());
+        if a.is_dir() {
+            compare(&left, &right);
+        } else if a.is_symlink() {
+            assert_eq!(fs::read_link(&left).expect("link"), fs::read_link(&right).expect("link"));
+        } else {
+            assert!(
+                fs::read(&left).expect("left") == fs::read(&right).expect("right"),
+                "{} has other bytes",
+                left.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn stored_bytes_do_not_depend_on_threads() {
+    let folder = tempfile::tempdir().expect("folder");
+    make_folder(folder.path());
+    let mut first = None;
+    for threads in [1, 2, 7] {
+        let environment = Seeded::new(1000);
+        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        let repository = init(&media, &environment);
+        backup(&repository, files(folder.path()), &options(threads), &()).expect("backup");
+        restore_and_compare(&repository, folder.path());
+        let stored = contents(&*media);
+        assert!(
+            stored.keys().filter(|name| name.starts_with("data/")).count() > 1,
+            "one container only"
+        );
+        match &first {
+            None => first = Some(stored),
+            Some(first) => {
+                assert!(first.keys().eq(stored.keys()), "{threads} threads put other objects");
+                for (name, bytes) in &stored {
+                    assert!(first[name] == *bytes, "{threads} threads put other bytes in {name}");
+                }
+            }
+        }
+    }
+}
+
+/// Sets the time of a file an hour back; its ctime is now, which is long before `NOW_NS`.
+fn settle(path: &Path) {
+    let time = SystemTime::now() - Duration::from_secs(3600);
+    fs::File::options().write(true).open(path).and_then(|f| f.set_modified(time)).expect("settle");
+}
+
+#[test]
+fn unchanged_files_are_not_read_and_changed_ones_are() {
+    let folder = tempfile::tempdir().expect("folder");
+    make_folder(folder.path());
+    let environment = Seeded::new(1);
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(&media, &environment);
+    let run = |options: &BackupOptions| {
+        backup(&repository, files(folder.path()), options, &()).expect("backup")
+    };
+    let first = run(&options(2));
+    // One of the two names of `large`, and not the empty file nor links: those are not read.
+    assert_eq!(first.statistics.read_file_count, 8 * 60 + 5);
+    assert_eq!(first.statistics.file_count, 8 * 60 + 6);
+    let second = run(&options(2));
+    assert_eq!(second.statistics.read_file_count, 0, "unchanged files were read");
+    assert_eq!(second.statistics.new_bytes, 0);
+    assert_eq!(second.statistics.stored_bytes, 0, "an unchanged tree cost something");
+    assert_eq!(second.parent, first.snapshot);
+    // The same size and an old time, but another ctime.
+    let path = folder.path().join("folder 3/file 7");
+    let size = usize::try_from(path.metadata().expect("metadata").len()).expect("small");
+    fs::write(&path, SplitMix64::new(99).take(size)).expect("write");
+    settle(&path);
+    let third = run(&options(2));
+    assert_eq!(third.statistics.read_file_count, 1, "a changed file was not read");
+    restore_and_compare(&repository, folder.path());
+    let forced = run(&BackupOptions { force_read: true, ..options(2) });
+    assert_eq!(forced.statistics.read_file_count, 8 * 60 + 5);
+    assert_eq!(forced.statistics.new_bytes, 0, "known data was stored again");
+    let none = run(&BackupOptions { skip_if_unchanged: true, ..options(2) });
+    assert_eq!(none.snapshot, None, "an unchanged tree became a snapshot");
+    let view = View::list(&repository).expect("view");
+    assert_eq!(view.snapshots().len(), 4);
+}
+
+/// Cancels once so many bytes were stored.
+struct StopAfter(u64, AtomicBool);
+
+impl BackupMonitor for StopAfter {
+    fn progress(&self, progress: &Progress) {
+        if progress.statistics.read_bytes >= self.0 {
+            self.1.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.1.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn an_interrupted_run_commits_nothing_and_is_used() {
+    let folder = tempfile::tempdir().expect("folder");
+    // A pipe without an end would do as well; large enough to outlast a tick.
+    let large = SplitMix64::new(5).take(64 << 20);
+    fs::write(folder.path().join("large"), &large).expect("large");
+    let environment = Seeded::new(1);
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(&media, &environment);
+    let monitor = StopAfter(1, AtomicBool::new(false));
+    let stopped = backup(&repository, files(folder.path()), &options(2), &monitor);
+    match stopped {
+        Err(error) => assert_eq!(error.kind(), Kind::Interrupted, "{error}"),
+        // The machine was faster than the first tick: nothing to see.
+        Ok(_) => return,
+    }
+    assert!(View::list(&repository).expect("view").snapshots().is_empty(), "a snapshot of a part");
+    let before = media.list("data").expect("list").len();
+    let report = backup(&repository, files(folder.path()), &options(2), &()).expect("backup");
+    let new: u64 = report.statistics.new_bytes;
+    assert!(before == 0 || new < large.len() as u64, "what was stored was stored again");
+    restore_and_compare(&repository, folder.path());
+}
+
+#[test]
+fn every_failing_call_fails_the_run_and_loses_nothing() {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::create_dir(folder.path().join("sub")).expect("sub");
+    fs::write(folder.path().join("sub/a"), SplitMix64::new(1).take(300_000)).expect("a");
+    fs::write(folder.path().join("b"), b"small").expect("b");
+    let mut call = 0;
+    let mut failures = 0;
+    loop {
+        let environment = Seeded::new(1);
+        let memory: Arc<dyn Media> = Arc::new(Memory::new());
+        init(&memory, &environment);
+        let open = |media: Arc<dyn Media>| {
+            let environment: Arc<dyn Environment> = environment.clone();
+            Repository::open(media, environment, &unlock()).map(Arc::new)
+        };
+        let good = open(memory.clone()).expect("open");
+        backup(&good, files(&folder.path().join("sub")), &options(1), &()).expect("first backup");
+        let faulty = Arc::new(Faulty::new(memory.clone(), Fault::DeadBefore(call)));
+        let result = open(faulty.clone())
+            .and_then(|repository| backup(&repository, files(folder.path()), &options(2), &()));
+        let is_done = faulty.calls() <= call;
+        environment.dead.store(true, Ordering::SeqCst);
+        if is_done {
+            assert!(result.is_ok(), "a run without a failing call failed");
+            break;
+        }
+        assert!(result.is_err(), "call {call} failed, and the run did not");
+        failures += 1;
+        // The next run finds the dead one and ends it.
+        let report = backup(&good, files(folder.path()), &options(2), &()).expect("next backup");
+        assert!(report.snapshot.is_some());
+        assert_eq!(View::list(&good).expect("view").snapshots().len(), 2, "at call {call}");
+        restore_and_compare(&good, folder.path());
+        call += 1;
+    }
+    assert!(failures > 10, "only {failures} calls were made to fail");
+}
+
+#[test]
+fn a_stream_becomes_a_file() {
+    let environment = Seeded::new(1);
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(&media, &environment);
+    let bytes = SplitMix64::new(3).take(3_000_001);
+    let source = || Source::Stream {
+        name: b"dump.sql".to_vec(),
+        reader: Box::new(std::io::Cursor::new(bytes.clone())),
+    };
+    let report = backup(&repository, source(), &options(2), &()).expect("backup");
+    assert_eq!(report.statistics.size, bytes.len() as u64);
+    let again = backup(&repository, source(), &options(2), &()).expect("backup");
+    assert_eq!(again.statistics.new_bytes, 0, "the same stream was stored again");
+    let reader = Reader::open(repository.clone()).expect("reader");
+    let view = reader.view();
+    let target = tempfile::tempdir().expect("target");
+    let (_, snapshot) = *view.snapshots().last().expect("a snapshot");
+    restore(&reader, &snapshot.root, target.path(), &RestoreOptions::default(), &())
+        .expect("restore");
+    assert!(
+        fs::read(target.path().join("dump.sql")).expect("dump") == bytes,
+        "other bytes came back"
+    );
+}
