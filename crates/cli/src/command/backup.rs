@@ -1,0 +1,287 @@
+//! `backup`: from files to a snapshot.
+
+use std::fs;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use cutpoint_backup::backup::{
+    BackupMonitor, BackupOptions, BackupReport, Parent, Progress, Source, backup,
+};
+use cutpoint_backup::files::WalkOptions;
+use cutpoint_store::error::{Error as StoreError, Kind};
+use cutpoint_store::name::TicketId;
+use cutpoint_store::writer::Verify;
+
+use crate::args::{Backup, Filter, Global, Settings};
+use crate::escape;
+use crate::event::{self, Event, Summary};
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::report::Report;
+use crate::select;
+use crate::session::{self, New, Session};
+use crate::units;
+
+pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
+    // What cannot work is found before a passphrase is asked for.
+    for path in &args.paths {
+        fs::symlink_metadata(path).with_context(|| format!("source {}", path.display()))?;
+    }
+    let mut exclude = args.exclude.clone();
+    for file in &args.exclude_file {
+        let text =
+            fs::read_to_string(file).with_context(|| format!("exclude file {}", file.display()))?;
+        exclude.extend(text.lines().map(str::to_owned));
+    }
+    let mut session = open(args, global, report)?;
+    exclude_own(&args.paths, global, &mut exclude, report)?;
+    let parent = parent(args, &mut session, report)?;
+    session.look_for_heads(report)?;
+    let host = args.host.clone().unwrap_or_else(host);
+    let options = BackupOptions {
+        parent,
+        force_read: args.force_read,
+        skip_if_unchanged: args.skip_if_unchanged,
+        verify: if args.verify_write { Verify::All } else { Verify::Some },
+        threads: args.threads,
+        tags: args.tags.clone(),
+        description: args.description.clone(),
+        host: host.clone(),
+        user: user(),
+        program: concat!("cutpoint ", env!("CARGO_PKG_VERSION")).to_owned(),
+    };
+    let source = if args.stdin {
+        Source::Stream {
+            name: args.stdin_filename.as_bytes().to_vec(),
+            reader: Box::new(io::stdin()),
+        }
+    } else {
+        Source::Files {
+            paths: args.paths.clone(),
+            options: WalkOptions {
+                one_file_system: args.one_file_system,
+                exclude,
+                exclude_caches: args.exclude_caches,
+            },
+        }
+    };
+    let monitor = Monitor { report, interrupt: Interrupt::listen()? };
+    report.begin_progress();
+    let done = backup(&session.repository, source, &options, &monitor);
+    report.end_progress();
+    let done = done.map_err(explain)?;
+    if let Some(id) = done.snapshot {
+        session.state.add_head(&host, id);
+    }
+    session.state.save(report);
+    summarize(&done, report)?;
+    Ok(Exit::of_problems(done.statistics.problem_count.max(report.problem_count())))
+}
+
+/// Opens the repository, or makes it where that is wanted.
+fn open(args: &Backup, global: &Global, report: &Report) -> Result<Session> {
+    let missing = match Session::open(global, report) {
+        Err(error) if Exit::of(&error) == Exit::NoRepository => error,
+        opened => return opened,
+    };
+    let wanted = args.init || offer(global)?;
+    if !wanted {
+        let text = missing.to_string();
+        return Err(Failure::new(Exit::NoRepository, text)
+            .with_remedy("--init makes it, `cutpoint init` too, --repo names another place")
+            .into());
+    }
+    let settings = Settings::default();
+    let new = New { settings: &settings, recovery_kit: args.recovery_kit.as_deref() };
+    session::create(global, &new, report)
+}
+
+/// Asks a person whether to make the repository.
+fn offer(global: &Global) -> Result<bool> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(false);
+    }
+    let location = session::location(global)?;
+    let shown = escape::for_terminal(location.as_os_str().as_bytes());
+    write!(io::stderr(), "There is no repository at {shown}. Make one? [y/N] ").ok();
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Leaves out the repository itself, and what this program keeps on this machine: both change while
+/// they are read.
+fn exclude_own(
+    paths: &[PathBuf],
+    global: &Global,
+    exclude: &mut Vec<String>,
+    report: &Report,
+) -> Result<()> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let sources: Vec<PathBuf> =
+        paths.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    let location = session::location(global)?;
+    let own = [(Some(location.to_path_buf()), true), (session::cache_folder(), false)];
+    for (folder, is_repository) in own {
+        let Some(folder) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else {
+            continue;
+        };
+        if is_repository && sources.iter().any(|source| source.starts_with(&folder)) {
+            let message = format!("{} cannot be saved into itself", folder.display());
+            return Err(Failure::failed(message).into());
+        }
+        if sources.iter().any(|source| folder.starts_with(source)) {
+            exclude.push(pattern(&folder));
+            if is_repository {
+                let shown = escape::for_terminal(folder.as_os_str().as_bytes());
+                report.note(&format!("The repository itself, {shown}, is left out."));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The pattern that matches the folder `path` and nothing else, but for bytes that are not UTF-8.
+fn pattern(path: &Path) -> String {
+    let mut pattern = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if matches!(character, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!' | '#' | ' ') {
+                pattern.push('\\');
+            }
+            pattern.push(character);
+        }
+        pattern.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    pattern.push('/');
+    pattern
+}
+
+fn parent(args: &Backup, session: &mut Session, report: &Report) -> Result<Parent> {
+    match args.parent.as_deref() {
+        None => Ok(Parent::Newest),
+        Some("none") => Ok(Parent::None),
+        Some(text) => {
+            let view = session.view(report)?;
+            let (id, _) =
+                select::snapshot(&view, text.as_ref(), &Filter::default()).context("--parent")?;
+            Ok(Parent::Snapshot(id))
+        }
+    }
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn user() -> String {
+    let named = ["USER", "LOGNAME"].iter().find_map(|variable| std::env::var(variable).ok());
+    named
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
+}
+
+/// A source that went away, or a pattern that makes no sense, is no damage of the repository.
+fn explain(error: StoreError) -> anyhow::Error {
+    if error.kind() == Kind::Missing && error.object() == "backup" {
+        return Failure::failed(error.to_string()).into();
+    }
+    error.into()
+}
+
+struct Monitor<'a> {
+    report: &'a Report,
+    interrupt: Interrupt,
+}
+
+impl BackupMonitor for Monitor<'_> {
+    fn progress(&self, progress: &Progress) {
+        self.report.progress(event::Progress {
+            file_count: progress.statistics.file_count,
+            size: progress.statistics.size,
+            new_bytes: Some(progress.statistics.new_bytes),
+            stored_bytes: Some(progress.stored_bytes),
+            ..event::Progress::default()
+        });
+    }
+
+    fn expected(&self, files: u64, bytes: u64) {
+        self.report.expect(files, bytes);
+    }
+
+    fn resumed(&self, ended: TicketId) {
+        let ended = ended.short();
+        self.report.note(&format!("The run {ended} was cut off; what it had stored is used."));
+    }
+
+    fn problem(&self, path: &Path, message: &str) {
+        self.report.problem(path, message);
+    }
+
+    fn warning(&self, path: &Path, message: &str) {
+        self.report.warning(path, message);
+    }
+
+    fn reading(&self, path: &Path) {
+        self.report.detail_path("reading", path);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.interrupt.is_asked()
+    }
+}
+
+fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
+    let statistics = &done.statistics;
+    if report.is_json() {
+        return report.event(&Event::Summary(Summary::Backup {
+            snapshot: done.snapshot.map(|id| id.to_string()),
+            parent: done.parent.map(|id| id.to_string()),
+            statistics: statistics.into(),
+            unchanged_file_count: done.unchanged_file_count,
+            excluded_count: done.excluded_count,
+            restart_count: done.restart_count,
+            elapsed_ns: report.elapsed_ns(),
+        }));
+    }
+    report.note(&format!(
+        "{}, {}, {}; read {} ({}), new {} in {}, stored {}; {}",
+        units::count(statistics.file_count, "file"),
+        units::count(statistics.folder_count, "folder"),
+        units::size(statistics.size),
+        units::count(statistics.read_file_count, "file"),
+        units::size(statistics.read_bytes),
+        units::size(statistics.new_bytes),
+        units::count(statistics.new_chunk_count, "chunk"),
+        units::size(statistics.stored_bytes),
+        units::duration(report.elapsed()),
+    ));
+    if done.excluded_count > 0 {
+        report.detail(|| format!("{} left out", units::count(done.excluded_count, "name")));
+    }
+    if statistics.problem_count > 0 {
+        report.warn(&format!(
+            "{}: what they name is not in the snapshot as it is on disk",
+            units::count(statistics.problem_count, "problem")
+        ));
+    }
+    report.note(&match done.snapshot {
+        Some(id) => format!("Snapshot {} is made.", id.short()),
+        None => "Nothing has changed; no snapshot was made.".to_owned(),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_one_folder() {
+        assert_eq!(pattern(Path::new("/a b/[x]*")), "/a\\ b/\\[x\\]\\*/", "special characters");
+    }
+}

@@ -1,0 +1,85 @@
+//! `cat`: a file of a snapshot to standard output.
+
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::Result;
+use cutpoint_store::error::Error as StoreError;
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::recipe::{Content, Segment};
+use cutpoint_store::format::tree::EntryKind;
+use cutpoint_store::reader::Reader;
+
+use crate::args::{Cat, Global};
+use crate::escape;
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+use crate::select::{self, Found, Place};
+use crate::session::Session;
+
+/// What holes and runs of zeros are written from.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> {
+    if report.is_json() {
+        return Err(Failure::failed("`cat` writes the file itself; it has no --json").into());
+    }
+    let place = Place::parse(&args.snapshot);
+    let path = match (place.path, &args.path) {
+        (Some(path), None) => path,
+        (None, Some(path)) => path.as_os_str().as_bytes(),
+        _ => {
+            return Err(Failure::failed("name one file: SNAPSHOT:PATH, or SNAPSHOT PATH").into());
+        }
+    };
+    let mut session = Session::open(global, report)?;
+    let view = session.view(report)?;
+    let (_, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
+    let root = snapshot.root.clone();
+    let reader = session.reader(view)?;
+    match select::find(&reader, &root, path)? {
+        Found::Entry { entry, .. } if entry.kind == EntryKind::File => {
+            write(&reader, &entry.content, report)?;
+        }
+        _ => {
+            let shown = escape::for_terminal(path);
+            return Err(Failure::failed(format!("`{shown}` is not a file")).into());
+        }
+    }
+    Ok(Exit::Well)
+}
+
+fn write(reader: &Reader, content: &Content, report: &Report) -> Result<()> {
+    if let Content::Raw(bytes) = content {
+        return report.write(bytes);
+    }
+    for segment in reader.segments(content) {
+        match segment? {
+            Segment::Chunk { fingerprint, offset, length } => {
+                let chunk = reader.chunk(Class::Data, &fingerprint)?;
+                let bytes = usize::try_from(offset)
+                    .ok()
+                    .zip(usize::try_from(length).ok())
+                    .and_then(|(start, len)| chunk.get(start..start.checked_add(len)?))
+                    .ok_or_else(|| {
+                        StoreError::corrupt(
+                            format!("data chunk {fingerprint}"),
+                            format!(
+                                "has {} bytes; {length} from byte {offset} on are named",
+                                chunk.len()
+                            ),
+                        )
+                    })?;
+                report.write(bytes)?;
+            }
+            Segment::Hole { length } | Segment::Zeros { length } => {
+                let mut left = length;
+                while left > 0 {
+                    let len = left.min(ZEROS.len() as u64);
+                    report.write(&ZEROS[..usize::try_from(len).unwrap_or(ZEROS.len())])?;
+                    left -= len;
+                }
+            }
+        }
+    }
+    Ok(())
+}

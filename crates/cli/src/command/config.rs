@@ -1,0 +1,65 @@
+//! `config`: shows and changes settings.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use cutpoint_store::format::config::Config;
+
+use crate::args::{Global, Settings};
+use crate::event::Event;
+use crate::exit::Exit;
+use crate::report::Report;
+use crate::session::{Session, canonical_cut};
+use crate::units;
+
+pub(crate) fn run(args: &Settings, global: &Global, report: &Report) -> Result<Exit> {
+    let mut session = Session::open(global, report)?;
+    let mut config = session.repository.config().clone();
+    if let Some(cut) = &args.cut {
+        let cut = canonical_cut(cut)?;
+        if cut != config.cut {
+            report.warn(
+                "the cut changes: duplicates of what was saved before are not found any more, so \
+                 the next backups store again what they read",
+            );
+        }
+        config.cut = cut;
+    }
+    config.region_size = args.region_size.unwrap_or(config.region_size);
+    config.container_size = args.container_size.unwrap_or(config.container_size);
+    config.compression_level = args.compression_level.unwrap_or(config.compression_level);
+    if config != *session.repository.config() {
+        config.check_features(true)?;
+        config.created_ns = session.repository.environment().now_ns();
+        let repository =
+            Arc::get_mut(&mut session.repository).context("the repository is in use")?;
+        repository.set_config(config)?;
+        session.state.set_config_number(session.repository.config_number());
+    }
+    session.state.save(report);
+    show(session.repository.config(), session.repository.config_number(), report)?;
+    Ok(Exit::Well)
+}
+
+fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
+    let settings: [(&str, serde_json::Value); 9] = [
+        ("repository", config.repository.to_string().into()),
+        ("config-number", number.into()),
+        ("changed", units::rfc3339_ns(config.created_ns).into()),
+        ("encryption", config.suite.to_string().into()),
+        ("cut", config.cut.clone().into()),
+        ("cut-is-secret", config.cut_is_keyed.into()),
+        ("region-size", config.region_size.into()),
+        ("container-size", config.container_size.into()),
+        ("compression-level", config.compression_level.into()),
+    ];
+    for (name, value) in settings {
+        if report.is_json() {
+            report.event(&Event::Setting { name, value })?;
+        } else {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            report.line(&format!("{name:<18} {text}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! `debug`: an object of the repository, decoded; the names of all.
+
+use anyhow::Result;
+use cutpoint_store::name::{ObjectKind, ObjectName};
+
+use crate::args::{Debug, Global};
+use crate::event::Event;
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+use crate::session::Session;
+
+pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit> {
+    let session = Session::open(global, report)?;
+    let Some(object) = &args.object else {
+        list(&session, report)?;
+        return Ok(Exit::Well);
+    };
+    let name = ObjectName::parse(object).map_err(|error| {
+        Failure::failed(error.to_string()).with_remedy("`cutpoint debug --list` prints all names")
+    })?;
+    Err(Failure::failed(format!("{name}: objects cannot be decoded yet")).into())
+}
+
+fn list(session: &Session, report: &Report) -> Result<()> {
+    for kind in ObjectKind::ALL {
+        for (name, stored_len) in session.repository.media().list(kind.folder())? {
+            if report.is_json() {
+                let stored_bytes = Some(stored_len);
+                report.event(&Event::Object { name: &name, stored_bytes, text: None })?;
+            } else {
+                report.line(&format!("{stored_len:>12}  {name}"))?;
+            }
+        }
+    }
+    Ok(())
+}

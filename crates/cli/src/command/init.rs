@@ -1,0 +1,37 @@
+//! `init`: makes a repository.
+
+use anyhow::Result;
+
+use crate::args::{Global, Init};
+use crate::event::{Event, Summary};
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+use crate::session::{self, New};
+
+pub(crate) fn run(args: &Init, global: &Global, report: &Report) -> Result<Exit> {
+    let location = session::location(global)?;
+    if !session::is_missing(global)? {
+        let message = format!("{}: there is a repository already", location.display());
+        return Err(Failure::failed(message).into());
+    }
+    let new = New { settings: &args.settings, recovery_kit: args.recovery_kit.as_deref() };
+    let mut session = session::create(global, &new, report)?;
+    session.state.save(report);
+    let config = session.repository.config();
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::Init {
+            repository: config.repository.to_string(),
+            encryption: config.suite.to_string(),
+            cut: &config.cut,
+        }))?;
+    } else {
+        report.note(&format!(
+            "Made the repository {} at {}: encryption {}, cut {}.",
+            config.repository,
+            location.display(),
+            config.suite,
+            config.cut
+        ));
+    }
+    Ok(Exit::Well)
+}

@@ -1,0 +1,202 @@
+//! `ls`: what a snapshot holds.
+
+use anyhow::Result;
+use cutpoint_store::format::recipe::Content;
+use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_store::reader::Reader;
+
+use crate::args::{Global, Ls};
+use crate::escape;
+use crate::event::{self, Event, PathText};
+use crate::exit::Exit;
+use crate::report::Report;
+use crate::select::{self, Found, Place};
+use crate::session::Session;
+use crate::units;
+
+pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
+    let mut session = Session::open(global, report)?;
+    let view = session.view(report)?;
+    let place = Place::parse(&args.snapshot);
+    let (_, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
+    let root = snapshot.root.clone();
+    let reader = session.reader(view.clone())?;
+    let list = List { reader: &reader, args, report };
+    match select::find(&reader, &root, place.path.unwrap_or_default())? {
+        Found::Root => list.folder(&root, &mut Vec::new())?,
+        Found::Entry { entry, .. } => {
+            let mut path = normal(place.path.unwrap_or_default());
+            if entry.kind == EntryKind::Folder {
+                list.folder(&entry.content, &mut path)?;
+            } else {
+                list.entry(&entry, &path, &path)?;
+            }
+        }
+    }
+    Ok(Exit::Well)
+}
+
+/// A path of a snapshot with one `/` before each name.
+fn normal(path: &[u8]) -> Vec<u8> {
+    select::names(path).fold(Vec::new(), |mut path, name| {
+        path.push(b'/');
+        path.extend_from_slice(name);
+        path
+    })
+}
+
+struct List<'a> {
+    reader: &'a Reader,
+    args: &'a Ls,
+    report: &'a Report,
+}
+
+impl List<'_> {
+    /// Lists the folder at `path`, whose tree is `content`, in the order of the snapshot.
+    fn folder(&self, content: &Content, path: &mut Vec<u8>) -> Result<()> {
+        let parent_len = path.len();
+        // One iterator a level: folders are nested as deep as paths, and each needs little.
+        let mut levels = vec![(self.reader.tree(content), parent_len)];
+        while let Some((entries, len)) = levels.last_mut() {
+            path.truncate(*len);
+            let Some(entry) = entries.next().transpose()? else {
+                levels.pop();
+                continue;
+            };
+            path.push(b'/');
+            path.extend_from_slice(&entry.name);
+            if self.args.recursive {
+                self.entry(&entry, path, path)?;
+                if entry.kind == EntryKind::Folder {
+                    levels.push((self.reader.tree(&entry.content), path.len()));
+                }
+            } else {
+                self.entry(&entry, path, &entry.name)?;
+            }
+        }
+        path.truncate(parent_len);
+        Ok(())
+    }
+
+    fn entry(&self, entry: &Entry, path: &[u8], shown: &[u8]) -> Result<()> {
+        let report = self.report;
+        let target = match (&entry.content, entry.kind) {
+            (Content::Raw(target), EntryKind::Symlink) => Some(target.as_slice()),
+            _ => None,
+        };
+        if report.is_json() {
+            return report.event(&Event::Entry(Box::new(as_event(entry, path, target))));
+        }
+        let mut line = Vec::new();
+        if self.args.long {
+            line.extend_from_slice(long(entry).as_bytes());
+        }
+        line.extend_from_slice(&report.name(shown));
+        if self.args.long
+            && let Some(target) = target
+        {
+            line.extend_from_slice(b" -> ");
+            line.extend_from_slice(&report.name(target));
+        } else if entry.kind == EntryKind::Folder {
+            line.push(b'/');
+        }
+        line.push(b'\n');
+        report.write(&line)
+    }
+}
+
+fn long(entry: &Entry) -> String {
+    let owner = |name: &str, id: u32| {
+        if name.is_empty() { id.to_string() } else { escape::for_terminal(name.as_bytes()) }
+    };
+    format!(
+        "{} {:>3} {:<8} {:<8} {:>12} {} ",
+        mode(entry),
+        entry.links,
+        owner(&entry.user, entry.user_id),
+        owner(&entry.group, entry.group_id),
+        entry.size,
+        units::date_time(entry.mtime.seconds),
+    )
+}
+
+/// `drwxr-xr-x`, as every `ls` prints it.
+fn mode(entry: &Entry) -> String {
+    let mut text = String::with_capacity(10);
+    text.push(match entry.kind {
+        EntryKind::File => '-',
+        EntryKind::Folder => 'd',
+        EntryKind::Symlink => 'l',
+        EntryKind::CharDevice => 'c',
+        EntryKind::BlockDevice => 'b',
+        EntryKind::Fifo => 'p',
+        EntryKind::Socket => 's',
+    });
+    let special = [(0o4000, 's'), (0o2000, 's'), (0o1000, 't')];
+    for (class, (bit, letter)) in special.into_iter().enumerate() {
+        let bits = entry.mode >> (6 - 3 * class);
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (entry.mode & bit != 0, bits & 1 != 0) {
+            (false, false) => '-',
+            (false, true) => 'x',
+            (true, false) => letter.to_ascii_uppercase(),
+            (true, true) => letter,
+        });
+    }
+    text
+}
+
+fn as_event<'a>(entry: &'a Entry, path: &[u8], target: Option<&[u8]>) -> event::Entry<'a> {
+    event::Entry {
+        path: PathText::new(path),
+        kind: match entry.kind {
+            EntryKind::File => "file",
+            EntryKind::Folder => "folder",
+            EntryKind::Symlink => "symlink",
+            EntryKind::CharDevice => "char_device",
+            EntryKind::BlockDevice => "block_device",
+            EntryKind::Fifo => "fifo",
+            EntryKind::Socket => "socket",
+        },
+        mode: format!("{:04o}", entry.mode),
+        user_id: entry.user_id,
+        group_id: entry.group_id,
+        user: &entry.user,
+        group: &entry.group,
+        size: entry.size,
+        modified: units::rfc3339(entry.mtime.seconds, entry.mtime.nanoseconds),
+        links: entry.links,
+        inode: entry.inode,
+        xattr_count: entry.xattrs.len() as u64,
+        target: target.map(|target| String::from_utf8_lossy(target).into_owned()),
+        target_bytes: target.filter(|target| std::str::from_utf8(target).is_err()).map(escape::hex),
+        device_number: matches!(entry.kind, EntryKind::CharDevice | EntryKind::BlockDevice)
+            .then_some(entry.device_number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_look_as_always() {
+        for (kind, bits, expected) in [
+            (EntryKind::Folder, 0o1777, "drwxrwxrwt"),
+            (EntryKind::File, 0o4755, "-rwsr-xr-x"),
+            (EntryKind::File, 0o2640, "-rw-r-S---"),
+            (EntryKind::Symlink, 0o777, "lrwxrwxrwx"),
+        ] {
+            let mut entry = Entry::new("x", kind);
+            entry.mode = bits;
+            assert_eq!(mode(&entry), expected, "{bits:o}");
+        }
+    }
+
+    #[test]
+    fn paths_get_one_form() {
+        assert_eq!(normal(b"a//b/./c/"), b"/a/b/c", "untidy");
+        assert_eq!(normal(b"/"), b"", "the root");
+    }
+}

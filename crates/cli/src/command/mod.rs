@@ -1,0 +1,38 @@
+//! The verbs.
+
+mod backup;
+mod cat;
+mod config;
+mod cut;
+mod debug;
+mod init;
+mod ls;
+mod restore;
+mod snapshots;
+mod stats;
+
+use anyhow::Result;
+
+use crate::args::{Args, Verb};
+use crate::exit::{Exit, Failure};
+use crate::interrupt;
+use crate::report::Report;
+
+/// Does what was asked for.
+pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
+    let global = &args.global;
+    interrupt::survive_file_size_limit()?;
+    match &args.verb {
+        Verb::Init(init) => init::run(init, global, report),
+        Verb::Config(settings) => config::run(settings, global, report),
+        Verb::Backup(backup) => backup::run(backup, global, report),
+        Verb::Restore(restore) => restore::run(restore, global, report),
+        Verb::Snapshots(filter) => snapshots::run(filter, global, report),
+        Verb::Ls(ls) => ls::run(ls, global, report),
+        Verb::Cat(cat) => cat::run(cat, global, report),
+        Verb::Stats => stats::run(global, report),
+        Verb::Check(_) => Err(Failure::failed("`check` is not there yet").into()),
+        Verb::Cut(cut) => cut::run(cut, report),
+        Verb::Debug(debug) => debug::run(debug, global, report),
+    }
+}

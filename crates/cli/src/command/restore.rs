@@ -1,0 +1,130 @@
+//! `restore`: from a snapshot to files.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
+use cutpoint_store::format::tree::EntryKind;
+use cutpoint_store::name::TicketId;
+
+use crate::args::{Global, Restore};
+use crate::event::{self, Event, Summary};
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use crate::report::Report;
+use crate::select::{self, Found, Place};
+use crate::session::Session;
+use crate::units;
+
+pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Exit> {
+    let mut session = Session::open(global, report)?;
+    let view = session.view(report)?;
+    let place = Place::parse(&args.snapshot);
+    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
+    report.expect(snapshot.statistics.file_count, snapshot.statistics.size);
+    let mut root = snapshot.root.clone();
+    let reader = session.reader(view)?;
+    let mut selection = args.paths.clone();
+    if let Found::Entry { entry, parent } =
+        select::find(&reader, &root, place.path.unwrap_or_default())?
+    {
+        if entry.kind == EntryKind::Folder {
+            root = entry.content;
+        } else {
+            // Its folder is the root then, and it is all that is wanted of it.
+            root = parent;
+            selection = vec![PathBuf::from(OsStr::from_bytes(&entry.name))];
+        }
+    }
+    for path in &selection {
+        select::find(&reader, &root, path.as_os_str().as_bytes())?;
+    }
+    let mut options = RestoreOptions {
+        threads: args.threads,
+        overwrite: args.overwrite.into(),
+        numeric_owners: args.numeric_owners,
+        selection,
+        ..RestoreOptions::default()
+    };
+    options.owners &= !args.no_owners;
+    let monitor = Monitor { report, interrupt: Interrupt::listen()?, done: Done::default() };
+    report.begin_progress();
+    let done = restore(&reader, &root, &args.to, &options, &monitor);
+    report.end_progress();
+    let done = done?;
+    summarize(id, &done, &args.to, report)?;
+    Ok(Exit::of_problems(done.failed_entries.max(report.problem_count())))
+}
+
+#[derive(Default)]
+struct Done {
+    files: std::sync::atomic::AtomicU64,
+    bytes: std::sync::atomic::AtomicU64,
+}
+
+struct Monitor<'a> {
+    report: &'a Report,
+    interrupt: Interrupt,
+    done: Done,
+}
+
+impl RestoreMonitor for Monitor<'_> {
+    fn progress(&self, files: u64, bytes: u64) {
+        use std::sync::atomic::Ordering::Relaxed;
+        self.report.progress(event::Progress {
+            file_count: self.done.files.fetch_add(files, Relaxed) + files,
+            size: self.done.bytes.fetch_add(bytes, Relaxed) + bytes,
+            ..event::Progress::default()
+        });
+    }
+
+    fn problem(&self, path: &Path, message: &str) {
+        self.report.problem(path, message);
+    }
+
+    fn warning(&self, path: &Path, message: &str) {
+        self.report.warning(path, message);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.interrupt.is_asked()
+    }
+}
+
+fn summarize(id: TicketId, done: &RestoreStats, to: &Path, report: &Report) -> Result<()> {
+    if report.is_json() {
+        return report.event(&Event::Summary(Summary::Restore {
+            snapshot: id.to_string(),
+            written_file_count: done.written_files,
+            written_bytes: done.written_bytes,
+            linked_count: done.linked_names,
+            folder_count: done.made_folders,
+            symlink_count: done.made_symlinks,
+            special_count: done.made_specials,
+            unchanged_count: done.unchanged_entries,
+            problem_count: done.failed_entries,
+            warning_count: done.warnings,
+            elapsed_ns: report.elapsed_ns(),
+        }));
+    }
+    let mut text = format!(
+        "Restored {} ({}), {}, {} of snapshot {} to {} in {}",
+        units::count(done.written_files + done.linked_names, "file"),
+        units::size(done.written_bytes),
+        units::count(done.made_folders, "folder"),
+        units::count(done.made_symlinks, "symbolic link"),
+        id.short(),
+        to.display(),
+        units::duration(report.elapsed()),
+    );
+    if done.unchanged_entries > 0 {
+        text.push_str(&format!("; {} unchanged", done.unchanged_entries));
+    }
+    report.note(&format!("{text}."));
+    if done.failed_entries > 0 {
+        report.warn(&format!("{}: not restored", units::count(done.failed_entries, "problem")));
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! `snapshots`: what there is.
+
+use anyhow::Result;
+use cutpoint_store::format::commit::Snapshot;
+use cutpoint_store::name::TicketId;
+use cutpoint_store::view::View;
+
+use crate::args::{Filter, Global};
+use crate::escape;
+use crate::event::{self, Event, PathText};
+use crate::exit::Exit;
+use crate::report::Report;
+use crate::select;
+use crate::session::Session;
+use crate::units;
+
+pub(crate) fn run(filter: &Filter, global: &Global, report: &Report) -> Result<Exit> {
+    let mut session = Session::open(global, report)?;
+    let view = session.view(report)?;
+    let snapshots: Vec<_> = view
+        .snapshots()
+        .into_iter()
+        .filter(|(id, snapshot)| select::passes(filter, &view, *id, snapshot))
+        .collect();
+    if report.is_json() {
+        for (id, snapshot) in &snapshots {
+            report.event(&Event::Snapshot(as_event(&view, *id, snapshot)))?;
+        }
+        return Ok(Exit::Well);
+    }
+    if snapshots.is_empty() {
+        report.note("There are no snapshots.");
+        return Ok(Exit::Well);
+    }
+    let width = snapshots.iter().map(|(_, snapshot)| snapshot.host.chars().count()).max();
+    let width = width.unwrap_or(0).clamp(4, 24);
+    report.line(&format!(
+        "{:<8}  {:<19}  {:<width$}  {:>10}  {:>10}  paths, tags",
+        "id", "time (UTC)", "host", "size", "new"
+    ))?;
+    for (id, snapshot) in &snapshots {
+        let paths: Vec<_> =
+            snapshot.sources.iter().map(|source| escape::for_terminal(source)).collect();
+        let mut about = paths.join(" ");
+        let tags = select::tags(&view, *id, snapshot);
+        if !tags.is_empty() {
+            about.push_str(&format!("  [{}]", escape::for_terminal(tags.join(", ").as_bytes())));
+        }
+        if snapshot.partial {
+            about.push_str("  (cut off, not complete)");
+        }
+        if snapshot.statistics.problem_count > 0 {
+            let problems = units::count(snapshot.statistics.problem_count, "problem");
+            about.push_str(&format!("  ({problems})"));
+        }
+        report.line(&format!(
+            "{:<8}  {:<19}  {:<width$}  {:>10}  {:>10}  {about}",
+            id.short(),
+            units::date_time(snapshot.started_ns.div_euclid(1_000_000_000)),
+            escape::for_terminal(snapshot.host.as_bytes()),
+            units::size(snapshot.statistics.size),
+            units::size(snapshot.statistics.stored_bytes),
+        ))?;
+        let description = view.note(*id).map_or(&snapshot.description, |note| &note.description);
+        if !description.is_empty() {
+            report.line(&format!("{:10}{}", "", escape::for_terminal(description.as_bytes())))?;
+        }
+    }
+    Ok(Exit::Well)
+}
+
+fn as_event<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> event::Snapshot<'a> {
+    event::Snapshot {
+        id: id.to_string(),
+        started: units::rfc3339_ns(snapshot.started_ns),
+        finished: units::rfc3339_ns(snapshot.finished_ns),
+        host: &snapshot.host,
+        user: &snapshot.user,
+        tags: select::tags(view, id, snapshot),
+        description: view.note(id).map_or(&snapshot.description, |note| &note.description),
+        sources: snapshot.sources.iter().map(|source| PathText::new(source)).collect(),
+        parent: snapshot.parent.map(|parent| parent.to_string()),
+        partial: snapshot.partial,
+        cut: &snapshot.cut,
+        program: &snapshot.program,
+        statistics: (&snapshot.statistics).into(),
+    }
+}

@@ -1,0 +1,115 @@
+//! `stats`: how large the repository is, and what made it small.
+
+use anyhow::Result;
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::index::load_directory;
+use cutpoint_store::name::ObjectKind;
+
+use crate::args::Global;
+use crate::event::{Event, Stats, Summary};
+use crate::exit::Exit;
+use crate::report::Report;
+use crate::session::Session;
+use crate::units;
+
+pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
+    let mut session = Session::open(global, report)?;
+    let view = session.view(report)?;
+    let mut stats = Stats::default();
+    for (_, snapshot) in view.snapshots() {
+        stats.snapshot_count += 1;
+        stats.file_count += snapshot.statistics.file_count;
+        stats.size += snapshot.statistics.size;
+    }
+    for kind in ObjectKind::ALL {
+        for (_, stored_len) in session.repository.media().list(kind.folder())? {
+            stats.object_count += 1;
+            stats.stored_bytes += stored_len;
+            if kind == ObjectKind::Segment {
+                stats.index_stored_bytes += stored_len;
+            }
+        }
+    }
+    let reader = session.reader(view)?;
+    for container in reader.index().containers() {
+        let directory = load_directory(&session.repository, &container)?;
+        stats.container_count += 1;
+        let chunk_count = directory.chunks.len() as u64;
+        match container.class {
+            Class::Data => {
+                stats.chunk_count += chunk_count;
+                for region in &directory.regions {
+                    stats.unique_bytes += u64::from(region.raw_len);
+                    stats.compressed_bytes += u64::from(region.stored_len);
+                }
+            }
+            Class::Meta => {
+                stats.metadata_chunk_count += chunk_count;
+                stats.metadata_bytes += u64::from(container.stored_len);
+            }
+        }
+    }
+    let index = reader.index().statistics();
+    stats.index_memory_bytes = index.memory_bytes;
+    stats.set_ratios();
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::Stats(stats)))?;
+    } else {
+        show(&stats, report)?;
+    }
+    Ok(Exit::Well)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
+impl Stats {
+    fn set_ratios(&mut self) {
+        let savings = |part: u64, whole: u64| (whole > 0).then(|| 1.0 - part as f64 / whole as f64);
+        self.dedup_ratio =
+            (self.unique_bytes > 0).then(|| self.size as f64 / self.unique_bytes as f64);
+        self.dedup_space_savings = savings(self.unique_bytes, self.size);
+        self.compression_space_savings = savings(self.compressed_bytes, self.unique_bytes);
+        self.space_savings = savings(self.stored_bytes, self.size);
+    }
+}
+
+fn show(stats: &Stats, report: &Report) -> Result<()> {
+    let percent = |savings: Option<f64>| {
+        savings.map_or_else(|| "-".to_owned(), |savings| format!("{:.1} %", savings * 100.0))
+    };
+    let ratio = stats.dedup_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+    let dedup = format!("dedup_ratio {ratio}, saves {}", percent(stats.dedup_space_savings));
+    let compression = format!("compression saves {}", percent(stats.compression_space_savings));
+    let total = format!("{} saved in all", percent(stats.space_savings));
+    let of_snapshots = format!(
+        "{}, {}",
+        units::count(stats.snapshot_count, "snapshot"),
+        units::count(stats.file_count, "file")
+    );
+    let lines = [
+        ("logical", units::size(stats.size), of_snapshots),
+        ("unique", units::size(stats.unique_bytes), dedup),
+        ("compressed", units::size(stats.compressed_bytes), compression),
+        ("metadata", units::size(stats.metadata_bytes), "trees and recipes".to_owned()),
+        ("stored", units::size(stats.stored_bytes), total),
+        ("data chunks", stats.chunk_count.to_string(), average(stats)),
+        ("metadata chunks", stats.metadata_chunk_count.to_string(), String::new()),
+        ("containers", stats.container_count.to_string(), String::new()),
+        ("objects", stats.object_count.to_string(), String::new()),
+        (
+            "index",
+            units::size(stats.index_memory_bytes),
+            format!("in memory, {} in the repository", units::size(stats.index_stored_bytes)),
+        ),
+    ];
+    for (name, value, remark) in lines {
+        report.line(format!("{name:<16} {value:>12}  {remark}").trim_end())?;
+    }
+    Ok(())
+}
+
+fn average(stats: &Stats) -> String {
+    match stats.unique_bytes.checked_div(stats.chunk_count) {
+        Some(average) => format!("{} on average", units::size(average)),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,271 @@
+//! What a program hears with `--json`: one event a line, as `schema/json-lines-v1.schema.json` says.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use cutpoint_store::format::commit::Statistics;
+use serde::Serialize;
+
+use crate::escape;
+
+/// The version of the schema; it rises when a field goes or changes its meaning, not when one comes.
+const VERSION: u32 = 1;
+
+/// A line.
+#[derive(Serialize)]
+pub(crate) struct Line<'a> {
+    version: u32,
+    #[serde(flatten)]
+    event: &'a Event<'a>,
+}
+
+impl<'a> Line<'a> {
+    /// The line for `event`.
+    pub(crate) fn new(event: &'a Event<'a>) -> Line<'a> {
+        Line { version: VERSION, event }
+    }
+}
+
+/// A path, which may be any bytes. `path` is for people; `path_bytes` (hexadecimal) is there where
+/// `path` could not keep all of them.
+#[derive(Serialize)]
+pub(crate) struct PathText {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+}
+
+impl PathText {
+    /// The path of these bytes.
+    pub(crate) fn new(bytes: &[u8]) -> PathText {
+        match std::str::from_utf8(bytes) {
+            Ok(path) => PathText { path: path.to_owned(), path_bytes: None },
+            Err(_) => PathText {
+                path: String::from_utf8_lossy(bytes).into_owned(),
+                path_bytes: Some(escape::hex(bytes)),
+            },
+        }
+    }
+
+    /// The same of a path.
+    pub(crate) fn of(path: &Path) -> PathText {
+        PathText::new(path.as_os_str().as_bytes())
+    }
+}
+
+/// What happened.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Event<'a> {
+    /// How far the run is.
+    Progress(Progress),
+    /// Something was not done; it is counted, and the exit code becomes 1.
+    Problem(Message<'a>),
+    /// Something that a person should know.
+    Warning(Message<'a>),
+    /// What a verb did; the last line of a run that did not fail.
+    Summary(Summary<'a>),
+    /// A snapshot.
+    Snapshot(Snapshot<'a>),
+    /// Something in a snapshot.
+    Entry(Box<Entry<'a>>),
+    /// A setting of the repository.
+    Setting { name: &'a str, value: serde_json::Value },
+    /// A chunk.
+    Cut { offset: u64, size: u64, end_offset: u64 },
+    /// What a check found.
+    Finding(Finding<'a>),
+    /// An object of the repository.
+    Object {
+        name: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stored_bytes: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<&'a str>,
+    },
+    /// Why the run failed; the last line.
+    Error {
+        kind: &'a str,
+        exit_code: u8,
+        message: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        remedy: Option<&'a str>,
+    },
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(crate) struct Progress {
+    pub(crate) elapsed_ns: u64,
+    pub(crate) file_count: u64,
+    pub(crate) size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expected_file_count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expected_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) new_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stored_bytes: Option<u64>,
+}
+
+/// A sentence, about a path or about the run.
+#[derive(Serialize)]
+pub(crate) struct Message<'a> {
+    #[serde(flatten)]
+    pub(crate) path: Option<PathText>,
+    pub(crate) message: &'a str,
+}
+
+/// What a verb did.
+#[derive(Serialize)]
+#[serde(tag = "verb", rename_all = "snake_case")]
+pub(crate) enum Summary<'a> {
+    /// A repository was made.
+    Init { repository: String, encryption: String, cut: &'a str },
+    /// A snapshot was made, or none was needed.
+    Backup {
+        snapshot: Option<String>,
+        parent: Option<String>,
+        #[serde(flatten)]
+        statistics: Counts,
+        unchanged_file_count: u64,
+        excluded_count: u64,
+        restart_count: u64,
+        elapsed_ns: u64,
+    },
+    /// Files are back.
+    Restore {
+        snapshot: String,
+        written_file_count: u64,
+        written_bytes: u64,
+        linked_count: u64,
+        folder_count: u64,
+        symlink_count: u64,
+        special_count: u64,
+        unchanged_count: u64,
+        problem_count: u64,
+        warning_count: u64,
+        elapsed_ns: u64,
+    },
+    /// How large the repository is.
+    Stats(Stats),
+    /// What a check has looked at.
+    Check {
+        finding_count: u64,
+        snapshot_count: u64,
+        container_count: u64,
+        chunk_count: u64,
+        read_bytes: u64,
+        read_data: bool,
+        elapsed_ns: u64,
+    },
+    /// A file was cut.
+    Cut { algorithm: &'a str, chunk_count: u64, size: u64 },
+}
+
+/// Sizes of a repository. What each field means is in the schema.
+#[derive(Default, Serialize)]
+pub(crate) struct Stats {
+    pub(crate) snapshot_count: u64,
+    pub(crate) file_count: u64,
+    pub(crate) size: u64,
+    pub(crate) unique_bytes: u64,
+    pub(crate) compressed_bytes: u64,
+    pub(crate) metadata_bytes: u64,
+    pub(crate) stored_bytes: u64,
+    pub(crate) dedup_ratio: Option<f64>,
+    pub(crate) dedup_space_savings: Option<f64>,
+    pub(crate) compression_space_savings: Option<f64>,
+    pub(crate) space_savings: Option<f64>,
+    pub(crate) chunk_count: u64,
+    pub(crate) metadata_chunk_count: u64,
+    pub(crate) container_count: u64,
+    pub(crate) object_count: u64,
+    pub(crate) index_memory_bytes: u64,
+    pub(crate) index_stored_bytes: u64,
+}
+
+/// What a snapshot holds and what it added: the store's statistics under the same names.
+#[derive(Serialize)]
+pub(crate) struct Counts {
+    file_count: u64,
+    folder_count: u64,
+    other_count: u64,
+    read_file_count: u64,
+    size: u64,
+    read_bytes: u64,
+    new_chunk_count: u64,
+    new_bytes: u64,
+    stored_bytes: u64,
+    problem_count: u64,
+}
+
+impl From<&Statistics> for Counts {
+    fn from(statistics: &Statistics) -> Counts {
+        Counts {
+            file_count: statistics.file_count,
+            folder_count: statistics.folder_count,
+            other_count: statistics.other_count,
+            read_file_count: statistics.read_file_count,
+            size: statistics.size,
+            read_bytes: statistics.read_bytes,
+            new_chunk_count: statistics.new_chunk_count,
+            new_bytes: statistics.new_bytes,
+            stored_bytes: statistics.stored_bytes,
+            problem_count: statistics.problem_count,
+        }
+    }
+}
+
+/// A snapshot.
+#[derive(Serialize)]
+pub(crate) struct Snapshot<'a> {
+    pub(crate) id: String,
+    pub(crate) started: String,
+    pub(crate) finished: String,
+    pub(crate) host: &'a str,
+    pub(crate) user: &'a str,
+    pub(crate) tags: &'a [String],
+    pub(crate) description: &'a str,
+    pub(crate) sources: Vec<PathText>,
+    pub(crate) parent: Option<String>,
+    pub(crate) partial: bool,
+    pub(crate) cut: &'a str,
+    pub(crate) program: &'a str,
+    #[serde(flatten)]
+    pub(crate) statistics: Counts,
+}
+
+/// Something in a snapshot.
+#[derive(Serialize)]
+pub(crate) struct Entry<'a> {
+    #[serde(flatten)]
+    pub(crate) path: PathText,
+    pub(crate) kind: &'static str,
+    /// The permission bits, in octal.
+    pub(crate) mode: String,
+    pub(crate) user_id: u32,
+    pub(crate) group_id: u32,
+    pub(crate) user: &'a str,
+    pub(crate) group: &'a str,
+    pub(crate) size: u64,
+    pub(crate) modified: String,
+    pub(crate) links: u64,
+    pub(crate) inode: u64,
+    pub(crate) xattr_count: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) target_bytes: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) device_number: Option<u64>,
+}
+
+/// What a check found.
+#[derive(Serialize)]
+pub(crate) struct Finding<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) object: &'a str,
+    pub(crate) message: &'a str,
+}

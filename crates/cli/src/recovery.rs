@@ -1,0 +1,171 @@
+//! The recovery kit: a keyring on paper.
+//!
+//! Lines that count begin with `repository` or `epoch`; each has sixteen bytes in groups of four
+//! digits and, behind `=`, a checksum of four digits over the line's label and bytes, so that a slip
+//! of the pen is found in its line. Letters may be large or small, spaces are free.
+
+use std::fmt::Write as _;
+
+use cutpoint_store::seal::{Keyring, RepositoryId, Secret};
+use zeroize::Zeroizing;
+
+use crate::escape;
+
+/// The first line of a kit.
+const TITLE: &str = "cutpoint recovery kit v1";
+
+/// The bytes in a line.
+const LINE_LEN: usize = 16;
+
+/// The kit for `keyring`, to be printed.
+pub(crate) fn print(keyring: &Keyring) -> Zeroizing<String> {
+    // Enough at once: a string that grows leaves copies behind.
+    let mut kit = Zeroizing::new(String::with_capacity(2048 + keyring.epochs.len() * 256));
+    kit.push_str(TITLE);
+    kit.push_str(
+        "\n\n\
+         Whoever has this can read the whole repository, without a passphrase. Print it, keep it\n\
+         away from the computer, and do not store it beside the repository.\n\n\
+         To use it, type it into a file (from the first line on, or only the lines with digits\n\
+         below the first) and name the file instead of a passphrase:\n\n\
+         \x20   cutpoint snapshots --repo REPOSITORY --key-file FILE\n\n",
+    );
+    push_line(&mut kit, "repository", &keyring.repository.0);
+    for (epoch, secret) in &keyring.epochs {
+        for (part, bytes) in ["a", "b"].into_iter().zip(secret.0.chunks_exact(LINE_LEN)) {
+            push_line(&mut kit, &format!("epoch {epoch}{part}"), bytes);
+        }
+    }
+    kit
+}
+
+fn push_line(kit: &mut String, label: &str, bytes: &[u8]) {
+    write!(kit, "{label:<11}").ok();
+    for pair in bytes.chunks(2) {
+        write!(kit, " {}", *Zeroizing::new(escape::hex(pair))).ok();
+    }
+    writeln!(kit, " = {}", checksum(label, bytes)).ok();
+}
+
+/// Four digits that differ, but for one slip in 65,536, when label or bytes do.
+fn checksum(label: &str, bytes: &[u8]) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("cutpoint v1 recovery kit line");
+    hasher.update(label.as_bytes()).update(&[0]).update(bytes);
+    escape::hex(&hasher.finalize().as_bytes()[..2])
+}
+
+/// Whether `text` is meant as a kit.
+pub(crate) fn is_kit(text: &str) -> bool {
+    text.to_lowercase().contains("cutpoint recovery kit")
+}
+
+/// Reads a kit.
+///
+/// # Errors
+///
+/// A text that names the line that is wrong.
+pub(crate) fn parse(text: &str) -> Result<Keyring, String> {
+    let mut repository = None;
+    let mut parts: Vec<(String, Vec<u8>)> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let Some((left, sum)) = line.rsplit_once('=') else { continue };
+        let left = left.trim().to_lowercase();
+        let mut words = left.split_whitespace();
+        let label = match words.next() {
+            Some("repository") => "repository".to_owned(),
+            Some("epoch") => format!("epoch {}", words.next().unwrap_or_default()),
+            _ => continue,
+        };
+        let digits: Zeroizing<String> = Zeroizing::new(words.collect());
+        let bytes = parse_hex(&digits)
+            .filter(|bytes| bytes.len() == LINE_LEN)
+            .ok_or_else(|| format!("line {number} should have 32 hexadecimal digits"))?;
+        let sum: String = sum.to_lowercase().split_whitespace().collect();
+        if sum != checksum(&label, &bytes) {
+            return Err(format!("line {number} has a mistake: its checksum does not fit"));
+        }
+        match label.strip_prefix("epoch ") {
+            None => repository = <[u8; 16]>::try_from(&bytes[..]).ok().map(RepositoryId),
+            Some(part) => parts.push((part.to_owned(), bytes.to_vec())),
+        }
+    }
+    let repository = repository.ok_or("the line `repository` is missing")?;
+    let mut epochs = Vec::new();
+    for pair in parts.chunks(2) {
+        let wrong = || "the lines `epoch` do not come in pairs a and b, rising".to_owned();
+        let [(first, a), (second, b)] = pair else { return Err(wrong()) };
+        let epoch: u32 = first.strip_suffix('a').and_then(|e| e.parse().ok()).ok_or_else(wrong)?;
+        let is_rising = epochs.last().is_none_or(|(last, _)| *last < epoch);
+        if *second != format!("{epoch}b") || !is_rising {
+            return Err(wrong());
+        }
+        let mut secret = Secret([0; 32]);
+        secret.0[..LINE_LEN].copy_from_slice(a);
+        secret.0[LINE_LEN..].copy_from_slice(b);
+        epochs.push((epoch, secret));
+    }
+    if epochs.is_empty() {
+        return Err("the lines `epoch` are missing".to_owned());
+    }
+    Ok(Keyring { repository, epochs })
+}
+
+/// Reads an even number of hexadecimal digits.
+pub(crate) fn parse_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    if !text.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = Zeroizing::new(Vec::with_capacity(text.len() / 2));
+    for pair in text.as_bytes().chunks_exact(2) {
+        bytes.push(digit(pair[0])? << 4 | digit(pair[1])?);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keyring() -> Keyring {
+        Keyring {
+            repository: RepositoryId([0xab; 16]),
+            epochs: vec![(1, Secret([7; 32])), (2, Secret([0xfe; 32]))],
+        }
+    }
+
+    #[test]
+    fn a_kit_is_read_back() {
+        let kit = print(&keyring());
+        assert!(is_kit(&kit), "the title is known");
+        assert_eq!(parse(&kit), Ok(keyring()), "as printed");
+        let typed = kit.to_uppercase().replace(' ', "  ");
+        assert_eq!(parse(&typed), Ok(keyring()), "typed differently");
+    }
+
+    #[test]
+    fn every_slip_is_found() {
+        let kit = print(&keyring());
+        let start = kit.find("repository  ").expect("the first line that counts");
+        let mut slips = 0;
+        for (at, character) in kit[start..].char_indices() {
+            if !character.is_ascii_hexdigit()
+                || kit[start..start + at].ends_with(char::is_alphabetic)
+            {
+                continue;
+            }
+            let mut typed = kit.to_string();
+            let other = if character == '0' { "1" } else { "0" };
+            typed.replace_range(start + at..start + at + 1, other);
+            assert_ne!(parse(&typed), Ok(keyring()), "a slip at {at} was not seen");
+            slips += 1;
+        }
+        assert!(slips > 100, "only {slips} slips were tried");
+        let without: String = kit
+            .lines()
+            .filter(|line| !line.contains("epoch 1b"))
+            .map(|l| format!("{l}\n"))
+            .collect();
+        assert!(parse(&without).is_err(), "a line is missing");
+    }
+}

@@ -1,0 +1,325 @@
+//! All that is printed: results to standard output, everything else to standard error; progress only
+//! on a terminal; with `--json` events to standard output and nothing else there.
+
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::args::Global;
+use crate::escape;
+use crate::event::{Event, Line, Message, PathText, Progress};
+use crate::exit::{self, Exit, StdoutClosed};
+use crate::units;
+
+/// How often a program hears of progress.
+const EVENT_INTERVAL: Duration = Duration::from_millis(500);
+/// How often a person sees progress.
+const DRAW_HZ: u8 = 8;
+
+/// Where a run says what it does. Shared by threads.
+pub(crate) struct Report {
+    is_json: bool,
+    is_quiet: bool,
+    verbose: u8,
+    out_is_terminal: bool,
+    started: Instant,
+    out: Mutex<BufWriter<Stdout>>,
+    display: Mutex<Display>,
+    problem_count: AtomicU64,
+}
+
+/// What progress looks like at the moment.
+#[derive(Default)]
+struct Display {
+    bar: Option<ProgressBar>,
+    expected: Option<(u64, u64)>,
+    event_last: Option<Instant>,
+}
+
+impl Report {
+    /// Says as much as the user wants.
+    pub(crate) fn new(global: &Global) -> Report {
+        let stdout = io::stdout();
+        Report {
+            is_json: global.json,
+            is_quiet: global.quiet,
+            verbose: global.verbose,
+            out_is_terminal: stdout.is_terminal(),
+            started: Instant::now(),
+            out: Mutex::new(BufWriter::with_capacity(64 * 1024, stdout)),
+            display: Mutex::default(),
+            problem_count: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether programs listen.
+    pub(crate) fn is_json(&self) -> bool {
+        self.is_json
+    }
+
+    /// How much more than usual is to be said.
+    pub(crate) fn verbose(&self) -> u8 {
+        self.verbose
+    }
+
+    /// Whether a person reads standard output.
+    pub(crate) fn out_is_terminal(&self) -> bool {
+        self.out_is_terminal && !self.is_json
+    }
+
+    /// Since when the run runs.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The same for an event.
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// How many problems were told so far.
+    pub(crate) fn problem_count(&self) -> u64 {
+        self.problem_count.load(Relaxed)
+    }
+
+    fn out(&self) -> MutexGuard<'_, BufWriter<Stdout>> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn display(&self) -> MutexGuard<'_, Display> {
+        self.display.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes bytes to standard output: a result.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<()> {
+        written(self.out().write_all(bytes))
+    }
+
+    /// Writes a line to standard output: a result.
+    pub(crate) fn line(&self, text: &str) -> Result<()> {
+        let mut out = self.out();
+        written(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")))
+    }
+
+    /// A name as standard output is to have it: escaped for a person, the bytes for a program.
+    pub(crate) fn name<'a>(&self, bytes: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
+        if self.out_is_terminal {
+            escape::for_terminal(bytes).into_bytes().into()
+        } else {
+            bytes.into()
+        }
+    }
+
+    /// Tells programs of `event`: a result.
+    pub(crate) fn event(&self, event: &Event<'_>) -> Result<()> {
+        let mut out = self.out();
+        serde_json::to_writer(&mut *out, &Line::new(event)).map_err(closed_json)?;
+        written(out.write_all(b"\n"))
+    }
+
+    /// Tells programs of `event` at once. A run that does something goes on although nobody listens.
+    fn tell(&self, event: &Event<'_>) {
+        let told = self.event(event).is_ok();
+        if told {
+            self.out().flush().ok();
+        }
+    }
+
+    /// Writes out what waits.
+    pub(crate) fn flush(&self) -> Result<()> {
+        written(self.out().flush())
+    }
+
+    /// Says something to the person at standard error, around the progress display.
+    fn say(&self, text: &str) {
+        let print = || {
+            // Nothing can be done where standard error is closed.
+            writeln!(io::stderr(), "{text}").ok();
+        };
+        match &self.display().bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
+    /// Something worth knowing that is no problem. Not for programs.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.is_quiet && !self.is_json {
+            self.say(text);
+        }
+    }
+
+    /// Something for those who want to know more.
+    pub(crate) fn detail(&self, text: impl FnOnce() -> String) {
+        if self.verbose > 0 && !self.is_json {
+            self.say(&text());
+        }
+    }
+
+    /// A path for those who want to know more.
+    pub(crate) fn detail_path(&self, verb: &str, path: &Path) {
+        self.detail(|| format!("{verb} {}", escape::for_terminal(path.as_os_str().as_bytes())));
+    }
+
+    /// Something was not done. It is counted: the exit code becomes 1.
+    pub(crate) fn problem(&self, path: &Path, message: &str) {
+        self.problem_count.fetch_add(1, Relaxed);
+        self.message("problem", Some(path), message);
+    }
+
+    /// Something that a person should know, about `path`.
+    pub(crate) fn warning(&self, path: &Path, message: &str) {
+        self.message("warning", Some(path), message);
+    }
+
+    /// Something that a person should know, about the run.
+    pub(crate) fn warn(&self, message: &str) {
+        self.message("warning", None, message);
+    }
+
+    fn message(&self, class: &str, path: Option<&Path>, message: &str) {
+        if self.is_json {
+            let message = Message { path: path.map(PathText::of), message };
+            self.tell(&match class {
+                "problem" => Event::Problem(message),
+                _ => Event::Warning(message),
+            });
+            return;
+        }
+        let message = escape::for_terminal(message.as_bytes());
+        match path {
+            Some(path) => {
+                let path = escape::for_terminal(path.as_os_str().as_bytes());
+                self.say(&format!("{class}: {path}: {message}"));
+            }
+            None => self.say(&format!("{class}: {message}")),
+        }
+    }
+
+    /// Begins to show progress, if a person looks at standard error.
+    pub(crate) fn begin_progress(&self) {
+        if self.is_json || self.is_quiet || !io::stderr().is_terminal() {
+            return;
+        }
+        let target = ProgressDrawTarget::stderr_with_hz(DRAW_HZ);
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            bar.set_style(style);
+        }
+        self.display().bar = Some(bar);
+    }
+
+    /// What there will be to do, as far as is known.
+    pub(crate) fn expect(&self, files: u64, bytes: u64) {
+        self.display().expected = Some((files, bytes));
+    }
+
+    /// Shows how far the run is. Cheap if nobody wants to know.
+    pub(crate) fn progress(&self, mut progress: Progress) {
+        if !self.is_json && (self.is_quiet || self.display().bar.is_none()) {
+            return;
+        }
+        let elapsed = self.elapsed();
+        progress.elapsed_ns = self.elapsed_ns();
+        let mut display = self.display();
+        if let Some((files, bytes)) = display.expected {
+            progress.expected_file_count = Some(files);
+            progress.expected_size = Some(bytes);
+        }
+        if let Some(bar) = &display.bar {
+            bar.set_message(progress_text(&progress, elapsed));
+            bar.tick();
+        } else if self.is_json
+            && display.event_last.is_none_or(|last| last.elapsed() >= EVENT_INTERVAL)
+        {
+            display.event_last = Some(Instant::now());
+            drop(display);
+            self.tell(&Event::Progress(progress));
+        }
+    }
+
+    /// Takes the progress off the terminal.
+    pub(crate) fn end_progress(&self) {
+        if let Some(bar) = self.display().bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Says why the run failed, and returns the exit code.
+    pub(crate) fn fail(&self, error: &anyhow::Error) -> Exit {
+        self.end_progress();
+        // Whoever reads only the beginning has got what they wanted.
+        if error.is::<StdoutClosed>() {
+            return Exit::Well;
+        }
+        let exit = Exit::of(error);
+        let message = exit::message(error, self.verbose > 0);
+        let remedy = exit::remedy(error);
+        if self.is_json {
+            self.tell(&Event::Error {
+                kind: exit.name(),
+                exit_code: exit.code(),
+                message: &message,
+                remedy: remedy.as_deref(),
+            });
+        }
+        self.say(&format!("cutpoint: {}", escape::for_terminal(message.as_bytes())));
+        if let Some(remedy) = remedy {
+            self.say(&format!("  {remedy}"));
+        }
+        exit
+    }
+}
+
+fn progress_text(progress: &Progress, elapsed: Duration) -> String {
+    let mut text = format!(
+        "{}  {}, {}",
+        units::duration(elapsed),
+        units::count(progress.file_count, "file"),
+        units::size(progress.size)
+    );
+    let per_second = |value: u64| {
+        u64::try_from(u128::from(value) * 1000 / elapsed.as_millis().max(1)).unwrap_or(u64::MAX)
+    };
+    text.push_str(&format!(", {}/s", units::size(per_second(progress.size))));
+    if let (Some(new), Some(stored)) = (progress.new_bytes, progress.stored_bytes) {
+        text.push_str(&format!(", new {}, stored {}", units::size(new), units::size(stored)));
+    }
+    // Bytes tell best; with many empty or unchanged files, files do.
+    let parts = [
+        (progress.size, progress.expected_size),
+        (progress.file_count, progress.expected_file_count),
+    ];
+    let left = parts.iter().filter_map(|&(done, expected)| {
+        let expected = u128::from(expected?.max(done));
+        let done = u128::from(done);
+        (done > 0).then(|| elapsed.as_millis() * (expected - done) / done)
+    });
+    if let Some(left) = left.max().and_then(|left| u64::try_from(left).ok())
+        && elapsed > Duration::from_secs(2)
+    {
+        text.push_str(&format!(", {} left", units::duration(Duration::from_millis(left))));
+    }
+    text
+}
+
+/// A pipe that nobody reads any more is told apart from all other failures.
+fn written(result: io::Result<()>) -> Result<()> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => StdoutClosed.into(),
+        _ => anyhow::Error::new(error).context("standard output"),
+    })
+}
+
+fn closed_json(error: serde_json::Error) -> anyhow::Error {
+    match error.io_error_kind() {
+        Some(io::ErrorKind::BrokenPipe) => StdoutClosed.into(),
+        _ => anyhow::Error::new(io::Error::from(error)).context("standard output"),
+    }
+}

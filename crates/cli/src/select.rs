@@ -1,0 +1,169 @@
+//! Which snapshot is meant, and which path in it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::Result;
+use cutpoint_store::format::commit::Snapshot;
+use cutpoint_store::format::recipe::Content;
+use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_store::name::TicketId;
+use cutpoint_store::reader::Reader;
+use cutpoint_store::view::View;
+
+use crate::args::Filter;
+use crate::defaults::ID_DIGITS_MIN;
+use crate::escape;
+use crate::exit::Failure;
+use crate::units;
+
+/// The word for the newest snapshot.
+const LATEST: &str = "latest";
+
+/// `SNAPSHOT` or `SNAPSHOT:PATH`, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    /// An id, its beginning, or `latest`.
+    pub(crate) snapshot: &'a OsStr,
+    /// The path; `None` where there is no colon.
+    pub(crate) path: Option<&'a [u8]>,
+}
+
+impl<'a> Place<'a> {
+    /// Takes `text` apart at its first colon.
+    pub(crate) fn parse(text: &'a OsStr) -> Place<'a> {
+        let bytes = text.as_bytes();
+        match bytes.iter().position(|&byte| byte == b':') {
+            Some(at) => {
+                Place { snapshot: OsStr::from_bytes(&bytes[..at]), path: Some(&bytes[at + 1..]) }
+            }
+            None => Place { snapshot: text, path: None },
+        }
+    }
+}
+
+/// Tags as they are now: a note can have changed them.
+pub(crate) fn tags<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> &'a [String] {
+    view.note(id).map_or(&snapshot.tags, |note| &note.tags)
+}
+
+/// Whether `filter` lets a snapshot through.
+pub(crate) fn passes(filter: &Filter, view: &View, id: TicketId, snapshot: &Snapshot) -> bool {
+    let has = tags(view, id, snapshot);
+    filter.host.as_ref().is_none_or(|host| *host == snapshot.host)
+        && filter.tags.iter().all(|tag| has.contains(tag))
+}
+
+/// Finds the snapshot that `text` means.
+///
+/// # Errors
+///
+/// Where it means none or several; these are listed.
+pub(crate) fn snapshot<'a>(
+    view: &'a View,
+    text: &OsStr,
+    filter: &Filter,
+) -> Result<(TicketId, &'a Snapshot)> {
+    let shown = escape::for_terminal(text.as_bytes());
+    let all = view.snapshots();
+    let mut candidates: Vec<_> =
+        all.into_iter().filter(|(id, snapshot)| passes(filter, view, *id, snapshot)).collect();
+    if text == LATEST {
+        // What a run that was cut off has left is asked for by its id.
+        return candidates
+            .into_iter()
+            .rfind(|(_, snapshot)| !snapshot.partial)
+            .ok_or_else(|| no_snapshot("there is no snapshot yet that fits"));
+    }
+    let wanted = shown.to_ascii_lowercase();
+    if !wanted.bytes().all(|byte| byte.is_ascii_hexdigit()) || wanted.is_empty() {
+        return Err(no_snapshot(&format!("`{shown}` is neither an id nor `{LATEST}`")));
+    }
+    if wanted.len() < ID_DIGITS_MIN {
+        return Err(no_snapshot(&format!(
+            "`{shown}` is too short: at least {ID_DIGITS_MIN} digits of an id are needed"
+        )));
+    }
+    candidates.retain(|(id, _)| id.to_string().starts_with(&wanted));
+    match candidates[..] {
+        [] => Err(no_snapshot(&format!("there is no snapshot `{shown}`"))),
+        [found] => Ok(found),
+        _ => {
+            let list: Vec<String> = candidates
+                .iter()
+                .map(|(id, snapshot)| {
+                    let seconds = snapshot.started_ns.div_euclid(1_000_000_000);
+                    format!("{id} ({}, {})", units::date_time(seconds), snapshot.host)
+                })
+                .collect();
+            let message = format!("`{shown}` can mean {}", list.join(", "));
+            Err(Failure::failed(message).with_remedy("give more digits").into())
+        }
+    }
+}
+
+fn no_snapshot(message: &str) -> anyhow::Error {
+    Failure::failed(message).with_remedy("`cutpoint snapshots` lists those that exist").into()
+}
+
+/// The names in a path of a snapshot, which begins at the root with or without a `/`.
+pub(crate) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/').filter(|&name| !matches!(name, b"" | b"."))
+}
+
+/// What a path of a snapshot leads to.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The root of the snapshot, which has no entry.
+    Root,
+    /// Anything else, and what the folder that it is in holds.
+    Entry {
+        /// The entry.
+        entry: Box<Entry>,
+        /// The tree of its folder.
+        parent: Content,
+    },
+}
+
+/// Follows `path` from the root of a snapshot. No symbolic link is followed.
+///
+/// # Errors
+///
+/// Where there is nothing, saying how far the path led.
+pub(crate) fn find(reader: &Reader, root: &Content, path: &[u8]) -> Result<Found> {
+    let mut found = Found::Root;
+    let mut walked = Vec::new();
+    for name in names(path) {
+        if name == b".." {
+            return Err(Failure::failed("a path in a snapshot cannot have `..`").into());
+        }
+        let tree = match found {
+            Found::Root => root.clone(),
+            Found::Entry { entry, .. } if entry.kind == EntryKind::Folder => entry.content,
+            Found::Entry { .. } => {
+                let shown = escape::for_terminal(&walked);
+                return Err(Failure::failed(format!("`{shown}` is no folder")).into());
+            }
+        };
+        walked.push(b'/');
+        walked.extend_from_slice(name);
+        let mut entries = reader.tree(&tree);
+        let entry = loop {
+            match entries.next().transpose()? {
+                Some(entry) if entry.name == name => break entry,
+                // Names rise: it will not come any more.
+                Some(entry) if entry.name.as_slice() < name => {}
+                _ => {
+                    let shown = escape::for_terminal(&walked);
+                    return Err(Failure::failed(format!("`{shown}` is not in the snapshot"))
+                        .with_remedy(
+                            "`cutpoint ls SNAPSHOT` shows what is; paths begin at the root",
+                        )
+                        .into());
+                }
+            }
+        };
+        found = Found::Entry { entry: Box::new(entry), parent: tree };
+    }
+    Ok(found)
+}

@@ -1,0 +1,290 @@
+//! An opened repository, and how a new one is made.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use cutpoint_store::environment::System;
+use cutpoint_store::error::{Error as StoreError, Kind};
+use cutpoint_store::index::Index;
+use cutpoint_store::media::{Local, Media};
+use cutpoint_store::name::ObjectKind;
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::{InitOptions, Repository};
+use cutpoint_store::seal::{Suite, Unlock};
+use cutpoint_store::view::View;
+
+use crate::args::{Encryption, Global, Settings};
+use crate::defaults;
+use crate::exit::{Exit, Failure};
+use crate::recovery;
+use crate::report::Report;
+use crate::state::{State, xdg};
+use crate::unlock;
+
+/// How often a person may mistype a passphrase.
+const TRIES: usize = 3;
+
+/// Folders and files that a repository may have at its root: what an `init` that was cut off may
+/// have left.
+const OWN_NAMES: [&str; 2] = ["tmp", "lost+found"];
+
+/// A repository that is open, and what this machine remembers of it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// The repository.
+    pub(crate) repository: Arc<Repository>,
+    /// What is remembered of it.
+    pub(crate) state: State,
+}
+
+impl Session {
+    /// Opens the repository that the user names.
+    ///
+    /// # Errors
+    ///
+    /// With exit code 10 where there is none, 12 where the secret does not open it.
+    pub(crate) fn open(global: &Global, report: &Report) -> Result<Session> {
+        let location = location(global)?;
+        let media = open_media(location)?;
+        let repository = open_repository(&media, global, report)
+            .map_err(|error| if is_absent(&*media) { none_at(location).into() } else { error })?;
+        Session::begin(repository, location, global, report)
+    }
+
+    fn begin(
+        repository: Repository,
+        location: &Path,
+        global: &Global,
+        report: &Report,
+    ) -> Result<Session> {
+        let state = State::check(&repository, location, report)?;
+        let cache = cache_folder().filter(|_| !global.no_cache);
+        let repository = match cache {
+            Some(folder) => repository.with_cache(folder),
+            None => repository,
+        };
+        Ok(Session { repository: Arc::new(repository), state })
+    }
+
+    /// Lists what there is, and compares it with what is remembered.
+    pub(crate) fn view(&mut self, report: &Report) -> Result<View> {
+        let view = View::list(&self.repository)?;
+        self.state.see(&view, report);
+        self.state.save(report);
+        Ok(view)
+    }
+
+    /// A reader of what `view` names.
+    pub(crate) fn reader(&self, view: View) -> Result<Reader> {
+        let index = Arc::new(Index::open(self.repository.clone(), &view)?);
+        Ok(Reader::new(self.repository.clone(), index, view))
+    }
+
+    /// Compares the newest snapshots with those remembered, reading nothing if all are there.
+    pub(crate) fn look_for_heads(&mut self, report: &Report) -> Result<()> {
+        let commits = self.repository.media().list(ObjectKind::Commit.folder())?;
+        if !self.state.heads_are_among(&commits) {
+            self.view(report)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where what can be made anew is kept.
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    xdg("XDG_CACHE_HOME", ".cache")
+}
+
+/// The place that the user names.
+pub(crate) fn location(global: &Global) -> Result<&Path> {
+    let location = global.repo.as_deref().filter(|location| !location.as_os_str().is_empty());
+    let location = location.ok_or_else(|| {
+        Failure::failed("no repository is named").with_remedy("use --repo or CUTPOINT_REPO")
+    })?;
+    if location.to_str().is_some_and(|text| text.contains("://")) {
+        let message =
+            format!("{}: this version knows repositories in folders only", location.display());
+        return Err(Failure::new(Exit::Newer, message).into());
+    }
+    Ok(location)
+}
+
+fn none_at(location: &Path) -> Failure {
+    Failure::new(Exit::NoRepository, format!("{}: there is no repository", location.display()))
+        .with_remedy("name another place with --repo, or make one with `cutpoint init`")
+}
+
+fn open_media(location: &Path) -> Result<Arc<dyn Media>> {
+    // The system's own reason is better than "there is no such folder": it may be a permission.
+    match fs::metadata(location) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(none_at(location).into()),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Err(none_at(location).into());
+        }
+        Err(error) => {
+            return Err(anyhow::Error::new(error).context(location.display().to_string()));
+        }
+    }
+    Ok(Arc::new(Local::open(location)?))
+}
+
+/// Whether there is neither a key nor a config: no repository, not a damaged one.
+fn is_absent(media: &dyn Media) -> bool {
+    [ObjectKind::Key, ObjectKind::Config]
+        .iter()
+        .all(|kind| media.list(kind.folder()).is_ok_and(|objects| objects.is_empty()))
+}
+
+fn open_repository(media: &Arc<dyn Media>, global: &Global, report: &Report) -> Result<Repository> {
+    let open = |unlock: &Unlock| Repository::open(media.clone(), Arc::new(System), unlock);
+    if let Some(unlock) = unlock::given(&global.secrets)? {
+        return Ok(open(&unlock)?);
+    }
+    let is_wrong_key = |error: &StoreError| error.kind() == Kind::WrongKey;
+    match open(&Unlock::Nothing) {
+        Err(error) if is_wrong_key(&error) && unlock::can_ask() => {}
+        other => return Ok(other?),
+    }
+    let mut tries = 1;
+    loop {
+        match open(&unlock::ask(&media.describe())?) {
+            Err(error) if is_wrong_key(&error) && tries < TRIES => {
+                report.warn(&error.to_string());
+                tries += 1;
+            }
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// What a new repository is to be like.
+pub(crate) struct New<'a> {
+    /// Settings that differ from the defaults.
+    pub(crate) settings: &'a Settings,
+    /// Where the recovery kit is to be written.
+    pub(crate) recovery_kit: Option<&'a Path>,
+}
+
+/// Whether there is no repository at the place that the user names, so that one could be made.
+pub(crate) fn is_missing(global: &Global) -> Result<bool> {
+    match open_media(location(global)?) {
+        Ok(media) => Ok(is_absent(&*media)),
+        Err(error) if Exit::of(&error) == Exit::NoRepository => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a repository and opens it.
+pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<Session> {
+    let location = location(global)?;
+    refuse_foreign(location)?;
+    let settings = new.settings;
+    let suite = global.secrets.encryption.unwrap_or(Encryption::Auto).suite();
+    let options = InitOptions {
+        suite,
+        cut: canonical_cut(settings.cut.as_deref().unwrap_or(defaults::DEFAULT_CUT))?,
+        region_size: settings.region_size.unwrap_or(defaults::REGION_SIZE),
+        container_size: settings.container_size.unwrap_or(defaults::CONTAINER_SIZE),
+        compression_level: settings.compression_level.unwrap_or(defaults::COMPRESSION_LEVEL),
+    };
+    // First, so that nothing has to be taken back where it exists.
+    let mut kit_file = match new.recovery_kit {
+        Some(path) if suite == Suite::None => {
+            let message = format!("{}: an open repository has no recovery kit", path.display());
+            return Err(Failure::failed(message).into());
+        }
+        Some(path) => Some((
+            path,
+            unlock::create_private(path)
+                .with_context(|| format!("recovery kit {}", path.display()))?,
+        )),
+        None => None,
+    };
+    let mut undo = Vec::new();
+    if let Some((path, _)) = &kit_file {
+        undo.push(path.to_path_buf());
+    }
+    let made = make(global, location, &options, &mut undo);
+    let repository = match made {
+        Ok(repository) => repository,
+        Err(error) => {
+            for path in undo {
+                fs::remove_file(path).ok();
+            }
+            return Err(error);
+        }
+    };
+    let keyring = repository.keys().keyring();
+    match &mut kit_file {
+        Some((path, file)) => {
+            file.write_all(recovery::print(keyring).as_bytes())
+                .and_then(|()| file.sync_all())
+                .with_context(|| format!("recovery kit {}", path.display()))?;
+            report.note(&format!("The recovery kit is in {}.", path.display()));
+        }
+        None if suite == Suite::None => {}
+        None if report.out_is_terminal() => {
+            report.line(&recovery::print(keyring))?;
+            report.flush()?;
+        }
+        None => report.note(
+            "No recovery kit was shown: there is no terminal. `--recovery-kit FILE` writes one.",
+        ),
+    }
+    Session::begin(repository, location, global, report)
+}
+
+fn make(
+    global: &Global,
+    location: &Path,
+    options: &InitOptions,
+    undo: &mut Vec<PathBuf>,
+) -> Result<Repository> {
+    let secret = unlock::for_new(&global.secrets)?;
+    undo.extend(secret.made_file().map(Path::to_path_buf));
+    let result = Local::create(location).and_then(|media| {
+        Repository::init(Arc::new(media), Arc::new(System), &secret.unlock, options)
+    });
+    Ok(result?)
+}
+
+/// Refuses a folder that holds anything that is not a repository's: a home folder, say.
+fn refuse_foreign(location: &Path) -> Result<()> {
+    let entries = match fs::read_dir(location) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            return Err(anyhow::Error::new(error).context(location.display().to_string()));
+        }
+    };
+    for entry in entries {
+        let entry = entry.with_context(|| location.display().to_string())?;
+        let name = entry.file_name();
+        let is_own = name.to_str().is_some_and(|name| {
+            OWN_NAMES.contains(&name) || ObjectKind::ALL.iter().any(|kind| kind.folder() == name)
+        });
+        if !is_own {
+            let message = format!(
+                "{}: is not empty and no repository; it has {}",
+                location.display(),
+                Path::new(&name).display()
+            );
+            return Err(Failure::failed(message)
+                .with_remedy("name a folder that is empty or does not exist")
+                .into());
+        }
+    }
+    Ok(())
+}
+
+/// A cut specification with all its parameters written out.
+pub(crate) fn canonical_cut(text: &str) -> Result<String> {
+    let spec: cutpoint_chunking::Spec = text.parse().context("the cut specification")?;
+    Ok(spec.to_string())
+}

@@ -1,0 +1,137 @@
+//! Sizes, times and durations, read and shown. Numbers stay in bytes and nanoseconds elsewhere.
+
+use std::time::Duration;
+
+/// Reads a size in bytes: `131072`, `128k`, `16M`, `16MiB`.
+pub(crate) fn parse_size(text: &str) -> Result<u32, String> {
+    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        unit => return Err(format!("`{unit}` is no unit of size; use k or M")),
+    };
+    let number: u32 = digits.parse().map_err(|_| format!("`{text}` is not a size"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// A size for people: `0 B`, `17.3 KiB`.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A duration for people: `0:07`, `1:02:03`.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
+}
+
+/// A count with its noun: `1 file`, `2 files`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Seconds since 1970 as `2026-01-31 23:59:59`, in UTC.
+pub(crate) fn date_time(seconds: i64) -> String {
+    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+/// Nanoseconds since 1970 as RFC 3339 text in UTC, nothing lost.
+pub(crate) fn rfc3339(seconds: i64, nanoseconds: u32) -> String {
+    let date_time = date_time(seconds).replace(' ', "T");
+    format!("{date_time}.{nanoseconds:09}Z")
+}
+
+/// As [`rfc3339`].
+pub(crate) fn rfc3339_ns(ns: i64) -> String {
+    let nanoseconds = u32::try_from(ns.rem_euclid(1_000_000_000)).unwrap_or(0);
+    rfc3339(ns.div_euclid(1_000_000_000), nanoseconds)
+}
+
+/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
+///
+/// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, expected) in
+            [("131072", 131_072), ("128k", 131_072), ("16MiB", 16 << 20), ("1M", 1 << 20)]
+        {
+            assert_eq!(parse_size(text), Ok(expected), "{text}");
+        }
+        for text in ["", "k", "-1", "5000M", "1.5M", "12parsec"] {
+            assert!(parse_size(text).is_err(), "{text:?} was taken for a size");
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown() {
+        for (bytes, expected) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(size(bytes), expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn days_become_dates() {
+        for (seconds, expected) in [
+            (0, "1970-01-01 00:00:00"),
+            (-1, "1969-12-31 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (4_107_542_399, "2100-02-28 23:59:59"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+            (-11_676_096_000, "1600-01-01 00:00:00"),
+        ] {
+            assert_eq!(date_time(seconds), expected, "{seconds}");
+        }
+        assert_eq!(rfc3339_ns(-1), "1969-12-31T23:59:59.999999999Z", "before 1970");
+        // The ends of what a file can carry: no overflow.
+        date_time(i64::MIN);
+        date_time(i64::MAX);
+    }
+}
