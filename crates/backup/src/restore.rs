@@ -22,7 +22,7 @@
 //! the others follow. Files of up to [`PIECE_LEN`] bytes are created once all of their bytes are
 //! at hand, larger ones get their name once they are complete; where the file system has no
 //! nameless files, they are written under their name and removed if they fail. A file that is
-//! replaced is removed only then.
+//! replaced is removed last, but where a large file is written under its name, first.
 
 mod file;
 mod links;

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Parent, Progress, Source, backup};
@@ -22,10 +22,11 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::Verify;
 use cutpoint_testing::SplitMix64;
 
-/// Clocks that stand still but for a step a question, and randomness from a seed.
+/// A clock that steps a second a question, and randomness from a seed.
 #[derive(Debug)]
 struct Seeded {
     random: AtomicU64,
+    asked: AtomicI64,
     process_id: u32,
     dead: AtomicBool,
 }
@@ -34,6 +35,7 @@ impl Seeded {
     fn new(seed: u64) -> Arc<Seeded> {
         Arc::new(Seeded {
             random: AtomicU64::new(seed),
+            asked: AtomicI64::new(0),
             process_id: 1,
             dead: AtomicBool::new(false),
         })
@@ -44,7 +46,7 @@ const NOW_NS: i64 = 2_000_000_000_000_000_000;
 
 impl Environment for Seeded {
     fn now_ns(&self) -> i64 {
-        NOW_NS
+        NOW_NS + self.asked.fetch_add(1, Ordering::SeqCst) * 1_000_000_000
     }
 
     fn elapsed_ns(&self) -> u64 {

@@ -153,8 +153,9 @@ impl<'a> Cutting<'a> {
             match step {
                 Step::Enter { path, mut entry, folder } => {
                     let before = self.parent_entry(&mut parents, &entry.name, &path);
-                    let unchanged =
-                        before.as_ref().is_some_and(|before| before.ctime == entry.ctime);
+                    // A folder above the sources has no times to tell by.
+                    let unchanged = entry.ctime != Time::default()
+                        && before.as_ref().is_some_and(|before| before.ctime == entry.ctime);
                     match &before {
                         Some(before) if unchanged && self.is_settled(before.ctime) => {
                             entry.xattrs.clone_from(&before.xattrs);

@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cutpoint_store::format::recipe::{Content, RAW_LEN_MAX};
-use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_store::format::tree::{Entry, EntryKind, Time};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{FileType, Stat};
 
@@ -49,6 +49,7 @@ pub enum Step {
         /// Where it is.
         path: PathBuf,
         /// Its metadata; the content is `Empty` and the extended attributes are not read yet.
+        /// A folder above the sources has neither times nor inode.
         entry: Entry,
         /// The folder that it is in, not itself.
         folder: Handle,
@@ -330,7 +331,14 @@ impl Walk {
             let problem = self.problem(error);
             self.pending.push_back(problem);
         }
-        let entry = self.entry(name.clone(), EntryKind::Folder, &stat);
+        let mut entry = self.entry(name.clone(), EntryKind::Folder, &stat);
+        if home.is_none() {
+            // Whatever else happens in a folder above the sources is none of the snapshot's
+            // business: without times, an unchanged source is an unchanged snapshot.
+            entry.mtime = Time::default();
+            entry.ctime = Time::default();
+            entry.inode = 0;
+        }
         // The caller sets the length of the path.
         let frame = Frame { names, node, path_len: 0, home };
         self.stack.push(name, handle, Identity::of(&stat), frame);

@@ -30,6 +30,15 @@ pub(super) fn remove_acls(folder: &Handle) {
     }
 }
 
+/// Gives the owner of a folder that was there all permissions until its own are set in the end.
+/// Returns whether that was necessary and possible.
+pub(super) fn open_to_owner(folder: &Handle, stat: &Stat) -> bool {
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    // Also for a folder of which only the path could be opened.
+    let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
+    !mode.contains(Mode::RWXU) && rustix::fs::chmod(path, mode | Mode::RWXU).is_ok()
+}
+
 /// Sets all metadata of an open file or folder. What cannot be set goes to `warn`.
 ///
 /// The order matters: a new owner takes away set-user-id bits and capabilities, and write
@@ -182,11 +191,16 @@ fn set_xattrs(
     }
 }
 
-/// The time of the last change of `entry`; the time of the last access stays as it is.
+/// The time of the last change of `entry`; the time of the last access stays as it is. A folder
+/// above the sources was saved without times, and keeps the system's.
 fn times(entry: &Entry) -> Timestamps {
+    let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    if entry.mtime == Time::default() && entry.ctime == Time::default() {
+        return Timestamps { last_access: omit, last_modification: omit };
+    }
     let Time { seconds, nanoseconds } = entry.mtime;
     Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_access: omit,
         // Numbers from 10^9 on have meanings of their own.
         last_modification: Timespec {
             tv_sec: seconds,

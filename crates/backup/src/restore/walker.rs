@@ -187,7 +187,8 @@ impl<'r, 'a> Walker<'r, 'a> {
         mut entry: Entry,
         way: Option<usize>,
     ) -> Option<(Vec<u8>, Handle, Identity, Frame<'a>)> {
-        let made = self.make_folder(&place, &entry.name);
+        let keeps_its_own = self.run.options.overwrite == Overwrite::Never || way.is_some();
+        let made = self.make_folder(&place, &entry.name, keeps_its_own);
         let (handle, identity, made) = match made {
             Ok(made) => made,
             Err(failure) => {
@@ -217,17 +218,18 @@ impl<'r, 'a> Walker<'r, 'a> {
             Box::new(iter::empty())
         });
         let name = entry.name.clone();
-        let keeps_its_own = self.run.options.overwrite == Overwrite::Never || way.is_some();
         let entry = Some(entry).filter(|_| made || !keeps_its_own);
         let folder = Arc::new(Folder { path, entry, made, inherits });
         Some((name, handle, identity, Frame { folder, entries, last: None, way }))
     }
 
-    /// Makes the folder `name`, or opens it if it is there. Returns whether it was made.
+    /// Makes the folder `name`, or opens it if it is there, for its owner to write in unless it
+    /// keeps its own metadata. Returns whether it was made.
     fn make_folder(
         &self,
         place: &Place,
         name: &[u8],
+        keeps_its_own: bool,
     ) -> std::result::Result<(Handle, Identity, bool), Failure> {
         let make = || rustix::fs::mkdirat(&place.handle, name, Mode::RWXU);
         let made = match make() {
@@ -251,7 +253,11 @@ impl<'r, 'a> Walker<'r, 'a> {
         } else {
             folder::open_best(&place.handle, name)?
         };
-        let identity = Identity::of(&rustix::fs::fstat(&handle)?);
+        let stat = rustix::fs::fstat(&handle)?;
+        let identity = Identity::of(&stat);
+        if !made && !keeps_its_own && metadata::open_to_owner(&handle, &stat) {
+            return Ok((folder::open_best(&handle, b".")?, identity, made));
+        }
         Ok((handle, identity, made))
     }
 
