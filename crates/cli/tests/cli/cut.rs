@@ -1,0 +1,87 @@
+//! `cut` against the lists of cut-points in `vectors/oracle`.
+
+use std::fs;
+use std::path::Path;
+
+use cutpoint_testing::input;
+
+use crate::sandbox::{Sandbox, run_with_input};
+
+const LISTS: [(&str, &str, &str); 4] = [
+    (
+        "fastcdc-5.0.0/v2020__2048_8192_65536_nc1__rand.csv",
+        "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0",
+        "rand",
+    ),
+    (
+        "fastcdc-5.0.0/v2020__1024_4096_32768_nc1__edge48.csv",
+        "fastcdc:level=1,min=1024,normal=4096,max=32768,seed=0",
+        "edge48",
+    ),
+    (
+        "dedup-bench/text2m/seqcdc_inc_8k_len5_trig50_skip256_min4096_max16384.csv",
+        "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096,max=16384",
+        "text2m",
+    ),
+    (
+        "dedup-bench/lowent1m/seqcdc_dec_4k_len5_trig55_skip256_min1024_max8192.csv",
+        "seqcdc:mode=dec,length=5,trigger=55,skip=256,min=1024,max=8192",
+        "lowent1m",
+    ),
+];
+
+fn oracle(list: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/oracle").join(list);
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    text.lines().filter(|&line| line != "end_offset").map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn cut_points_are_those_of_the_originals() {
+    let sandbox = Sandbox::new();
+    for (list, spec, name) in LISTS {
+        let data = input::by_name(name).expect("the input is known");
+        fs::write(sandbox.path("data"), &data).expect("the file is written");
+        let run = sandbox.run(["cut", "--algorithm", spec, "data"]).well();
+        assert!(run.text() == oracle(list), "{list}: other cut-points from a file");
+        let mut command = sandbox.command(["cut", "--algorithm", spec, "-"]);
+        let run = run_with_input(&mut command, &data).well();
+        assert!(run.text() == oracle(list), "{list}: other cut-points from standard input");
+    }
+}
+
+#[test]
+fn formats_say_the_same() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("data"), [7; 10_000]).expect("the file is written");
+    let cut = |format| {
+        let run = sandbox.run(["cut", "--algorithm", "fixed:size=4k", "--format", format, "data"]);
+        run.well()
+    };
+    assert_eq!(cut("offsets").text(), "4096\n8192\n10000\n", "offsets");
+    assert_eq!(
+        cut("csv").text(),
+        "offset,size,end_offset\n0,4096,4096\n4096,4096,8192\n8192,1808,10000\n",
+        "csv"
+    );
+    let events = cut("json").events();
+    let ends: Vec<_> = events.iter().filter_map(|event| event["end_offset"].as_u64()).collect();
+    assert_eq!(ends, [4096, 8192, 10_000], "json");
+    assert_eq!(events[3]["chunk_count"], 3, "summary");
+    assert_eq!(sandbox.json(["cut", "-a", "fixed:size=4k", "data"]), events, "--json");
+}
+
+#[test]
+fn empty_input_has_no_cut_points() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("data"), b"").expect("the file is written");
+    assert_eq!(sandbox.run(["cut", "data"]).well().text(), "", "nothing");
+}
+
+#[test]
+fn wrong_specs_and_files_are_named() {
+    let sandbox = Sandbox::new();
+    sandbox.run(["cut", "-a", "gear:avg=1", "-"]).ended(2, &["--algorithm", "gear"]);
+    sandbox.run(["cut", "-a", "fixed:size=0", "-"]).ended(2, &["fixed: size=0"]);
+    sandbox.run(["cut", "nowhere"]).ended(2, &["nowhere: No such file"]);
+}

@@ -1,0 +1,259 @@
+//! Each failure has a message that names object and remedy, and an exit code.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use cutpoint_testing::SplitMix64;
+
+use crate::sandbox::{Sandbox, make_source, run};
+
+/// What a file is damaged with.
+fn flip(path: &std::path::Path, at: usize) {
+    let mut bytes = fs::read(path).expect("the object");
+    bytes[at] ^= 1;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("permissions");
+    fs::write(path, bytes).expect("damaged");
+}
+
+/// A user that may do nothing in particular.
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().expect("`id` runs");
+    id.stdout == b"0\n"
+}
+
+#[test]
+fn no_repository() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    fs::create_dir(sandbox.path("empty")).expect("made");
+    fs::write(sandbox.path("file"), "x").expect("written");
+    for place in ["nowhere", "empty", "file"] {
+        sandbox
+            .run(["snapshots", "--repo", place])
+            .ended(10, &[&format!("{place}: there is no repository"), "cutpoint init"]);
+    }
+    // A script is not asked, and nothing is made.
+    sandbox.run(["backup", "source"]).ended(10, &["there is no repository", "--init"]);
+    assert!(!sandbox.path("repo").exists(), "nothing was made");
+    run(sandbox.command(["snapshots"]).env_remove("CUTPOINT_REPO"))
+        .ended(2, &["no repository is named", "CUTPOINT_REPO"]);
+    sandbox
+        .run(["snapshots", "--repo", "s3://bucket/x"])
+        .ended(13, &["repositories in folders only"]);
+}
+
+#[test]
+fn init_where_something_is() {
+    let sandbox = Sandbox::with_repository();
+    sandbox.run(["init", "--encryption", "none"]).ended(2, &["there is a repository already"]);
+    make_source(&sandbox.path("source"));
+    sandbox
+        .run(["init", "--encryption", "none", "--repo", "source"])
+        .ended(2, &["source: is not empty and no repository", "does not exist"]);
+    assert!(!sandbox.path("source/config").exists(), "nothing was made");
+    sandbox
+        .run(["init", "--encryption", "none", "--repo", "new", "--region-size", "1"])
+        .ended(2, &["region-size: 1 is not in"]);
+    sandbox
+        .run(["init", "--encryption", "none", "--repo", "new", "--cut", "nonsense"])
+        .ended(2, &["the cut specification", "nonsense"]);
+}
+
+#[test]
+fn missing_sources_and_paths() {
+    let sandbox = Sandbox::with_source();
+    sandbox.run(["backup", "source", "nowhere"]).ended(2, &["source nowhere: No such file"]);
+    sandbox.run(["backup"]).ended(2, &["PATH"]);
+    sandbox.run(["frobnicate"]).ended(2, &["frobnicate"]);
+    sandbox.run(["ls", "latest"]).ended(2, &["there is no snapshot yet"]);
+    sandbox.backup("source");
+    sandbox.run(["ls", "latest:/no/such"]).ended(2, &["`/no` is not in the snapshot"]);
+    sandbox.run(["cat", "latest:/"]).ended(2, &["`/` is not a file"]);
+    sandbox.run(["cat", "latest"]).ended(2, &["SNAPSHOT:PATH"]);
+    sandbox.run(["backup", "source", "--exclude", "[z-a]"]).ended(2, &["[z-a]"]);
+    let mut command = sandbox.command(["restore", "latest", "--to"]);
+    run(command.arg(sandbox.path("source/hello"))).ended(2, &["source/hello"]);
+}
+
+#[test]
+fn no_permission() {
+    let sandbox = Sandbox::with_source();
+    let as_user = |arguments: &[&str]| {
+        let mut command = sandbox.command(arguments);
+        if is_root() {
+            // Root may do everything: somebody else has to try.
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        run(&mut command)
+    };
+    if is_root() {
+        let owner = format!("{NOBODY}:{NOBODY}");
+        let given = Command::new("chown").args(["-R", &owner]).arg(sandbox.path("")).status();
+        assert!(given.is_ok_and(|status| status.success()), "the files are given away");
+        let program =
+            Command::new(env!("CARGO_BIN_EXE_cutpoint")).arg("--version").uid(NOBODY).output();
+        if program.is_err() {
+            eprintln!("skipped: the program lies where only root can run it");
+            return;
+        }
+    }
+    let close = |path: &str, mode| {
+        fs::set_permissions(sandbox.path(path), fs::Permissions::from_mode(mode)).expect("set");
+    };
+    close("source/big", 0o000);
+    as_user(&["backup", "source"]).ended(1, &["source/big: ", "ermission denied", "1 problem"]);
+    close("repo/config", 0o000);
+    as_user(&["snapshots"]).ended(2, &["ermission denied", "run as a user who"]);
+    close("repo/config", 0o755);
+    close("repo/commits", 0o555);
+    as_user(&["backup", "source"]).ended(2, &["ermission denied", "run as a user who"]);
+    close("repo/commits", 0o755);
+    close("repo", 0o000);
+    as_user(&["snapshots"]).ended(2, &["ermission denied"]);
+    close("repo", 0o755);
+}
+
+#[test]
+fn a_damaged_repository() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    flip(&sandbox.path("repo/config/00000000000000000000"), 100);
+    sandbox.run(["snapshots"]).well();
+    flip(&sandbox.path("repo/config/00000000000000000000.copy"), 100);
+    sandbox.run(["snapshots"]).ended(11, &["config/00000000000000000000", "check --read-data"]);
+}
+
+#[test]
+fn damaged_data_is_named_and_the_rest_restored() {
+    let sandbox = Sandbox::with_repository();
+    fs::create_dir(sandbox.path("source")).expect("made");
+    // Each more than a region, so that they do not share one.
+    for (seed, name) in [(1, "first"), (2, "second")] {
+        let bytes = SplitMix64::bytes(seed, 1_000_000);
+        fs::write(sandbox.path("source").join(name), bytes).expect("written");
+    }
+    sandbox.backup("source");
+    let objects = sandbox.json(["debug", "--list"]);
+    let data = objects
+        .iter()
+        .filter_map(|object| object["name"].as_str())
+        .find(|name| name.starts_with("data/"))
+        .expect("a container");
+    flip(&sandbox.path("repo").join(data), 5_000);
+    let run = sandbox.run(["restore", "latest", "--to", "back"]);
+    let run = run.ended(1, &["problem: ", "1 problem"]);
+    let back = sandbox.path("back").join(sandbox.path("source").strip_prefix("/").expect("/"));
+    assert!(run.stderr.contains("source/first: "), "named: {}", run.stderr);
+    assert!(!back.join("first").exists(), "the damaged file is not there");
+    let second = fs::read(back.join("second")).expect("the other is");
+    assert!(second == SplitMix64::bytes(2, 1_000_000), "and whole");
+    let mut path = sandbox.path("source/first").into_os_string();
+    path.push("");
+    let mut command = sandbox.command(["cat", "latest"]);
+    crate::sandbox::run(command.arg(path)).ended(11, &["data/"]);
+}
+
+#[test]
+fn a_full_disk() {
+    let sandbox = Sandbox::with_repository();
+    fs::create_dir(sandbox.path("source")).expect("made");
+    let bytes = SplitMix64::bytes(5, 3_000_000);
+    fs::write(sandbox.path("source/big"), &bytes).expect("written");
+    // A limit of file sizes is as good as a full disk, and every user can set one.
+    let limited = |arguments: &str| {
+        let program = env!("CARGO_BIN_EXE_cutpoint");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("ulimit -f 1000; exec '{program}' {arguments}")])
+            .current_dir(sandbox.path(""))
+            .env("CUTPOINT_REPO", sandbox.path("repo"))
+            .env("HOME", sandbox.path("home"))
+            .stdin(Stdio::null());
+        run(&mut command)
+    };
+    limited("backup source").ended(14, &["make room and run the same command again"]);
+    sandbox.run(["backup", "source"]).well();
+    sandbox.run(["restore", "latest", "--to", "back"]).well();
+    let limited = limited("restore latest --to again");
+    assert!(
+        matches!(limited.code, Some(1 | 14)),
+        "a restore into a full disk: {:?}, {}",
+        limited.code,
+        limited.stderr
+    );
+}
+
+#[test]
+fn closed_standard_output_is_no_error() {
+    let sandbox = Sandbox::with_source();
+    fs::write(sandbox.path("data"), SplitMix64::bytes(1, 4 << 20)).expect("written");
+    let mut child = sandbox
+        .command(["cut", "-a", "fixed:size=16", "data"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut first = String::new();
+    let mut reader = BufReader::new(child.stdout.take().expect("a pipe"));
+    reader.read_line(&mut first).expect("a line");
+    drop(reader);
+    let mut said = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("read");
+    assert_eq!((first.as_str(), said.as_str()), ("16\n", ""), "one line, no complaint");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "exit code");
+}
+
+#[test]
+fn an_interrupted_backup_ends_well() {
+    for signal in ["INT", "TERM"] {
+        let sandbox = Sandbox::with_repository();
+        // A stream that never ends, so that the signal comes while the backup runs.
+        let mut child = sandbox
+            .command(["backup", "--stdin", "--json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let feeder = std::thread::spawn(move || {
+            use std::io::Write;
+            let mut source = SplitMix64::new(4);
+            while stdin.write_all(&source.take(64 * 1024)).is_ok() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        std::thread::sleep(Duration::from_millis(700));
+        let process_id = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &process_id]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
+        let output = child.wait_with_output().expect("it ends");
+        feeder.join().expect("the feeder ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(130), "SIG{signal}: {said}");
+        assert!(said.contains("run the same command again"), "SIG{signal}: {said}");
+        let last = output.stdout.trim_ascii_end().rsplit(|&byte| byte == b'\n').next();
+        let last = String::from_utf8_lossy(last.expect("a line")).into_owned();
+        assert!(last.contains(r#""kind":"interrupted","exit_code":130"#), "SIG{signal}: {last}");
+        assert_eq!(sandbox.json(["snapshots"]).len(), 0, "no snapshot");
+    }
+}
+
+#[test]
+fn help_teaches() {
+    let sandbox = Sandbox::new();
+    let help = sandbox.run(["--help"]).well();
+    for text in ["Examples:", "Exit codes:", "  130  interrupted", "CUTPOINT_PASSPHRASE"] {
+        assert!(help.text().contains(text), "{text:?} is missing");
+    }
+    for verb in ["init", "config", "backup", "restore", "ls", "cat", "check", "cut", "debug"] {
+        let help = sandbox.run([verb, "--help"]).well();
+        assert!(help.text().contains("Examples:"), "{verb} has no examples");
+    }
+}

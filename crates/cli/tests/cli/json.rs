@@ -1,0 +1,65 @@
+//! Every line with `--json` is an event of the schema.
+
+use std::fs;
+
+use crate::sandbox::{Sandbox, make_source, run};
+
+#[test]
+fn every_verb_speaks_json() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    let types = |events: &[serde_json::Value]| {
+        let mut types: Vec<_> =
+            events.iter().filter_map(|event| event["type"].as_str()).map(str::to_owned).collect();
+        types.dedup();
+        types
+    };
+    let init = sandbox.json(["init", "--encryption", "none"]);
+    assert_eq!(types(&init), ["summary"], "init");
+    let backup = sandbox.json(["backup", "source", "--description", "first"]);
+    assert_eq!(types(&backup).last().map(String::as_str), Some("summary"), "backup");
+    let warned = backup.iter().find(|event| event["type"] == "warning");
+    assert!(warned.is_none_or(|event| event["path"].is_string()), "a warning has a path");
+    let snapshots = sandbox.json(["snapshots"]);
+    assert_eq!(types(&snapshots), ["snapshot"], "snapshots");
+    assert_eq!(snapshots[0]["description"], "first", "description");
+    let entries = sandbox.json(["ls", "latest", "-R"]);
+    assert_eq!(types(&entries), ["entry"], "ls");
+    let odd = entries.iter().find(|entry| entry["path_bytes"].is_string()).expect("an odd name");
+    let bytes = odd["path_bytes"].as_str().expect("digits");
+    assert!(bytes.ends_with("6e6f7420ff205554462d38"), "all bytes are there: {bytes}");
+    let link = entries.iter().find(|entry| entry["target"] == "../hello").expect("a link");
+    assert_eq!(link["kind"], "symlink", "kind");
+    assert_eq!(types(&sandbox.json(["stats"])), ["summary"], "stats");
+    assert_eq!(types(&sandbox.json(["config"])), ["setting"], "config");
+    assert_eq!(types(&sandbox.json(["debug", "--list"])), ["object"], "debug");
+    let restore = sandbox.json(["restore", "latest", "--to", "back"]);
+    assert_eq!(types(&restore).last().map(String::as_str), Some("summary"), "restore");
+    let mut again = sandbox.command(["restore", "latest", "--to", "back", "--json"]);
+    let again = run(&mut again).ended(1, &[]).events();
+    assert!(again.iter().any(|event| event["type"] == "problem"), "restore with problems");
+}
+
+#[test]
+fn errors_are_events_too() {
+    let sandbox = Sandbox::new();
+    let run = sandbox.run(["snapshots", "--json"]).ended(10, &["there is no repository"]);
+    let events = run.events();
+    assert_eq!(events.len(), 1, "one line");
+    assert_eq!(events[0]["kind"], "no_repository", "kind");
+    assert_eq!(events[0]["exit_code"], 10, "exit code");
+    assert!(events[0]["remedy"].is_string(), "remedy");
+}
+
+#[test]
+fn a_pipe_hears_no_progress() {
+    let sandbox = Sandbox::with_source();
+    let run = sandbox.run(["backup", "source"]).well();
+    assert!(run.stdout.is_empty(), "results only at standard output: {}", run.text());
+    assert!(!run.stderr.contains('\r'), "no progress at standard error: {:?}", run.stderr);
+    let quiet = sandbox.run(["backup", "source", "--quiet", "--exclude", "pipe"]).well();
+    assert_eq!((quiet.text(), quiet.stderr.as_str()), ("", ""), "quiet");
+    fs::write(sandbox.path("source/new"), "new").expect("written");
+    let verbose = sandbox.run(["backup", "source", "-v"]).well();
+    assert!(verbose.stderr.contains("reading "), "verbose: {}", verbose.stderr);
+}

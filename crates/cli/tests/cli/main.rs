@@ -1,0 +1,9 @@
+//! Runs the program as a process: what it prints, what it leaves, how it ends.
+
+mod cut;
+mod failures;
+mod json;
+mod round_trip;
+mod sandbox;
+mod schema;
+mod secrets;

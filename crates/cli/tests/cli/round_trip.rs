@@ -1,0 +1,203 @@
+//! From a folder to a repository and back.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use cutpoint_testing::SplitMix64;
+
+use crate::sandbox::{Sandbox, describe, make_source, run, run_with_input};
+
+/// `latest:` and a path of the sandbox.
+fn latest(sandbox: &Sandbox, path: &str) -> OsString {
+    let mut text = b"latest:".to_vec();
+    text.extend_from_slice(sandbox.path(path).as_os_str().as_bytes());
+    OsString::from_vec(text)
+}
+
+#[test]
+fn a_folder_comes_back_as_it_was() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    let before = describe(&sandbox.path("source"));
+    sandbox.run(["backup", "source", "--init", "--key-file", "key"]).well();
+    let key = ["--key-file", "key"];
+
+    let list = sandbox.run(["snapshots"].iter().chain(&key)).well();
+    assert!(list.text().contains(&sandbox.path("source").display().to_string()), "the source");
+    let source = latest(&sandbox, "source");
+    let mut names = sandbox.command(["ls"]);
+    let names = run(names.arg(&source).args(key)).well();
+    let expected: &[u8] =
+        b"big\ndangling\nempty\nempty folder/\nhello\nnot \xff UTF-8\npipe\nsparse\nsub/\n";
+    assert_eq!(names.stdout, expected, "ls");
+    let mut cat = sandbox.command(["cat", "latest"]);
+    let cat = run(cat.arg(sandbox.path("source/sub/copy of big")).args(key)).well();
+    assert!(cat.stdout == SplitMix64::bytes(1, 700_000), "cat");
+    let mut cat = sandbox.command(["cat"]);
+    let cat = run(cat.arg(latest(&sandbox, "source/sparse")).args(key)).well();
+    assert!(cat.stdout == vec![0; 3_000_000], "cat of a hole");
+
+    let mut restore = sandbox.command(["restore"]);
+    run(restore.arg(&source).args(["--to", "back"]).args(key)).well();
+    // The folder itself is the user's, and stays as it is.
+    assert_eq!(describe(&sandbox.path("back"))[1..], before[1..], "what came back");
+    sandbox.run(["restore", "latest", "--to", "whole"].iter().chain(&key)).well();
+    let whole = sandbox.path("whole").join(sandbox.path("source").strip_prefix("/").expect("/"));
+    assert_eq!(describe(&whole), before, "what came back below its folders");
+    assert_eq!(describe(&sandbox.path("source")), before, "the source is as it was");
+}
+
+#[test]
+fn the_second_backup_pays_for_changes_only() {
+    let sandbox = Sandbox::with_source();
+    let first = sandbox.backup("source");
+    fs::write(sandbox.path("source/new"), SplitMix64::bytes(9, 50_000)).expect("a new file");
+    let events = sandbox.json(["backup", "source", "--tag", "a", "--tag", "b"]);
+    let summary = events.last().expect("a summary");
+    assert_eq!(summary["parent"], first.as_str(), "the parent");
+    assert_eq!(summary["new_bytes"], 50_000, "only the new file");
+    let second = summary["snapshot"].as_str().expect("an id").to_owned();
+
+    let list = sandbox.json(["snapshots"]);
+    let ids: Vec<_> = list.iter().map(|event| event["id"].as_str()).collect();
+    assert_eq!(ids, [Some(&*first), Some(&*second)], "both are there, in order");
+    assert_eq!(sandbox.json(["snapshots", "--tag", "b"]).len(), 1, "by tag");
+    assert_eq!(sandbox.json(["snapshots", "--tag", "b", "--tag", "c"]).len(), 0, "by both tags");
+    assert_eq!(sandbox.json(["snapshots", "--host", "elsewhere"]).len(), 0, "by host");
+
+    let stats = sandbox.json(["stats"]);
+    assert_eq!(stats[0]["snapshot_count"], 2, "stats");
+    let ratio = stats[0]["dedup_ratio"].as_f64().expect("a ratio");
+    assert!(ratio > 2.0, "two snapshots and a copy in each, but dedup_ratio is {ratio}");
+    let parent = sandbox.json(["backup", "source", "--parent", &first[..8]]);
+    assert_eq!(parent.last().expect("a summary")["parent"], first.as_str(), "--parent");
+    let none = sandbox.json(["backup", "source", "--parent", "none"]);
+    assert!(none.last().expect("a summary")["parent"].is_null(), "--parent none");
+}
+
+#[test]
+fn snapshots_are_found_by_their_first_digits() {
+    let sandbox = Sandbox::with_source();
+    let id = sandbox.backup("source");
+    sandbox.run(["ls", &id[..4]]).well();
+    sandbox.run(["ls", &id.to_uppercase()]).well();
+    sandbox.run(["ls", &id[..3]]).ended(2, &["too short", "4 digits"]);
+    sandbox.run(["ls", "0000000000"]).ended(2, &["there is no snapshot `0000000000`"]);
+    sandbox.run(["ls", "newest"]).ended(2, &["neither an id nor `latest`"]);
+    sandbox.run(["ls", "latest", "--host", "elsewhere"]).ended(2, &["no snapshot"]);
+}
+
+#[test]
+fn standard_input_becomes_a_file() {
+    let sandbox = Sandbox::with_repository();
+    let data = SplitMix64::bytes(3, 300_000);
+    let arguments = ["backup", "--stdin", "--stdin-filename", "dump.sql"];
+    run_with_input(&mut sandbox.command(arguments), &data).well();
+    let cat = sandbox.run(["cat", "latest:dump.sql"]).well();
+    assert!(cat.stdout == data, "the stream came back");
+    sandbox.run(["restore", "latest:dump.sql", "--to", "back"]).well();
+    assert!(fs::read(sandbox.path("back/dump.sql")).is_ok_and(|bytes| bytes == data), "restored");
+}
+
+#[test]
+fn a_restore_overwrites_only_if_told() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    let restore = |how: &[&str]| {
+        let mut command = sandbox.command(["restore"]);
+        run(command.arg(latest(&sandbox, "source")).args(["--to", "back"]).args(how))
+    };
+    let file = sandbox.path("back/hello");
+    restore(&[]).well();
+    fs::write(&file, "mine").expect("the file is changed");
+    restore(&[]).ended(1, &["problem: hello: "]);
+    assert!(fs::read(&file).is_ok_and(|bytes| bytes == b"mine"), "it stays");
+    let events = restore(&["--overwrite", "changed", "--json"]).well().events();
+    let summary = events.last().expect("a summary");
+    assert!(summary["unchanged_count"].as_u64() > Some(3), "most was there: {summary}");
+    assert!(fs::read(&file).is_ok_and(|bytes| bytes == b"hello, world\n"), "it is replaced");
+    restore(&["--overwrite", "replace"]).well();
+    assert_eq!(
+        describe(&sandbox.path("back")).len(),
+        describe(&sandbox.path("source")).len(),
+        "nothing more, nothing less"
+    );
+}
+
+#[test]
+fn a_restore_can_be_of_some_paths() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    let mut command = sandbox.command(["restore"]);
+    command.arg(latest(&sandbox, "source")).args(["sub/deep", "hello", "--to", "back"]);
+    run(&mut command).well();
+    let lines = describe(&sandbox.path("back"));
+    let names: Vec<_> = lines.iter().filter_map(|line| line.split('"').nth(1)).collect();
+    assert_eq!(names, ["", "hello", "sub", "sub/deep", "sub/deep/text"], "what came back");
+    let mut command = sandbox.command(["restore"]);
+    command.arg(latest(&sandbox, "source")).args(["nowhere", "--to", "back"]);
+    run(&mut command).ended(2, &["`/nowhere` is not in the snapshot"]);
+}
+
+#[test]
+fn what_is_excluded_is_not_there() {
+    let sandbox = Sandbox::with_source();
+    fs::write(sandbox.path("patterns"), "# a comment\n\n/**/sub/deep/\n").expect("written");
+    let arguments =
+        ["backup", "source", "--exclude", "*big*", "--exclude-file", "patterns", "--json"];
+    let events = sandbox.run(arguments).well().events();
+    assert_eq!(events.last().expect("a summary")["excluded_count"], 3, "how many");
+    let list = sandbox.run(["ls", "-R", "latest"]).well();
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    assert!(list.contains("sub/link") && !list.contains("big") && !list.contains("deep"), "{list}");
+}
+
+#[test]
+fn a_repository_inside_of_a_source_is_left_out() {
+    let sandbox = Sandbox::with_source();
+    sandbox.run(["backup", "."]).ended(0, &["The repository itself", "is left out"]);
+    let list = sandbox.run(["ls", "-R", "latest"]).well();
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    assert!(list.contains("/source/hello"), "the rest is there: {list}");
+    assert!(!list.contains("/repo/config"), "the repository is not: {list}");
+    sandbox.run(["backup", "repo"]).ended(2, &["cannot be saved into itself"]);
+    sandbox.run(["backup", "repo/data"]).ended(2, &["cannot be saved into itself"]);
+}
+
+#[test]
+fn nothing_changed_needs_no_snapshot() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    let arguments = ["backup", "source", "--skip-if-unchanged", "--force-read"];
+    sandbox.run(arguments).ended(0, &["Nothing has changed"]);
+    assert_eq!(sandbox.json(["snapshots"]).len(), 1, "only the first");
+}
+
+#[test]
+fn settings_change() {
+    let sandbox = Sandbox::with_repository();
+    let changed = sandbox.run(["config", "--cut", "seqcdc:avg=16k", "--region-size", "256k"]);
+    let changed = changed.ended(0, &["duplicates of what was saved before are not found"]);
+    assert!(changed.text().contains("seqcdc:mode=inc"), "written out: {}", changed.text());
+    let settings = sandbox.json(["config", "--compression-level", "-3"]);
+    let value = |name: &str| {
+        let setting = settings.iter().find(|setting| setting["name"] == name);
+        setting.unwrap_or_else(|| panic!("{name} is missing"))["value"].clone()
+    };
+    assert_eq!(value("region-size"), 262_144, "kept");
+    assert_eq!(value("compression-level"), -3, "changed");
+    assert_eq!(value("config-number"), 2, "twice");
+    sandbox.run(["config", "--compression-level", "99"]).ended(2, &["99 is not in -7 to 19"]);
+    sandbox.run(["config", "--cut", "seqcdc:avg=1"]).ended(2, &["cut specification"]);
+}
+
+#[test]
+fn objects_are_listed() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    let list = sandbox.json(["debug", "--list"]);
+    assert!(list.iter().any(|o| o["name"] == "config/00000000000000000000"), "the config");
+    assert!(list.iter().all(|o| o["stored_bytes"].as_u64() > Some(0)), "with sizes");
+    sandbox.run(["debug", "config/7"]).ended(2, &["is not the name of an object", "--list"]);
+}

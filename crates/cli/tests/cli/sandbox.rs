@@ -1,0 +1,219 @@
+//! A folder for one test, and the program in it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use cutpoint_testing::SplitMix64;
+use serde_json::Value;
+
+use crate::schema;
+
+/// A folder of its own for one test. Nothing of the user's environment reaches the program.
+pub(crate) struct Sandbox {
+    folder: tempfile::TempDir,
+}
+
+/// What a run of the program has said.
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+    arguments: String,
+}
+
+impl Sandbox {
+    pub(crate) fn new() -> Sandbox {
+        Sandbox { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// With a repository `repo` that is not encrypted.
+    pub(crate) fn with_repository() -> Sandbox {
+        let sandbox = Sandbox::new();
+        sandbox.run(["init", "--encryption", "none"]).well();
+        sandbox
+    }
+
+    /// With such a repository and a small folder `source`.
+    pub(crate) fn with_source() -> Sandbox {
+        let sandbox = Sandbox::with_repository();
+        make_source(&sandbox.path("source"));
+        sandbox
+    }
+
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        // Resolved, as snapshots have it.
+        self.folder.path().canonicalize().expect("the folder is there").join(name)
+    }
+
+    pub(crate) fn command<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cutpoint"));
+        command
+            .args(arguments)
+            .current_dir(self.path(""))
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("home"))
+            .env("USER", "tester")
+            .env("CUTPOINT_REPO", self.path("repo"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> Run {
+        run(&mut self.command(arguments))
+    }
+
+    /// Runs with `--json`; every line is valid.
+    pub(crate) fn json<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> Vec<Value> {
+        let mut command = self.command(arguments);
+        command.arg("--json");
+        run(&mut command).events()
+    }
+
+    /// Makes a backup of `source` and returns the snapshot's id.
+    pub(crate) fn backup(&self, source: &str) -> String {
+        let events = self.json(["backup", source]);
+        let summary = events.last().expect("a summary");
+        summary["snapshot"].as_str().unwrap_or_else(|| panic!("{summary}")).to_owned()
+    }
+}
+
+/// Runs a prepared command.
+pub(crate) fn run(command: &mut Command) -> Run {
+    let Output { status, stdout, stderr } = command.output().expect("the program starts");
+    Run {
+        code: status.code(),
+        stdout,
+        stderr: String::from_utf8_lossy(&stderr).into_owned(),
+        arguments: format!("{:?}", command.get_args().collect::<Vec<_>>()),
+    }
+}
+
+/// Runs a prepared command with `input` at its standard input.
+pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> Run {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    let feeder = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().expect("the program ends");
+    feeder.join().expect("the feeder ends").ok();
+    Run {
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        arguments: format!("{:?}", command.get_args().collect::<Vec<_>>()),
+    }
+}
+
+impl Run {
+    /// It ended with `code`, and said each of `texts` at standard error.
+    #[track_caller]
+    pub(crate) fn ended(self, code: i32, texts: &[&str]) -> Run {
+        let Run { arguments, stderr, .. } = &self;
+        assert_eq!(self.code, Some(code), "{arguments} said: {stderr}");
+        for text in texts {
+            assert!(stderr.contains(text), "{arguments} should say {text:?}, but said: {stderr}");
+        }
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn well(self) -> Run {
+        self.ended(0, &[])
+    }
+
+    #[track_caller]
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.stdout).expect("UTF-8")
+    }
+
+    /// The lines of standard output, each an event of the schema.
+    #[track_caller]
+    pub(crate) fn events(&self) -> Vec<Value> {
+        self.text()
+            .lines()
+            .map(|line| {
+                let event: Value = serde_json::from_str(line).expect("a line is JSON");
+                schema::validate(&event).unwrap_or_else(|error| panic!("{line}: {error}"));
+                event
+            })
+            .collect()
+    }
+}
+
+/// Makes a small folder with one of each kind that any user can make.
+pub(crate) fn make_source(folder: &Path) {
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(folder.join(name), bytes).expect("the file is written");
+    };
+    fs::create_dir_all(folder.join("sub/deep")).expect("folders are made");
+    fs::create_dir(folder.join("empty folder")).expect("a folder is made");
+    write("hello", b"hello, world\n");
+    write("empty", b"");
+    write("big", &SplitMix64::bytes(1, 700_000));
+    write("sub/copy of big", &SplitMix64::bytes(1, 700_000));
+    write("sub/deep/text", &cutpoint_testing::input::text(100_000));
+    write("sub/ü \n", b"an odd name");
+    let odd = <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"not \xff UTF-8");
+    fs::write(folder.join(odd), b"odder").expect("the file is written");
+    fs::hard_link(folder.join("hello"), folder.join("sub/hello")).expect("a link is made");
+    symlink("../hello", folder.join("sub/link")).expect("a link is made");
+    symlink("nowhere", folder.join("dangling")).expect("a link is made");
+    fs::set_permissions(folder.join("hello"), fs::Permissions::from_mode(0o4710))
+        .expect("permissions are set");
+    let sparse = fs::File::create(folder.join("sparse")).expect("a file is made");
+    sparse.set_len(3_000_000).expect("the file grows");
+    // Sockets and pipes are in the snapshot, too; making a pipe needs no rights.
+    assert!(
+        Command::new("mkfifo").arg(folder.join("pipe")).status().is_ok_and(|s| s.success()),
+        "a pipe is made"
+    );
+}
+
+/// All that two trees must agree in: names, kinds, permissions, sizes, times, bytes, targets.
+pub(crate) fn describe(folder: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    describe_into(folder, Path::new(""), &mut lines);
+    lines
+}
+
+fn describe_into(root: &Path, path: &Path, lines: &mut Vec<String>) {
+    let full = root.join(path);
+    let stat = full.symlink_metadata().expect("it is there");
+    let kind = stat.file_type();
+    let content = if kind.is_file() {
+        let bytes = fs::read(&full).expect("the file is read");
+        cutpoint_testing::digest::md5(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    } else if kind.is_symlink() {
+        format!("{:?}", fs::read_link(&full).expect("the link is read"))
+    } else {
+        String::new()
+    };
+    let size = if kind.is_dir() { 0 } else { stat.len() };
+    let links = if kind.is_dir() { 0 } else { stat.nlink() };
+    lines.push(format!(
+        "{path:?} {:o} {} {} {size} {links} {}.{} {content}",
+        stat.mode(),
+        stat.uid(),
+        stat.gid(),
+        stat.mtime(),
+        stat.mtime_nsec()
+    ));
+    if kind.is_dir() {
+        let mut names: Vec<_> = fs::read_dir(&full)
+            .expect("the folder is read")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
+        names.sort();
+        names.iter().for_each(|name| describe_into(root, &path.join(name), lines));
+    }
+}

@@ -1,0 +1,160 @@
+//! Where secrets come from, and what they open.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::sandbox::{Sandbox, make_source, run};
+
+#[test]
+fn a_passphrase_comes_from_any_source() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("phrase"), "correct horse\n").expect("written");
+    fs::write(sandbox.path("wrong"), "correct horses\n").expect("written");
+    fs::write(sandbox.path("nothing"), "\n").expect("written");
+    run(sandbox.command(["init"]).env("CUTPOINT_PASSPHRASE", "correct horse")).well();
+    sandbox.run(["snapshots", "--passphrase-file", "phrase"]).well();
+    sandbox.run(["snapshots", "--passphrase-command", "printf 'correct horse\\r\\n'"]).well();
+    sandbox
+        .run(["snapshots", "--passphrase-file", "wrong"])
+        .ended(12, &["the passphrase opens none of its keys", "CUTPOINT_PASSPHRASE"]);
+    sandbox.run(["snapshots"]).ended(12, &["is encrypted: a passphrase or key file is needed"]);
+    sandbox
+        .run(["snapshots", "--passphrase-file", "nothing"])
+        .ended(12, &["nothing: gives no passphrase"]);
+    sandbox
+        .run(["snapshots", "--passphrase-command", "exit 3"])
+        .ended(12, &["the passphrase command failed: exit status: 3"]);
+    sandbox
+        .run(["snapshots", "--passphrase-file", "nowhere"])
+        .ended(2, &["passphrase file nowhere: No such file"]);
+    sandbox
+        .run(["snapshots", "--passphrase-file", "phrase", "--key-file", "phrase"])
+        .ended(2, &["cannot be used with"]);
+}
+
+#[test]
+fn a_key_file_is_made_and_used() {
+    let sandbox = Sandbox::new();
+    sandbox.run(["init", "--key-file", "key"]).well();
+    let mode = fs::metadata(sandbox.path("key")).expect("the key file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for its owner only");
+    let key = fs::read_to_string(sandbox.path("key")).expect("the key file");
+    assert!(key.starts_with("cutpoint-key-v1 "), "the word: {key}");
+    sandbox.run(["snapshots", "--key-file", "key"]).well();
+    // The same key opens another repository; the file stays as it is.
+    sandbox.run(["init", "--key-file", "key", "--repo", "other"]).well();
+    assert_eq!(fs::read_to_string(sandbox.path("key")).expect("the key file"), key, "unchanged");
+    sandbox.run(["init", "--key-file", "third", "--repo", "third repo"]).well();
+    sandbox
+        .run(["snapshots", "--key-file", "third"])
+        .ended(12, &["the key file opens none of its keys"]);
+    fs::write(sandbox.path("junk"), "junk").expect("written");
+    sandbox
+        .run(["snapshots", "--key-file", "junk"])
+        .ended(12, &["junk: is neither a key file nor a recovery kit"]);
+    fs::write(sandbox.path("short"), &key[..40]).expect("written");
+    sandbox.run(["snapshots", "--key-file", "short"]).ended(12, &["short: is damaged"]);
+    // Only `init` makes key files.
+    sandbox.run(["snapshots", "--key-file", "no"]).ended(2, &["key file no: No such file"]);
+    assert!(!sandbox.path("no").exists(), "nothing was made");
+}
+
+#[test]
+fn a_recovery_kit_opens_its_repository() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    let init = sandbox.run(["init", "--key-file", "key", "--recovery-kit", "kit"]).well();
+    assert!(init.stdout.is_empty(), "nothing into a pipe: {}", init.text());
+    let mode = fs::metadata(sandbox.path("kit")).expect("the kit").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for its owner only");
+    sandbox.run(["backup", "source", "--key-file", "key"]).well();
+    fs::remove_file(sandbox.path("key")).expect("the key is lost");
+    sandbox.run(["restore", "latest", "--to", "back", "--key-file", "kit"]).well();
+
+    // Typed by hand, with a slip.
+    let kit = fs::read_to_string(sandbox.path("kit")).expect("the kit");
+    let lines: Vec<&str> = kit.lines().filter(|line| line.contains(" = ")).collect();
+    assert_eq!(lines.len(), 3, "repository, two halves of a secret: {kit}");
+    let typed = format!("Cutpoint Recovery Kit v1\n{}\n", lines.join("\n").to_uppercase());
+    fs::write(sandbox.path("typed"), &typed).expect("written");
+    sandbox.run(["snapshots", "--key-file", "typed"]).well();
+    let at = typed.rfind(" = ").expect("a checksum") - 1;
+    let other = if &typed[at..=at] == "0" { "1" } else { "0" };
+    let mut slip = typed.clone();
+    slip.replace_range(at..=at, other);
+    fs::write(sandbox.path("slip"), slip).expect("written");
+    sandbox
+        .run(["snapshots", "--key-file", "slip"])
+        .ended(12, &["slip: line 4 has a mistake: its checksum does not fit"]);
+
+    // The kit of another repository, and a kit as the key of a new one.
+    sandbox.run(["init", "--key-file", "k", "--recovery-kit", "kit2", "--repo", "other"]).well();
+    sandbox.run(["snapshots", "--key-file", "kit2"]).ended(12, &[]);
+    sandbox
+        .run(["init", "--key-file", "kit", "--repo", "new"])
+        .ended(2, &["kit is a recovery kit", "cannot be the key of a new one"]);
+    assert!(!sandbox.path("new").exists(), "nothing was made");
+}
+
+#[test]
+fn nothing_is_overwritten_or_left_behind() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("kit"), "precious").expect("written");
+    sandbox
+        .run(["init", "--key-file", "key", "--recovery-kit", "kit"])
+        .ended(2, &["recovery kit kit: File exists"]);
+    assert!(fs::read(sandbox.path("kit")).is_ok_and(|b| b == b"precious"), "it stays");
+    assert!(!sandbox.path("key").exists(), "no key of nothing");
+    sandbox
+        .run(["init", "--recovery-kit", "kit2"])
+        .ended(12, &["needs a passphrase or a key", "--encryption none"]);
+    assert!(!sandbox.path("kit2").exists(), "no kit of nothing");
+}
+
+#[test]
+fn encryption_and_secrets_must_agree() {
+    let sandbox = Sandbox::with_repository();
+    sandbox.run(["snapshots"]).well();
+    let mut command = sandbox.command(["snapshots"]);
+    run(command.env("CUTPOINT_PASSPHRASE", "x"))
+        .ended(12, &["is not encrypted, but a passphrase or key was given", "--encryption none"]);
+    let mut command = sandbox.command(["snapshots", "--encryption", "none"]);
+    run(command.env("CUTPOINT_PASSPHRASE", "x")).well();
+    sandbox
+        .run(["init", "--repo", "new", "--encryption", "none", "--key-file", "key"])
+        .ended(2, &["do not go together"]);
+}
+
+#[test]
+fn what_was_encrypted_is_not_taken_for_open() {
+    let sandbox = Sandbox::new();
+    sandbox.run(["init", "--key-file", "key"]).well();
+    fs::remove_dir_all(sandbox.path("repo")).expect("the repository is taken away");
+    fs::create_dir(sandbox.path("fake home")).expect("made");
+    // Somebody else puts another in its place.
+    let mut command = sandbox.command(["init", "--encryption", "none"]);
+    run(command.env("HOME", sandbox.path("fake home"))).well();
+    sandbox
+        .run(["snapshots"])
+        .ended(12, &["is not encrypted; what was there before was", "remove"]);
+}
+
+#[test]
+fn older_settings_are_refused() {
+    let sandbox = Sandbox::with_repository();
+    sandbox.run(["config", "--compression-level", "5"]).well();
+    for copy in ["", ".copy"] {
+        let name = format!("repo/config/00000000000000000001{copy}");
+        fs::remove_file(sandbox.path(name)).expect("the newer settings go");
+    }
+    sandbox.run(["snapshots"]).ended(12, &["has the settings 0, but had 1"]);
+}
+
+#[test]
+fn a_vanished_snapshot_is_missed() {
+    let sandbox = Sandbox::with_source();
+    let id = sandbox.backup("source");
+    fs::remove_file(sandbox.path(format!("repo/commits/{id}"))).expect("the commit goes");
+    sandbox.run(["snapshots"]).ended(0, &["warning: ", &id, "is gone"]);
+    sandbox.run(["backup", "source"]).ended(0, &["is gone"]);
+}
