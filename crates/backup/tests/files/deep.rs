@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::store::{MemoryStore, assert_same, flatten, restore_into};
 
-const LEVELS: usize = 1500;
+const LEVELS: usize = 1200;
 
 /// Makes `LEVELS` folders with long names, one in the other, with files before and after the next.
 fn build(folder: &Path) {
