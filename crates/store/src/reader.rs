@@ -1,6 +1,6 @@
 //! Reading: from a fingerprint to bytes, and from a snapshot to its trees and recipes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,26 +51,31 @@ impl std::ops::Deref for ChunkBytes {
 
 type RegionName = (Class, PartName, u16);
 
-/// Decoded regions that were used last; the oldest goes first.
+/// Decoded regions that were used last; the one that was not used for longest goes first.
 #[derive(Debug, Default)]
 struct Regions {
-    decoded: HashMap<RegionName, Arc<Vec<u8>>>,
-    order: VecDeque<RegionName>,
+    decoded: HashMap<RegionName, (Arc<Vec<u8>>, u64)>,
+    uses: u64,
     bytes: usize,
 }
 
 impl Regions {
+    fn get(&mut self, name: &RegionName) -> Option<Arc<Vec<u8>>> {
+        self.uses += 1;
+        let (bytes, used) = self.decoded.get_mut(name)?;
+        *used = self.uses;
+        Some(bytes.clone())
+    }
+
     fn insert(&mut self, name: RegionName, bytes: Arc<Vec<u8>>) {
-        if self.decoded.contains_key(&name) {
-            return;
-        }
         self.bytes += bytes.len();
-        self.decoded.insert(name, bytes);
-        self.order.push_back(name);
-        while self.bytes > REGIONS_BYTES_MAX && self.order.len() > 1 {
-            if let Some(oldest) = self.order.pop_front()
-                && let Some(bytes) = self.decoded.remove(&oldest)
-            {
+        if let Some((before, _)) = self.decoded.insert(name, (bytes, self.uses)) {
+            self.bytes -= before.len();
+        }
+        while self.bytes > REGIONS_BYTES_MAX && self.decoded.len() > 1 {
+            let oldest = self.decoded.iter().min_by_key(|(_, (_, used))| *used);
+            let Some(oldest) = oldest.map(|(name, _)| *name) else { return };
+            if let Some((bytes, _)) = self.decoded.remove(&oldest) {
                 self.bytes -= bytes.len();
             }
         }
@@ -191,8 +196,8 @@ impl Reader {
     fn region(&self, class: Class, loaded: &Loaded, number: u16) -> Result<Arc<Vec<u8>>> {
         let key = (class, loaded.container.name, number);
         let lock = || self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bytes) = lock().decoded.get(&key) {
-            return Ok(bytes.clone());
+        if let Some(bytes) = lock().get(&key) {
+            return Ok(bytes);
         }
         let name = ObjectName::Container(class, loaded.container.name);
         let record = loaded

@@ -117,7 +117,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let repository = writer.repository().clone();
     let keys = repository.keys().clone();
     let config = repository.config();
-    let packer = Packer::new(keys.clone(), run.index.clone(), config.region_size, run.verify);
+    let packer = Packer::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
     let archive = Archive::new(repository.clone(), writer.ticket());
     let level = config.compression_level;
     let shared = Shared::default();

@@ -37,7 +37,7 @@ impl Inline {
                 index.clone(),
                 config.region_size,
                 verify,
-            ),
+            )?,
             codec: RegionCodec::new(config.compression_level)?,
             archive: Archive::new(repository.clone(), writer.ticket()),
             index,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::region::{RawChunk, RawRegion, Verify};
+use super::region::{PROBE_LEN, Probe, RawChunk, RawRegion, Verify};
 use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
 use crate::index::{Index, Scope};
@@ -27,6 +27,7 @@ pub struct Packer {
     index: Arc<Index>,
     region_size: usize,
     verify: Verify,
+    probe: Probe,
     open: [Option<RawRegion>; 2],
     next_region: u64,
     /// Chunks of this ticket that no segment in the index names yet, with their region's number.
@@ -47,12 +48,17 @@ fn slot(class: Class) -> usize {
 
 impl Packer {
     /// A packer whose regions gather `region_size` bytes.
-    pub fn new(keys: Keys, index: Arc<Index>, region_size: u32, verify: Verify) -> Packer {
-        Packer {
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where zstd has no memory.
+    pub fn new(keys: Keys, index: Arc<Index>, region_size: u32, verify: Verify) -> Result<Packer> {
+        Ok(Packer {
             keys,
             index,
             region_size: region_size as usize,
             verify,
+            probe: Probe::new()?,
             open: [None, None],
             next_region: 0,
             own: HashMap::new(),
@@ -61,7 +67,7 @@ impl Packer {
             spare: Vec::new(),
             new_chunk_count: [0; 2],
             new_bytes: [0; 2],
-        }
+        })
     }
 
     /// Stores a chunk whose fingerprint the caller has computed. Returns whether it was new.
@@ -95,6 +101,8 @@ impl Packer {
                 bytes,
                 chunks: Vec::new(),
                 verify: verify.includes(class, *number),
+                is_incompressible: false,
+                is_probed: false,
             };
             *number += 1;
             region
@@ -106,7 +114,11 @@ impl Packer {
         self.own.insert((class, fingerprint), open.number);
         self.new_chunk_count[index] += 1;
         self.new_bytes[index] += chunk.len() as u64;
-        if open.bytes.len() >= self.region_size {
+        if !open.is_probed && open.bytes.len() >= PROBE_LEN {
+            open.is_probed = true;
+            open.is_incompressible = self.probe.looks_incompressible(&open.bytes);
+        }
+        if open.is_incompressible || open.bytes.len() >= self.region_size {
             self.close(class);
         }
         Ok(true)

@@ -37,6 +37,9 @@ pub struct RawRegion {
     pub(super) bytes: Vec<u8>,
     pub(super) chunks: Vec<RawChunk>,
     pub(super) verify: bool,
+    /// A sample did not shrink: stored as it is.
+    pub(super) is_incompressible: bool,
+    pub(super) is_probed: bool,
 }
 
 impl RawRegion {
@@ -82,7 +85,6 @@ impl EncodedRegion {
 /// Encodes regions. One for each thread: it keeps the tables of the compressor.
 pub struct RegionCodec {
     compressor: Compressor<'static>,
-    probe: Compressor<'static>,
     decompressor: Decompressor<'static>,
     spare: Vec<u8>,
 }
@@ -92,10 +94,6 @@ impl std::fmt::Debug for RegionCodec {
         f.write_str("RegionCodec(..)")
     }
 }
-
-/// The sample that tells whether compressing is worth the time: this many pieces of this length.
-const SAMPLE_PIECES: usize = 4;
-const SAMPLE_PIECE_LEN: usize = 4096;
 
 impl RegionCodec {
     /// A codec for zstd at `level`.
@@ -107,7 +105,6 @@ impl RegionCodec {
         let failed = |error: std::io::Error| Error::invalid("zstd", error);
         Ok(RegionCodec {
             compressor: Compressor::new(level).map_err(failed)?,
-            probe: Compressor::new(1).map_err(failed)?,
             decompressor: Decompressor::new().map_err(failed)?,
             spare: Vec::new(),
         })
@@ -122,7 +119,7 @@ impl RegionCodec {
     /// broken encoder.
     pub fn encode(&mut self, raw: RawRegion) -> Result<EncodedRegion> {
         let len = raw.bytes.len();
-        if self.looks_incompressible(&raw.bytes) {
+        if raw.is_incompressible {
             return Ok(EncodedRegion { raw, codec: Codec::Store, encoded: Vec::new() });
         }
         let mut encoded = std::mem::take(&mut self.spare);
@@ -149,20 +146,39 @@ impl RegionCodec {
         self.spare = encoded;
         Ok(EncodedRegion { raw, codec: Codec::Zstd, encoded: fitted })
     }
+}
+
+/// A region of at least this many bytes is sampled, and closed at once where that does not shrink:
+/// only what compresses gains by larger regions.
+pub(super) const PROBE_LEN: usize = 128 * 1024;
+/// The sample: this many pieces of this length.
+const SAMPLE_PIECES: usize = 4;
+const SAMPLE_PIECE_LEN: usize = 4096;
+
+/// Tells by a sample whether compressing is worth the time.
+pub(super) struct Probe(Compressor<'static>);
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Probe")
+    }
+}
+
+impl Probe {
+    pub(super) fn new() -> Result<Probe> {
+        Compressor::new(1).map(Probe).map_err(|error| Error::invalid("zstd", error))
+    }
 
     /// Whether a sample shrinks by less than 1 % with the fastest compressor, which sees repeats
-    /// and uneven distributions alike. Small regions are not sampled: trying costs no more.
-    fn looks_incompressible(&mut self, bytes: &[u8]) -> bool {
-        if bytes.len() < 4 * SAMPLE_PIECES * SAMPLE_PIECE_LEN {
-            return false;
-        }
+    /// and uneven distributions alike. `bytes` are at least as many as a sample.
+    pub(super) fn looks_incompressible(&mut self, bytes: &[u8]) -> bool {
         let mut sample = [0; SAMPLE_PIECES * SAMPLE_PIECE_LEN];
         let step = bytes.len() / SAMPLE_PIECES;
         for (piece, target) in sample.chunks_exact_mut(SAMPLE_PIECE_LEN).enumerate() {
             let start = piece * step;
             target.copy_from_slice(&bytes[start..start + SAMPLE_PIECE_LEN]);
         }
-        let compressed = self.probe.compress(&sample).map_or(0, |compressed| compressed.len());
+        let compressed = self.0.compress(&sample).map_or(0, |compressed| compressed.len());
         compressed * 100 > sample.len() * 99
     }
 }
