@@ -223,12 +223,12 @@ fn what_cannot_be_listed_is_entered_and_left() {
     touch(&base.join("gone/file"));
     touch(&base.join("still"));
     // Root can list everything, so the folder goes away during the walk.
-    let mut walk = Walk::new(&[base.to_owned()], WalkOptions::default()).unwrap();
+    let walk = Walk::new(&[base.to_owned()], WalkOptions::default()).unwrap();
     let mut problems = 0;
     let mut items = 0;
     let mut depth = 0;
     let base_depth = base.canonicalize().unwrap().components().count() - 1;
-    while let Some(step) = walk.next() {
+    for step in walk {
         match step {
             Step::Enter { .. } => {
                 depth += 1;
