@@ -38,6 +38,8 @@ pub(crate) struct Report {
 #[derive(Default)]
 struct Display {
     bar: Option<ProgressBar>,
+    /// When the work began that is measured: a person may have thought about a passphrase before.
+    began: Option<Instant>,
     expected: Option<(u64, u64)>,
     event_last: Option<Instant>,
 }
@@ -204,6 +206,7 @@ impl Report {
 
     /// Begins to show progress, if a person looks at standard error.
     pub(crate) fn begin_progress(&self) {
+        self.display().began = Some(Instant::now());
         if self.is_json || self.is_quiet || !io::stderr().is_terminal() {
             return;
         }
@@ -225,16 +228,15 @@ impl Report {
         if !self.is_json && (self.is_quiet || self.display().bar.is_none()) {
             return;
         }
-        let elapsed = self.elapsed();
         progress.elapsed_ns = self.elapsed_ns();
         let mut display = self.display();
+        let elapsed = display.began.map_or_else(|| self.elapsed(), |began| began.elapsed());
         if let Some((files, bytes)) = display.expected {
             progress.expected_file_count = Some(files);
             progress.expected_size = Some(bytes);
         }
         if let Some(bar) = &display.bar {
             bar.set_message(progress_text(&progress, elapsed));
-            bar.tick();
         } else if self.is_json
             && display.event_last.is_none_or(|last| last.elapsed() >= EVENT_INTERVAL)
         {

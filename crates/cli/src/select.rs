@@ -167,3 +167,85 @@ pub(crate) fn find(reader: &Reader, root: &Content, path: &[u8]) -> Result<Found
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cutpoint_store::format::commit::{Commit, Note, Outcome, ViewRecord};
+
+    use super::*;
+
+    fn id(digits: &str) -> TicketId {
+        TicketId::parse(&format!("{digits:0<24}")).expect("an id")
+    }
+
+    fn commit(outcome: Outcome) -> Arc<Commit> {
+        let (segments, view, extra) = (Vec::new(), ViewRecord::default(), Default::default());
+        Arc::new(Commit { outcome, segments, view, time_ns: 0, extra })
+    }
+
+    /// Snapshots in this order; the last is partial. The first has got the tag `noted`.
+    fn view() -> View {
+        let mut view = View::default();
+        let all = ["abcd1", "abcd2", "1234", "4321"];
+        for (started_ns, digits) in (1..).zip(all) {
+            let snapshot = Snapshot {
+                started_ns,
+                host: digits[..1].to_owned(),
+                tags: vec!["tag".to_owned()],
+                partial: digits == "4321",
+                ..Snapshot::empty()
+            };
+            view.commits.insert(id(digits), commit(Outcome::Snapshot(Box::new(snapshot))));
+        }
+        let note =
+            Note { snapshot: Some(id("abcd1")), tags: vec!["noted".to_owned()], ..Note::default() };
+        view.commits.insert(id("ffff"), commit(Outcome::Note(note)));
+        view
+    }
+
+    fn find(text: &str, filter: &Filter) -> Result<TicketId, String> {
+        let found = snapshot(&view(), OsStr::new(text), filter).map(|(id, _)| id);
+        found.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_first_digits_must_mean_one() {
+        let any = Filter::default();
+        assert_eq!(find("abcd2", &any), Ok(id("abcd2")), "enough digits");
+        assert_eq!(find("4321", &any), Ok(id("4321")), "a partial one by its id");
+        let error = find("abcd", &any).expect_err("two are meant");
+        for each in ["abcd1", "abcd2"] {
+            let each = id(each).to_string();
+            assert!(error.contains(&each), "{each} is not listed: {error}");
+        }
+        assert!(find("ffff", &any).is_err(), "no snapshot, but a note");
+    }
+
+    #[test]
+    fn latest_is_the_newest_that_is_whole_and_fits() {
+        let filter = |host: Option<&str>, tags: &[&str]| Filter {
+            host: host.map(str::to_owned),
+            tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
+        };
+        assert_eq!(find(LATEST, &Filter::default()), Ok(id("1234")), "not the partial one");
+        assert_eq!(find(LATEST, &filter(Some("a"), &[])), Ok(id("abcd2")), "of a host");
+        assert_eq!(find(LATEST, &filter(None, &["noted"])), Ok(id("abcd1")), "by a later tag");
+        assert_eq!(find(LATEST, &filter(Some("a"), &["tag"])), Ok(id("abcd2")), "both");
+        assert!(find(LATEST, &filter(Some("4"), &[])).is_err(), "only a partial one");
+    }
+
+    #[test]
+    fn a_colon_parts_snapshot_and_path() {
+        for (text, snapshot, path) in [
+            ("latest", "latest", None),
+            ("latest:", "latest", Some("")),
+            ("1234:/a:b", "1234", Some("/a:b")),
+        ] {
+            let place = Place::parse(OsStr::new(text));
+            assert_eq!(place.snapshot, snapshot, "{text}");
+            assert_eq!(place.path, path.map(str::as_bytes), "{text}");
+        }
+    }
+}

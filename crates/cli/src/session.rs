@@ -60,6 +60,16 @@ impl Session {
         global: &Global,
         report: &Report,
     ) -> Result<Session> {
+        let suite = repository.config().suite;
+        if let Some(wanted) = global.secrets.encryption
+            && wanted != Encryption::Auto
+            && wanted.suite() != suite
+        {
+            let message = format!("{}: its encryption is {suite}", location.display());
+            return Err(Failure::new(Exit::WrongKey, message)
+                .with_remedy("only a new repository can be given another --encryption")
+                .into());
+        }
         let state = State::check(&repository, location, report)?;
         let cache = cache_folder().filter(|_| !global.no_cache);
         let repository = match cache {
@@ -220,6 +230,14 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
             return Err(error);
         }
     };
+    let config = repository.config();
+    report.note(&format!(
+        "Made the repository {} at {}: encryption {}, cut {}.",
+        config.repository,
+        location.display(),
+        config.suite,
+        config.cut
+    ));
     let keyring = repository.keys().keyring();
     match &mut kit_file {
         Some((path, file)) => {

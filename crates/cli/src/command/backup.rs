@@ -202,7 +202,8 @@ impl BackupMonitor for Monitor<'_> {
     fn progress(&self, progress: &Progress) {
         self.report.progress(event::Progress {
             file_count: progress.statistics.file_count,
-            size: progress.statistics.size,
+            // A file counts once it is done; until then what was read of it tells more.
+            size: progress.statistics.size.max(progress.statistics.read_bytes),
             new_bytes: Some(progress.statistics.new_bytes),
             stored_bytes: Some(progress.stored_bytes),
             ..event::Progress::default()

@@ -24,14 +24,6 @@ pub(crate) fn run(args: &Init, global: &Global, report: &Report) -> Result<Exit>
             encryption: config.suite.to_string(),
             cut: &config.cut,
         }))?;
-    } else {
-        report.note(&format!(
-            "Made the repository {} at {}: encryption {}, cut {}.",
-            config.repository,
-            location.display(),
-            config.suite,
-            config.cut
-        ));
     }
     Ok(Exit::Well)
 }

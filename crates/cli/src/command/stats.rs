@@ -74,7 +74,9 @@ impl Stats {
 
 fn show(stats: &Stats, report: &Report) -> Result<()> {
     let percent = |savings: Option<f64>| {
-        savings.map_or_else(|| "-".to_owned(), |savings| format!("{:.1} %", savings * 100.0))
+        // Adding nothing makes a zero of a negative zero.
+        let rounded = |savings: f64| (savings * 1000.0).round() / 10.0 + 0.0;
+        savings.map_or_else(|| "-".to_owned(), |savings| format!("{:.1} %", rounded(savings)))
     };
     let ratio = stats.dedup_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     let dedup = format!("dedup_ratio {ratio}, saves {}", percent(stats.dedup_space_savings));

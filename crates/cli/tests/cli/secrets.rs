@@ -123,6 +123,7 @@ fn encryption_and_secrets_must_agree() {
     sandbox
         .run(["init", "--repo", "new", "--encryption", "none", "--key-file", "key"])
         .ended(2, &["do not go together"]);
+    sandbox.run(["snapshots", "--encryption", "aes256-gcm"]).ended(12, &["its encryption is none"]);
 }
 
 #[test]

@@ -1,0 +1,136 @@
+//! A real process, killed with SIGKILL at a hundred random moments: what was finished stays, what
+//! was not is no snapshot, and nothing needs a repair.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cutpoint_testing::SplitMix64;
+
+const KILLS: usize = 100;
+
+struct Repository {
+    work: tempfile::TempDir,
+}
+
+impl Repository {
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cutpoint"));
+        command
+            .args(words)
+            .arg("--repo")
+            .arg(self.work.path().join("repository"))
+            .arg("--key-file")
+            .arg(self.work.path().join("key"))
+            .env("XDG_CACHE_HOME", self.work.path().join("cache"))
+            .env("XDG_STATE_HOME", self.work.path().join("state"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> String {
+        let output = self.command(words).output().expect("cutpoint starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success(),
+            "{words:?} ended with {}:\n{}{}",
+            output.status,
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    fn snapshots(&self) -> usize {
+        let lines = self.run(&["snapshots", "--json"]);
+        lines.lines().filter(|line| line.contains("\"type\":\"snapshot\"")).count()
+    }
+}
+
+fn same(left: &Path, right: &Path) {
+    let mut names: Vec<_> =
+        fs::read_dir(left).expect("left").map(|entry| entry.expect("entry").file_name()).collect();
+    names.sort();
+    assert_eq!(names.len(), fs::read_dir(right).expect("right").count(), "{}", left.display());
+    for name in names {
+        let (left, right) = (left.join(&name), right.join(&name));
+        if left.is_dir() {
+            same(&left, &right);
+        } else {
+            assert!(
+                fs::read(&left).expect("left") == fs::read(&right).expect("right"),
+                "{} came back with other bytes",
+                left.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_hundred_kills_lose_nothing() {
+    let repository = Repository { work: tempfile::tempdir().expect("work folder") };
+    let work = repository.work.path();
+    let source = work.join("source");
+    fs::create_dir_all(source.join("many")).expect("source");
+    let mut random = SplitMix64::new(20_261_121);
+    for file in 0..200 {
+        let size = random.below(20_000);
+        fs::write(source.join(format!("many/{file}")), random.take(size)).expect("file");
+    }
+    fs::write(source.join("large"), random.take(12 << 20)).expect("large");
+    let source_text = source.to_str().expect("UTF-8").to_owned();
+    let backup: [&str; 3] = ["backup", &source_text, "--quiet"];
+    repository.run(&["init", "--container-size", "4m"]);
+    let began = Instant::now();
+    repository.run(&backup);
+    let full_ms = usize::try_from(began.elapsed().as_millis()).expect("short").max(20);
+
+    let (mut killed, mut finished) = (0, 1);
+    for round in 0..KILLS {
+        // Something new each time, so that there is something to lose.
+        fs::write(source.join("large"), random.take(12 << 20)).expect("large");
+        fs::write(source.join(format!("many/{round}")), random.take(3000)).expect("file");
+        let mut child = repository.command(&backup).stderr(Stdio::null()).spawn().expect("starts");
+        sleep(Duration::from_millis(random.below(full_ms + full_ms / 4) as u64));
+        child.kill().ok();
+        let status = child.wait().expect("waited for");
+        if status.success() {
+            finished += 1;
+        } else {
+            killed += 1;
+        }
+        if round % 20 == 19 {
+            repository.run(&["check"]);
+        }
+    }
+    assert!(killed > KILLS / 4, "only {killed} of {KILLS} runs were hit");
+    // A run that was killed after its commit is a snapshot too; one that was not killed always is.
+    let before = repository.snapshots();
+    assert!(before >= finished, "{before} snapshots, but {finished} runs had finished");
+    assert!(before <= finished + killed);
+
+    repository.run(&backup);
+    assert_eq!(repository.snapshots(), before + 1);
+    repository.run(&["check", "--read-data"]);
+    let target = work.join("target");
+    repository.run(&["restore", "latest", "--to", target.to_str().expect("UTF-8"), "--quiet"]);
+    same(&source, &target.join(source.strip_prefix("/").expect("absolute")));
+    // Nothing that a killed run had staged is left: their writers have been ended since.
+    let staged = walk(&work.join("repository")).into_iter().filter(|name| name.contains('#'));
+    assert_eq!(staged.count(), 0, "staging files stay behind");
+}
+
+fn walk(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).expect("folder") {
+        let path = entry.expect("entry").path();
+        if path.is_dir() {
+            names.extend(walk(&path));
+        } else {
+            names.push(path.to_string_lossy().into_owned());
+        }
+    }
+    names
+}
