@@ -83,7 +83,8 @@ impl Exit {
         if count == 0 { Exit::Well } else { Exit::Problems }
     }
 
-    fn of_kind(kind: Kind) -> Exit {
+    /// The code for a failure of the store.
+    pub(crate) fn of_kind(kind: Kind) -> Exit {
         match kind {
             Kind::Corrupt | Kind::Missing => Exit::Damaged,
             Kind::Unsupported => Exit::Newer,

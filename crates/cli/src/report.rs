@@ -65,11 +65,6 @@ impl Report {
         self.is_json
     }
 
-    /// How much more than usual is to be said.
-    pub(crate) fn verbose(&self) -> u8 {
-        self.verbose
-    }
-
     /// Whether a person reads standard output.
     pub(crate) fn out_is_terminal(&self) -> bool {
         self.out_is_terminal && !self.is_json

@@ -144,11 +144,22 @@ fn open_media(location: &Path) -> Result<Arc<dyn Media>> {
     Ok(Arc::new(Local::open(location)?))
 }
 
-/// Whether there is neither a key nor a config: no repository, not a damaged one.
+/// Whether there is no repository: nothing at all, or the beginnings of an `init` that was cut off
+/// before its last step, the config. No writer can have begun then.
 fn is_absent(media: &dyn Media) -> bool {
-    [ObjectKind::Key, ObjectKind::Config]
-        .iter()
-        .all(|kind| media.list(kind.folder()).is_ok_and(|objects| objects.is_empty()))
+    let but_keys = ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key);
+    but_keys.map(|kind| media.list(kind.folder())).all(|list| list.is_ok_and(|l| l.is_empty()))
+}
+
+/// Removes the keys that an `init` has left which was cut off: they open nothing, and the next
+/// client could take them for the real ones.
+fn clear_unfinished(media: &dyn Media) -> Result<()> {
+    if is_absent(media) {
+        for (name, _) in media.list(ObjectKind::Key.folder())? {
+            media.delete(&name)?;
+        }
+    }
+    Ok(())
 }
 
 fn open_repository(media: &Arc<dyn Media>, global: &Global, report: &Report) -> Result<Repository> {
@@ -266,10 +277,9 @@ fn make(
 ) -> Result<Repository> {
     let secret = unlock::for_new(&global.secrets)?;
     undo.extend(secret.made_file().map(Path::to_path_buf));
-    let result = Local::create(location).and_then(|media| {
-        Repository::init(Arc::new(media), Arc::new(System), &secret.unlock, options)
-    });
-    Ok(result?)
+    let media = Local::create(location)?;
+    clear_unfinished(&media)?;
+    Ok(Repository::init(Arc::new(media), Arc::new(System), &secret.unlock, options)?)
 }
 
 /// Refuses a folder that holds anything that is not a repository's: a home folder, say.

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
+use cutpoint_store::error::{Error as StoreError, Kind};
 use cutpoint_store::format::tree::EntryKind;
 use cutpoint_store::name::TicketId;
 
 use crate::args::{Global, Restore};
 use crate::event::{self, Event, Summary};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::select::{self, Found, Place};
@@ -53,9 +54,19 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     report.begin_progress();
     let done = restore(&reader, &root, &args.to, &options, &monitor);
     report.end_progress();
-    let done = done?;
+    let done = done.map_err(explain)?;
     summarize(id, &done, &args.to, report)?;
     Ok(Exit::of_problems(done.failed_entries.max(report.problem_count())))
+}
+
+/// What helps against the ends that come from outside.
+fn explain(error: StoreError) -> anyhow::Error {
+    let remedy = match error.kind() {
+        Kind::Interrupted => "the same command with --overwrite changed goes on where it stopped",
+        Kind::Full => "make room; the same command with --overwrite changed goes on",
+        _ => return error.into(),
+    };
+    Failure::new(Exit::of_kind(error.kind()), error.to_string()).with_remedy(remedy).into()
 }
 
 #[derive(Default)]

@@ -66,6 +66,31 @@ fn init_where_something_is() {
 }
 
 #[test]
+fn an_init_that_was_cut_off() {
+    let sandbox = Sandbox::new();
+    let remove_config = || {
+        for copy in ["", ".copy"] {
+            let name = format!("repo/config/00000000000000000000{copy}");
+            fs::remove_file(sandbox.path(name)).expect("the config goes");
+        }
+    };
+    sandbox.run(["init", "--key-file", "key"]).well();
+    remove_config();
+    sandbox.run(["snapshots", "--key-file", "key"]).ended(10, &["there is no repository"]);
+    // The second try is as if the first had not been.
+    sandbox.run(["init", "--key-file", "key"]).well();
+    make_source(&sandbox.path("source"));
+    sandbox.run(["backup", "source", "--key-file", "key"]).well();
+    assert_eq!(fs::read_dir(sandbox.path("repo/keys")).expect("keys").count(), 2, "one key, twice");
+    // With anything stored, it is damage.
+    remove_config();
+    sandbox
+        .run(["snapshots", "--key-file", "key"])
+        .ended(11, &["has keys but no config", "cutpoint check"]);
+    sandbox.run(["init", "--key-file", "key"]).ended(2, &["there is a repository already"]);
+}
+
+#[test]
 fn missing_sources_and_paths() {
     let sandbox = Sandbox::with_source();
     sandbox.run(["backup", "source", "nowhere"]).ended(2, &["source nowhere: No such file"]);
