@@ -271,6 +271,28 @@ fn an_interrupted_backup_ends_well() {
 }
 
 #[test]
+fn a_second_signal_ends_at_once() {
+    let sandbox = Sandbox::with_repository();
+    // Nothing ever comes: the first signal is heard, but the run still waits.
+    let mut child = sandbox
+        .command(["backup", "--stdin"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let process_id = child.id().to_string();
+    let interrupt = || {
+        std::thread::sleep(Duration::from_millis(500));
+        Command::new("kill").args(["-s", "INT", &process_id]).status().expect("`kill` runs");
+    };
+    interrupt();
+    interrupt();
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "exit code");
+    // What it has left behind is in nobody's way.
+    sandbox.run(["snapshots"]).well();
+}
+
+#[test]
 fn help_teaches() {
     let sandbox = Sandbox::new();
     let help = sandbox.run(["--help"]).well();
