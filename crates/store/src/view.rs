@@ -9,6 +9,8 @@ use crate::format::commit::{Commit, Damage, Note, Outcome, Snapshot, ViewRecord}
 use crate::format::prune::Prune;
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::repository::Repository;
+#[cfg(feature = "mutants")]
+use crate::writer::mutant::{self, Mutant};
 
 /// Every commit and every prune record that one listing found.
 #[derive(Clone, Debug, Default)]
@@ -121,8 +123,12 @@ impl View {
     /// Whether a writer with this view may take over unread what `snapshot` holds (W3): it is in
     /// the view, and no prune has taken it.
     pub fn may_take_over(&self, snapshot: TicketId) -> bool {
-        self.commits.get(&snapshot).is_some_and(|commit| commit.snapshot().is_some())
-            && !self.taken().contains(&snapshot)
+        let is_snapshot = self.commits.get(&snapshot).is_some_and(|c| c.snapshot().is_some());
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::TakesOverTaken) {
+            return is_snapshot;
+        }
+        is_snapshot && !self.taken().contains(&snapshot)
     }
 
     /// The snapshots that exist: in no F, and not forgotten. Oldest first.

@@ -20,6 +20,8 @@ use crate::name::{ObjectName, PartName};
 use crate::repository::Repository;
 use crate::seal::{HEADER_LEN, Opener, PartKind};
 use crate::view::View;
+#[cfg(feature = "mutants")]
+use crate::writer::mutant::{self, Mutant};
 use directories::Directories;
 use run::Run;
 
@@ -163,8 +165,10 @@ impl Index {
         scope: Scope,
     ) -> Result<Option<Location>> {
         let mut state = self.lock();
+        // What is condemned may be gone at any time: a reader takes it only where nothing else is.
         if let Some(location) = state.directories.find(fingerprint)
             && state.allows(&location, class, scope)
+            && !state.is_condemned(class, location.loaded.container.name)
         {
             return Ok(Some(location));
         }
@@ -172,10 +176,11 @@ impl Index {
         for run in &state.runs {
             run.find(fingerprint.hint(), &mut candidates)?;
         }
+        candidates.sort_by_key(|container| state.is_condemned(class, container.name));
         let mut failure = None;
         for container in candidates {
-            let condemned = state.condemned.contains(&(container.class, container.name));
-            if container.class != class || (scope == Scope::Write && condemned) {
+            let is_condemned = state.is_condemned(class, container.name);
+            if container.class != class || (scope == Scope::Write && is_condemned) {
                 continue;
             }
             let loaded = match state.directories.get(container.name, class) {
@@ -240,7 +245,15 @@ impl State {
         }
         let damage =
             Damage { class, container: container.name, fingerprint: location.chunk().fingerprint };
-        !self.condemned.contains(&(class, container.name)) && !self.damaged.contains(&damage)
+        !self.is_condemned(class, container.name) && !self.damaged.contains(&damage)
+    }
+
+    fn is_condemned(&self, class: Class, container: PartName) -> bool {
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::UsesCondemned) {
+            return false;
+        }
+        self.condemned.contains(&(class, container))
     }
 }
 

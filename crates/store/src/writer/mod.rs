@@ -7,6 +7,8 @@
 
 mod archive;
 mod inline;
+#[cfg(feature = "mutants")]
+pub mod mutant;
 mod packer;
 mod recipe;
 mod region;
@@ -78,9 +80,15 @@ impl Writer {
     /// `Unsupported` where this version must not write; as the medium.
     pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
         repository.config().check_features(true)?;
+        #[cfg(feature = "mutants")]
+        let early = mutant::is_active(mutant::Mutant::ListsBeforeTicket)
+            .then(|| View::list(&repository))
+            .transpose()?;
         let ticket = put_ticket(&repository, purpose)?;
         let ended = end_dead_writers(&repository, ticket)?;
         let view = View::list(&repository)?;
+        #[cfg(feature = "mutants")]
+        let view = early.unwrap_or(view);
         let now = repository.environment().elapsed_ns();
         Ok(Writer {
             repository,
@@ -185,6 +193,10 @@ impl Writer {
 
     /// Whether all of `containers` exist: by asking for each, or by listing where they are many.
     fn exist(&self, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(mutant::Mutant::TrustsHits) {
+            return Ok(true);
+        }
         let media = self.repository.media();
         let path = |class, part| ObjectName::Container(class, part).to_string();
         if containers.len() <= 64 {
@@ -272,8 +284,16 @@ const COMMIT_TRIES: usize = 5;
 
 /// Whether the object at `path` is `bytes` after a put; `None` where there is none.
 fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result<Option<bool>> {
+    #[cfg(feature = "mutants")]
+    if mutant::is_active(mutant::Mutant::Overwrites) {
+        repository.media().delete(path)?;
+    }
     let put = repository.media().put_new(path, bytes.clone());
     if let Ok(Put::Created) = put {
+        return Ok(Some(true));
+    }
+    #[cfg(feature = "mutants")]
+    if mutant::is_active(mutant::Mutant::TakesExistsForOwn) && put.is_ok() {
         return Ok(Some(true));
     }
     match repository.media().get(path) {

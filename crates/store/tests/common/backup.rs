@@ -1,0 +1,143 @@
+//! A small backup through the store's own writer, and a restore that compares.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cutpoint_store::environment::{Environment, Process};
+use cutpoint_store::error::Result;
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::commit::{Outcome, Snapshot};
+use cutpoint_store::format::recipe::{Content, Segment};
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_store::media::Media;
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::{InitOptions, Repository};
+use cutpoint_store::seal::{Secret, Suite, Unlock};
+use cutpoint_store::writer::{Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
+use cutpoint_testing::SplitMix64;
+
+/// A process of a machine on which all processes with a smaller number are dead.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    random: Mutex<SplitMix64>,
+    clock_ns: AtomicU64,
+    process: u32,
+}
+
+impl Machine {
+    pub(crate) fn new(process: u32) -> Arc<Machine> {
+        let random = Mutex::new(SplitMix64::new(0xe0 + u64::from(process)));
+        Arc::new(Machine { random, clock_ns: AtomicU64::new(1 << 60), process })
+    }
+}
+
+impl Environment for Machine {
+    fn now_ns(&self) -> i64 {
+        i64::try_from(self.elapsed_ns()).expect("a time of this century")
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.clock_ns.fetch_add(1_000_000, Ordering::SeqCst)
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> Result<()> {
+        let mut random = self.random.lock().expect("no test panics in here");
+        bytes.copy_from_slice(&random.take(bytes.len()));
+        Ok(())
+    }
+
+    fn process(&self) -> Process {
+        Process {
+            host: "machine".to_owned(),
+            boot_id: "boot".to_owned(),
+            process_id: self.process,
+            started: 1,
+        }
+    }
+
+    fn may_be_alive(&self, other: &Process) -> bool {
+        other.process_id >= self.process
+    }
+}
+
+pub(crate) fn unlock() -> Unlock {
+    Unlock::KeyFile(Secret([7; 32]))
+}
+
+pub(crate) fn init(media: Arc<dyn Media>) -> Result<Repository> {
+    let options = InitOptions {
+        suite: Suite::ChaCha20Poly1305,
+        cut: "fixed".to_owned(),
+        region_size: 16 * 1024,
+        container_size: 4 * 1024 * 1024,
+        compression_level: 1,
+    };
+    Repository::init(media, Machine::new(0), &unlock(), &options)
+}
+
+pub(crate) fn open(media: Arc<dyn Media>, process: u32) -> Result<Arc<Repository>> {
+    Ok(Arc::new(Repository::open(media, Machine::new(process), &unlock())?))
+}
+
+const CHUNK_LEN: usize = 5000;
+
+/// The bytes of a file; those of one number are the same in every backup.
+pub(crate) fn file(number: u64) -> Vec<u8> {
+    SplitMix64::bytes(number, 30_000)
+}
+
+/// Backs up `files`; publishes in the middle where `publish` says so.
+pub(crate) fn back_up(
+    repository: &Arc<Repository>,
+    files: &[u64],
+    publish: bool,
+) -> Result<Committed> {
+    let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
+    let mut inline = Inline::new(writer, Verify::All)?;
+    let mut tree = TreeWriter::new();
+    for (place, number) in files.iter().enumerate() {
+        let bytes = file(*number);
+        let mut recipe = RecipeWriter::new("fixed");
+        for chunk in bytes.chunks(CHUNK_LEN) {
+            let fingerprint = inline.store_data(chunk)?;
+            let length = chunk.len() as u64;
+            recipe.push(Segment::Chunk { fingerprint, offset: 0, length }, &mut inline)?;
+        }
+        let mut entry = Entry::new(format!("file {number:04}"), EntryKind::File);
+        entry.size = recipe.size();
+        entry.content = recipe.finish(&mut inline)?;
+        tree.push(&entry, repository.keys(), &mut inline)?;
+        if publish && place % 2 == 0 {
+            inline.publish()?;
+        }
+    }
+    let root = tree.finish(&mut inline)?;
+    inline.commit(Outcome::Snapshot(Box::new(Snapshot { root, ..Snapshot::empty() })))
+}
+
+/// Restores every snapshot that is listed and compares each file; returns how many there are.
+pub(crate) fn restore_all(repository: &Arc<Repository>) -> Result<usize> {
+    let reader = Reader::open(repository.clone())?;
+    let view = reader.view();
+    for (ticket, snapshot) in view.snapshots() {
+        for entry in reader.tree(&snapshot.root) {
+            let entry = entry?;
+            let number = String::from_utf8_lossy(&entry.name)[5..].parse().expect("a number");
+            let found = read(&reader, &entry.content)?;
+            assert!(found == file(number), "{ticket}: file {number} comes back as other bytes");
+        }
+    }
+    Ok(view.snapshots().len())
+}
+
+fn read(reader: &Reader, content: &Content) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for segment in reader.segments(content) {
+        if let Segment::Chunk { fingerprint, .. } = segment? {
+            bytes.extend_from_slice(&reader.chunk(Class::Data, &fingerprint)?);
+        }
+    }
+    Ok(bytes)
+}

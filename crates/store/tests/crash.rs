@@ -1,0 +1,180 @@
+//! A backup that dies at every single call of the medium, and the next one, which goes on.
+
+#[path = "common/backup.rs"]
+mod backup;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cutpoint_store::error::Kind;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::commit::Outcome;
+use cutpoint_store::format::segment::Segment;
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::index::load_directory;
+use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::name::{ObjectKind, ObjectName, PartName};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::view::View;
+use cutpoint_store::writer::mutant::{self, Mutant};
+use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
+
+use backup::{back_up, init, open, restore_all};
+
+/// What the run that dies backs up. Files 1 and 2 are there already.
+const FILES: [u64; 5] = [1, 3, 4, 5, 6];
+
+/// A repository with one finished snapshot.
+fn start() -> Arc<dyn Media> {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init(media.clone()).expect("an empty memory takes a repository");
+    let repository = open(media.clone(), 1).expect("it opens");
+    let committed = back_up(&repository, &[1, 2], false).expect("nothing fails here");
+    assert_eq!(committed, Committed::Done, "nobody is there to end it");
+    media
+}
+
+fn everything(media: &dyn Media) -> BTreeMap<String, Bytes> {
+    let mut all = BTreeMap::new();
+    for kind in ObjectKind::ALL {
+        for (name, _) in media.list(kind.folder()).expect("memory lists") {
+            let bytes = media.get(&name).expect("what is listed can be read");
+            all.insert(name, bytes);
+        }
+    }
+    all
+}
+
+/// The chunks that segments of the repository name, with how many containers have each.
+fn named_chunks(
+    repository: &Repository,
+    segments: impl IntoIterator<Item = PartName>,
+) -> HashMap<(Class, Fingerprint), BTreeSet<PartName>> {
+    let mut places: HashMap<_, BTreeSet<_>> = HashMap::new();
+    for part in segments {
+        let body = repository.get(ObjectName::Segment(part)).expect("a named segment is there");
+        for container in Segment::decode(&body).expect("it decodes").containers {
+            let directory = load_directory(repository, &container).expect("it is there");
+            for chunk in directory.chunks {
+                places
+                    .entry((container.class, chunk.fingerprint))
+                    .or_default()
+                    .insert(container.name);
+            }
+        }
+    }
+    places
+}
+
+fn calls_of_a_backup() -> u64 {
+    let faulty = Arc::new(Faulty::new(start(), Fault::None));
+    let repository = open(faulty.clone(), 2).expect("it opens");
+    back_up(&repository, &FILES, true).expect("nothing fails here");
+    faulty.calls()
+}
+
+/// Runs into `fault`; then looks at what is left, and backs up again.
+fn run_into(fault: Fault) {
+    let media = start();
+    let before = everything(&*media);
+    let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), fault));
+    let failed = open(faulty, 2).and_then(|repository| back_up(&repository, &FILES, true));
+    if let (Fault::FullFrom(_), Err(error)) = (fault, &failed) {
+        assert_eq!(error.kind(), Kind::Full, "{fault:?}: {error}");
+    }
+    let after = everything(&*media);
+    for (name, bytes) in &before {
+        assert!(after.get(name) == Some(bytes), "{fault:?}: {name} was changed or is gone");
+    }
+    // What was acknowledged is there; what was not may be there, whole.
+    let repository = open(media.clone(), 3).expect("a crash needs no repair");
+    let snapshots = restore_all(&repository).expect("all snapshots restore");
+    assert!((1..=2).contains(&snapshots), "{fault:?}: {snapshots} snapshots");
+    assert!(failed.is_err() || snapshots == 2, "{fault:?}: the acknowledged snapshot is gone");
+
+    let published: Vec<PartName> = media
+        .list(ObjectKind::Segment.folder())
+        .expect("memory lists")
+        .iter()
+        .filter_map(|(name, _)| match ObjectName::parse(name) {
+            Ok(ObjectName::Segment(part)) => Some(part),
+            _ => None,
+        })
+        .collect();
+    let known = named_chunks(&repository, published);
+    let committed = back_up(&repository, &FILES, true).expect("the next run has a good medium");
+    assert_eq!(committed, Committed::Done, "{fault:?}");
+    let restored = restore_all(&repository).expect("all snapshots restore");
+    assert_eq!(restored, snapshots + 1, "{fault:?}: the second run's snapshot");
+
+    // The dead run was ended, so that all that it had published counts, and is not stored again.
+    let view = View::list(&repository).expect("it lists");
+    let tickets = media.list(ObjectKind::Ticket.folder()).expect("memory lists").len();
+    assert_eq!(tickets, view.commits.len(), "{fault:?}: a dead writer was not ended");
+    for (chunk, places) in named_chunks(&repository, view.segments()) {
+        if let Some(known) = known.get(&chunk) {
+            assert_eq!(known, &places, "{fault:?}: {chunk:?} was stored again");
+        }
+    }
+}
+
+#[test]
+fn a_backup_may_die_before_any_call() {
+    let calls = calls_of_a_backup();
+    assert!(calls > 20, "{calls} calls are too few to mean anything");
+    println!("{calls} calls");
+    (0..=calls).for_each(|call| run_into(Fault::DeadBefore(call)));
+}
+
+#[test]
+fn a_backup_may_die_after_any_call() {
+    (0..calls_of_a_backup()).for_each(|call| run_into(Fault::DeadAfter(call)));
+}
+
+#[test]
+fn a_disk_may_be_full_at_any_put() {
+    (0..calls_of_a_backup()).for_each(|call| run_into(Fault::FullFrom(call)));
+}
+
+/// With the same state, environment and input the stored bytes are equal.
+#[test]
+fn two_runs_store_the_same_bytes() {
+    let run = || {
+        let media = start();
+        let repository = open(media.clone(), 2).expect("it opens");
+        back_up(&repository, &FILES, true).expect("nothing fails here");
+        everything(&*media)
+    };
+    let (first, second) = (run(), run());
+    assert!(first.len() > 15, "{} objects are too few to mean anything", first.len());
+    assert!(first.keys().eq(second.keys()), "the names differ");
+    for (name, bytes) in first {
+        assert!(second[&name] == bytes, "{name} differs");
+    }
+}
+
+/// W5: a container disappears behind the writer's back after it has given a hit.
+#[test]
+fn a_commit_looks_whether_its_hits_exist() {
+    let run = |mutant| {
+        let media = start();
+        let repository = open(media.clone(), 2).expect("it opens");
+        let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+        let root = writer.view().snapshots()[0].1.clone();
+        let mut inline = Inline::new(writer, Verify::Some).expect("it begins");
+        inline.store_data(&backup::file(1)[..5000]).expect("a hit");
+        for (name, _) in media.list("data").expect("memory lists") {
+            media.delete(&name).expect("memory deletes");
+        }
+        mutant::activate(mutant);
+        let committed = inline.commit(Outcome::Snapshot(Box::new(root)));
+        mutant::activate(None);
+        (committed.expect("the medium works"), repository)
+    };
+    let (committed, repository) = run(None);
+    assert_eq!(committed, Committed::Ended, "the hit's container is gone");
+    assert_eq!(back_up(&repository, &[1, 2], false).expect("it works"), Committed::Done);
+    let (committed, _) = run(Some(Mutant::TrustsHits));
+    assert_eq!(committed, Committed::Done, "the mutant no longer breaks W5");
+}
