@@ -1,6 +1,8 @@
 //! Cutpoint's repository: its format, its write rules, its reader and checker.
 #![forbid(unsafe_code)]
 
+pub mod check;
+pub mod describe;
 pub mod environment;
 pub mod error;
 pub mod fingerprint;

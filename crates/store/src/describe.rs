@@ -1,0 +1,102 @@
+//! Any object, decoded, as text: for people who look for a fault, or learn the format.
+
+use std::fmt::{Debug, Write};
+
+use crate::error::{Error, Result};
+use crate::format::commit::Commit;
+use crate::format::config::Config;
+use crate::format::directory::Directory;
+use crate::format::prune::Prune;
+use crate::format::segment::Segment;
+use crate::format::ticket::Ticket;
+use crate::name::ObjectName;
+use crate::repository::Repository;
+use crate::seal::{Header, Opener, PartKind, Trailer, object_is_intact, open_object};
+
+/// Describes the object `name`. The text is for reading; its form may change.
+///
+/// # Errors
+///
+/// `Missing`, `Corrupt` or `WrongKey`, as reading it gives.
+pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
+    let bytes = repository.media().get(&name.to_string())?;
+    let header = Header::decode(&name, &bytes)?;
+    let mut text = String::new();
+    let mut line = |key: &str, value: &dyn std::fmt::Display| {
+        // Writing into a string does not fail.
+        writeln!(text, "{key:<12}{value}").ok();
+    };
+    line("object", &name);
+    line("length", &bytes.len());
+    line("kind", &format!("{:?}", name.kind()));
+    line("suite", &header.suite);
+    line("epoch", &header.epoch);
+    line("salt", &hex(&header.salt));
+    line("commitment", &hex(&header.commitment));
+    line("checksum", &if object_is_intact(&bytes) { "matches" } else { "DOES NOT MATCH" });
+    let body = || open_object(repository.keys(), name, &bytes);
+    let body = match name {
+        ObjectName::Config { .. } => pretty(&Config::decode(&body()?)?),
+        ObjectName::Key { .. } => "a wrapped keyring; its contents are secret\n".to_owned(),
+        ObjectName::Ticket { .. } => pretty(&Ticket::decode(&body()?)?),
+        ObjectName::Commit(_) => pretty(&Commit::decode(&body()?)?),
+        ObjectName::Prune(_) => pretty(&Prune::decode(&body()?)?),
+        ObjectName::Segment(_) => {
+            let segment = Segment::decode(&body()?)?;
+            let mut text = format!("hints       {}\n", segment.hints.len());
+            text.push_str(&pretty(&segment.containers));
+            text
+        }
+        ObjectName::Hints(_) => "candidates for imperfect matching: not known yet\n".to_owned(),
+        ObjectName::Container(..) => container(repository, name, &bytes)?,
+    };
+    text.push_str(&body);
+    Ok(text)
+}
+
+fn pretty(value: &impl Debug) -> String {
+    format!("{value:#?}\n")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<String> {
+    let opener = Opener::new(repository.keys(), name, bytes)?;
+    let trailer = Trailer::decode(&name, bytes, bytes.len() as u64)?;
+    let start = usize::try_from(trailer.offset)
+        .map_err(|_| Error::corrupt(name, "a directory beyond all memory"))?;
+    let mut part = bytes[start..start + trailer.length as usize].to_vec();
+    opener.open(PartKind::Directory, &mut part)?;
+    let directory = Directory::decode(&part, trailer.offset)?;
+    let mut text = String::new();
+    writeln!(text, "directory   {} bytes at {}", trailer.length, trailer.offset).ok();
+    writeln!(
+        text,
+        "\n{:>6} {:>10} {:>10} {:>10} {:>6}",
+        "region", "offset", "stored", "raw", "codec"
+    )
+    .ok();
+    for (number, region) in directory.regions.iter().enumerate() {
+        let codec = format!("{:?}", region.codec);
+        let (offset, stored_len, raw_len) = (region.offset, region.stored_len, region.raw_len);
+        writeln!(text, "{number:>6} {offset:>10} {stored_len:>10} {raw_len:>10} {codec:>6}").ok();
+    }
+    writeln!(
+        text,
+        "\n{:>6} {:>10} {:>10}  {:<9} fingerprint",
+        "region", "offset", "length", "form"
+    )
+    .ok();
+    for chunk in &directory.chunks {
+        let form = format!("{:?}", chunk.form);
+        writeln!(
+            text,
+            "{:>6} {:>10} {:>10}  {form:<9} {}",
+            chunk.region, chunk.offset, chunk.payload_len, chunk.fingerprint
+        )
+        .ok();
+    }
+    Ok(text)
+}
