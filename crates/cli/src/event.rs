@@ -74,7 +74,6 @@ pub(crate) enum Event<'a> {
     /// A chunk.
     Cut { offset: u64, size: u64, end_offset: u64 },
     /// What a check found.
-    #[expect(dead_code, reason = "the store's check comes next")]
     Finding(Finding<'a>),
     /// An object of the repository.
     Object {
@@ -152,12 +151,14 @@ pub(crate) enum Summary<'a> {
     /// How large the repository is.
     Stats(Stats),
     /// What a check has looked at.
-    #[expect(dead_code, reason = "the store's check comes next")]
     Check {
         finding_count: u64,
+        note_count: u64,
         snapshot_count: u64,
         container_count: u64,
-        chunk_count: u64,
+        reference_count: u64,
+        unreferenced_count: u64,
+        unreferenced_bytes: u64,
         read_bytes: u64,
         read_data: bool,
         elapsed_ns: u64,

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::Global;
 use crate::escape;
-use crate::event::{Event, Line, Message, PathText, Progress};
+use crate::event::{Event, Finding, Line, Message, PathText, Progress};
 use crate::exit::{self, Exit, StdoutClosed};
 use crate::units;
 
@@ -173,6 +173,16 @@ impl Report {
     /// Something that a person should know, about `path`.
     pub(crate) fn warning(&self, path: &Path, message: &str) {
         self.message("warning", Some(path), message);
+    }
+
+    /// Tells what a check found.
+    pub(crate) fn finding(&self, kind: &str, object: &str, message: &str) {
+        if self.is_json {
+            self.tell(&Event::Finding(Finding { kind, object, message }));
+        } else {
+            let object = escape::for_terminal(object.as_bytes());
+            self.say(&format!("{kind}: {object}: {message}"));
+        }
     }
 
     /// Something that a person should know, about the run.

@@ -142,7 +142,10 @@ impl Check<'_> {
             Kind::Missing => FindingKind::Missing,
             _ => FindingKind::Corrupt,
         };
-        self.finding(kind, object, error);
+        // Most errors name the object themselves.
+        let (object, message) = (object.to_string(), error.to_string());
+        let message = message.strip_prefix(&format!("{object}: ")).unwrap_or(&message);
+        self.finding(kind, &object, message);
     }
 
     fn bad(&self, class: Class, fingerprint: Fingerprint) -> bool {

@@ -100,9 +100,16 @@ impl Reader {
     ///
     /// As [`View::list`] and [`Index::open`].
     pub fn open(repository: Arc<Repository>) -> Result<Reader> {
-        let view = View::list(&repository)?;
-        let index = Arc::new(Index::open(repository.clone(), &view)?);
-        Ok(Reader::new(repository, index, view))
+        let open = || {
+            let view = View::list(&repository)?;
+            let index = Arc::new(Index::open(repository.clone(), &view)?);
+            Ok(Reader::new(repository.clone(), index, view))
+        };
+        // A sweep may have taken a superseded segment since the listing (R3).
+        open().or_else(|error: Error| match error.kind() {
+            Kind::Missing => open(),
+            _ => Err(error),
+        })
     }
 
     /// The repository.
@@ -143,8 +150,16 @@ impl Reader {
             if is_same && error.kind() == Kind::Corrupt {
                 return Err(error);
             }
-            self.index.refresh(&newer)?;
-            *view = newer;
+            *view = match self.index.refresh(&newer) {
+                Ok(()) => newer,
+                // Swept since this very listing.
+                Err(error) if error.kind() == Kind::Missing => {
+                    let newest = newer.list_again(&self.repository)?;
+                    self.index.refresh(&newest)?;
+                    newest
+                }
+                Err(error) => return Err(error),
+            };
         }
         self.try_chunk(class, fingerprint)
     }

@@ -170,7 +170,7 @@ impl Attempt {
         let input = match source {
             Source::Files { paths, options } => {
                 let walk = Walk::new(paths, options.clone())
-                    .map_err(|error| Error::new(Kind::Missing, "backup", error.to_string()))?;
+                    .map_err(|error| Error::invalid("backup", error))?;
                 Input::Walk(walk)
             }
             Source::Stream { name, reader } => {

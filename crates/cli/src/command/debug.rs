@@ -1,6 +1,7 @@
 //! `debug`: an object of the repository, decoded; the names of all.
 
 use anyhow::Result;
+use cutpoint_store::describe::describe;
 use cutpoint_store::name::{ObjectKind, ObjectName};
 
 use crate::args::{Debug, Global};
@@ -18,7 +19,14 @@ pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit
     let name = ObjectName::parse(object).map_err(|error| {
         Failure::failed(error.to_string()).with_remedy("`cutpoint debug --list` prints all names")
     })?;
-    Err(Failure::failed(format!("{name}: objects cannot be decoded yet")).into())
+    let text = describe(&session.repository, name)?;
+    if report.is_json() {
+        let (name, text) = (name.to_string(), Some(text.as_str()));
+        report.event(&Event::Object { name: &name, stored_bytes: None, text })?;
+    } else {
+        report.write(text.as_bytes())?;
+    }
+    Ok(Exit::Well)
 }
 
 fn list(session: &Session, report: &Report) -> Result<()> {

@@ -2,6 +2,7 @@
 
 mod backup;
 mod cat;
+mod check;
 mod config;
 mod cut;
 mod debug;
@@ -14,7 +15,7 @@ mod stats;
 use anyhow::Result;
 
 use crate::args::{Args, Verb};
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::interrupt;
 use crate::report::Report;
 
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Ls(ls) => ls::run(ls, global, report),
         Verb::Cat(cat) => cat::run(cat, global, report),
         Verb::Stats => stats::run(global, report),
-        Verb::Check(_) => Err(Failure::failed("`check` is not there yet").into()),
+        Verb::Check(check) => check::run(check, global, report),
         Verb::Cut(cut) => cut::run(cut, report),
         Verb::Debug(debug) => debug::run(debug, global, report),
     }
