@@ -10,7 +10,6 @@ use cutpoint_backup::backup::{
     BackupMonitor, BackupOptions, BackupReport, Parent, Progress, Source, backup,
 };
 use cutpoint_backup::files::WalkOptions;
-use cutpoint_store::error::{Error as StoreError, Kind};
 use cutpoint_store::name::TicketId;
 use cutpoint_store::writer::Verify;
 
@@ -71,7 +70,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     report.begin_progress();
     let done = backup(&session.repository, source, &options, &monitor);
     report.end_progress();
-    let done = done.map_err(explain)?;
+    let done = done?;
     if let Some(id) = done.snapshot {
         session.state.add_head(&host, id);
     }
@@ -183,14 +182,6 @@ fn user() -> String {
     named
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
-}
-
-/// A source that went away, or a pattern that makes no sense, is no damage of the repository.
-fn explain(error: StoreError) -> anyhow::Error {
-    if error.kind() == Kind::Missing && error.object() == "backup" {
-        return Failure::failed(error.to_string()).into();
-    }
-    error.into()
 }
 
 struct Monitor<'a> {
