@@ -1,2 +1,125 @@
-//! xtask
-fn main() {}
+//! `cargo xtask check`: everything that must hold before a change lands, one command.
+#![forbid(unsafe_code)]
+
+mod licences;
+mod texts;
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// What `cargo xtask` alone prints.
+const USAGE: &str = "\
+usage: cargo xtask check [--long]
+
+check   formatting, lints, documentation, licences and sources of dependencies, texts, vectors,
+        tests; ends with 1 and the name of the step that failed
+--long  with 10^5 instead of 10^3 random interleavings (about half an hour more)";
+
+/// The vectors that the chunking crate can print anew.
+const VECTORS: [&str; 3] = ["fastcdc", "fixed", "seqcdc"];
+
+type Step = (&'static str, fn() -> Result<(), String>);
+
+const STEPS: [Step; 7] = [
+    ("formatting", formatting),
+    ("texts", texts::check),
+    ("licences and sources", licences::check),
+    ("lints", lints),
+    ("documentation", documentation),
+    ("vectors", vectors),
+    ("tests", tests),
+];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["check"] | ["check", "--long"] => {}
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    }
+    for (name, step) in STEPS {
+        println!("xtask: {name} ...");
+        let began = Instant::now();
+        let result = step();
+        let elapsed_s = began.elapsed().as_secs();
+        match result {
+            Ok(()) => println!("xtask: {name}: well, {elapsed_s} s"),
+            Err(message) => {
+                eprintln!("xtask: {name}: FAILED after {elapsed_s} s: {message}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// A command of cargo, in the workspace's folder.
+fn cargo(words: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    command.args(words).current_dir(root());
+    command
+}
+
+/// The workspace's folder.
+fn root() -> &'static str {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/..")
+}
+
+fn run(mut command: Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?} ended with {status}")),
+        Err(error) => Err(format!("{command:?}: {error}")),
+    }
+}
+
+fn output(mut command: Command) -> Result<Vec<u8>, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?} ended with {}: {errors}", output.status))
+}
+
+fn formatting() -> Result<(), String> {
+    run(cargo(&["fmt", "--all", "--check"]))
+}
+
+fn lints() -> Result<(), String> {
+    run(cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))
+}
+
+fn documentation() -> Result<(), String> {
+    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    run(command)
+}
+
+/// What the generator prints must be what is committed: a cut-point is a format.
+fn vectors() -> Result<(), String> {
+    for name in VECTORS {
+        let words = ["run", "-q", "-p", "cutpoint-chunking", "--example", "vectors", name];
+        let printed = output(cargo(&words))?;
+        let path = format!("{}/vectors/{name}.json", root());
+        let committed = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
+        if printed != committed {
+            return Err(format!(
+                "vectors/{name}.json is not what `cargo run -p cutpoint-chunking --example \
+                 vectors {name}` prints"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn tests() -> Result<(), String> {
+    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    if std::env::args().any(|word| word == "--long") {
+        command.env("CUTPOINT_SEEDS", "100000");
+    }
+    run(command)
+}

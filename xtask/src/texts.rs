@@ -1,0 +1,81 @@
+//! Texts that are committed: no paths of one machine, sources in ASCII, links that lead somewhere.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::{output, root};
+
+/// Folders at the root of a file system that are only on somebody's own machine.
+const MACHINE_FOLDERS: [&str; 4] = ["work", "farm", "root", "home/runner"];
+
+/// Looks through every file that git tracks.
+pub(crate) fn check() -> Result<(), String> {
+    let mut command = Command::new("git");
+    command.args(["ls-files"]).current_dir(root());
+    let Ok(files) = output(command) else {
+        println!("xtask: not a git checkout: texts were not checked");
+        return Ok(());
+    };
+    let files = String::from_utf8_lossy(&files).into_owned();
+    let mut wrong = Vec::new();
+    for file in files.lines().filter(|file| !file.starts_with("vectors/")) {
+        let path = Path::new(root()).join(file);
+        // Binary files, and files that were removed and not committed yet.
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for (number, line) in (1..).zip(text.lines()) {
+            let at = || format!("{file}:{number}");
+            if names_machine(line) {
+                wrong.push(format!("{}: names a path of one machine", at()));
+            }
+            if file.ends_with(".rs") && !line.is_ascii() {
+                wrong.push(format!("{}: is not ASCII", at()));
+            }
+            if file.ends_with(".md") {
+                let folder = path.parent().unwrap_or(Path::new("."));
+                for link in links(line).filter(|link| !folder.join(link).exists()) {
+                    wrong.push(format!("{}: {link} does not exist", at()));
+                }
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// Whether a line has such a folder where a path begins.
+fn names_machine(line: &str) -> bool {
+    MACHINE_FOLDERS.iter().any(|folder| {
+        let path = format!("/{folder}/");
+        line.match_indices(&path).any(|(at, _)| {
+            !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || "_.-/$})".contains(c))
+        })
+    })
+}
+
+/// The targets of Markdown links that are files, without what follows a `#`.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| {
+        let target = rest.split([')', '#', ' ']).next()?;
+        let is_file = !target.is_empty() && !target.contains("://") && !target.contains('`');
+        is_file.then_some(target)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_paths() {
+        let folder = MACHINE_FOLDERS[0];
+        assert!(names_machine(&format!("see /{folder}/x")));
+        assert!(names_machine(&format!("\"/{folder}/x\"")));
+        assert!(!names_machine(&format!("a.path()/{folder}/x")));
+        assert!(!names_machine("home/me/docs"));
+    }
+
+    #[test]
+    fn markdown_links() {
+        let found: Vec<_> = links("[a](b.md#c) and [d](https://e) [f](g/h.md)").collect();
+        assert_eq!(found, ["b.md", "g/h.md"]);
+    }
+}
