@@ -197,7 +197,7 @@ Patterns are those of a .gitignore file in the root folder: `*.o` and `target/` 
 
 Examples:
   cutpoint backup ~ --exclude-caches --exclude '*.iso'
-  cutpoint backup /etc /home --repo /mnt/disk/backup --init --key-file /root/key
+  cutpoint backup /etc /home --repo /mnt/disk/backup --init --key-file /etc/cutpoint.key
       for a script: makes the repository if there is none
   pg_dump shop | cutpoint backup --stdin --stdin-filename shop.sql --tag database")]
 pub(crate) struct Backup {

@@ -57,7 +57,11 @@ mod tests {
 
     #[test]
     fn nothing_reaches_the_terminal_unescaped() {
-        assert_eq!(for_terminal("plain ü \\ text".as_bytes()), "plain ü \\ text", "plain");
+        assert_eq!(
+            for_terminal("plain \u{fc} \\ text".as_bytes()),
+            "plain \u{fc} \\ text",
+            "plain"
+        );
         assert_eq!(for_terminal(b"a\nb\x1b[31m\\"), "a\\nb\\x1b[31m\\\\", "controls");
         assert_eq!(for_terminal(b"\xff\xfea"), "\\xff\\xfea", "not UTF-8");
         assert_eq!(for_terminal("x\u{202e}y".as_bytes()), "x\\u{202e}y", "override");

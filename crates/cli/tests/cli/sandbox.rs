@@ -162,7 +162,7 @@ pub(crate) fn make_source(folder: &Path) {
     write("big", &SplitMix64::bytes(1, 700_000));
     write("sub/copy of big", &SplitMix64::bytes(1, 700_000));
     write("sub/deep/text", &cutpoint_testing::input::text(100_000));
-    write("sub/ü \n", b"an odd name");
+    write("sub/\u{fc} \n", b"an odd name");
     let odd = <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"not \xff UTF-8");
     fs::write(folder.join(odd), b"odder").expect("the file is written");
     fs::hard_link(folder.join("hello"), folder.join("sub/hello")).expect("a link is made");
