@@ -115,7 +115,7 @@ fn make_folder(root: &Path) {
         let folder = root.join(format!("folder {folder}"));
         fs::create_dir_all(&folder).expect("folder");
         for file in 0..60 {
-            let size = usize::try_from(random.below(9000)).expect("small");
+            let size = random.below(9000);
             fs::write(folder.join(format!("file {file}")), random.take(size)).expect("file");
         }
     }
@@ -176,7 +176,9 @@ fn compare(left: &Path, right: &Path) {
         if a.is_dir() {
             compare(&left, &right);
         } else if a.is_symlink() {
-            assert_eq!(fs::read_link(&left).expect("link"), fs::read_link(&right).expect("link"));
+            let (a, b) =
+                (fs::read_link(&left).expect("link"), fs::read_link(&right).expect("link"));
+            assert_eq!(a, b, "target of {}", left.display());
         } else {
             assert!(
                 fs::read(&left).expect("left") == fs::read(&right).expect("right"),

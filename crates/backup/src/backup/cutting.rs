@@ -138,7 +138,7 @@ impl<'a> Cutting<'a> {
         let mut parents: Vec<Option<ParentFolder<'a>>> = Vec::new();
         let root = self.former.as_ref().map(|former| former.reader.tree(former.root).peekable());
         parents.push(root);
-        while let Some(step) = walk.next() {
+        for step in walk.by_ref() {
             if self.monitor.cancelled() {
                 return Err(Error::new(Kind::Interrupted, "backup", "interrupted"));
             }

@@ -19,6 +19,13 @@ struct OpenFolder {
     tree: TreeWriter,
 }
 
+/// What all names of a file share.
+struct Linked {
+    content: Content,
+    size: u64,
+    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
 /// Takes batches in order; the packer is where chunks go.
 pub(super) struct Decide {
     keys: Keys,
@@ -27,7 +34,7 @@ pub(super) struct Decide {
     folders: Vec<OpenFolder>,
     file: Option<RecipeWriter>,
     /// Contents of files that have several names.
-    links: HashMap<(u64, u64), (Content, u64, Vec<(Vec<u8>, Vec<u8>)>)>,
+    links: HashMap<(u64, u64), Linked>,
     pub(super) statistics: Statistics,
     pub(super) lost_links: u64,
 }
@@ -58,10 +65,10 @@ impl Decide {
                 Event::Item(entry) => self.add(*entry)?,
                 Event::Link(mut entry) => {
                     match self.links.get(&(entry.device, entry.inode)) {
-                        Some((content, size, xattrs)) => {
-                            entry.content = content.clone();
-                            entry.size = *size;
-                            entry.xattrs.clone_from(xattrs);
+                        Some(linked) => {
+                            entry.content = linked.content.clone();
+                            entry.size = linked.size;
+                            entry.xattrs.clone_from(&linked.xattrs);
                             self.push(&entry)?;
                             self.statistics.file_count += 1;
                         }
@@ -114,7 +121,8 @@ impl Decide {
         }
         if entry.is_hard_link() {
             let key = (entry.device, entry.inode);
-            self.links.insert(key, (entry.content, entry.size, entry.xattrs));
+            let Entry { content, size, xattrs, .. } = entry;
+            self.links.insert(key, Linked { content, size, xattrs });
         }
         Ok(())
     }

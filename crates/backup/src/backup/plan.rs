@@ -1,7 +1,7 @@
 //! One backup: a writer, a parent, a run of the pipeline, a commit; again where that is needed.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cutpoint_chunking::{Chunker, KeyMaterial, Spec};
@@ -102,7 +102,7 @@ impl Attempt {
         let started_ns = repository.environment().now_ns();
         let sources = match source {
             Source::Files { paths, .. } => {
-                paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?
+                paths.iter().map(PathBuf::as_path).map(absolute).collect::<Result<Vec<_>>>()?
             }
             Source::Stream { name, .. } => {
                 check_name(name).map_err(|error| Error::invalid("--stdin-filename", error))?;
@@ -233,7 +233,7 @@ fn threads(wanted: usize) -> usize {
     }
 }
 
-fn absolute(path: &PathBuf) -> Result<Vec<u8>> {
+fn absolute(path: &Path) -> Result<Vec<u8>> {
     let absolute = std::path::absolute(path)
         .map_err(|error| Error::invalid(path.display(), error.to_string()))?;
     Ok(absolute.as_os_str().as_bytes().to_vec())

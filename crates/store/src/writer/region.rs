@@ -17,7 +17,7 @@ pub enum Verify {
 
 impl Verify {
     pub(super) fn includes(self, class: Class, number: u64) -> bool {
-        self == Verify::All || class == Class::Meta || number % 8 == 0
+        self == Verify::All || class == Class::Meta || number.is_multiple_of(8)
     }
 }
 
