@@ -282,6 +282,9 @@ fn put_commit(repository: &Repository, ticket: TicketId, commit: &Commit) -> Res
 
 const COMMIT_TRIES: usize = 5;
 
+/// What was staged for a put is given up after this time, in seconds, whoever staged it.
+const STAGED_S_MAX: u64 = 24 * 3600;
+
 /// Whether the object at `path` is `bytes` after a put; `None` where there is none.
 fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result<Option<bool>> {
     #[cfg(feature = "mutants")]
@@ -340,13 +343,31 @@ fn end_dead_writers(repository: &Repository, own: TicketId) -> Result<Vec<Ticket
         ended.push(ticket);
     }
     if !ended.is_empty() {
-        // What their puts had staged. Only names whose writer has ended are touched.
-        let is_stale = |name: &str, age_s: u64| {
-            age_s > 24 * 3600 || ended.iter().any(|ticket| name.contains(&ticket.to_string()))
-        };
-        media.clean(&is_stale).ok();
+        clean_up(repository)?;
     }
     Ok(ended)
+}
+
+/// Removes what cut-off puts had staged: of writers that have ended, and whatever is a day old.
+fn clean_up(repository: &Repository) -> Result<()> {
+    let media = repository.media();
+    let mut ended = BTreeSet::new();
+    for (path, _) in media.list(ObjectKind::Commit.folder())? {
+        if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
+            ended.insert(ticket);
+        }
+    }
+    let is_stale = |name: &str, age_s: u64| {
+        let writer = match ObjectName::parse(name) {
+            Ok(ObjectName::Ticket { ticket, .. } | ObjectName::Commit(ticket)) => Some(ticket),
+            Ok(ObjectName::Segment(part) | ObjectName::Container(_, part)) => Some(part.ticket),
+            _ => None,
+        };
+        age_s > STAGED_S_MAX || writer.is_some_and(|ticket| ended.contains(&ticket))
+    };
+    // What cannot be removed now can be later: it is in nobody's way.
+    media.clean(&is_stale).ok();
+    Ok(())
 }
 
 fn may_be_alive(repository: &Repository, process: &Process) -> bool {
