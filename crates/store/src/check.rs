@@ -1,21 +1,23 @@
 //! Checking: is everything there, and is it what was written?
 //!
 //! A check takes no ticket and changes nothing. It goes on after every finding: what is damaged
-//! must not hide what else is. What it cannot see by design: the deletion of a commit that no later
-//! writer has seen, or of a ticket whose writer has ended.
+//! must not hide what else is. Others may write, prune and sweep meanwhile: what is gone is looked
+//! for in a second listing before it is said to be missing.
+//!
+//! What it cannot see by design: the deletion of a commit that no later writer has seen (all that
+//! stays is a ticket without an end), and of a ticket whose writer has ended (a sweep does the
+//! same).
 
 mod data;
 mod objects;
 mod snapshots;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Kind, Result};
-use crate::fingerprint::{Class, Fingerprint};
-use crate::format::segment::ContainerRecord;
+use crate::format::commit::Damage;
 use crate::index::Index;
-use crate::name::PartName;
 use crate::reader::Reader;
 use crate::repository::Repository;
 
@@ -31,13 +33,14 @@ pub struct CheckOptions {
 /// What is wrong, or worth knowing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingKind {
-    /// Bytes are not what was written.
+    /// Bytes are not what was written, or the storage does not give them.
     Corrupt,
     /// Something that is named is not there.
     Missing,
     /// A file or folder of a snapshot cannot be restored, because of another finding.
     Affected,
-    /// Something that cutpoint has not written. No error.
+    /// Something that this cutpoint has not written, or that is damaged but that nothing needs. No
+    /// error.
     Foreign,
     /// A writer that has neither ended nor been ended. No error: it may be at work.
     Unfinished,
@@ -96,7 +99,7 @@ pub struct CheckReport {
     pub note_count: u64,
     /// Snapshots walked.
     pub snapshot_count: u64,
-    /// Distinct references to chunks that were followed.
+    /// References to chunks that were followed; each tree and recipe was read once.
     pub reference_count: u64,
     /// Containers that the index names.
     pub container_count: u64,
@@ -106,10 +109,25 @@ pub struct CheckReport {
     pub unreferenced_bytes: u64,
     /// Bytes of containers read, with `read_data`.
     pub read_bytes: u64,
+    /// Chunks whose fingerprints were verified, with `read_data`.
+    pub chunk_count: u64,
+    /// Chunks that snapshots need and that cannot be read from anywhere.
+    pub lost_count: u64,
 }
 
-/// At most so many affected paths are named; the rest is counted.
-const AFFECTED_MAX: u64 = 1000;
+/// At most so many lost chunks and affected paths are named; the rest is counted.
+const NAMED_MAX: u64 = 1000;
+/// So many objects may fail to be read before the storage itself is what fails.
+const MEDIA_FAILURES_MAX: u64 = 16;
+
+/// Whether anything could need an object. Decides how bad it is when it is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// A commit, a prune or a writer that has not ended names it.
+    Named,
+    /// Nothing names it.
+    Unnamed,
+}
 
 /// What the parts of a check share.
 struct Check<'a> {
@@ -117,43 +135,71 @@ struct Check<'a> {
     monitor: &'a dyn CheckMonitor,
     /// Every object: its name and length.
     listing: BTreeMap<String, u64>,
-    report: Mutex<CheckReport>,
-    /// Chunks that cannot be read.
-    bad: Mutex<HashSet<(Class, Fingerprint)>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    report: CheckReport,
+    media_failures: u64,
+    /// Objects of which an error was found.
+    named: HashSet<String>,
+    /// Records whose chunk cannot be read.
+    bad: HashSet<Damage>,
 }
 
 impl Check<'_> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn finding(&self, kind: FindingKind, object: impl ToString, message: impl ToString) {
         let finding = Finding { kind, object: object.to_string(), message: message.to_string() };
         {
-            let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.lock();
             if finding.is_error() {
-                report.error_count += 1;
+                state.report.error_count += 1;
+                state.named.insert(finding.object.clone());
             } else {
-                report.note_count += 1;
+                state.report.note_count += 1;
             }
         }
         self.monitor.finding(&finding);
     }
 
-    /// Names `object` and what is wrong with it.
-    fn failed(&self, object: impl ToString, error: &Error) {
+    /// Names `object` and what is wrong with it, and goes on.
+    ///
+    /// # Errors
+    ///
+    /// Where the check was cancelled, or so much cannot be read that the storage is to blame.
+    fn failed(&self, object: impl ToString, error: Error, need: Need) -> Result<()> {
         let kind = match error.kind() {
+            Kind::Interrupted => return Err(error),
+            _ if need == Need::Unnamed => FindingKind::Foreign,
             Kind::Missing => FindingKind::Missing,
             _ => FindingKind::Corrupt,
         };
-        // Most errors name the object themselves.
-        let (object, message) = (object.to_string(), error.to_string());
-        let message = message.strip_prefix(&format!("{object}: ")).unwrap_or(&message);
-        self.finding(kind, &object, message);
+        let message = plain(&object, &error);
+        match need {
+            Need::Named => self.finding(kind, object, message),
+            Need::Unnamed => self.finding(kind, object, format!("nothing names it; {message}")),
+        }
+        // A bad sector is one object's; a connection that is gone is everybody's.
+        if error.kind() == Kind::Media {
+            let mut state = self.lock();
+            state.media_failures += 1;
+            if state.media_failures > MEDIA_FAILURES_MAX {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
-    fn bad(&self, class: Class, fingerprint: Fingerprint) -> bool {
-        self.bad.lock().unwrap_or_else(PoisonError::into_inner).insert((class, fingerprint))
-    }
-
-    fn is_bad(&self, class: Class, fingerprint: Fingerprint) -> bool {
-        self.bad.lock().unwrap_or_else(PoisonError::into_inner).contains(&(class, fingerprint))
+    /// Whether the object that `error` is about has been named.
+    fn is_named(&self, error: &Error) -> bool {
+        let object = error.object();
+        let object = object.split_once(": ").map_or(object, |(object, _)| object);
+        self.lock().named.contains(object)
     }
 
     fn stop_if_cancelled(&self) -> Result<()> {
@@ -165,8 +211,15 @@ impl Check<'_> {
     }
 
     fn count(&self, change: impl FnOnce(&mut CheckReport)) {
-        change(&mut self.report.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.lock().report);
     }
+}
+
+/// A message without the object that it begins with: most errors name it themselves.
+fn plain(object: &impl ToString, message: impl ToString) -> String {
+    let message = message.to_string();
+    let prefix = format!("{}: ", object.to_string());
+    message.strip_prefix(&prefix).map_or_else(|| message.clone(), str::to_owned)
 }
 
 /// Checks a repository.
@@ -181,21 +234,18 @@ pub fn check(
     monitor: &dyn CheckMonitor,
 ) -> Result<CheckReport> {
     let listing = objects::list(repository)?;
-    let check =
-        Check { repository, monitor, listing, report: Mutex::default(), bad: Mutex::default() };
+    let check = Check { repository, monitor, listing, state: Mutex::default() };
     objects::check_names(&check);
     objects::check_configs(&check)?;
     objects::check_keys(&check)?;
-    let view = objects::check_view(&check)?;
-    let (view, containers) = objects::check_segments(&check, view)?;
-    let containers = objects::check_containers(&check, containers);
-    let table: HashMap<(Class, PartName), ContainerRecord> =
-        containers.iter().map(|record| ((record.class, record.name), *record)).collect();
-    objects::count_unreferenced(&check, &table);
-    data::check(&check, &containers, options)?;
-    let index = Arc::new(Index::open(repository.clone(), &view)?);
-    let reader = Reader::new(repository.clone(), index, view);
-    snapshots::check(&check, &reader, &table)?;
-    let report = check.report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    objects::check_hints(&check)?;
+    let mut seen = objects::check_view(&check)?;
+    let containers = objects::check_segments(&check, &mut seen)?;
+    let tasks = objects::check_containers(&check, &mut seen, containers)?;
+    data::check(&check, &seen, &tasks, options)?;
+    let index = Arc::new(Index::open(repository.clone(), &seen.view)?);
+    let reader = Reader::new(repository.clone(), index, seen.view.clone());
+    snapshots::check(&check, &mut seen, &reader)?;
+    let report = check.lock().report;
     Ok(report)
 }

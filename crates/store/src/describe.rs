@@ -2,14 +2,21 @@
 
 use std::fmt::{Debug, Write};
 
+use minicbor::Decoder;
+
 use crate::error::{Error, Result};
+use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Commit;
 use crate::format::config::Config;
 use crate::format::directory::Directory;
 use crate::format::prune::Prune;
+use crate::format::recipe::RecipeChunk;
 use crate::format::segment::Segment;
 use crate::format::ticket::Ticket;
+use crate::format::tree::Entry;
+use crate::index::Scope;
 use crate::name::ObjectName;
+use crate::reader::Reader;
 use crate::repository::Repository;
 use crate::seal::{Header, Opener, PartKind, Trailer, object_is_intact, open_object};
 
@@ -51,6 +58,43 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
         ObjectName::Container(..) => container(repository, name, &bytes)?,
     };
     text.push_str(&body);
+    Ok(text)
+}
+
+/// Describes a chunk: a recipe or a tree decoded, file data as its length. The text is for reading;
+/// its form may change.
+///
+/// # Errors
+///
+/// As [`Reader::chunk`].
+pub fn describe_chunk(reader: &Reader, class: Class, fingerprint: &Fingerprint) -> Result<String> {
+    let bytes = reader.chunk(class, fingerprint)?;
+    let mut text = format!("{:<12}{class} chunk {fingerprint}\n", "object");
+    text.push_str(&format!("{:<12}{}\n", "length", bytes.len()));
+    if let Ok(Some(location)) = reader.index().find(class, fingerprint, Scope::Read) {
+        let (container, record) = (location.loaded.container.name, location.chunk());
+        let container = ObjectName::Container(class, container);
+        let place = format!("{container}, region {}, byte {}", record.region, record.offset);
+        text.push_str(&format!("{:<12}{place}\n", "place"));
+    }
+    if class == Class::Data {
+        return Ok(text);
+    }
+    // A chunk does not say what it is: a recipe is one map that no entry could be.
+    if let Ok(recipe) = RecipeChunk::decode(&bytes) {
+        text.push_str(&pretty(&recipe));
+        return Ok(text);
+    }
+    let d = &mut Decoder::new(&bytes);
+    while d.position() < bytes.len() {
+        match Entry::decode(d) {
+            Ok(entry) => text.push_str(&pretty(&entry)),
+            Err(error) => {
+                text.push_str(&format!("at byte {}: {error}\n", d.position()));
+                break;
+            }
+        }
+    }
     Ok(text)
 }
 

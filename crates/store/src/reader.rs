@@ -164,14 +164,39 @@ impl Reader {
         self.try_chunk(class, fingerprint)
     }
 
-    fn try_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
-        let Some(location) = self.index.find(class, fingerprint, Scope::Read)? else {
-            return Err(Error::missing(
-                format!("{class} chunk {fingerprint}"),
-                "no container that the index names has it",
-            ));
-        };
-        self.read(class, &location)
+    /// As [`Reader::chunk`], but without another listing. Tries every place that the index has:
+    /// what was damaged in one may have been stored again in another.
+    pub(crate) fn try_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        let mut tried: Vec<(PartName, usize)> = Vec::new();
+        let mut failure = None;
+        loop {
+            let is_new = |location: &Location| {
+                !tried.contains(&(location.loaded.container.name, location.chunk))
+            };
+            let found = self.index.find_where(class, fingerprint, Scope::Read, is_new);
+            // The first failure says most: it is of the place that should have been read.
+            let location = match (found, failure.take()) {
+                (Ok(Some(location)), before) => {
+                    failure = before;
+                    location
+                }
+                (_, Some(error)) | (Err(error), None) => return Err(error),
+                (Ok(None), None) => {
+                    return Err(Error::missing(
+                        format!("{class} chunk {fingerprint}"),
+                        "no container that the index names has it",
+                    ));
+                }
+            };
+            match self.read(class, &location) {
+                Ok(chunk) => return Ok(chunk),
+                Err(error) if matches!(error.kind(), Kind::Missing | Kind::Corrupt) => {
+                    failure = failure.or(Some(error));
+                    tried.push((location.loaded.container.name, location.chunk));
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Reads and verifies the chunk at `location`.

@@ -3,44 +3,51 @@
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
+use bytes::Bytes;
 use zstd::bulk::Decompressor;
 
-use super::{Check, CheckOptions, FindingKind};
+use super::objects::{Seen, Task};
+use super::{Check, CheckOptions, FindingKind, Need, plain};
 use crate::error::{Error, Kind, Result};
-use crate::format::directory::{Directory, Form};
-use crate::format::segment::ContainerRecord;
+use crate::format::commit::Damage;
+use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
 use crate::index::load_directory;
 use crate::name::ObjectName;
-use crate::seal::{Opener, PartKind, Trailer, object_is_intact};
+use crate::seal::{
+    HEADER_LEN, Header, Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact,
+};
 use crate::writer::decode_region;
 
-/// Checks all `containers`, several at once.
+/// Checks all containers of `tasks`, several at once.
 pub(super) fn check(
     check: &Check<'_>,
-    containers: &[ContainerRecord],
+    seen: &Seen,
+    tasks: &[Task],
     options: &CheckOptions,
 ) -> Result<()> {
     if options.read_data {
-        let bytes = containers.iter().map(|record| u64::from(record.stored_len)).sum();
-        check.monitor.expected(containers.len() as u64, bytes);
+        let bytes = tasks.iter().map(|task| stored_len(check, task)).sum();
+        check.monitor.expected(tasks.len() as u64, bytes);
     }
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(2, usize::from),
         threads => threads,
     };
-    let queue = Mutex::new(containers.iter());
+    let queue = Mutex::new(tasks.iter());
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
-        for _ in 0..threads.min(containers.len()) {
+        for _ in 0..threads.min(tasks.len()) {
             scope.spawn(|| {
                 loop {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-                    let Some(record) = next else { return };
+                    let Some(task) = next else { return };
                     let result = check
                         .stop_if_cancelled()
-                        .and_then(|()| check_container(check, record, options.read_data));
+                        .and_then(|()| check_container(check, seen, task, options.read_data));
                     if let Err(error) = result {
                         *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        // The other threads find nothing more to do.
+                        *queue.lock().unwrap_or_else(PoisonError::into_inner) = [].iter();
                         return;
                     }
                 }
@@ -50,94 +57,186 @@ pub(super) fn check(
     failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-fn check_container(check: &Check<'_>, record: &ContainerRecord, read_data: bool) -> Result<()> {
-    let name = ObjectName::Container(record.class, record.name);
+fn name(task: &Task) -> ObjectName {
+    ObjectName::Container(task.class, task.name)
+}
+
+fn stored_len(check: &Check<'_>, task: &Task) -> u64 {
+    check.listing.get(&name(task).to_string()).copied().unwrap_or(0)
+}
+
+fn check_container(check: &Check<'_>, seen: &Seen, task: &Task, read_data: bool) -> Result<()> {
+    let name = name(task);
     let result = if read_data {
-        let result = read_container(check, record, name);
-        let len = u64::from(record.stored_len);
+        let result = read_container(check, task);
+        let len = stored_len(check, task);
         check.count(|report| report.read_bytes += len);
         check.monitor.progress(1, len);
         result
     } else {
-        load_directory(check.repository, record).map(drop)
+        match &task.record {
+            Some(record) => load_directory(check.repository, record).map(drop),
+            None => check
+                .repository
+                .media()
+                .get_range(&name.to_string(), 0, HEADER_LEN)
+                .and_then(|header| Header::decode(&name, &header))
+                .map(drop),
+        }
     };
     match result {
         Ok(()) => Ok(()),
-        // The storage itself failed: nothing is known about the container.
-        Err(error) if error.kind() == Kind::Media => Err(error),
-        Err(error) => {
-            check.failed(name, &error);
-            Ok(())
-        }
+        // A sweep has taken it since the listing.
+        Err(error) if error.kind() == Kind::Missing && may_be_gone(check, seen, task)? => Ok(()),
+        Err(error) => check.failed(name, error, task.need),
     }
 }
 
-/// Reads a whole container; names each region and chunk that is not what it was.
-fn read_container(check: &Check<'_>, record: &ContainerRecord, name: ObjectName) -> Result<()> {
-    let keys = check.repository.keys();
-    let bytes = check.repository.media().get(&name.to_string())?;
-    let is_intact = object_is_intact(&bytes);
-    let opener = Opener::new(keys, name, &bytes)?;
-    let trailer = Trailer::decode(&name, &bytes, bytes.len() as u64);
-    if let Ok(trailer) = trailer
-        && (trailer.offset != u64::from(record.directory_offset)
-            || trailer.length != record.directory_len)
-    {
-        check.finding(
-            FindingKind::Corrupt,
-            name,
-            "its trailer names another directory than the index",
-        );
+fn may_be_gone(check: &Check<'_>, seen: &Seen, task: &Task) -> Result<bool> {
+    let key = (task.class, task.name);
+    if task.need == Need::Unnamed || seen.view.condemned().contains(&key) {
+        return Ok(true);
     }
-    let start = record.directory_offset as usize;
-    let Some(directory) = bytes.get(start..start + record.directory_len as usize) else {
-        return Err(Error::corrupt(name, "ends before its directory"));
+    let mut later = seen.clone();
+    Ok(later.list_again(check)? && later.view.condemned().contains(&key))
+}
+
+/// Reads a whole container; names each region and chunk that is not what it was.
+///
+/// # Errors
+///
+/// Where nothing of the container can be read.
+fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
+    let name = name(task);
+    let bytes = check.repository.media().get(&name.to_string())?;
+    let mut scan = Scan { check, task, name, bytes, decompressor: None, found: false };
+    let is_intact = object_is_intact(&scan.bytes);
+    let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
+    let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
+    // The index says where the directory is, and the trailer does too: it is needed where the index
+    // is lost.
+    let (offset, length) = match (&task.record, &trailer) {
+        (Some(record), _) => (u64::from(record.directory_offset), record.directory_len),
+        (None, Ok(trailer)) => (trailer.offset, trailer.length),
+        (None, Err(_)) => return trailer.map(drop),
     };
-    let mut directory = directory.to_vec();
+    match trailer {
+        Ok(trailer) if (trailer.offset, trailer.length) == (offset, length) => {}
+        Ok(_) => scan.found("its trailer names another directory than the index"),
+        Err(error) => scan.found(error),
+    }
+    let mut directory = scan.part(offset, length)?;
     opener.open(PartKind::Directory, &mut directory)?;
-    let directory = Directory::decode(&directory, u64::from(record.directory_offset))?;
-    let mut decompressor = Decompressor::new().map_err(|error| Error::invalid("zstd", error))?;
-    let mut was_named = false;
+    let mut directory = Directory::decode(&directory, offset)?;
+    directory.chunks.sort_by_key(|chunk| (chunk.region, chunk.offset));
+    let mut chunks = directory.chunks.as_slice();
     for (number, region) in (0_u16..).zip(&directory.regions) {
-        let start = region.offset as usize;
-        let decoded = bytes
-            .get(start..start + region.stored_len as usize)
-            .ok_or_else(|| Error::corrupt(name, "ends inside a region"))
-            .map(<[u8]>::to_vec)
-            .and_then(|mut part| {
-                opener.open(PartKind::Region(u32::from(number)), &mut part)?;
-                decode_region(&mut decompressor, region.codec, part, region.raw_len)
-            });
-        let chunks = directory.chunks.iter().filter(|chunk| chunk.region == number);
-        match decoded {
-            Ok(decoded) => {
-                for chunk in chunks.filter(|chunk| chunk.form != Form::Composite) {
-                    let start = chunk.offset as usize;
-                    let payload = decoded.get(start..start + chunk.payload_len as usize);
-                    let found = payload.map(|payload| keys.fingerprint(record.class, payload));
-                    if found != Some(chunk.fingerprint) {
-                        was_named = true;
-                        check.bad(record.class, chunk.fingerprint);
-                        let message = format!(
-                            "region {number}: chunk at byte {start} is not {}",
-                            chunk.fingerprint
-                        );
-                        check.finding(FindingKind::Corrupt, name, message);
-                    }
-                }
-            }
-            Err(error) => {
-                was_named = true;
-                let lost = chunks.filter(|c| check.bad(record.class, c.fingerprint)).count();
-                let message = format!("region {number}: {error}; {lost} chunks are lost");
-                check.finding(FindingKind::Corrupt, name, message);
+        let here = chunks.partition_point(|chunk| chunk.region <= number);
+        let (chunks_here, rest) = chunks.split_at(here);
+        chunks = rest;
+        scan.region(&opener, number, region, chunks_here);
+    }
+    let behind = usize::try_from(offset + u64::from(length)).unwrap_or(usize::MAX);
+    let padding = scan.bytes.get(behind..scan.bytes.len() - TRAILER_LEN);
+    let is_padded = padding.is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
+        && scan.bytes.len().is_multiple_of(PADDING_CONTAINER);
+    if !is_padded {
+        scan.found("its padding is not what was put");
+    }
+    if !is_intact && !scan.found {
+        scan.found("the checksum in its trailer does not match, though all else is well");
+    }
+    Ok(())
+}
+
+struct Scan<'a> {
+    check: &'a Check<'a>,
+    task: &'a Task,
+    name: ObjectName,
+    bytes: Bytes,
+    decompressor: Option<Decompressor<'static>>,
+    /// Whether there was a finding.
+    found: bool,
+}
+
+impl Scan<'_> {
+    fn found(&mut self, message: impl ToString) {
+        self.found = true;
+        let message = plain(&self.name, message);
+        match self.task.need {
+            Need::Named => self.check.finding(FindingKind::Corrupt, self.name, message),
+            Need::Unnamed => {
+                let message = format!("nothing names it; {message}");
+                self.check.finding(FindingKind::Foreign, self.name, message);
             }
         }
     }
-    if !is_intact && !was_named {
-        let message = "the checksum does not match, though all of its chunks are well: the damage \
-                       is in padding or trailer";
-        check.finding(FindingKind::Corrupt, name, message);
+
+    fn part(&self, offset: u64, length: u32) -> Result<Vec<u8>> {
+        let end = offset + u64::from(length);
+        let range = usize::try_from(offset).unwrap_or(usize::MAX)
+            ..usize::try_from(end).unwrap_or(usize::MAX);
+        let part = self.bytes.get(range).map(<[u8]>::to_vec);
+        part.ok_or_else(|| {
+            let len = self.bytes.len();
+            Error::corrupt(self.name, format!("ends at {len}, inside a part that ends at {end}"))
+        })
     }
-    Ok(())
+
+    fn decode(&mut self, opener: &Opener, number: u16, region: &RegionRecord) -> Result<Vec<u8>> {
+        let mut part = self.part(u64::from(region.offset), region.stored_len)?;
+        opener.open(PartKind::Region(u32::from(number)), &mut part)?;
+        let decompressor = match &mut self.decompressor {
+            Some(decompressor) => decompressor,
+            none => {
+                none.insert(Decompressor::new().map_err(|error| Error::invalid("zstd", error))?)
+            }
+        };
+        decode_region(decompressor, region.codec, part, region.raw_len)
+    }
+
+    /// Opens and decodes one region, and verifies every chunk in it.
+    fn region(
+        &mut self,
+        opener: &Opener,
+        number: u16,
+        region: &RegionRecord,
+        chunks: &[ChunkRecord],
+    ) {
+        let decoded = match self.decode(opener, number, region) {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                chunks.iter().for_each(|chunk| self.bad(chunk));
+                let message = plain(&self.name, error);
+                let lost = chunks.len();
+                self.found(format!("region {number}: {message}; it held {lost} chunks"));
+                return;
+            }
+        };
+        let keys = self.check.repository.keys();
+        let mut verified = 0;
+        for chunk in chunks.iter().filter(|chunk| chunk.form != Form::Composite) {
+            let start = chunk.offset as usize;
+            let payload = decoded.get(start..start + chunk.payload_len as usize);
+            let found = payload.map(|payload| keys.fingerprint(self.task.class, payload));
+            if found == Some(chunk.fingerprint) {
+                verified += 1;
+                continue;
+            }
+            self.bad(chunk);
+            let recorded = chunk.fingerprint;
+            let found = found.map_or_else(String::new, |found| found.to_string());
+            self.found(format!(
+                "region {number}, chunk at byte {start}: fingerprint is {found}, recorded as \
+                 {recorded}"
+            ));
+        }
+        self.check.count(|report| report.chunk_count += verified);
+    }
+
+    fn bad(&self, chunk: &ChunkRecord) {
+        let (class, container) = (self.task.class, self.task.name);
+        let damage = Damage { class, container, fingerprint: chunk.fingerprint };
+        self.check.lock().bad.insert(damage);
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Check, FindingKind};
+use super::{Check, FindingKind, Need, plain};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Class;
 use crate::format::commit::Commit;
@@ -27,6 +27,76 @@ pub(super) fn list(repository: &Repository) -> Result<BTreeMap<String, u64>> {
     Ok(listing)
 }
 
+/// What is named, and what stands in its way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// Commits and prunes that could be read, without the segments that could not.
+    pub(super) view: View,
+    /// Commits and prunes that are there, but cannot be read.
+    unreadable: HashSet<ObjectName>,
+    /// Writers that have not ended.
+    unfinished: BTreeSet<TicketId>,
+    /// Segments that cannot be read.
+    lost: HashSet<PartName>,
+    /// Containers that are gone.
+    pub(super) gone: HashSet<(Class, PartName)>,
+}
+
+impl Seen {
+    /// Takes up commits and prunes that have come since. Returns whether there were any.
+    ///
+    /// # Errors
+    ///
+    /// As the medium. What cannot be read is passed over: the next check will name it.
+    pub(super) fn list_again(&mut self, check: &Check<'_>) -> Result<bool> {
+        let media = check.repository.media();
+        let mut is_newer = false;
+        for kind in [ObjectKind::Commit, ObjectKind::Prune] {
+            for (path, _) in media.list(kind.folder())? {
+                let Ok(name) = ObjectName::parse(&path) else { continue };
+                let is_known = match name {
+                    ObjectName::Commit(ticket) => self.view.commits.contains_key(&ticket),
+                    ObjectName::Prune(number) => self.view.prunes.contains_key(&number),
+                    _ => true,
+                };
+                if is_known || self.unreadable.contains(&name) {
+                    continue;
+                }
+                let Ok(body) = check.repository.get(name) else { continue };
+                is_newer |= self.take_up(name, &body).is_ok();
+            }
+        }
+        self.leave_out_lost();
+        Ok(is_newer)
+    }
+
+    fn take_up(&mut self, name: ObjectName, body: &[u8]) -> Result<()> {
+        match name {
+            ObjectName::Commit(ticket) => {
+                self.view.commits.insert(ticket, Arc::new(Commit::decode(body)?));
+            }
+            ObjectName::Prune(number) => {
+                self.view.prunes.insert(number, Arc::new(Prune::decode(body)?));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn leave_out_lost(&mut self) {
+        if self.lost.is_empty() {
+            return;
+        }
+        let lost = &self.lost;
+        for commit in self.view.commits.values_mut() {
+            Arc::make_mut(commit).segments.retain(|segment| !lost.contains(segment));
+        }
+        for prune in self.view.prunes.values_mut() {
+            Arc::make_mut(prune).published.retain(|segment| !lost.contains(segment));
+        }
+    }
+}
+
 /// The names of one kind.
 fn names(check: &Check<'_>, kind: ObjectKind) -> Vec<ObjectName> {
     let folder = format!("{}/", kind.folder());
@@ -46,41 +116,52 @@ pub(super) fn check_names(check: &Check<'_>) {
     }
 }
 
-/// Gets an object and looks at its checksum. `None` where there is a finding.
-fn get(check: &Check<'_>, name: ObjectName) -> Result<Option<Bytes>> {
+/// Gets an object and looks at its checksum. `None` where there is a finding, or where the object
+/// has been deleted since the listing by somebody who may do so.
+fn get(check: &Check<'_>, name: ObjectName, need: Need) -> Result<Option<Bytes>> {
+    check.stop_if_cancelled()?;
     let bytes = match check.repository.media().get(&name.to_string()) {
         Ok(bytes) => bytes,
-        Err(error) if matches!(error.kind(), Kind::Missing | Kind::Corrupt) => {
-            check.failed(name, &error);
+        // Sweeps take tickets and commits; the owner takes keys. What is missing for good, the next
+        // check finds, or what follows in this one.
+        Err(error)
+            if error.kind() == Kind::Missing
+                && matches!(
+                    name.kind(),
+                    ObjectKind::Ticket | ObjectKind::Commit | ObjectKind::Key | ObjectKind::Hints
+                ) =>
+        {
             return Ok(None);
         }
-        Err(error) => return Err(error),
+        Err(error) => return check.failed(name, error, need).map(|()| None),
     };
     if object_is_intact(&bytes) {
-        Ok(Some(bytes))
-    } else {
-        // What is wrong in particular, where the seal can tell.
-        match open_object(check.repository.keys(), name, &bytes) {
-            Err(error) if name.kind() != ObjectKind::Key => check.failed(name, &error),
-            _ => check.finding(FindingKind::Corrupt, name, "the checksum does not match"),
-        }
-        Ok(None)
+        return Ok(Some(bytes));
     }
+    // What is wrong in particular, where the seal can tell.
+    let error = match open_object(check.repository.keys(), name, &bytes) {
+        Err(error) if name.kind() != ObjectKind::Key => Error::corrupt("", error),
+        _ => Error::corrupt("", "the checksum does not match"),
+    };
+    check.failed(name, error, need).map(|()| None)
 }
 
-/// Gets, opens and decodes an object of one part. `None` where there is a finding.
+/// Gets, opens and decodes an object of one part. `None` as [`get`].
 fn open<T>(
     check: &Check<'_>,
     name: ObjectName,
+    need: Need,
     decode: impl FnOnce(&[u8]) -> Result<T>,
 ) -> Result<Option<T>> {
-    let Some(bytes) = get(check, name)? else { return Ok(None) };
+    let Some(bytes) = get(check, name, need)? else { return Ok(None) };
     match open_object(check.repository.keys(), name, &bytes).and_then(|body| decode(&body)) {
         Ok(value) => Ok(Some(value)),
-        Err(error) => {
-            check.failed(name, &error);
+        // It is whole, and says that a newer version wrote it.
+        Err(error) if error.kind() == Kind::Unsupported => {
+            check.finding(FindingKind::Foreign, name, plain(&name, error));
             Ok(None)
         }
+        Err(error) => check.failed(name, error, need).map(|()| None),
     }
 }
 
@@ -92,13 +173,18 @@ pub(super) fn check_configs(check: &Check<'_>) -> Result<()> {
             let name = ObjectName::Config { number, copy };
             if !found.contains(&name) {
                 check.finding(FindingKind::Missing, name, "is not there");
-                continue;
             }
-            if let Some(config) = open(check, name, Config::decode)?
-                && config.repository != check.repository.keys().repository()
-            {
-                check.finding(FindingKind::Corrupt, name, "belongs to another repository");
-            }
+        }
+    }
+    let mut copies: HashMap<u64, Config> = HashMap::new();
+    for name in found {
+        let ObjectName::Config { number, .. } = name else { continue };
+        let Some(config) = open(check, name, Need::Named, Config::decode)? else { continue };
+        if config.repository != check.repository.keys().repository() {
+            check.finding(FindingKind::Corrupt, name, "belongs to another repository");
+        }
+        if copies.insert(number, config.clone()).is_some_and(|first| first != config) {
+            check.finding(FindingKind::Corrupt, name, "the two copies differ");
         }
     }
     Ok(())
@@ -107,21 +193,19 @@ pub(super) fn check_configs(check: &Check<'_>) -> Result<()> {
 /// Both copies of every keyring. What is in it only its own passphrase can tell.
 pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
     let found: BTreeSet<ObjectName> = names(check, ObjectKind::Key).into_iter().collect();
-    let mut contents: HashMap<[u8; 16], Bytes> = HashMap::new();
+    let mut copies: HashMap<[u8; 16], Bytes> = HashMap::new();
     for name in &found {
         let ObjectName::Key { id, copy } = *name else { continue };
         let other = ObjectName::Key { id, copy: !copy };
         if !found.contains(&other) {
             check.finding(FindingKind::Missing, other, "is not there");
         }
-        let Some(bytes) = get(check, *name)? else { continue };
+        let Some(bytes) = get(check, *name, Need::Named)? else { continue };
         if let Err(error) = Header::decode(name, &bytes) {
-            check.failed(name, &error);
+            check.failed(name, error, Need::Named)?;
             continue;
         }
-        if let Some(first) = contents.insert(id, bytes.clone())
-            && first != bytes
-        {
+        if copies.insert(id, bytes.clone()).is_some_and(|first| first != bytes) {
             check.finding(FindingKind::Corrupt, name, "the two copies differ");
         }
     }
@@ -131,131 +215,195 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Hints may vanish at any time; those that are there should be whole.
+pub(super) fn check_hints(check: &Check<'_>) -> Result<()> {
+    for name in names(check, ObjectKind::Hints) {
+        let Some(bytes) = get(check, name, Need::Unnamed)? else { continue };
+        if let Err(error) = Header::decode(&name, &bytes) {
+            check.failed(name, error, Need::Unnamed)?;
+        }
+    }
+    Ok(())
+}
+
 /// Tickets, commits and prune records; what could be read of them is the view.
-pub(super) fn check_view(check: &Check<'_>) -> Result<View> {
-    let mut view = View::default();
-    let mut unreadable: HashSet<TicketId> = HashSet::new();
-    for name in names(check, ObjectKind::Commit) {
-        let ObjectName::Commit(ticket) = name else { continue };
-        match open(check, name, Commit::decode)? {
-            Some(commit) => {
-                view.commits.insert(ticket, Arc::new(commit));
-            }
-            None => {
-                unreadable.insert(ticket);
+pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
+    let mut seen = Seen::default();
+    for kind in [ObjectKind::Commit, ObjectKind::Prune] {
+        for name in names(check, kind) {
+            let taken_up = open(check, name, Need::Named, |body| seen.take_up(name, body))?;
+            if taken_up.is_none() {
+                seen.unreadable.insert(name);
             }
         }
     }
-    for name in names(check, ObjectKind::Prune) {
-        let ObjectName::Prune(number) = name else { continue };
-        if let Some(prune) = open(check, name, Prune::decode)? {
-            view.prunes.insert(number, Arc::new(prune));
-        }
-    }
-    let mut unfinished: BTreeSet<TicketId> = BTreeSet::new();
     for name in names(check, ObjectKind::Ticket) {
         let ObjectName::Ticket { ticket, .. } = name else { continue };
-        open(check, name, Ticket::decode)?;
-        if !view.commits.contains_key(&ticket) && !unreadable.contains(&ticket) {
-            unfinished.insert(ticket);
+        open(check, name, Need::Named, Ticket::decode)?;
+        if !check.listing.contains_key(&ObjectName::Commit(ticket).to_string()) {
+            seen.unfinished.insert(ticket);
         }
     }
-    for ticket in unfinished {
+    for ticket in &seen.unfinished {
+        let name = ObjectName::Ticket { ticket: *ticket, renewal: 0 };
         let message = "a writer that has not ended: at work, or interrupted";
-        check.finding(FindingKind::Unfinished, ObjectName::Ticket { ticket, renewal: 0 }, message);
+        check.finding(FindingKind::Unfinished, name, message);
     }
-    let taken = view.taken();
-    let named: BTreeSet<TicketId> =
-        view.commits.values().flat_map(|commit| commit.view.new.iter().copied()).collect();
-    for ticket in named {
-        let is_there = view.commits.contains_key(&ticket) || unreadable.contains(&ticket);
-        if !is_there && !taken.contains(&ticket) {
-            let message = "a later writer has seen it, and no prune has taken it: it was deleted";
-            check.finding(FindingKind::Missing, ObjectName::Commit(ticket), message);
-        }
+    check_named_commits(check, &mut seen)?;
+    check_prune_numbers(check, &seen);
+    Ok(seen)
+}
+
+/// Commits that a later writer has seen must be there, unless a prune has taken them.
+fn check_named_commits(check: &Check<'_>, seen: &mut Seen) -> Result<()> {
+    let missing = |seen: &Seen| {
+        let taken = seen.view.taken();
+        let commits = seen.view.commits.values();
+        let named: BTreeSet<TicketId> =
+            commits.flat_map(|commit| commit.view.new.iter().copied()).collect();
+        let is_missing = |ticket: &TicketId| {
+            let is_there = seen.view.commits.contains_key(ticket)
+                || seen.unreadable.contains(&ObjectName::Commit(*ticket));
+            !is_there && !taken.contains(ticket)
+        };
+        named.into_iter().filter(is_missing).collect::<Vec<_>>()
+    };
+    // A listing may pass over what came during it.
+    if missing(seen).is_empty() || (seen.list_again(check)? && missing(seen).is_empty()) {
+        return Ok(());
     }
-    let highest = view.commits.values().map(|commit| commit.view.prune).max().unwrap_or(0);
-    let highest = highest.max(view.prunes.keys().next_back().copied().unwrap_or(0));
+    let message = "a later writer has seen it, and no prune has taken it: it was deleted";
+    for ticket in missing(seen) {
+        check.finding(FindingKind::Missing, ObjectName::Commit(ticket), message);
+    }
+    Ok(())
+}
+
+fn check_prune_numbers(check: &Check<'_>, seen: &Seen) {
+    let viewed = seen.view.commits.values().map(|commit| commit.view.prune);
+    let highest = viewed.chain(seen.view.prunes.keys().copied()).max().unwrap_or(0);
     for number in 1..=highest {
         let name = ObjectName::Prune(number);
-        if !check.listing.contains_key(&name.to_string()) {
+        if !seen.view.prunes.contains_key(&number) && !seen.unreadable.contains(&name) {
             check.finding(FindingKind::Missing, name, "prune records are never deleted");
         }
     }
-    Ok(view)
 }
 
-/// The segments of the view. Returns the view without those that cannot be read, and what the
-/// others name.
-pub(super) fn check_segments(
-    check: &Check<'_>,
-    mut view: View,
-) -> Result<(View, Vec<ContainerRecord>)> {
-    let mut lost: HashSet<PartName> = HashSet::new();
-    let mut containers: BTreeMap<(Class, PartName), ContainerRecord> = BTreeMap::new();
-    for segment in view.segments() {
-        check.stop_if_cancelled()?;
-        match open(check, ObjectName::Segment(segment), Segment::decode)? {
-            Some(content) => {
-                let records = content.containers.into_iter();
-                containers.extend(records.map(|record| ((record.class, record.name), record)));
-            }
-            None => {
-                lost.insert(segment);
-            }
-        }
-    }
-    if !lost.is_empty() {
-        for commit in view.commits.values_mut() {
-            Arc::make_mut(commit).segments.retain(|segment| !lost.contains(segment));
-        }
-        for prune in view.prunes.values_mut() {
-            Arc::make_mut(prune).published.retain(|segment| !lost.contains(segment));
-        }
-    }
-    // Segments that no commit names were put by writers that have not ended, or died.
-    Ok((view, containers.into_values().collect()))
+/// A container that is to be checked, and where it stands in an index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Task {
+    pub(super) class: Class,
+    pub(super) name: PartName,
+    /// What a segment says of it; `None` where none does.
+    pub(super) record: Option<ContainerRecord>,
+    pub(super) need: Need,
 }
 
-/// Are the containers there, with the right lengths? Returns those that are.
-pub(super) fn check_containers(
-    check: &Check<'_>,
-    containers: Vec<ContainerRecord>,
-) -> Vec<ContainerRecord> {
-    check.count(|report| report.container_count = containers.len() as u64);
-    let is_there = |record: &ContainerRecord| {
-        let name = ObjectName::Container(record.class, record.name);
-        match check.listing.get(&name.to_string()) {
-            Some(len) if *len == u64::from(record.stored_len) => true,
-            Some(len) => {
-                let message = format!("has {len} bytes; {} were put", record.stored_len);
-                check.failed(name, &Error::corrupt("", message));
-                false
-            }
-            None => {
-                check.finding(FindingKind::Missing, name, "is not there; the index names it");
-                false
+/// Every segment. Those of the view that cannot be read are left out of it from then on. Returns
+/// what the others say of containers.
+pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<Task>> {
+    let mut live = seen.view.segments();
+    let gone = live.iter().any(|part| {
+        let name = ObjectName::Segment(*part).to_string();
+        !check.listing.contains_key(&name)
+    });
+    if gone && seen.list_again(check)? {
+        live = seen.view.segments();
+    }
+    let mut tasks: BTreeMap<(Class, PartName), Task> = BTreeMap::new();
+    let mut take = |name: ObjectName, segment: Segment, need: Need| {
+        for record in segment.containers {
+            let task = Task { class: record.class, name: record.name, record: Some(record), need };
+            let before = tasks.entry((record.class, record.name)).or_insert(task);
+            if before.record != Some(record) {
+                let container = ObjectName::Container(record.class, record.name);
+                let message = format!("says of {container} what another segment does not");
+                check.finding(FindingKind::Corrupt, name, message);
             }
         }
     };
-    containers.into_iter().filter(is_there).collect()
-}
-
-/// Counts containers that nothing names.
-pub(super) fn count_unreferenced(
-    check: &Check<'_>,
-    table: &HashMap<(Class, PartName), ContainerRecord>,
-) {
-    for kind in [ObjectKind::Data, ObjectKind::Meta] {
-        for name in names(check, kind) {
-            let ObjectName::Container(class, part) = name else { continue };
-            if !table.contains_key(&(class, part)) {
-                let len = check.listing.get(&name.to_string()).copied().unwrap_or(0);
-                check.count(|report| {
-                    report.unreferenced_count += 1;
-                    report.unreferenced_bytes += len;
-                });
+    for part in &live {
+        let name = ObjectName::Segment(*part);
+        match open(check, name, Need::Named, Segment::decode)? {
+            Some(segment) => take(name, segment, Need::Named),
+            None => {
+                seen.lost.insert(*part);
             }
         }
     }
+    // Those of a writer that has not ended are named by whoever ends it. The others were
+    // superseded, or came too late.
+    for name in names(check, ObjectKind::Segment) {
+        let ObjectName::Segment(part) = name else { continue };
+        if live.contains(&part) {
+            continue;
+        }
+        let is_unfinished = seen.unfinished.contains(&part.ticket);
+        let need = if is_unfinished { Need::Named } else { Need::Unnamed };
+        if let Some(segment) = open(check, name, need, Segment::decode)?
+            && is_unfinished
+        {
+            take(name, segment, need);
+        }
+    }
+    seen.leave_out_lost();
+    Ok(tasks.into_values().collect())
+}
+
+/// Are the containers there, with the right lengths? Returns those that are, and those that no
+/// segment names.
+pub(super) fn check_containers(
+    check: &Check<'_>,
+    seen: &mut Seen,
+    tasks: Vec<Task>,
+) -> Result<Vec<Task>> {
+    let path = |task: &Task| ObjectName::Container(task.class, task.name);
+    let listed = |task: &Task| check.listing.get(&path(task).to_string()).copied();
+    check.count(|report| report.container_count = tasks.len() as u64);
+    let known: HashSet<(Class, PartName)> =
+        tasks.iter().map(|task| (task.class, task.name)).collect();
+    let mut condemned = seen.view.condemned();
+    let is_gone = |task: &Task, condemned: &HashSet<_>| {
+        listed(task).is_none() && !condemned.contains(&(task.class, task.name))
+    };
+    // A sweep may have taken it since the view.
+    if tasks.iter().any(|task| is_gone(task, &condemned)) && seen.list_again(check)? {
+        condemned = seen.view.condemned();
+    }
+    let mut checked = Vec::new();
+    for task in tasks {
+        let name = path(&task);
+        let put_len = task.record.map_or(0, |record| u64::from(record.stored_len));
+        match listed(&task) {
+            None => {
+                seen.gone.insert((task.class, task.name));
+                if is_gone(&task, &condemned) {
+                    let message = "is not there; the index names it";
+                    check.finding(FindingKind::Missing, name, message);
+                }
+                continue;
+            }
+            Some(len) if len != put_len => {
+                let message = format!("has {len} bytes; {put_len} were put");
+                check.finding(FindingKind::Corrupt, name, message);
+            }
+            Some(_) => {}
+        }
+        // What is too short may hold chunks all the same.
+        checked.push(task);
+    }
+    for name in names(check, ObjectKind::Data).into_iter().chain(names(check, ObjectKind::Meta)) {
+        let ObjectName::Container(class, part) = name else { continue };
+        if !known.contains(&(class, part)) {
+            let task = Task { class, name: part, record: None, need: Need::Unnamed };
+            let len = listed(&task).unwrap_or(0);
+            check.count(|report| {
+                report.unreferenced_count += 1;
+                report.unreferenced_bytes += len;
+            });
+            checked.push(task);
+        }
+    }
+    Ok(checked)
 }

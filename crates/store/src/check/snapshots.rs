@@ -4,211 +4,372 @@ use std::collections::{HashMap, HashSet};
 
 use minicbor::Decoder;
 
-use super::{AFFECTED_MAX, Check, FindingKind};
+use super::objects::Seen;
+use super::{Check, FindingKind, NAMED_MAX, Need};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
+use crate::format::commit::Damage;
 use crate::format::recipe::{Content, RecipeChunk, Segment};
-use crate::format::segment::ContainerRecord;
 use crate::format::tree::{Entry, EntryKind};
-use crate::index::Scope;
-use crate::name::PartName;
-use crate::reader::Reader;
-
-type Containers = HashMap<(Class, PartName), ContainerRecord>;
-
-struct Walk<'a> {
-    check: &'a Check<'a>,
-    reader: &'a Reader,
-    containers: &'a Containers,
-    /// Trees and recipes that were looked at: each is, once.
-    seen: HashSet<Fingerprint>,
-    references: u64,
-}
+use crate::index::{Location, Scope};
+use crate::name::{PartName, TicketId};
+use crate::reader::{ChunkBytes, Reader};
+use crate::view::View;
 
 /// Walks every snapshot; then, where something is lost, names the paths that need it.
-pub(super) fn check(check: &Check<'_>, reader: &Reader, containers: &Containers) -> Result<()> {
-    let view = reader.view();
-    let mut walk = Walk { check, reader, containers, seen: HashSet::new(), references: 0 };
-    let taken = view.taken();
-    let snapshots: Vec<_> = view
-        .commits
-        .iter()
-        .filter(|(id, _)| !taken.contains(id))
-        .filter_map(|(id, commit)| Some((*id, commit.snapshot()?)))
-        .collect();
-    for (_, snapshot) in &snapshots {
-        walk.tree(&snapshot.root)?;
+pub(super) fn check(check: &Check<'_>, seen: &mut Seen, reader: &Reader) -> Result<()> {
+    let bad = std::mem::take(&mut check.lock().bad);
+    let mut walk = Walk::run(check, reader, seen, &bad)?;
+    // A prune may have moved what seems to be lost. Where it did, what it has published tells.
+    if !walk.lost.is_empty()
+        && seen.list_again(check)?
+        && reader.index().refresh(&seen.view).is_ok()
+    {
+        walk = Walk::run(check, reader, seen, &bad)?;
     }
-    let references = walk.references;
+    let roots = snapshots(&seen.view);
     check.count(|report| {
-        report.snapshot_count = snapshots.len() as u64;
-        report.reference_count = references;
+        report.snapshot_count = roots.len() as u64;
+        report.reference_count = walk.references;
+        report.lost_count = walk.lost.len() as u64;
     });
-    let is_damaged = {
-        let bad = check.bad.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        !bad.is_empty()
-    };
-    if is_damaged {
-        let mut affected = 0;
-        for (id, snapshot) in &snapshots {
-            let at = format!("snapshot {}: ", id.short());
-            name_affected(check, reader, &snapshot.root, &at, &mut affected)?;
+    walk.name_lost()?;
+    if !walk.lost.is_empty() {
+        let mut affected = Affected { walk: &walk, count: 0 };
+        for (id, root) in &roots {
+            affected.name_all(*id, root)?;
         }
-        if affected > AFFECTED_MAX {
-            let message = format!("{} more paths are affected", affected - AFFECTED_MAX);
+        if affected.count > NAMED_MAX {
+            let message = format!("{} more paths are affected", affected.count - NAMED_MAX);
             check.finding(FindingKind::Affected, "snapshots", message);
         }
     }
     Ok(())
 }
 
-impl Walk<'_> {
-    /// Reads a metadata chunk; `None` where it has been looked at, or is a finding.
-    fn meta(&mut self, fingerprint: Fingerprint) -> Result<Option<Vec<u8>>> {
+/// Every snapshot that no prune has taken, forgotten ones too: they can be brought back.
+fn snapshots(view: &View) -> Vec<(TicketId, Content)> {
+    let taken = view.taken();
+    view.commits
+        .iter()
+        .filter(|(id, _)| !taken.contains(id))
+        .filter_map(|(id, commit)| Some((*id, commit.snapshot()?.root.clone())))
+        .collect()
+}
+
+/// A metadata chunk that is to be looked at.
+enum Job {
+    /// A recipe of a tree or of a file, and what the recipe above it says of its level and length.
+    Recipe { fingerprint: Fingerprint, expected: Option<(u32, u64)>, is_tree: bool },
+    /// A chunk of a tree, and its length.
+    Tree { fingerprint: Fingerprint, length: u64 },
+}
+
+struct Walk<'a> {
+    check: &'a Check<'a>,
+    reader: &'a Reader,
+    gone: HashSet<(Class, PartName)>,
+    bad: &'a HashSet<Damage>,
+    /// Trees and recipes that were looked at: each is, once.
+    seen: HashSet<Fingerprint>,
+    references: u64,
+    /// Chunks that cannot be read from anywhere, and why, unless that was said of a container.
+    lost: HashMap<(Class, Fingerprint), Option<Error>>,
+}
+
+impl<'a> Walk<'a> {
+    /// Looks at everything that the snapshots of the view reach.
+    fn run(
+        check: &'a Check<'a>,
+        reader: &'a Reader,
+        seen: &Seen,
+        bad: &'a HashSet<Damage>,
+    ) -> Result<Walk<'a>> {
+        let mut walk = Walk {
+            check,
+            reader,
+            gone: seen.gone.clone(),
+            bad,
+            seen: HashSet::new(),
+            references: 0,
+            lost: HashMap::new(),
+        };
+        for (_, root) in snapshots(&seen.view) {
+            // A stack of its own: folders can be nested deeper than a thread's stack.
+            let mut jobs = Vec::new();
+            walk.content(&root, true, &mut jobs);
+            while let Some(job) = jobs.pop() {
+                walk.job(job, &mut jobs)?;
+            }
+        }
+        Ok(walk)
+    }
+
+    fn content(&mut self, content: &Content, is_tree: bool, jobs: &mut Vec<Job>) {
+        match content {
+            Content::Empty | Content::Raw(_) => {}
+            Content::Segments(segments) => self.segments(segments, is_tree, jobs),
+            Content::Recipe(fingerprint) => {
+                jobs.push(Job::Recipe { fingerprint: *fingerprint, expected: None, is_tree });
+            }
+        }
+    }
+
+    fn segments(&mut self, segments: &[Segment], is_tree: bool, jobs: &mut Vec<Job>) {
+        for segment in segments {
+            let Segment::Chunk { fingerprint, offset, length } = *segment else { continue };
+            if is_tree {
+                jobs.push(Job::Tree { fingerprint, length });
+            } else {
+                self.data(fingerprint, offset, length);
+            }
+        }
+    }
+
+    fn job(&mut self, job: Job, jobs: &mut Vec<Job>) -> Result<()> {
         self.check.stop_if_cancelled()?;
+        let (Job::Recipe { fingerprint, .. } | Job::Tree { fingerprint, .. }) = job;
         if !self.seen.insert(fingerprint) {
-            return Ok(None);
+            return Ok(());
         }
         self.references += 1;
-        match self.reader.chunk(Class::Meta, &fingerprint) {
-            Ok(chunk) => Ok(Some(chunk.to_vec())),
-            Err(error) => self.lost(Class::Meta, fingerprint, error).map(|()| None),
-        }
-    }
-
-    fn lost(&self, class: Class, fingerprint: Fingerprint, error: Error) -> Result<()> {
-        if error.kind() == Kind::Media {
-            return Err(error);
-        }
-        // A chunk that the containers' check has named is not named again.
-        if self.check.bad(class, fingerprint) {
-            self.check.failed(format!("{class} chunk {fingerprint}"), &error);
-        }
-        Ok(())
-    }
-
-    fn malformed(&self, what: &str, fingerprint: Fingerprint, error: &Error) {
-        self.check.bad(Class::Meta, fingerprint);
-        self.check.failed(format!("{what} {fingerprint}"), error);
-    }
-
-    /// The segments of level 0 of a content, each recipe chunk once.
-    fn segments(&mut self, content: &Content) -> Result<Vec<Segment>> {
-        let mut waiting = match content {
-            Content::Empty | Content::Raw(_) => return Ok(Vec::new()),
-            Content::Segments(segments) => return Ok(segments.clone()),
-            Content::Recipe(fingerprint) => vec![*fingerprint],
-        };
-        let mut found = Vec::new();
-        while let Some(fingerprint) = waiting.pop() {
-            let Some(bytes) = self.meta(fingerprint)? else { continue };
-            match RecipeChunk::decode(&bytes) {
-                Ok(recipe) if recipe.level == 0 => {
-                    // Not all of a large file at once.
-                    found.extend(recipe.segments);
+        let done = match job {
+            Job::Recipe { expected, is_tree, .. } => self.recipe(fingerprint, expected).map(|r| {
+                if r.level == 0 {
+                    self.segments(&r.segments, is_tree, jobs);
+                    return;
                 }
-                Ok(recipe) => waiting.extend(recipe.segments.iter().filter_map(|s| match s {
-                    Segment::Chunk { fingerprint, .. } => Some(*fingerprint),
-                    _ => None,
-                })),
-                Err(error) => self.malformed("recipe", fingerprint, &error),
-            }
-        }
-        Ok(found)
-    }
-
-    fn tree(&mut self, content: &Content) -> Result<()> {
-        for segment in self.segments(content)? {
-            let Segment::Chunk { fingerprint, .. } = segment else { continue };
-            let Some(bytes) = self.meta(fingerprint)? else { continue };
-            let d = &mut Decoder::new(&bytes);
-            while d.position() < bytes.len() {
-                match Entry::decode(d) {
-                    Ok(entry) if entry.kind == EntryKind::Folder => self.tree(&entry.content)?,
-                    Ok(entry) => self.file(&entry)?,
-                    Err(error) => {
-                        self.malformed("tree", fingerprint, &error);
-                        break;
+                jobs.extend(r.segments.iter().filter_map(|segment| match *segment {
+                    Segment::Chunk { fingerprint, length, .. } => {
+                        let expected = Some((r.level - 1, length));
+                        Some(Job::Recipe { fingerprint, expected, is_tree })
                     }
-                }
+                    _ => None,
+                }));
+            }),
+            Job::Tree { length, .. } => self.tree(fingerprint, length, jobs),
+        };
+        match done {
+            Err(error) if error.kind() == Kind::Interrupted => Err(error),
+            Err(error) => {
+                self.lose(Class::Meta, fingerprint, Some(error));
+                Ok(())
             }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn meta(&self, fingerprint: Fingerprint) -> Result<ChunkBytes> {
+        self.reader.try_chunk(Class::Meta, &fingerprint)
+    }
+
+    fn recipe(
+        &self,
+        fingerprint: Fingerprint,
+        expected: Option<(u32, u64)>,
+    ) -> Result<RecipeChunk> {
+        let object = || format!("recipe {fingerprint}");
+        let recipe = RecipeChunk::decode(&self.meta(fingerprint)?).map_err(|e| e.of(object()))?;
+        let length = recipe.segments.iter().map(Segment::length).sum();
+        if expected.is_some_and(|expected| expected != (recipe.level, length)) {
+            return Err(Error::corrupt(object(), "is not what the recipe above it says"));
+        }
+        Ok(recipe)
+    }
+
+    fn tree(&mut self, fingerprint: Fingerprint, length: u64, jobs: &mut Vec<Job>) -> Result<()> {
+        let object = || format!("tree {fingerprint}");
+        let bytes = self.meta(fingerprint)?;
+        if bytes.len() as u64 != length {
+            let message = format!("has {} bytes, not {length}", bytes.len());
+            return Err(Error::corrupt(object(), message));
+        }
+        let d = &mut Decoder::new(&bytes);
+        let mut name_last = Vec::new();
+        while d.position() < bytes.len() {
+            let entry = Entry::decode(d).map_err(|error| error.of(object()))?;
+            if !name_last.is_empty() && name_last >= entry.name {
+                return Err(Error::corrupt(object(), "names do not rise"));
+            }
+            self.content(&entry.content, entry.kind == EntryKind::Folder, jobs);
+            name_last = entry.name;
         }
         Ok(())
     }
 
-    fn file(&mut self, entry: &Entry) -> Result<()> {
-        for segment in self.segments(&entry.content)? {
-            let Segment::Chunk { fingerprint, offset, length } = segment else { continue };
-            self.references += 1;
-            if self.check.is_bad(Class::Data, fingerprint) {
-                continue;
-            }
-            let found = self.reader.index().find(Class::Data, &fingerprint, Scope::Read);
-            let location = match found {
-                Ok(Some(location)) => location,
-                Ok(None) => {
-                    let error = Error::missing("", "no container that the index names has it");
-                    self.lost(Class::Data, fingerprint, error)?;
-                    continue;
-                }
-                Err(error) => {
-                    self.lost(Class::Data, fingerprint, error)?;
-                    continue;
-                }
-            };
+    /// Looks for a place from which `length` bytes at `offset` of a file chunk can be read.
+    fn data(&mut self, fingerprint: Fingerprint, offset: u64, length: u64) {
+        self.references += 1;
+        if self.lost.contains_key(&(Class::Data, fingerprint)) {
+            return;
+        }
+        let is_well = |location: &Location| {
             let container = location.loaded.container.name;
-            let is_there = self.containers.contains_key(&(Class::Data, container));
-            let is_long = u64::from(location.chunk().chunk_len) >= offset.saturating_add(length);
-            if !is_there || !is_long {
-                let message = format!("container {container} does not hold all of it");
-                self.lost(Class::Data, fingerprint, Error::missing("", message))?;
+            let damage = Damage { class: Class::Data, container, fingerprint };
+            !self.gone.contains(&(Class::Data, container)) && !self.bad.contains(&damage)
+        };
+        let index = self.reader.index();
+        let error = match index.find_where(Class::Data, &fingerprint, Scope::Read, is_well) {
+            Ok(Some(location)) => {
+                let found = u64::from(location.chunk().chunk_len);
+                if offset.checked_add(length).is_some_and(|end| end <= found) {
+                    return;
+                }
+                let message = format!("has {found} bytes; {length} at {offset} are needed");
+                Some(Error::corrupt(format!("data chunk {fingerprint}"), message))
             }
+            Err(error) => Some(error),
+            // Where a place is known, its container has been named.
+            Ok(None) => match index.find(Class::Data, &fingerprint, Scope::Read) {
+                Ok(Some(_)) => None,
+                Ok(None) => Some(Error::missing(
+                    format!("data chunk {fingerprint}"),
+                    "no container that the index names has it",
+                )),
+                Err(error) => Some(error),
+            },
+        };
+        self.lose(Class::Data, fingerprint, error);
+    }
+
+    fn lose(&mut self, class: Class, fingerprint: Fingerprint, error: Option<Error>) {
+        let error = error.filter(|error| !self.check.is_named(error));
+        self.lost.insert((class, fingerprint), error);
+    }
+
+    /// Names the chunks that are lost, but not those of containers that have been named.
+    fn name_lost(&mut self) -> Result<()> {
+        let mut errors: Vec<_> = self
+            .lost
+            .iter_mut()
+            .filter_map(|((class, fingerprint), error)| {
+                Some((format!("{class} chunk {fingerprint}"), error.take()?))
+            })
+            .collect();
+        errors.sort_by(|left, right| left.0.cmp(&right.0));
+        let more = (errors.len() as u64).saturating_sub(NAMED_MAX);
+        for ((object, error), _) in errors.into_iter().zip(0..NAMED_MAX) {
+            self.check.failed(object, error, Need::Named)?;
+        }
+        if more > 0 {
+            let message = format!("{more} more are lost");
+            self.check.finding(FindingKind::Missing, "chunks", message);
         }
         Ok(())
     }
 }
 
-/// Names every path below `content` that cannot be restored.
-fn name_affected(
-    check: &Check<'_>,
-    reader: &Reader,
-    content: &Content,
-    at: &str,
-    affected: &mut u64,
-) -> Result<()> {
-    let mut name = |path: &str, message: &str| {
-        *affected += 1;
-        if *affected <= AFFECTED_MAX {
-            check.finding(FindingKind::Affected, path, message);
+/// Names the paths that cannot be restored.
+struct Affected<'a> {
+    walk: &'a Walk<'a>,
+    count: u64,
+}
+
+impl Affected<'_> {
+    fn name(&mut self, path: &str, message: &str) {
+        self.count += 1;
+        if self.count <= NAMED_MAX {
+            self.walk.check.finding(FindingKind::Affected, path, message);
         }
-    };
-    let mut folders = Vec::new();
-    for entry in reader.tree(content) {
-        check.stop_if_cancelled()?;
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) if error.kind() == Kind::Media => return Err(error),
-            Err(_) => {
-                name(&format!("{at}/"), "some of this folder cannot be listed");
-                break;
+    }
+
+    fn name_all(&mut self, id: TicketId, root: &Content) -> Result<()> {
+        let mut folders = vec![(format!("snapshot {}: ", id.short()), root.clone())];
+        while let Some((at, content)) = folders.pop() {
+            let listed = self.each_segment(&content, &mut |this, segment| {
+                let Segment::Chunk { fingerprint, .. } = *segment else { return Ok(()) };
+                this.name_in_tree(fingerprint, &at, &mut folders)
+            });
+            match listed {
+                Err(error) if error.kind() == Kind::Interrupted => return Err(error),
+                Err(_) => self.name(&format!("{at}/"), "some of this folder cannot be listed"),
+                Ok(()) => {}
             }
-        };
-        let path = format!("{at}/{}", String::from_utf8_lossy(&entry.name));
-        if entry.kind == EntryKind::Folder {
-            folders.push((path, entry.content));
-            continue;
         }
-        let is_lost = reader.segments(&entry.content).any(|segment| match segment {
-            Ok(Segment::Chunk { fingerprint, .. }) => check.is_bad(Class::Data, fingerprint),
-            Ok(_) => false,
-            Err(_) => true,
-        });
-        if is_lost {
-            name(&path, "cannot be restored from this snapshot");
+        Ok(())
+    }
+
+    fn not_lost(&self, fingerprint: Fingerprint) -> Result<()> {
+        match self.walk.lost.contains_key(&(Class::Meta, fingerprint)) {
+            true => Err(Error::missing("", "lost")),
+            false => Ok(()),
         }
     }
-    for (path, content) in folders {
-        name_affected(check, reader, &content, &path, affected)?;
+
+    /// Goes through one chunk of a folder's tree.
+    fn name_in_tree(
+        &mut self,
+        fingerprint: Fingerprint,
+        at: &str,
+        folders: &mut Vec<(String, Content)>,
+    ) -> Result<()> {
+        self.not_lost(fingerprint)?;
+        let bytes = self.walk.meta(fingerprint)?;
+        let d = &mut Decoder::new(&bytes);
+        while d.position() < bytes.len() {
+            let entry = Entry::decode(d)?;
+            let path = format!("{at}/{}", String::from_utf8_lossy(&entry.name));
+            if entry.kind == EntryKind::Folder {
+                folders.push((path, entry.content));
+                continue;
+            }
+            let whole = self.each_segment(&entry.content, &mut |this, segment| match segment {
+                Segment::Chunk { fingerprint, .. }
+                    if this.walk.lost.contains_key(&(Class::Data, *fingerprint)) =>
+                {
+                    Err(Error::missing("", "lost"))
+                }
+                _ => Ok(()),
+            });
+            match whole {
+                Err(error) if error.kind() == Kind::Interrupted => return Err(error),
+                Err(_) => self.name(&path, "cannot be restored from this snapshot"),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Calls `visit` for each segment of a stream. What cannot be read is passed over, and is the
+    /// error in the end.
+    fn each_segment(
+        &mut self,
+        content: &Content,
+        visit: &mut dyn FnMut(&mut Self, &Segment) -> Result<()>,
+    ) -> Result<()> {
+        let mut recipes = Vec::new();
+        let mut failure = None;
+        match content {
+            Content::Empty | Content::Raw(_) => {}
+            Content::Segments(segments) => {
+                for segment in segments {
+                    failure = visit(self, segment).err().or(failure);
+                }
+            }
+            Content::Recipe(fingerprint) => recipes.push((*fingerprint, None)),
+        }
+        while let Some((fingerprint, expected)) = recipes.pop() {
+            self.walk.check.stop_if_cancelled()?;
+            let recipe = self.not_lost(fingerprint);
+            match recipe.and_then(|()| self.walk.recipe(fingerprint, expected)) {
+                Err(error) => failure = Some(error),
+                Ok(recipe) if recipe.level == 0 => {
+                    for segment in &recipe.segments {
+                        failure = visit(self, segment).err().or(failure);
+                    }
+                }
+                Ok(recipe) => {
+                    recipes.extend(recipe.segments.iter().rev().filter_map(
+                        |segment| match *segment {
+                            Segment::Chunk { fingerprint, length, .. } => {
+                                Some((fingerprint, Some((recipe.level - 1, length))))
+                            }
+                            _ => None,
+                        },
+                    ))
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
 }

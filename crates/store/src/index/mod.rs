@@ -164,11 +164,28 @@ impl Index {
         fingerprint: &Fingerprint,
         scope: Scope,
     ) -> Result<Option<Location>> {
+        self.find_where(class, fingerprint, scope, |_| true)
+    }
+
+    /// Looks for a place of a chunk that `accepts` agrees to. One chunk can have several: what was
+    /// damaged is stored again elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`Index::find`].
+    pub fn find_where(
+        &self,
+        class: Class,
+        fingerprint: &Fingerprint,
+        scope: Scope,
+        accepts: impl Fn(&Location) -> bool,
+    ) -> Result<Option<Location>> {
         let mut state = self.lock();
         // What is condemned may be gone at any time: a reader takes it only where nothing else is.
         if let Some(location) = state.directories.find(fingerprint)
             && state.allows(&location, class, scope)
             && !state.is_condemned(class, location.loaded.container.name)
+            && accepts(&location)
         {
             return Ok(Some(location));
         }
@@ -202,7 +219,7 @@ impl Index {
                 chunk.fingerprint == *fingerprint && chunk.form != Form::Literal
             }) {
                 let location = Location { loaded: loaded.clone(), chunk };
-                if state.allows(&location, class, scope) {
+                if state.allows(&location, class, scope) && accepts(&location) {
                     return Ok(Some(location));
                 }
             }
