@@ -43,6 +43,14 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// How much is known of what this writer has put and no segment or commit names.
+    fn need(&self, ticket: TicketId) -> Need {
+        let is_in_doubt = self.unfinished.contains(&ticket)
+            || self.unreadable.contains(&ObjectName::Commit(ticket))
+            || self.lost.iter().any(|part| part.ticket == ticket);
+        if is_in_doubt { Need::Named } else { Need::Unnamed }
+    }
+
     /// Takes up commits and prunes that have come since. Returns whether there were any.
     ///
     /// # Errors
@@ -135,18 +143,19 @@ fn get(check: &Check<'_>, name: ObjectName, need: Need) -> Result<Option<Bytes>>
         }
         Err(error) => return check.failed(name, error, need).map(|()| None),
     };
-    if object_is_intact(&bytes) {
-        return Ok(Some(bytes));
+    if !object_is_intact(&bytes) {
+        // What is wrong in particular, where the seal can tell.
+        let error = match open_object(check.repository.keys(), name, &bytes) {
+            Err(error) if name.kind() != ObjectKind::Key => Error::corrupt("", error),
+            _ => Error::corrupt("", "the checksum in its trailer does not match"),
+        };
+        check.failed(name, error, need)?;
     }
-    // What is wrong in particular, where the seal can tell.
-    let error = match open_object(check.repository.keys(), name, &bytes) {
-        Err(error) if name.kind() != ObjectKind::Key => Error::corrupt("", error),
-        _ => Error::corrupt("", "the checksum does not match"),
-    };
-    check.failed(name, error, need).map(|()| None)
+    Ok(Some(bytes))
 }
 
-/// Gets, opens and decodes an object of one part. `None` as [`get`].
+/// Gets, opens and decodes an object of one part. `None` as [`get`], or where it cannot be read.
+/// What is damaged in its padding only can be.
 fn open<T>(
     check: &Check<'_>,
     name: ObjectName,
@@ -156,6 +165,8 @@ fn open<T>(
     let Some(bytes) = get(check, name, need)? else { return Ok(None) };
     match open_object(check.repository.keys(), name, &bytes).and_then(|body| decode(&body)) {
         Ok(value) => Ok(Some(value)),
+        // Named a moment ago.
+        Err(_) if !object_is_intact(&bytes) => Ok(None),
         // It is whole, and says that a newer version wrote it.
         Err(error) if error.kind() == Kind::Unsupported => {
             check.finding(FindingKind::Foreign, name, plain(&name, error));
@@ -202,7 +213,9 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
         }
         let Some(bytes) = get(check, *name, Need::Named)? else { continue };
         if let Err(error) = Header::decode(name, &bytes) {
-            check.failed(name, error, Need::Named)?;
+            if object_is_intact(&bytes) {
+                check.failed(name, error, Need::Named)?;
+            }
             continue;
         }
         if copies.insert(id, bytes.clone()).is_some_and(|first| first != bytes) {
@@ -332,17 +345,16 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
             }
         }
     }
-    // Those of a writer that has not ended are named by whoever ends it. The others were
-    // superseded, or came too late.
+    // Those of a writer that has not ended are named by whoever ends it, those of a commit that
+    // cannot be read by that. The others were superseded, or came too late.
     for name in names(check, ObjectKind::Segment) {
         let ObjectName::Segment(part) = name else { continue };
         if live.contains(&part) {
             continue;
         }
-        let is_unfinished = seen.unfinished.contains(&part.ticket);
-        let need = if is_unfinished { Need::Named } else { Need::Unnamed };
+        let need = seen.need(part.ticket);
         if let Some(segment) = open(check, name, need, Segment::decode)?
-            && is_unfinished
+            && need == Need::Named
         {
             take(name, segment, need);
         }
@@ -396,7 +408,7 @@ pub(super) fn check_containers(
     for name in names(check, ObjectKind::Data).into_iter().chain(names(check, ObjectKind::Meta)) {
         let ObjectName::Container(class, part) = name else { continue };
         if !known.contains(&(class, part)) {
-            let task = Task { class, name: part, record: None, need: Need::Unnamed };
+            let task = Task { class, name: part, record: None, need: seen.need(part.ticket) };
             let len = listed(&task).unwrap_or(0);
             check.count(|report| {
                 report.unreferenced_count += 1;

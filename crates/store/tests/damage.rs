@@ -1,0 +1,279 @@
+//! The damage matrix: every kind of damage to every kind of object is named by `check`, and what
+//! is undamaged still reads.
+
+#[path = "common/backup.rs"]
+mod backup;
+#[path = "common/damage.rs"]
+mod damage;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use cutpoint_store::check::FindingKind;
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::name::{ObjectName, PartName, TicketId};
+
+use damage::{Store, build};
+
+type Objects = BTreeMap<String, Bytes>;
+
+fn parse(name: &str) -> ObjectName {
+    ObjectName::parse(name).expect("only objects are listed")
+}
+
+/// What a test treats alike: the kind, and whether it is a second copy.
+fn kind_of(name: &str) -> (&str, bool) {
+    (name.split_once('/').expect("a folder").0, name.ends_with(".copy"))
+}
+
+/// One object of each kind, copies apart: the first that is named by a commit.
+fn one_of_each(objects: &Objects) -> Vec<&str> {
+    let mut chosen: Vec<&str> = Vec::new();
+    for name in objects.keys() {
+        if chosen.last().is_none_or(|_| chosen.iter().all(|c| kind_of(c) != kind_of(name))) {
+            chosen.push(name);
+        }
+    }
+    assert_eq!(chosen.len(), 9, "config and key twice, and five more: {chosen:?}");
+    chosen
+}
+
+/// Replaces one object and expects that the check names it, and that all else reads.
+fn expect_named(objects: &Objects, name: &str, bytes: Option<Bytes>, case: &str) {
+    let store = Store::new(objects);
+    store.replace(name, bytes);
+    let findings = store.check(true);
+    assert!(findings.has_error(name), "{name}: {case} was not found: {:#?}", findings.all);
+    store.compare(&findings, &format!("{name}: {case}"));
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_wrong() {
+    let objects = build();
+    for read_data in [false, true] {
+        let store = Store::new(&objects);
+        let findings = store.check(read_data);
+        let kinds: Vec<_> = findings.all.iter().map(|finding| finding.kind).collect();
+        assert_eq!(kinds, [FindingKind::Unfinished], "{:#?}", findings.all);
+        store.compare(&findings, "undamaged");
+        let report = findings.report;
+        assert_eq!(report.snapshot_count, 3, "snapshots, the forgotten one too");
+        assert!(report.container_count >= 7, "{} containers", report.container_count);
+        assert_eq!(report.unreferenced_count, 0, "all are named");
+        let containers =
+            objects.iter().filter(|(name, _)| matches!(parse(name), ObjectName::Container(..)));
+        let stored: usize = containers.map(|(_, bytes)| bytes.len()).sum();
+        assert_eq!(report.read_bytes, if read_data { stored as u64 } else { 0 }, "bytes read");
+        assert_eq!(report.chunk_count > 0, read_data, "chunks verified");
+    }
+}
+
+/// Every object of the repository but those whose deletion cannot be told from what is allowed.
+#[test]
+fn deletion() {
+    let objects = build();
+    let mut unseen = 0;
+    for name in objects.keys() {
+        let store = Store::new(&objects);
+        store.replace(name, None);
+        let findings = store.check(true);
+        store.compare(&findings, &format!("{name}: deleted"));
+        if findings.has_error(name) {
+            continue;
+        }
+        unseen += 1;
+        match parse(name) {
+            // The sweeps that delete tickets of writers that have ended leave no trace of each; and
+            // nothing depends on such a ticket. One of a writer that has not ended leaves segments
+            // that nothing names.
+            ObjectName::Ticket { .. } => {}
+            // Nobody has seen it yet: the same as a writer that died before its commit. The ticket
+            // that is left says so.
+            ObjectName::Commit(ticket) => {
+                let ticket = ObjectName::Ticket { ticket, renewal: 0 }.to_string();
+                assert!(
+                    findings.of(FindingKind::Unfinished).any(|object| object == ticket),
+                    "{name}: deleted, and no ticket is left over"
+                );
+                let later = objects.keys().filter(|other| other.starts_with("commits/")).count();
+                assert!(later > 1, "all commits but the newest are named by a later one");
+            }
+            // What a writer that has not ended has put nobody else has seen.
+            ObjectName::Segment(_) => assert!(
+                findings.report.unreferenced_count > 0,
+                "{name}: the containers that only it names are left"
+            ),
+            _ => panic!("{name}: its deletion was not found"),
+        }
+    }
+    let tickets = objects.keys().filter(|name| name.starts_with("tickets/")).count();
+    assert_eq!(unseen, tickets + 2, "tickets, the newest commit, one segment");
+}
+
+#[test]
+fn cutting_short() {
+    let objects = build();
+    for name in one_of_each(&objects) {
+        let bytes = &objects[name];
+        let len = bytes.len();
+        for cut in [0, 1, 63, 64, 65, len / 4, len / 2, len - 33, len - 32, len - 16, len - 1] {
+            expect_named(&objects, name, Some(bytes.slice(..cut)), &format!("cut at {cut}"));
+        }
+    }
+}
+
+#[test]
+fn bytes_behind_the_end() {
+    let objects = build();
+    for name in one_of_each(&objects) {
+        for zeros in [1, 256, 64 * 1024] {
+            let mut bytes = objects[name].to_vec();
+            bytes.resize(bytes.len() + zeros, 0);
+            expect_named(&objects, name, Some(bytes.into()), &format!("{zeros} bytes more"));
+        }
+    }
+}
+
+/// One bit each: every byte of header and trailer, and a spread of those between: parts, their
+/// tags, padding.
+#[test]
+fn flipped_bits() {
+    let objects = build();
+    for name in one_of_each(&objects) {
+        let bytes = &objects[name];
+        let len = bytes.len();
+        let step = (len / 48).max(5);
+        let between = (64..len - 32).step_by(step);
+        for place in (0..64).chain(between).chain(len - 32..len) {
+            let mut flipped = bytes.to_vec();
+            flipped[place] ^= 1 << (place % 8);
+            let case = format!("bit {} of byte {place} flipped", place % 8);
+            expect_named(&objects, name, Some(flipped.into()), &case);
+        }
+    }
+}
+
+/// Every two objects, each in the place of the other.
+#[test]
+fn swapped() {
+    let objects = build();
+    let chosen = one_of_each(&objects);
+    let same = chosen.iter().filter_map(|name| {
+        let other = objects.keys().rev().find(|other| kind_of(other) == kind_of(name))?;
+        (other != name).then_some((*name, other.as_str()))
+    });
+    let same: Vec<_> = same.collect();
+    assert_eq!(same.len(), 9, "there are two of each kind: {same:?}");
+    let mixed = chosen.iter().flat_map(|a| chosen.iter().map(|b| (*a, *b)));
+    for (one, other) in same.into_iter().chain(mixed) {
+        // The copies of one object are the same bytes.
+        if objects[one] == objects[other] {
+            continue;
+        }
+        let store = Store::new(&objects);
+        store.replace(one, Some(objects[other].clone()));
+        store.replace(other, Some(objects[one].clone()));
+        let findings = store.check(true);
+        for name in [one, other] {
+            assert!(findings.has_error(name), "{one} and {other} swapped: {:#?}", findings.all);
+        }
+        store.compare(&findings, &format!("{one} and {other} swapped"));
+    }
+}
+
+/// A valid object under another name that nothing has yet: nothing needs what is there, so it is an
+/// error only where something could come to need it.
+#[test]
+fn duplicated() {
+    let objects = build();
+    let ticket = TicketId([0x77; 12]);
+    let part = PartName { ticket, count: 0 };
+    for name in one_of_each(&objects) {
+        let other = match parse(name) {
+            ObjectName::Config { copy, .. } => ObjectName::Config { number: 2, copy },
+            ObjectName::Key { copy, .. } => ObjectName::Key { id: [0x77; 16], copy },
+            ObjectName::Ticket { .. } => ObjectName::Ticket { ticket, renewal: 0 },
+            ObjectName::Commit(_) => ObjectName::Commit(ticket),
+            ObjectName::Segment(_) => ObjectName::Segment(part),
+            ObjectName::Container(class, _) => ObjectName::Container(class, part),
+            ObjectName::Prune(_) | ObjectName::Hints(_) => unreachable!("there are none"),
+        };
+        for read_data in [false, true] {
+            let store = Store::new(&objects);
+            store.replace(&other.to_string(), Some(objects[name].clone()));
+            let findings = store.check(read_data);
+            assert!(findings.names(&other.to_string()), "{name} as {other}: {:#?}", findings.all);
+            let needed = !matches!(other, ObjectName::Segment(_) | ObjectName::Container(..));
+            assert_eq!(findings.has_error(&other.to_string()), needed, "{name} as {other}");
+            store.compare(&findings, &format!("{name} as {other}"));
+        }
+    }
+}
+
+/// Older settings in the place of newer ones; an older segment or container of the same writer in
+/// the place of its next.
+#[test]
+fn replayed() {
+    let objects = build();
+    let config = |number, copy| ObjectName::Config { number, copy }.to_string();
+    for copy in [false, true] {
+        let older = objects[&config(0, copy)].clone();
+        expect_named(&objects, &config(1, copy), Some(older), "older settings");
+    }
+    let mut replayed = 0;
+    for name in objects.keys() {
+        let older = match parse(name) {
+            ObjectName::Segment(PartName { ticket, count: 1 }) => {
+                ObjectName::Segment(PartName { ticket, count: 0 })
+            }
+            ObjectName::Container(class, PartName { ticket, count: 1 }) => {
+                ObjectName::Container(class, PartName { ticket, count: 0 })
+            }
+            _ => continue,
+        };
+        let bytes = objects[&older.to_string()].clone();
+        expect_named(&objects, name, Some(bytes), "the one before");
+        replayed += 1;
+    }
+    assert!(replayed >= 4, "{replayed} segments and containers have one before them");
+}
+
+/// Both copies: nobody who does not have the keys already can open the repository.
+#[test]
+fn both_copies() {
+    let objects = build();
+    for kind in ["config/", "keys/"] {
+        let store = Store::new(&objects);
+        let names: Vec<_> = objects.keys().filter(|name| name.starts_with(kind)).collect();
+        assert_eq!(names.len(), 4, "two objects, twice");
+        for name in &names {
+            let mut bytes = objects[*name].to_vec();
+            bytes[100] ^= 1;
+            store.replace(name, Some(bytes.into()));
+        }
+        let findings = store.check(false);
+        for name in names {
+            assert!(findings.has_error(name), "{name} was damaged");
+        }
+        assert!(backup::open(store.media.clone(), 1).is_err(), "{kind} are all damaged");
+    }
+}
+
+/// The structure alone, without the data: what is gone or shorter is found, and whom it affects.
+#[test]
+fn a_container_that_is_gone_affects_files_without_reading_data() {
+    let objects = build();
+    let mut affected = 0;
+    for name in objects.keys() {
+        if !matches!(parse(name), ObjectName::Container(Class::Data, _)) {
+            continue;
+        }
+        let store = Store::new(&objects);
+        store.replace(name, None);
+        let findings = store.check(false);
+        assert!(findings.has_error(name), "{name} is gone: {:#?}", findings.all);
+        store.compare(&findings, &format!("{name}: gone"));
+        affected += findings.of(FindingKind::Affected).count();
+    }
+    assert!(affected >= 7, "each file of each snapshot, but {affected} were named");
+}
