@@ -1,0 +1,429 @@
+//! Every decoder of the format, on anything: it never panics, never believes a length before it has
+//! seen the bytes, and what it accepts from an encoder is what was encoded.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use cutpoint_store::environment::Process;
+use cutpoint_store::error::Kind;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::commit::{
+    Commit, Damage, Note, Outcome, Snapshot, Statistics, ViewRecord,
+};
+use cutpoint_store::format::config::Config;
+use cutpoint_store::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
+use cutpoint_store::format::prune::Prune;
+use cutpoint_store::format::recipe::{Content, RecipeChunk, Segment as Piece};
+use cutpoint_store::format::segment::{ContainerRecord, Segment};
+use cutpoint_store::format::ticket::{Purpose, Ticket};
+use cutpoint_store::format::tree::{Entry, EntryKind, Time};
+use cutpoint_store::name::{ObjectName, PartName, TicketId};
+use cutpoint_store::seal::{
+    HEADER_LEN, Header, KdfLimits, Keyring, Keys, RepositoryId, Secret, Suite, Trailer, Unlock,
+    object_is_intact, open_object, seal_object, unwrap_keyring, wrap_keyring,
+};
+use minicbor::{Decoder, Encoder};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+const REGIONS_END: u64 = 1 << 20;
+
+/// Decodes `bytes` and encodes what came of it: `None` where the decoder refuses.
+type Recode = fn(&[u8]) -> Option<Vec<u8>>;
+
+fn entry(bytes: &[u8]) -> Option<Vec<u8>> {
+    let d = &mut Decoder::new(bytes);
+    let entry = Entry::decode(d).ok().filter(|_| d.position() == bytes.len())?;
+    let mut out = Vec::new();
+    entry.encode_into(&mut out);
+    Some(out)
+}
+
+fn content(bytes: &[u8]) -> Option<Vec<u8>> {
+    let d = &mut Decoder::new(bytes);
+    let content = Content::decode(d).ok().filter(|_| d.position() == bytes.len())?;
+    Some(encode_content(&content))
+}
+
+fn encode_content(content: &Content) -> Vec<u8> {
+    let mut e = Encoder::new(Vec::new());
+    content.encode(&mut e);
+    e.into_writer()
+}
+
+fn encode_entry(entry: &Entry) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    entry.encode_into(&mut bytes);
+    bytes
+}
+
+const DECODERS: [(&str, Recode); 9] = [
+    ("config", |bytes| Config::decode(bytes).ok().map(|config| config.encode())),
+    ("ticket", |bytes| Ticket::decode(bytes).ok().map(|ticket| ticket.encode())),
+    ("commit", |bytes| Commit::decode(bytes).ok().map(|commit| commit.encode())),
+    ("prune", |bytes| Prune::decode(bytes).ok().map(|prune| prune.encode())),
+    ("segment", |bytes| Segment::decode(bytes).ok().map(|segment| segment.encode())),
+    ("directory", |bytes| Directory::decode(bytes, REGIONS_END).ok().map(|d| d.encode())),
+    ("recipe", |bytes| RecipeChunk::decode(bytes).ok().map(|recipe| recipe.encode())),
+    ("entry", entry),
+    ("content", content),
+];
+
+fn keyring() -> Keyring {
+    let epochs = vec![(1, Secret([3; 32])), (7, Secret([4; 32]))];
+    Keyring { repository: RepositoryId([5; 16]), epochs }
+}
+
+fn part(byte: u8) -> PartName {
+    PartName { ticket: TicketId([byte; 12]), count: u32::from(byte) }
+}
+
+fn pieces() -> Vec<Piece> {
+    vec![
+        Piece::Chunk { fingerprint: Fingerprint([1; 32]), offset: 0, length: 70_000 },
+        Piece::Hole { length: 1 << 40 },
+        Piece::Chunk { fingerprint: Fingerprint([2; 32]), offset: 300, length: 1 },
+        Piece::Zeros { length: 4096 },
+    ]
+}
+
+fn snapshot() -> Snapshot {
+    Snapshot {
+        root: Content::Recipe(Fingerprint([6; 32])),
+        sources: vec![b"/home".to_vec(), vec![0xff, 0xfe]],
+        host: "host".to_owned(),
+        user: "user".to_owned(),
+        started_ns: -1,
+        finished_ns: i64::MAX,
+        tags: vec!["a".to_owned(), "b".to_owned()],
+        description: "two words".to_owned(),
+        cut: "fixed".to_owned(),
+        parent: Some(TicketId([1; 12])),
+        partial: true,
+        statistics: Statistics { file_count: 1, size: u64::MAX, ..Statistics::default() },
+        program: "0.1.0".to_owned(),
+    }
+}
+
+fn commit(outcome: Outcome) -> Vec<u8> {
+    let view = ViewRecord { prune: 3, new: vec![TicketId([9; 12])], digest: [8; 32] };
+    let extra = vec![(130, vec![0x18, 0x2a])];
+    Commit { outcome, segments: vec![part(1), part(2)], view, time_ns: -5, extra }.encode()
+}
+
+/// Valid encodings, each with the number of its decoder.
+static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
+    let config = Config {
+        repository: RepositoryId([5; 16]),
+        suite: Suite::ChaCha20Poly1305,
+        cut: "fixed".to_owned(),
+        cut_is_keyed: true,
+        region_size: 128 * 1024,
+        container_size: 16 * 1024 * 1024,
+        compression_level: -3,
+        created_ns: 1 << 60,
+        features_read: vec!["a".to_owned()],
+        features_write: Vec::new(),
+        features_optional: vec!["b".to_owned(), String::new()],
+        extra: vec![(128, vec![0x83, 1, 2, 3])],
+    };
+    let process =
+        Process { host: "h".to_owned(), boot_id: "b".to_owned(), process_id: 9, started: 1 << 40 };
+    let ticket = Ticket { purpose: Purpose::Sweep, process, time_ns: -9, extra: Vec::new() };
+    let note = Note {
+        snapshot: Some(TicketId([2; 12])),
+        replaces: vec![TicketId([3; 12])],
+        tags: vec!["t".to_owned()],
+        description: "d".to_owned(),
+    };
+    let damage =
+        Damage { class: Class::Meta, container: part(4), fingerprint: Fingerprint([5; 32]) };
+    let prune = Prune {
+        published: vec![part(1)],
+        superseded: vec![part(2), part(3)],
+        condemned: vec![(Class::Data, part(4)), (Class::Meta, part(5))],
+        forgotten: vec![TicketId([1; 12])],
+        marked: vec![TicketId([2; 12])],
+        ticket: Some(TicketId([3; 12])),
+        time_ns: 77,
+        held: vec![TicketId([4; 12])],
+        released: vec![TicketId([5; 12])],
+        unforgotten: vec![TicketId([6; 12])],
+        extra: Vec::new(),
+    };
+    let record = |byte, class| ContainerRecord {
+        name: part(byte),
+        class,
+        stored_len: 1 << 24,
+        directory_offset: 1 << 23,
+        directory_len: 4112,
+    };
+    let segment = Segment {
+        containers: vec![record(1, Class::Data), record(2, Class::Meta)],
+        hints: vec![(0, 1), (5, 0), (5, 1), (u64::MAX, 0)],
+        covers: vec![part(7)],
+        extra: Vec::new(),
+    };
+    let region = |offset, references| RegionRecord {
+        offset,
+        stored_len: 1000,
+        raw_len: 5000,
+        codec: Codec::Zstd,
+        references,
+    };
+    let chunk = |form, region, payload_len| ChunkRecord {
+        fingerprint: Fingerprint([region as u8; 32]),
+        form,
+        region,
+        offset: 10,
+        payload_len,
+        chunk_len: 4000,
+    };
+    let directory = Directory {
+        regions: vec![region(64, Vec::new()), region(1064, vec![Fingerprint([4; 32]); 2])],
+        chunks: vec![
+            chunk(Form::Whole, 0, 4000),
+            chunk(Form::Literal, 1, 4000),
+            chunk(Form::Composite, 1, 90),
+        ],
+        extra: vec![(200, vec![0xf6])],
+    };
+    let recipe = RecipeChunk { level: 0, cut: "c".to_owned(), segments: pieces(), extra: vec![] };
+    let mut entry = Entry::new(&b"na\xffme"[..], EntryKind::File);
+    entry.mode = 0o4755;
+    entry.user_id = u32::MAX;
+    entry.group = "staff".to_owned();
+    entry.mtime = Time { seconds: -1, nanoseconds: 999_999_999 };
+    entry.links = 2;
+    entry.device = 3;
+    entry.size = 1 << 41;
+    entry.content = Content::Segments(pieces());
+    entry.xattrs = vec![(b"user.a".to_vec(), vec![0; 40]), (b"user.b".to_vec(), Vec::new())];
+    entry.extra = vec![(128, vec![0xf5]), (4_000_000_000, vec![0x41, 0])];
+    vec![
+        (0, config.encode()),
+        (1, ticket.encode()),
+        (2, commit(Outcome::Snapshot(Box::new(snapshot())))),
+        (2, commit(Outcome::Void)),
+        (2, commit(Outcome::Forget(vec![TicketId([1; 12])]))),
+        (2, commit(Outcome::Note(note))),
+        (2, commit(Outcome::Damage(vec![damage]))),
+        (2, commit(Outcome::Rescue)),
+        (2, commit(Outcome::Swept(u64::MAX))),
+        (3, prune.encode()),
+        (3, Prune::default().encode()),
+        (4, segment.encode()),
+        (4, Segment::default().encode()),
+        (5, directory.encode()),
+        (5, Directory::default().encode()),
+        (6, recipe.encode()),
+        (7, encode_entry(&entry)),
+        (7, encode_entry(&Entry::new("n", EntryKind::Fifo))),
+        (8, encode_content(&Content::Empty)),
+        (8, encode_content(&Content::Segments(pieces()))),
+        (8, encode_content(&Content::Recipe(Fingerprint([1; 32])))),
+        (8, encode_content(&Content::Raw(b"../target".to_vec()))),
+    ]
+});
+
+#[test]
+fn what_is_encoded_decodes_to_the_same_bytes() {
+    for (decoder, bytes) in VALID.iter() {
+        let (name, recode) = DECODERS[*decoder];
+        assert_eq!(recode(bytes).as_ref(), Some(bytes), "{name}");
+    }
+    let bytes = keyring().encode();
+    assert_eq!(Keyring::decode(&bytes).ok(), Some(keyring()), "keyring");
+}
+
+/// Nothing of an encoding can be left off. (A directory ends in padding that its length leaves out.)
+#[test]
+fn every_prefix_is_refused() {
+    for (decoder, bytes) in VALID.iter().filter(|(decoder, _)| *decoder != 5) {
+        let (name, recode) = DECODERS[*decoder];
+        for len in 0..bytes.len() {
+            assert_eq!(recode(&bytes[..len]), None, "{name}: the first {len} bytes");
+        }
+    }
+}
+
+/// Counts that claim more than there is. A decoder that believed one would ask for gigabytes.
+#[test]
+fn lengths_that_are_claimed_are_not_believed() {
+    let huge = u32::MAX.to_le_bytes();
+    let mut directory = Directory::default().encode();
+    directory[8..12].copy_from_slice(&huge);
+    assert!(Directory::decode(&directory, REGIONS_END).is_err(), "so many chunks");
+    directory[8..12].copy_from_slice(&[0; 4]);
+    directory[4..8].copy_from_slice(&65_535_u32.to_le_bytes());
+    assert!(Directory::decode(&directory, REGIONS_END).is_err(), "so many regions");
+    directory[..4].copy_from_slice(&huge);
+    assert!(Directory::decode(&directory, REGIONS_END).is_err(), "so many bytes");
+    for at in [0, 4] {
+        let mut segment = Segment::default().encode();
+        segment[at..at + 4].copy_from_slice(&huge);
+        assert!(Segment::decode(&segment).is_err(), "so many records");
+    }
+    // An array, a map, a text and a byte string of 2^63 and of 2^32 - 1, at each place where one
+    // could stand.
+    for (decoder, bytes) in VALID.iter() {
+        let (_, recode) = DECODERS[*decoder];
+        for at in 0..bytes.len() {
+            for major in [0x40, 0x60, 0x80, 0xa0] {
+                for claim in [
+                    &[major | 0x1b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff][..],
+                    &[major | 0x1a, 0xff, 0xff, 0xff, 0xff],
+                ] {
+                    let mut claimed = bytes[..at].to_vec();
+                    claimed.extend_from_slice(claim);
+                    claimed.extend_from_slice(&bytes[at..]);
+                    recode(&claimed);
+                }
+            }
+        }
+    }
+}
+
+/// Arrays in arrays, as an entry that a newer version might have written: no stack takes them all.
+#[test]
+fn nesting_ends() {
+    let mut bytes = vec![0xa1, 0x18, 0x80];
+    bytes.resize(1 << 20, 0x81);
+    for (name, recode) in &DECODERS[..4] {
+        assert_eq!(recode(&bytes), None, "{name}");
+    }
+}
+
+#[test]
+fn keyrings_open_with_their_key_only() {
+    let id = [7; 16];
+    let name = ObjectName::Key { id, copy: false };
+    let unlock = Unlock::KeyFile(Secret([1; 32]));
+    let bytes = wrap_keyring(&keyring(), &unlock, Suite::Aes256Gcm, id, [[2; 16], [3; 16]])
+        .expect("a key file wraps");
+    let open =
+        |bytes: &[u8], unlock: &Unlock| unwrap_keyring(name, bytes, unlock, KdfLimits::default());
+    let opened = open(&bytes, &unlock).expect("it is whole").expect("it is the key");
+    assert_eq!(opened, (keyring(), Suite::Aes256Gcm));
+    let other = Unlock::KeyFile(Secret([9; 32]));
+    assert!(open(&bytes, &other).expect("it is whole").is_none(), "another key");
+    for place in 0..bytes.len() {
+        let mut flipped = bytes.to_vec();
+        flipped[place] ^= 1 << (place % 8);
+        assert!(!object_is_intact(&flipped), "byte {place}");
+        // Behind the sealed keyring only the checksum tells.
+        if let Ok(Some(opened)) = open(&flipped, &unlock) {
+            assert_eq!(opened.0, keyring(), "byte {place} flipped gives other keys");
+        }
+    }
+}
+
+/// A keyring that asks for more work than anybody wants is refused before it is done.
+#[test]
+fn stretching_has_a_limit() {
+    let id = [7; 16];
+    let name = ObjectName::Key { id, copy: false };
+    let unlock = Unlock::KeyFile(Secret([1; 32]));
+    let bytes = wrap_keyring(&keyring(), &unlock, Suite::Aes256Gcm, id, [[2; 16], [3; 16]])
+        .expect("a key file wraps");
+    let passphrase = Unlock::Passphrase(b"p".to_vec().into());
+    let refused = |fields: [u32; 3]| {
+        let mut bytes = bytes.to_vec();
+        bytes[HEADER_LEN] = 1;
+        for (at, field) in (HEADER_LEN + 4..).step_by(4).zip(fields) {
+            bytes[at..at + 4].copy_from_slice(&field.to_le_bytes());
+        }
+        let opened = unwrap_keyring(name, &bytes, &passphrase, KdfLimits::default());
+        opened.err().map(|error| error.kind())
+    };
+    assert_eq!(refused([u32::MAX, 1, 1]), Some(Kind::Unsupported), "memory");
+    assert_eq!(refused([64, 65, 1]), Some(Kind::Unsupported), "passes");
+    assert_eq!(refused([64, 1, 65]), Some(Kind::Unsupported), "lanes");
+    assert_eq!(refused([0, 0, 0]), Some(Kind::Corrupt), "nothing at all");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn random_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        for (name, recode) in DECODERS {
+            // What is accepted is not always what would be written (numbers may be longer than they
+            // need be), but its encoding is stable.
+            if let Some(again) = recode(&bytes) {
+                prop_assert_eq!(recode(&again), Some(again.clone()), "{}", name);
+            }
+        }
+        let name = ObjectName::Config { number: 0, copy: false };
+        let _ = Keyring::decode(&bytes);
+        let _ = Header::decode(&name, &bytes);
+        let _ = Trailer::decode(&name, &bytes, bytes.len() as u64);
+        let _ = open_object(&Keys::derive(&keyring(), Suite::None), name, &bytes);
+        let _ = unwrap_keyring(name, &bytes, &Unlock::Nothing, KdfLimits::default());
+        prop_assert!(!object_is_intact(&bytes));
+    }
+
+    #[test]
+    fn mutated_encodings_do_no_harm(
+        which in any::<Index>(),
+        changes in prop::collection::vec((any::<Index>(), any::<u8>(), 0..4_u8), 1..6),
+    ) {
+        let (decoder, bytes) = which.get(&VALID);
+        let mut bytes = bytes.clone();
+        for (place, byte, how) in changes {
+            let place = place.index(bytes.len());
+            match how {
+                0 => bytes[place] = byte,
+                1 => bytes[place] ^= 1 << (byte % 8),
+                2 => bytes.insert(place, byte),
+                _ => {
+                    // Never all of them: an index needs something to point at.
+                    if bytes.len() > 1 {
+                        bytes.remove(place);
+                    }
+                }
+            }
+        }
+        let (name, recode) = DECODERS[*decoder];
+        if let Some(again) = recode(&bytes) {
+            prop_assert_eq!(recode(&again), Some(again.clone()), "{}", name);
+        }
+    }
+
+    #[test]
+    fn sealed_objects_come_back(
+        body in prop::collection::vec(any::<u8>(), 0..2000),
+        suite in prop::sample::select(vec![
+            Suite::None, Suite::Aes256Gcm, Suite::ChaCha20Poly1305,
+        ]),
+        salt in any::<[u8; 16]>(),
+        place in any::<Index>(),
+        bit in 0..8_u8,
+    ) {
+        let keys = Keys::derive(&keyring(), suite);
+        let name = ObjectName::Prune(7);
+        let bytes: Bytes = seal_object(&keys, name, salt, &body);
+        prop_assert!(object_is_intact(&bytes));
+        prop_assert_eq!(bytes.len() % 256, 0);
+        prop_assert_eq!(open_object(&keys, name, &bytes).ok(), Some(body.clone()));
+        prop_assert!(open_object(&keys, ObjectName::Prune(8), &bytes).is_err());
+        let header = Header::decode(&name, &bytes).expect("it was just sealed");
+        prop_assert_eq!(&header.encode()[..], &bytes[..HEADER_LEN]);
+        let mut flipped = bytes.to_vec();
+        flipped[place.index(bytes.len())] ^= 1 << bit;
+        prop_assert!(!object_is_intact(&flipped));
+        // Padding and checksum are not sealed; whatever opens is what was sealed.
+        if let Ok(opened) = open_object(&keys, name, &flipped) {
+            prop_assert_eq!(opened, body);
+        }
+    }
+
+    #[test]
+    fn names_come_back(path in "[a-z]{4,7}/[0-9a-f./-]{0,40}", bytes in any::<[u8; 16]>()) {
+        if let Ok(name) = ObjectName::parse(&path) {
+            prop_assert_eq!(name.to_string(), path);
+        }
+        let name = ObjectName::Container(Class::Data, PartName::from_bytes(bytes));
+        prop_assert_eq!(ObjectName::parse(&name.to_string()).ok(), Some(name));
+    }
+}
