@@ -172,7 +172,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         references,
     };
     let chunk = |form, region, payload_len| ChunkRecord {
-        fingerprint: Fingerprint([region as u8; 32]),
+        fingerprint: Fingerprint([payload_len.to_le_bytes()[0]; 32]),
         form,
         region,
         offset: 10,

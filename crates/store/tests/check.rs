@@ -1,0 +1,313 @@
+//! What a check says beside the damage matrix: of second copies, prunes, other writers, a medium
+//! that fails, and of many threads.
+
+#[path = "common/backup.rs"]
+mod backup;
+#[path = "common/damage.rs"]
+mod damage;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cutpoint_store::check::{CheckMonitor, CheckOptions, FindingKind, check};
+use cutpoint_store::describe::{describe, describe_chunk};
+use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::commit::{Damage, Outcome};
+use cutpoint_store::format::prune::Prune;
+use cutpoint_store::format::recipe::Content;
+use cutpoint_store::format::segment::Segment;
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::index::load_directory;
+use cutpoint_store::media::{Media, Put};
+use cutpoint_store::name::{ObjectName, PartName, TicketId};
+use cutpoint_store::reader::Reader;
+use cutpoint_store::seal::HEADER_LEN;
+use cutpoint_store::view::View;
+use cutpoint_store::writer::Writer;
+
+use backup::{back_up, open, restore_all};
+use damage::{Findings, Store, build, check_on};
+
+/// The first container of file data, and its record in the index.
+fn data_container(store: &Store) -> (String, Damage) {
+    let view = View::list(&store.repository).expect("it lists");
+    for part in view.segments() {
+        let body = store.repository.get(ObjectName::Segment(part)).expect("it is there");
+        for record in Segment::decode(&body).expect("it decodes").containers {
+            if record.class == Class::Data {
+                let directory = load_directory(&store.repository, &record).expect("it opens");
+                let name = ObjectName::Container(record.class, record.name).to_string();
+                let fingerprint = directory.chunks[0].fingerprint;
+                let container = record.name;
+                return (name, Damage { class: record.class, container, fingerprint });
+            }
+        }
+    }
+    panic!("there are containers of file data");
+}
+
+fn flip(store: &Store, name: &str, place: usize) {
+    let mut bytes = store.media.get(name).expect("it is there").to_vec();
+    bytes[place] ^= 1;
+    store.replace(name, Some(bytes.into()));
+}
+
+/// After a `damage` commit the next backup stores lost chunks again. The damage stays, the loss does
+/// not.
+#[test]
+fn what_is_stored_again_is_not_lost() {
+    let store = Store::new(&build());
+    let (name, first) = data_container(&store);
+    // In the first region: others of the container are whole.
+    flip(&store, &name, HEADER_LEN + 10);
+    let findings = store.check(true);
+    assert!(findings.has_error(&name), "{:#?}", findings.all);
+    assert!(findings.of(FindingKind::Affected).count() > 0, "files need it");
+    assert!(findings.report.lost_count > 0, "chunks are lost");
+    store.compare(&findings, "before");
+
+    let body = store
+        .repository
+        .get(ObjectName::Segment(PartName { ticket: first.container.ticket, count: 0 }));
+    let segment = Segment::decode(&body.expect("it is there")).expect("it decodes");
+    let record =
+        segment.containers.iter().find(|r| r.name == first.container && r.class == first.class);
+    let directory = load_directory(&store.repository, record.expect("it is in the first segment"))
+        .expect("the directory is whole");
+    let region = directory.chunks[0].region;
+    let damages: Vec<Damage> = directory
+        .chunks
+        .iter()
+        .filter(|chunk| chunk.region == region)
+        .map(|chunk| Damage { fingerprint: chunk.fingerprint, ..first })
+        .collect();
+    let mut writer = Writer::begin(store.repository.clone(), Purpose::Other).expect("it begins");
+    writer
+        .commit(Outcome::Damage(damages), Vec::new(), &BTreeSet::new())
+        .expect("memory takes a commit");
+    back_up(&store.repository, &[1, 2, 3, 4, 5], false).expect("nothing fails here");
+
+    let findings = store.check(true);
+    assert!(findings.has_error(&name), "it is damaged still: {:#?}", findings.all);
+    assert_eq!(findings.of(FindingKind::Affected).count(), 0, "but nothing needs it");
+    assert_eq!(findings.report.lost_count, 0, "all is there");
+    store.compare(&findings, "after");
+    assert_eq!(restore_all(&store.repository).expect("it restores"), 3, "snapshots");
+}
+
+fn put_prune(store: &Store, number: u64, prune: &Prune) {
+    let name = ObjectName::Prune(number);
+    store.repository.seal_and_put(name, &prune.encode()).expect("memory takes it");
+}
+
+fn errors(findings: &Findings) -> Vec<String> {
+    let errors = findings.all.iter().filter(|finding| finding.is_error());
+    errors.map(|finding| format!("{}: {}", finding.object, finding.message)).collect()
+}
+
+#[test]
+fn what_a_prune_took_is_not_missing() {
+    let objects = build();
+    let store = Store::new(&objects);
+    let view = View::list(&store.repository).expect("it lists");
+    let snapshots = view.commits.iter().filter(|(_, commit)| commit.snapshot().is_some());
+    let forgotten: Vec<TicketId> = snapshots.map(|(id, _)| *id).collect();
+    let containers: Vec<_> = objects
+        .keys()
+        .filter_map(|name| match ObjectName::parse(name) {
+            Ok(ObjectName::Container(class, part)) => Some((class, part)),
+            _ => None,
+        })
+        .collect();
+    let prune = Prune {
+        superseded: view.segments().into_iter().collect(),
+        condemned: containers.clone(),
+        forgotten: forgotten.clone(),
+        ..Prune::default()
+    };
+    put_prune(&store, 1, &prune);
+    for ticket in forgotten {
+        store.replace(&ObjectName::Commit(ticket).to_string(), None);
+        store.replace(&ObjectName::Ticket { ticket, renewal: 0 }.to_string(), None);
+    }
+    for part in view.segments() {
+        store.replace(&ObjectName::Segment(part).to_string(), None);
+    }
+    for (class, part) in containers {
+        store.replace(&ObjectName::Container(class, part).to_string(), None);
+    }
+    let findings = store.check(true);
+    assert_eq!(errors(&findings), [""; 0], "all of it was taken");
+    assert_eq!(findings.report.snapshot_count, 0, "snapshots");
+
+    // Without the record it is missing; and the record itself is, once another has followed.
+    put_prune(&store, 2, &Prune::default());
+    let name = ObjectName::Prune(1).to_string();
+    store.replace(&name, None);
+    let findings = store.check(true);
+    assert!(findings.of(FindingKind::Missing).any(|object| object == name), "{findings:#?}");
+    assert!(errors(&findings).len() > 1, "and all that it explained: {findings:#?}");
+}
+
+#[test]
+fn a_damaged_prune_is_named() {
+    let store = Store::new(&build());
+    put_prune(&store, 1, &Prune { time_ns: 5, ..Prune::default() });
+    let name = ObjectName::Prune(1).to_string();
+    flip(&store, &name, 70);
+    let findings = store.check(false);
+    assert_eq!(errors(&findings).len(), 1, "{findings:#?}");
+    assert!(findings.has_error(&name), "{findings:#?}");
+}
+
+#[test]
+fn what_others_put_there_is_a_note() {
+    let store = Store::new(&build());
+    for name in ["data/note.txt", "commits/README", "config/0"] {
+        store.replace(name, Some(Bytes::from_static(b"hello")));
+        let findings = store.check(true);
+        assert!(findings.of(FindingKind::Foreign).any(|object| object == name), "{findings:#?}");
+        assert!(findings.names(name) && !findings.has_error(name), "{findings:#?}");
+        assert_eq!(errors(&findings), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn threads_find_the_same() {
+    let objects = build();
+    let store = Store::new(&objects);
+    for name in objects.keys().filter(|n| n.starts_with("data/") || n.starts_with("meta/")) {
+        flip(&store, name, 100);
+    }
+    let of = |threads| {
+        let findings = check_on(&store.repository, true, threads);
+        let all: BTreeSet<String> = findings.all.iter().map(|f| format!("{f:?}")).collect();
+        (all, findings.report)
+    };
+    let one = of(1);
+    assert!(one.1.error_count > 7, "every container is damaged");
+    for threads in [2, 7, 0] {
+        assert_eq!(of(threads), one, "{threads} threads");
+    }
+}
+
+#[test]
+fn a_check_can_be_stopped() {
+    struct Stop;
+
+    impl CheckMonitor for Stop {
+        fn cancelled(&self) -> bool {
+            true
+        }
+    }
+
+    let store = Store::new(&build());
+    let error = check(&store.repository, &CheckOptions::default(), &Stop).expect_err("stopped");
+    assert_eq!(error.kind(), Kind::Interrupted);
+}
+
+/// A medium that cannot read objects whose names begin so.
+#[derive(Debug)]
+struct BadSectors {
+    inner: Arc<dyn Media>,
+    prefix: String,
+}
+
+impl BadSectors {
+    fn fails(&self, name: &str) -> Result<()> {
+        if name.starts_with(&self.prefix) {
+            return Err(Error::new(Kind::Media, name, "a bad sector"));
+        }
+        Ok(())
+    }
+}
+
+impl Media for BadSectors {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        self.inner.put_new(name, bytes)
+    }
+
+    fn get(&self, name: &str) -> Result<Bytes> {
+        self.fails(name)?;
+        self.inner.get(name)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        self.fails(name)?;
+        self.inner.get_range(name, offset, len)
+    }
+
+    fn head(&self, name: &str) -> Result<Option<u64>> {
+        self.inner.head(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        self.inner.list(prefix)
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        self.inner.delete(name)
+    }
+
+    fn describe(&self) -> String {
+        "bad sectors".to_owned()
+    }
+}
+
+/// One object that the disk does not give is a finding; where it gives none, the check ends.
+#[test]
+fn a_bad_sector_does_not_end_the_check() {
+    let objects = build();
+    let store = Store::new(&objects);
+    for name in
+        objects.keys().filter(|name| !name.starts_with("config/") && !name.starts_with("keys/"))
+    {
+        let media = BadSectors { inner: store.media.clone(), prefix: name.clone() };
+        let repository = open(Arc::new(media), 1).expect("settings and keys can be read");
+        let findings = check_on(&repository, true, 1);
+        assert!(findings.has_error(name), "{name}: {:#?}", findings.all);
+    }
+    // All tickets, commits, segments and containers together are more than are put up with.
+    for number in 0..20 {
+        let ticket = ObjectName::Ticket { ticket: TicketId([number; 12]), renewal: 0 };
+        store.replace(&ticket.to_string(), Some(Bytes::from_static(b"anything")));
+    }
+    let media = BadSectors { inner: store.media.clone(), prefix: "tickets/".to_owned() };
+    let repository = open(Arc::new(media), 1).expect("settings and keys can be read");
+    let error = check(&repository, &CheckOptions::default(), &()).expect_err("nothing can be read");
+    assert_eq!(error.kind(), Kind::Media);
+}
+
+#[test]
+fn every_object_can_be_described() {
+    let objects = build();
+    let store = Store::new(&objects);
+    for name in objects.keys() {
+        let text = describe(&store.repository, ObjectName::parse(name).expect("a name"))
+            .expect("nothing is damaged");
+        assert!(text.contains(name.as_str()), "{name}: {text}");
+        assert!(text.lines().count() > 8, "{name}: {text}");
+    }
+    let reader = Reader::open(store.repository.clone()).expect("it opens");
+    let view = reader.view();
+    let snapshots = view.commits.values().filter_map(|commit| commit.snapshot());
+    for snapshot in snapshots {
+        for entry in reader.tree(&snapshot.root) {
+            let entry = entry.expect("nothing is damaged");
+            if let Content::Recipe(fingerprint) = entry.content {
+                let text = describe_chunk(&reader, Class::Meta, &fingerprint).expect("it is there");
+                assert!(text.contains("level: "), "{text}");
+            }
+        }
+    }
+    // What is damaged is an error, not a panic.
+    for name in objects.keys() {
+        for place in [4, 70] {
+            flip(&store, name, place);
+            let _ = describe(&store.repository, ObjectName::parse(name).expect("a name"));
+            flip(&store, name, place);
+        }
+    }
+}
