@@ -257,7 +257,7 @@ impl Archive {
     /// Gives back the buffer of a container that has been put: fresh memory costs as much as
     /// filling it.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < 2 {
+        if self.spare.is_empty() {
             self.spare.push(buffer);
         }
     }

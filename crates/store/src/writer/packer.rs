@@ -144,7 +144,7 @@ impl Packer {
 
     /// Gives back the buffer of a region that has been stored.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < 8 {
+        if self.spare.len() < 4 {
             self.spare.push(buffer);
         }
     }
