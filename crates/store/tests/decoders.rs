@@ -171,7 +171,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         codec: Codec::Zstd,
         references,
     };
-    let chunk = |form, region, payload_len| ChunkRecord {
+    let chunk = |form, region, payload_len: u32| ChunkRecord {
         fingerprint: Fingerprint([payload_len.to_le_bytes()[0]; 32]),
         form,
         region,
