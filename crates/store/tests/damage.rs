@@ -129,7 +129,12 @@ fn bytes_behind_the_end() {
         for zeros in [1, 256, 64 * 1024] {
             let mut bytes = objects[name].to_vec();
             bytes.resize(bytes.len() + zeros, 0);
-            expect_named(&objects, name, Some(bytes.into()), &format!("{zeros} bytes more"));
+            let bytes = Bytes::from(bytes);
+            expect_named(&objects, name, Some(bytes.clone()), &format!("{zeros} bytes more"));
+            // The length alone tells, without a look at the data.
+            let store = Store::new(&objects);
+            store.replace(name, Some(bytes));
+            assert!(store.check(false).has_error(name), "{name}: {zeros} bytes more");
         }
     }
 }
