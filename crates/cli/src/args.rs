@@ -169,7 +169,7 @@ pub(crate) struct Settings {
 /// `init`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = format!("\
-Defaults: --cut {DEFAULT_CUT} --region-size 512k --container-size 16M --compression-level 3
+Defaults: --cut {DEFAULT_CUT} --region-size 2M --container-size 16M --compression-level 3
 
 Examples:
   cutpoint init --repo /mnt/disk/backup
