@@ -10,9 +10,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cutpoint_store::error::Result;
+use cutpoint_store::error::{Error, Result};
 use cutpoint_store::format::commit::Statistics;
-use cutpoint_store::name::TicketId;
+use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::writer::Verify;
 
@@ -110,6 +110,12 @@ pub trait BackupMonitor: Sync {
     /// A writer that was dead has been ended, and what it had stored is used.
     fn resumed(&self, ended: TicketId) {
         let _ = ended;
+    }
+
+    /// An object of the repository cannot be read. The backup does without it: at worst it stores
+    /// again what only that object knew.
+    fn unreadable(&self, name: &ObjectName, error: &Error) {
+        let _ = (name, error);
     }
 
     /// `path` could not be saved, or changed while it was read. It is counted.

@@ -146,7 +146,8 @@ fn contents(media: &dyn Media) -> BTreeMap<String, Vec<u8>> {
 
 /// Restores the newest snapshot and compares it with `source`.
 fn restore_and_compare(repository: &Arc<Repository>, source: &Path) {
-    let reader = Reader::open(repository.clone()).expect("reader");
+    let reader = Reader::open(repository.clone(), View::list(repository).expect("it lists"))
+        .expect("reader");
     let view = reader.view();
     let snapshots = view.snapshots();
     let (_, snapshot) = snapshots.last().expect("a snapshot");
@@ -351,7 +352,8 @@ fn a_stream_becomes_a_file() {
     assert_eq!(report.statistics.size, bytes.len() as u64);
     let again = backup(&repository, source(), &options(2), &()).expect("backup");
     assert_eq!(again.statistics.new_bytes, 0, "the same stream was stored again");
-    let reader = Reader::open(repository.clone()).expect("reader");
+    let reader = Reader::open(repository.clone(), View::list(&repository).expect("it lists"))
+        .expect("reader");
     let view = reader.view();
     let target = tempfile::tempdir().expect("target");
     let (_, snapshot) = *view.snapshots().last().expect("a snapshot");

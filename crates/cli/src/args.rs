@@ -380,6 +380,9 @@ pub(crate) struct Check {
     /// Read and verify every byte that is stored
     #[arg(long)]
     pub(crate) read_data: bool,
+    /// Write nothing: do not record what is damaged, which the next backup needs to store it again
+    #[arg(long)]
+    pub(crate) no_record: bool,
     /// How many threads read; else as many as there are processors
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) threads: usize,

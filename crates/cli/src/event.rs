@@ -161,6 +161,8 @@ pub(crate) enum Summary<'a> {
         unreferenced_bytes: u64,
         read_bytes: u64,
         read_data: bool,
+        lost_count: u64,
+        recorded_count: u64,
         elapsed_ns: u64,
     },
     /// A file was cut.

@@ -9,6 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use cutpoint_store::error::Error as StoreError;
+use cutpoint_store::name::ObjectName;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::Global;
@@ -168,6 +170,17 @@ impl Report {
     pub(crate) fn problem(&self, path: &Path, message: &str) {
         self.problem_count.fetch_add(1, Relaxed);
         self.message("problem", Some(path), message);
+    }
+
+    /// An object of the repository cannot be read, and the run goes on without it. A problem.
+    pub(crate) fn unreadable(&self, name: &ObjectName, error: &StoreError) {
+        let name = name.to_string();
+        let message = error.to_string();
+        let message = message.strip_prefix(&format!("{name}: ")).unwrap_or(&message);
+        self.problem(
+            Path::new(&name),
+            &format!("{message}; going on without it (`cutpoint check` says what it means)"),
+        );
     }
 
     /// Something that a person should know, about `path`.

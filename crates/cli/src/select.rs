@@ -7,14 +7,14 @@ use anyhow::Result;
 use cutpoint_store::format::commit::Snapshot;
 use cutpoint_store::format::recipe::Content;
 use cutpoint_store::format::tree::{Entry, EntryKind};
-use cutpoint_store::name::TicketId;
+use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::view::View;
 
 use crate::args::Filter;
 use crate::defaults::ID_DIGITS_MIN;
 use crate::escape;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::units;
 
 /// The word for the newest snapshot.
@@ -86,7 +86,15 @@ pub(crate) fn snapshot<'a>(
     }
     candidates.retain(|(id, _)| id.to_string().starts_with(&wanted));
     match candidates[..] {
-        [] => Err(no_snapshot(&format!("there is no snapshot `{shown}`"))),
+        [] => {
+            let unreadable = view.unreadable.iter().find(|(name, _)| {
+                matches!(name, ObjectName::Commit(id) if id.to_string().starts_with(&wanted))
+            });
+            Err(match unreadable {
+                Some((_, error)) => Failure::new(Exit::Damaged, error.to_string()).into(),
+                None => no_snapshot(&format!("there is no snapshot `{shown}`")),
+            })
+        }
         [found] => Ok(found),
         _ => {
             let list: Vec<String> = candidates

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use cutpoint_store::environment::System;
 use cutpoint_store::error::{Error as StoreError, Kind};
-use cutpoint_store::index::Index;
 use cutpoint_store::media::{Local, Media};
 use cutpoint_store::name::ObjectKind;
 use cutpoint_store::reader::Reader;
@@ -79,18 +78,25 @@ impl Session {
         Ok(Session { repository: Arc::new(repository), state })
     }
 
-    /// Lists what there is, and compares it with what is remembered.
+    /// Lists what there is, and compares it with what is remembered. What cannot be read is a
+    /// problem, and no reason to stop.
     pub(crate) fn view(&mut self, report: &Report) -> Result<View> {
         let view = View::list(&self.repository)?;
+        for (name, error) in &view.unreadable {
+            report.unreadable(name, error);
+        }
         self.state.see(&view, report);
         self.state.save(report);
         Ok(view)
     }
 
-    /// A reader of what `view` names.
-    pub(crate) fn reader(&self, view: View) -> Result<Reader> {
-        let index = Arc::new(Index::open(self.repository.clone(), &view)?);
-        Ok(Reader::new(self.repository.clone(), index, view))
+    /// A reader of what `view` names. Segments that cannot be read are problems.
+    pub(crate) fn reader(&self, view: View, report: &Report) -> Result<Reader> {
+        let reader = Reader::open(self.repository.clone(), view)?;
+        for (name, error) in reader.index().unreadable() {
+            report.unreadable(&name, &error);
+        }
+        Ok(reader)
     }
 
     /// Compares the newest snapshots with those remembered, reading nothing if all are there.

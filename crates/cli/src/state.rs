@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use cutpoint_store::name::TicketId;
+use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Suite;
 use cutpoint_store::view::View;
@@ -117,8 +117,11 @@ impl State {
     pub(crate) fn see(&mut self, view: &View, report: &Report) {
         let taken = view.taken();
         for (host, head) in &self.now.heads {
-            let is_gone = TicketId::parse(head)
-                .is_none_or(|id| !view.commits.contains_key(&id) && !taken.contains(&id));
+            let is_gone = TicketId::parse(head).is_none_or(|id| {
+                !view.commits.contains_key(&id)
+                    && !taken.contains(&id)
+                    && !view.unreadable.contains_key(&ObjectName::Commit(id))
+            });
             if is_gone {
                 report.warn(&format!(
                     "{}: snapshot {head} of {host:?} was there when the repository was last used \

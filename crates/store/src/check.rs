@@ -1,6 +1,7 @@
 //! Checking: is everything there, and is it what was written?
 //!
-//! A check takes no ticket and changes nothing. It goes on after every finding: what is damaged
+//! A check takes no ticket and changes nothing; [`record`] writes down what it found, so that the
+//! next backup stores it again. A check goes on after every finding: what is damaged
 //! must not hide what else is. Others may write, prune and sweep meanwhile: what is gone is looked
 //! for in a second listing before it is said to be missing.
 //!
@@ -12,14 +13,17 @@ mod data;
 mod objects;
 mod snapshots;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, Kind, Result};
-use crate::format::commit::Damage;
+use crate::error::{Error, Kind, Result, Tolerance};
+use crate::format::commit::{Damage, Outcome};
+use crate::format::ticket::Purpose;
 use crate::index::Index;
+use crate::name::TicketId;
 use crate::reader::Reader;
 use crate::repository::Repository;
+use crate::writer::{Committed, Writer};
 
 /// How to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +95,7 @@ pub trait CheckMonitor: Sync {
 impl CheckMonitor for () {}
 
 /// What a check has seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Findings that are errors.
     pub error_count: u64,
@@ -113,12 +117,17 @@ pub struct CheckReport {
     pub chunk_count: u64,
     /// Chunks that snapshots need and that cannot be read from anywhere.
     pub lost_count: u64,
+    /// Where chunks cannot be read that no commit of the view has recorded yet, sorted: for
+    /// [`record`].
+    pub damages: Vec<Damage>,
 }
 
 /// At most so many lost chunks and affected paths are named; the rest is counted.
 const NAMED_MAX: u64 = 1000;
-/// So many objects may fail to be read before the storage itself is what fails.
-const MEDIA_FAILURES_MAX: u64 = 16;
+/// At most so many chunks are recorded in one commit: 5 MB.
+const RECORDED_MAX: usize = 100_000;
+/// How often others may end the ticket of a record before it gives up.
+const RECORD_TRIES: usize = 3;
 
 /// Whether anything could need an object. Decides how bad it is when it is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +150,7 @@ struct Check<'a> {
 #[derive(Default)]
 struct State {
     report: CheckReport,
-    media_failures: u64,
+    tolerance: Tolerance,
     /// Objects of which an error was found.
     named: HashSet<String>,
     /// Records whose chunk cannot be read.
@@ -184,15 +193,7 @@ impl Check<'_> {
             Need::Named => self.finding(kind, object, message),
             Need::Unnamed => self.finding(kind, object, format!("nothing names it; {message}")),
         }
-        // A bad sector is one object's; a connection that is gone is everybody's.
-        if error.kind() == Kind::Media {
-            let mut state = self.lock();
-            state.media_failures += 1;
-            if state.media_failures > MEDIA_FAILURES_MAX {
-                return Err(error);
-            }
-        }
-        Ok(())
+        self.lock().tolerance.of_one(error).map(drop)
     }
 
     /// Whether the object that `error` is about has been named.
@@ -245,7 +246,40 @@ pub fn check(
     data::check(&check, &seen, &tasks, options)?;
     let index = Arc::new(Index::open(repository.clone(), &seen.view)?);
     let reader = Reader::new(repository.clone(), index, seen.view.clone());
-    snapshots::check(&check, &mut seen, &reader)?;
-    let report = check.lock().report;
+    let mut bad = snapshots::check(&check, &mut seen, &reader)?;
+    let recorded = seen.view.damaged();
+    bad.retain(|damage| !recorded.contains(damage));
+    let mut report = check.lock().report.clone();
+    report.damages = bad.into_iter().collect();
     Ok(report)
+}
+
+/// Records that chunks cannot be read from where they are said to be, in `damage` commits: from
+/// then on no writer refers to them (W2), and files that need them are read again (W3). Returns the
+/// commits.
+///
+/// # Errors
+///
+/// As [`Writer::begin`] and [`Writer::commit`]; `Conflict` where others ended the ticket every time.
+pub fn record(repository: &Arc<Repository>, damages: &[Damage]) -> Result<Vec<TicketId>> {
+    let mut commits = Vec::new();
+    for part in damages.chunks(RECORDED_MAX) {
+        let recorded = (0..RECORD_TRIES).find_map(|_| record_part(repository, part).transpose());
+        commits.push(recorded.unwrap_or_else(|| {
+            Err(Error::new(
+                Kind::Conflict,
+                "the record of what is damaged",
+                "other clients ended its ticket again and again; try again later",
+            ))
+        })?);
+    }
+    Ok(commits)
+}
+
+/// One commit; `None` where others had ended its ticket.
+fn record_part(repository: &Arc<Repository>, damages: &[Damage]) -> Result<Option<TicketId>> {
+    let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
+    let outcome = Outcome::Damage(damages.to_vec());
+    let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new())?;
+    Ok((committed == Committed::Done).then(|| writer.ticket()))
 }

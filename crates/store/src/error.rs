@@ -26,6 +26,33 @@ pub enum Kind {
     Interrupted,
 }
 
+/// So many objects may fail to be read before the storage itself is what fails.
+const MEDIA_FAILURES_MAX: u32 = 16;
+
+/// What one object's failure means for the others: a bad sector is one object's, a connection that
+/// is gone is everybody's.
+#[derive(Debug, Default)]
+pub(crate) struct Tolerance {
+    media_failures: u32,
+}
+
+impl Tolerance {
+    /// Returns `error` where it is about one object.
+    ///
+    /// # Errors
+    ///
+    /// `error` where it is about more: the caller asked to stop, or the storage has failed for the
+    /// seventeenth object.
+    pub(crate) fn of_one(&mut self, error: Error) -> Result<Error> {
+        match error.kind {
+            Kind::Interrupted => return Err(error),
+            Kind::Media => self.media_failures += 1,
+            _ => {}
+        }
+        if self.media_failures > MEDIA_FAILURES_MAX { Err(error) } else { Ok(error) }
+    }
+}
+
 /// An error that names the object it is about, and what was found there.
 #[derive(Debug)]
 pub struct Error {

@@ -94,22 +94,20 @@ impl Reader {
         }
     }
 
-    /// Lists what there is now, and reads that.
+    /// Reads what `view` has just listed, or what a newer listing has where segments of `view` have
+    /// gone since (R3). What cannot be read for good is in [`View::unreadable`] and
+    /// [`Index::unreadable`]; all else can.
     ///
     /// # Errors
     ///
     /// As [`View::list`] and [`Index::open`].
-    pub fn open(repository: Arc<Repository>) -> Result<Reader> {
-        let open = || {
-            let view = View::list(&repository)?;
-            let index = Arc::new(Index::open(repository.clone(), &view)?);
-            Ok(Reader::new(repository.clone(), index, view))
-        };
-        // A sweep may have taken a superseded segment since the listing (R3).
-        open().or_else(|error: Error| match error.kind() {
-            Kind::Missing => open(),
-            _ => Err(error),
-        })
+    pub fn open(repository: Arc<Repository>, mut view: View) -> Result<Reader> {
+        let index = Arc::new(Index::open(repository.clone(), &view)?);
+        if index.unreadable().values().any(|error| error.kind() == Kind::Missing) {
+            view = view.list_again(&repository)?;
+            index.refresh(&view)?;
+        }
+        Ok(Reader::new(repository, index, view))
     }
 
     /// The repository.
@@ -147,19 +145,16 @@ impl Reader {
             let newer = view.list_again(&self.repository)?;
             let is_same = newer.commits.len() == view.commits.len()
                 && newer.prunes.len() == view.prunes.len();
-            if is_same && error.kind() == Kind::Corrupt {
+            if is_same {
                 return Err(error);
             }
-            *view = match self.index.refresh(&newer) {
-                Ok(()) => newer,
-                // Swept since this very listing.
-                Err(error) if error.kind() == Kind::Missing => {
-                    let newest = newer.list_again(&self.repository)?;
-                    self.index.refresh(&newest)?;
-                    newest
-                }
-                Err(error) => return Err(error),
-            };
+            *view = newer;
+            self.index.refresh(&view)?;
+            // Swept since this very listing.
+            if self.index.unreadable().values().any(|error| error.kind() == Kind::Missing) {
+                *view = view.list_again(&self.repository)?;
+                self.index.refresh(&view)?;
+            }
         }
         self.try_chunk(class, fingerprint)
     }

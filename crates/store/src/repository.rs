@@ -249,6 +249,19 @@ impl Repository {
         open_object(&self.keys, name, &self.media.get(&name.to_string())?)
     }
 
+    /// Gets, opens and decodes an object of one part.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::get`] and `decode`, naming the object.
+    pub(crate) fn read<T>(
+        &self,
+        name: ObjectName,
+        decode: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        decode(&self.get(name)?).map_err(|error| error.of(name))
+    }
+
     /// Seals and puts an object of one part.
     ///
     /// # Errors

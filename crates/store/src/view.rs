@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::error::{Kind, Result};
-use crate::fingerprint::Class;
+use crate::error::{Error, Kind, Result, Tolerance};
+use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::{Commit, Damage, Note, Outcome, Snapshot, ViewRecord};
 use crate::format::prune::Prune;
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
@@ -19,15 +19,19 @@ pub struct View {
     pub commits: BTreeMap<TicketId, Arc<Commit>>,
     /// What was condemned and published.
     pub prunes: BTreeMap<u64, Arc<Prune>>,
+    /// Commits and prune records that are there, and cannot be read. What they say is not in the
+    /// view: readers do without it, and say so. A writer does without commits, but not without
+    /// prunes ([`View::require_prunes`]); what deletes needs all of them.
+    pub unreadable: BTreeMap<ObjectName, Arc<Error>>,
 }
 
 impl View {
-    /// Lists and reads commits, then prunes.
+    /// Lists and reads commits, then prunes. One that cannot be read does not stop the others: it
+    /// is in [`View::unreadable`].
     ///
     /// # Errors
     ///
-    /// As the medium, and `Corrupt` where a commit or record cannot be read: going on without it
-    /// could take a live chunk for a dead one.
+    /// Where the medium does not list, or fails for so many objects that it is to blame itself.
     pub fn list(repository: &Repository) -> Result<View> {
         View::default().list_again(repository)
     }
@@ -39,15 +43,19 @@ impl View {
     /// As [`View::list`].
     pub fn list_again(&self, repository: &Repository) -> Result<View> {
         let mut view = View::default();
+        let mut tolerance = Tolerance::default();
         for (path, _) in repository.media().list(ObjectKind::Commit.folder())? {
             let Ok(name @ ObjectName::Commit(ticket)) = ObjectName::parse(&path) else { continue };
             let commit = match self.commits.get(&ticket) {
                 Some(commit) => commit.clone(),
-                None => match repository.get(name) {
-                    Ok(body) => Arc::new(Commit::decode(&body).map_err(|error| error.of(name))?),
+                None => match repository.read(name, Commit::decode) {
+                    Ok(commit) => Arc::new(commit),
                     // Taken by a sweep between the listing and now.
                     Err(error) if error.kind() == Kind::Missing => continue,
-                    Err(error) => return Err(error),
+                    Err(error) => {
+                        view.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
+                        continue;
+                    }
                 },
             };
             view.commits.insert(ticket, commit);
@@ -56,14 +64,37 @@ impl View {
             let Ok(name @ ObjectName::Prune(number)) = ObjectName::parse(&path) else { continue };
             let prune = match self.prunes.get(&number) {
                 Some(prune) => prune.clone(),
-                None => {
-                    let body = repository.get(name)?;
-                    Arc::new(Prune::decode(&body).map_err(|error| error.of(name))?)
-                }
+                None => match repository.read(name, Prune::decode) {
+                    Ok(prune) => Arc::new(prune),
+                    Err(error) => {
+                        view.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
+                        continue;
+                    }
+                },
             };
             view.prunes.insert(number, prune);
         }
         Ok(view)
+    }
+
+    /// Whether every prune record could be read. A writer that does not know what is condemned
+    /// would refer to what is about to be deleted.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt`, naming the first that could not.
+    pub fn require_prunes(&self) -> Result<()> {
+        let prune = self.unreadable.iter().find(|(name, _)| name.kind() == ObjectKind::Prune);
+        match prune {
+            None => Ok(()),
+            Some((name, error)) => Err(Error::corrupt(
+                name,
+                format!(
+                    "cannot be read, and nothing can be written safely without it; what is there \
+                     can be restored ({error})"
+                ),
+            )),
+        }
     }
 
     /// The segments that count: named by a commit or a prune, and not superseded.
@@ -98,6 +129,27 @@ impl View {
             })
             .flatten()
             .copied()
+            .collect()
+    }
+
+    /// The chunks that a check has found broken since the writer of `snapshot` took its view: that
+    /// writer may have referred to them. Those found before it has stored again, or found elsewhere.
+    pub fn damaged_since(&self, snapshot: TicketId) -> HashSet<Fingerprint> {
+        let mut known = HashSet::from([snapshot]);
+        let mut open = vec![snapshot];
+        while let Some(id) = open.pop() {
+            let Some(commit) = self.commits.get(&id) else { continue };
+            open.extend(commit.view.new.iter().copied().filter(|new| known.insert(*new)));
+        }
+        self.commits
+            .iter()
+            .filter(|(id, _)| !known.contains(id))
+            .filter_map(|(_, commit)| match &commit.outcome {
+                Outcome::Damage(damages) => Some(damages),
+                _ => None,
+            })
+            .flatten()
+            .map(|damage| damage.fingerprint)
             .collect()
     }
 

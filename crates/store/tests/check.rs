@@ -5,47 +5,39 @@
 mod backup;
 #[path = "common/damage.rs"]
 mod damage;
+#[path = "common/whole.rs"]
+mod whole;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cutpoint_store::check::{CheckMonitor, CheckOptions, FindingKind, check};
+use cutpoint_store::check::{CheckMonitor, CheckOptions, FindingKind, check, record};
 use cutpoint_store::describe::{describe, describe_chunk};
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::commit::{Damage, Outcome};
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::Content;
-use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
-use cutpoint_store::index::load_directory;
+use cutpoint_store::index::Index;
 use cutpoint_store::media::{Media, Put};
-use cutpoint_store::name::{ObjectName, PartName, TicketId};
-use cutpoint_store::reader::Reader;
+use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
 
 use backup::{back_up, open, restore_all};
 use damage::{Findings, Store, build, check_on};
+use whole::reader_of_all;
 
-/// The first container of file data, and its record in the index.
-fn data_container(store: &Store) -> (String, Damage) {
+/// The first container of file data.
+fn data_container(store: &Store) -> String {
     let view = View::list(&store.repository).expect("it lists");
-    for part in view.segments() {
-        let body = store.repository.get(ObjectName::Segment(part)).expect("it is there");
-        for record in Segment::decode(&body).expect("it decodes").containers {
-            if record.class == Class::Data {
-                let directory = load_directory(&store.repository, &record).expect("it opens");
-                let name = ObjectName::Container(record.class, record.name).to_string();
-                let fingerprint = directory.chunks[0].fingerprint;
-                let container = record.name;
-                return (name, Damage { class: record.class, container, fingerprint });
-            }
-        }
-    }
-    panic!("there are containers of file data");
+    let index = Index::open(store.repository.clone(), &view).expect("it opens");
+    let containers = index.containers();
+    let record = containers.iter().find(|record| record.class == Class::Data);
+    let record = record.expect("there are containers of file data");
+    ObjectName::Container(record.class, record.name).to_string()
 }
 
 fn flip(store: &Store, name: &str, place: usize) {
@@ -59,7 +51,7 @@ fn flip(store: &Store, name: &str, place: usize) {
 #[test]
 fn what_is_stored_again_is_not_lost() {
     let store = Store::new(&build());
-    let (name, first) = data_container(&store);
+    let name = data_container(&store);
     // In the first region: others of the container are whole.
     flip(&store, &name, HEADER_LEN + 10);
     let findings = store.check(true);
@@ -68,25 +60,9 @@ fn what_is_stored_again_is_not_lost() {
     assert!(findings.report.lost_count > 0, "chunks are lost");
     store.compare(&findings, "before");
 
-    let body = store
-        .repository
-        .get(ObjectName::Segment(PartName { ticket: first.container.ticket, count: 0 }));
-    let segment = Segment::decode(&body.expect("it is there")).expect("it decodes");
-    let record =
-        segment.containers.iter().find(|r| r.name == first.container && r.class == first.class);
-    let directory = load_directory(&store.repository, record.expect("it is in the first segment"))
-        .expect("the directory is whole");
-    let region = directory.chunks[0].region;
-    let damages: Vec<Damage> = directory
-        .chunks
-        .iter()
-        .filter(|chunk| chunk.region == region)
-        .map(|chunk| Damage { fingerprint: chunk.fingerprint, ..first })
-        .collect();
-    let mut writer = Writer::begin(store.repository.clone(), Purpose::Other).expect("it begins");
-    writer
-        .commit(Outcome::Damage(damages), Vec::new(), &BTreeSet::new())
-        .expect("memory takes a commit");
+    let commits = record(&store.repository, &findings.report.damages).expect("memory takes it");
+    assert_eq!(commits.len(), 1, "all fits in one commit");
+    assert_eq!(store.check(true).report.damages, [], "nothing is recorded twice");
     back_up(&store.repository, &[1, 2, 3, 4, 5], false).expect("nothing fails here");
 
     let findings = store.check(true);
@@ -290,7 +266,7 @@ fn every_object_can_be_described() {
         assert!(text.contains(name.as_str()), "{name}: {text}");
         assert!(text.lines().count() > 8, "{name}: {text}");
     }
-    let reader = Reader::open(store.repository.clone()).expect("it opens");
+    let reader = reader_of_all(&store.repository).expect("it opens");
     let view = reader.view();
     let snapshots = view.commits.values().filter_map(|commit| commit.snapshot());
     for snapshot in snapshots {
@@ -310,4 +286,19 @@ fn every_object_can_be_described() {
             flip(&store, name, place);
         }
     }
+}
+
+/// Without a prune record nobody knows what is condemned: readers go on, writers must not.
+#[test]
+fn a_prune_record_that_cannot_be_read_stops_writers_only() {
+    let store = Store::new(&build());
+    put_prune(&store, 1, &Prune::default());
+    let name = ObjectName::Prune(1).to_string();
+    flip(&store, &name, 100);
+    let view = View::list(&store.repository).expect("it lists");
+    assert_eq!(view.unreadable.len(), 1, "{:?}", view.unreadable);
+    assert_eq!(view.snapshots().len(), 2, "snapshots");
+    let error = Writer::begin(store.repository.clone(), Purpose::Backup).expect_err("it is unsafe");
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    assert!(error.to_string().contains(&name), "{error}");
 }

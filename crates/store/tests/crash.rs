@@ -2,6 +2,8 @@
 
 #[path = "common/backup.rs"]
 mod backup;
+#[path = "common/whole.rs"]
+mod whole;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

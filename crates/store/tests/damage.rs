@@ -5,6 +5,8 @@
 mod backup;
 #[path = "common/damage.rs"]
 mod damage;
+#[path = "common/whole.rs"]
+mod whole;
 
 use std::collections::BTreeMap;
 

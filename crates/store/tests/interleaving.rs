@@ -7,6 +7,8 @@
 
 #[path = "common/protocol.rs"]
 mod protocol;
+#[path = "common/whole.rs"]
+mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +35,7 @@ use cutpoint_store::writer::{
 };
 use cutpoint_testing::SplitMix64;
 use protocol::{ChunkName, ContainerName, Role, Script, Tally, Until, World};
+use whole::reader_of_all;
 
 /// Few chunks, so that writers meet.
 const UNIVERSE: usize = 5;
@@ -180,7 +183,7 @@ fn read_folder(reader: &Reader, content: &Content) -> Result<()> {
 
 /// I6: a reader with an old view restores every snapshot that no prune has taken.
 fn read_all(actor: &mut Actor) -> Result<()> {
-    let reader = until_quiet(actor, None, |actor| Reader::open(actor.repository.clone()))?;
+    let reader = until_quiet(actor, None, |actor| reader_of_all(&actor.repository))?;
     let Some(reader) = reader else { return Ok(()) };
     let view = reader.view();
     for (ticket, snapshot) in view.snapshots() {
@@ -234,8 +237,7 @@ fn check(actor: &mut Actor) -> Result<()> {
             actor.world.fail(format!("commit {gone} has vanished"));
         }
         let index = until_quiet(actor, None, |actor| {
-            let newer = view.list_again(&actor.repository)?;
-            Index::open(actor.repository.clone(), &newer)
+            Ok(reader_of_all(&actor.repository)?.index().clone())
         })?;
         if let Some(index) = index {
             for (ticket, snapshot) in view.snapshots() {

@@ -8,6 +8,8 @@
 
 #[path = "common/backup.rs"]
 mod backup;
+#[path = "common/whole.rs"]
+mod whole;
 
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use crossbeam_channel::{Receiver, Sender};
 use cutpoint_chunking::Chunker;
 use cutpoint_store::error::{Error, Kind, Result};
-use cutpoint_store::fingerprint::Fingerprint;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::{Entry, EntryKind, Time};
+use cutpoint_store::index::Scope;
 use cutpoint_store::reader::{Entries, Reader};
 
 use super::BackupMonitor;
@@ -32,6 +33,8 @@ pub(super) struct Former<'a> {
     pub(super) started_ns: i64,
     /// Chunks that a check has found broken since: files that need one are read again.
     pub(super) damaged: HashSet<Fingerprint>,
+    /// Whether the index knows every place: else chunks are looked up before a file is taken over.
+    pub(super) index_is_whole: bool,
 }
 
 /// What the source has counted.
@@ -241,10 +244,11 @@ impl<'a> Cutting<'a> {
             && !self.needs_damaged(before)
     }
 
-    /// Whether a chunk that the file needs was found broken since the parent was made.
+    /// Whether a chunk that the file needs was found broken since the parent was made, or cannot be
+    /// found.
     fn needs_damaged(&self, before: &Entry) -> bool {
         let Some(former) = &self.former else { return true };
-        if former.damaged.is_empty() {
+        if former.damaged.is_empty() && former.index_is_whole {
             return false;
         }
         if let Content::Recipe(fingerprint) = &before.content
@@ -253,7 +257,14 @@ impl<'a> Cutting<'a> {
             return true;
         }
         former.reader.segments(&before.content).any(|segment| match segment {
-            Ok(Segment::Chunk { fingerprint, .. }) => former.damaged.contains(&fingerprint),
+            Ok(Segment::Chunk { fingerprint, .. }) => {
+                let is_known = || {
+                    let index = former.reader.index();
+                    let found = index.find(Class::Data, &fingerprint, Scope::Write);
+                    found.is_ok_and(|location| location.is_some())
+                };
+                former.damaged.contains(&fingerprint) || !(former.index_is_whole || is_known())
+            }
             Ok(_) => false,
             Err(_) => true,
         })

@@ -148,13 +148,18 @@ impl Attempt {
         let repository = self.writer.repository().clone();
         let view = self.writer.view().clone();
         let index = Arc::new(Index::open(repository.clone(), &view)?);
+        let unreadable = index.unreadable();
+        for (name, error) in view.unreadable.iter().chain(&unreadable) {
+            monitor.unreadable(name, error);
+        }
         let reader = Reader::new(repository.clone(), index.clone(), view.clone());
         let former = match &self.parent {
-            Some((_, snapshot)) if !options.force_read => Some(Former {
+            Some((id, snapshot)) if !options.force_read => Some(Former {
                 reader: &reader,
                 root: &snapshot.root,
                 started_ns: snapshot.started_ns,
-                damaged: view.damaged().into_iter().map(|damage| damage.fingerprint).collect(),
+                damaged: view.damaged_since(*id),
+                index_is_whole: view.unreadable.is_empty() && unreadable.is_empty(),
             }),
             _ => None,
         };

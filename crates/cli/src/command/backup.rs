@@ -10,7 +10,9 @@ use cutpoint_backup::backup::{
     BackupMonitor, BackupOptions, BackupReport, Parent, Progress, Source, backup,
 };
 use cutpoint_backup::files::WalkOptions;
-use cutpoint_store::name::TicketId;
+use cutpoint_store::error::Error;
+use cutpoint_store::name::{ObjectName, TicketId};
+use cutpoint_store::view::View;
 use cutpoint_store::writer::Verify;
 
 use crate::args::{Backup, Filter, Global, Settings};
@@ -36,7 +38,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     }
     let mut session = open(args, global, report)?;
     exclude_own(&args.paths, global, &mut exclude, report)?;
-    let parent = parent(args, &mut session, report)?;
+    let parent = parent(args, &session)?;
     session.look_for_heads(report)?;
     let host = args.host.clone().unwrap_or_else(host);
     let options = BackupOptions {
@@ -160,12 +162,13 @@ fn pattern(path: &Path) -> String {
     pattern
 }
 
-fn parent(args: &Backup, session: &mut Session, report: &Report) -> Result<Parent> {
+fn parent(args: &Backup, session: &Session) -> Result<Parent> {
     match args.parent.as_deref() {
         None => Ok(Parent::Newest),
         Some("none") => Ok(Parent::None),
         Some(text) => {
-            let view = session.view(report)?;
+            // What of it cannot be read the backup itself says, once.
+            let view = View::list(&session.repository)?;
             let (id, _) =
                 select::snapshot(&view, text.as_ref(), &Filter::default()).context("--parent")?;
             Ok(Parent::Snapshot(id))
@@ -208,6 +211,10 @@ impl BackupMonitor for Monitor<'_> {
     fn resumed(&self, ended: TicketId) {
         let ended = ended.short();
         self.report.note(&format!("The run {ended} was cut off; what it had stored is used."));
+    }
+
+    fn unreadable(&self, name: &ObjectName, error: &Error) {
+        self.report.unreadable(name, error);
     }
 
     fn problem(&self, path: &Path, message: &str) {

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
     let view = session.view(report)?;
     let (_, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
     let root = snapshot.root.clone();
-    let reader = session.reader(view)?;
+    let reader = session.reader(view, report)?;
     match select::find(&reader, &root, path)? {
         Found::Entry { entry, .. } if entry.kind == EntryKind::File => {
             write(&reader, &entry.content, report)?;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
             return Err(Failure::failed(format!("`{shown}` is not a file")).into());
         }
     }
-    Ok(Exit::Well)
+    Ok(Exit::of_problems(report.problem_count()))
 }
 
 fn write(reader: &Reader, content: &Content, report: &Report) -> Result<()> {

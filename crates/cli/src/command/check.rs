@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use anyhow::Result;
-use cutpoint_store::check::{CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, check};
+use cutpoint_store::check::{self, CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind};
 
 use crate::args::{Check, Global};
 use crate::event::{self, Event, Summary};
@@ -23,10 +23,11 @@ pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit
         bytes: AtomicU64::new(0),
     };
     report.begin_progress();
-    let done = check(&session.repository, &options, &monitor);
+    let done = check::check(&session.repository, &options, &monitor);
     report.end_progress();
     let done = done?;
-    summarize(&done, args.read_data, report)?;
+    let recorded = if args.no_record { 0 } else { record_damage(&session, &done, report) };
+    summarize(&done, recorded, args.read_data, report)?;
     Ok(Exit::of_problems(done.error_count))
 }
 
@@ -66,7 +67,21 @@ impl CheckMonitor for Monitor<'_> {
     }
 }
 
-fn summarize(done: &CheckReport, read_data: bool, report: &Report) -> Result<()> {
+/// Records what is damaged; returns how much. Where the repository takes no record the findings have
+/// been told all the same.
+fn record_damage(session: &Session, done: &CheckReport, report: &Report) -> u64 {
+    match check::record(&session.repository, &done.damages) {
+        Ok(_) => done.damages.len() as u64,
+        Err(error) => {
+            report.warn(&format!(
+                "what is damaged could not be recorded, so the next backup may refer to it: {error}"
+            ));
+            0
+        }
+    }
+}
+
+fn summarize(done: &CheckReport, recorded: u64, read_data: bool, report: &Report) -> Result<()> {
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Check {
             finding_count: done.error_count,
@@ -78,6 +93,8 @@ fn summarize(done: &CheckReport, read_data: bool, report: &Report) -> Result<()>
             unreferenced_bytes: done.unreferenced_bytes,
             read_bytes: done.read_bytes,
             read_data,
+            lost_count: done.lost_count,
+            recorded_count: recorded,
             elapsed_ns: report.elapsed_ns(),
         }));
     }
@@ -97,6 +114,17 @@ fn summarize(done: &CheckReport, read_data: bool, report: &Report) -> Result<()>
             units::count(done.unreferenced_count, "container"),
             units::size(done.unreferenced_bytes),
         ));
+    }
+    if done.lost_count > 0 {
+        report.note(&format!(
+            "{} that snapshots need cannot be read from anywhere.",
+            units::count(done.lost_count, "chunk")
+        ));
+    }
+    if recorded > 0 {
+        report.note(
+            "What is damaged is recorded: the next backup stores again what its sources still have.",
+        );
     }
     match done.error_count {
         0 if read_data => report.note("Nothing is wrong."),

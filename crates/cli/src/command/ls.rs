@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
     let place = Place::parse(&args.snapshot);
     let (_, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
     let root = snapshot.root.clone();
-    let reader = session.reader(view.clone())?;
+    let reader = session.reader(view.clone(), report)?;
     let list = List { reader: &reader, args, report };
     match select::find(&reader, &root, place.path.unwrap_or_default())? {
         Found::Root => list.folder(&root, &mut Vec::new())?,
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
             }
         }
     }
-    Ok(Exit::Well)
+    Ok(Exit::of_problems(report.problem_count()))
 }
 
 /// A path of a snapshot with one `/` before each name.

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
     report.expect(snapshot.statistics.file_count, snapshot.statistics.size);
     let mut root = snapshot.root.clone();
-    let reader = session.reader(view)?;
+    let reader = session.reader(view, report)?;
     let mut selection = args.paths.clone();
     if let Found::Entry { entry, parent } =
         select::find(&reader, &root, place.path.unwrap_or_default())?

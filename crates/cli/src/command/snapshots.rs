@@ -26,11 +26,11 @@ pub(crate) fn run(filter: &Filter, global: &Global, report: &Report) -> Result<E
         for (id, snapshot) in &snapshots {
             report.event(&Event::Snapshot(as_event(&view, *id, snapshot)))?;
         }
-        return Ok(Exit::Well);
+        return Ok(Exit::of_problems(report.problem_count()));
     }
     if snapshots.is_empty() {
         report.note("There are no snapshots.");
-        return Ok(Exit::Well);
+        return Ok(Exit::of_problems(report.problem_count()));
     }
     let width = snapshots.iter().map(|(_, snapshot)| snapshot.host.chars().count()).max();
     let width = width.unwrap_or(0).clamp(4, 24);
@@ -66,7 +66,7 @@ pub(crate) fn run(filter: &Filter, global: &Global, report: &Report) -> Result<E
             report.line(&format!("{:10}{}", "", escape::for_terminal(description.as_bytes())))?;
         }
     }
-    Ok(Exit::Well)
+    Ok(Exit::of_problems(report.problem_count()))
 }
 
 fn as_event<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> event::Snapshot<'a> {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::index::load_directory;
-use cutpoint_store::name::ObjectKind;
+use cutpoint_store::name::{ObjectKind, ObjectName};
 
 use crate::args::Global;
 use crate::event::{Event, Stats, Summary};
@@ -30,9 +30,16 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
             }
         }
     }
-    let reader = session.reader(view)?;
+    let reader = session.reader(view, report)?;
     for container in reader.index().containers() {
-        let directory = load_directory(&session.repository, &container)?;
+        let directory = match load_directory(&session.repository, &container) {
+            Ok(directory) => directory,
+            Err(error) => {
+                let name = ObjectName::Container(container.class, container.name);
+                report.unreadable(&name, &error);
+                continue;
+            }
+        };
         stats.container_count += 1;
         let chunk_count = directory.chunks.len() as u64;
         match container.class {
@@ -57,7 +64,7 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
     } else {
         show(&stats, report)?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::of_problems(report.problem_count()))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]

@@ -12,7 +12,7 @@ use cutpoint_testing::SplitMix64;
 use crate::sandbox::{Sandbox, make_source, run};
 
 /// What a file is damaged with.
-fn flip(path: &std::path::Path, at: usize) {
+pub(crate) fn flip(path: &std::path::Path, at: usize) {
     let mut bytes = fs::read(path).expect("the object");
     bytes[at] ^= 1;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("permissions");

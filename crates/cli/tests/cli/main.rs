@@ -1,6 +1,7 @@
 //! Runs the program as a process: what it prints, what it leaves, how it ends.
 
 mod cut;
+mod damage;
 mod failures;
 mod json;
 mod round_trip;

@@ -235,6 +235,9 @@ impl Scan<'_> {
     }
 
     fn bad(&self, chunk: &ChunkRecord) {
+        if self.task.need == Need::Unnamed {
+            return;
+        }
         let (class, container) = (self.task.class, self.task.name);
         let damage = Damage { class, container, fingerprint: chunk.fingerprint };
         self.check.lock().bad.insert(damage);

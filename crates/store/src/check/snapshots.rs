@@ -1,6 +1,6 @@
 //! Snapshots: does everything that they reach exist?
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use minicbor::Decoder;
 
@@ -16,8 +16,16 @@ use crate::name::{PartName, TicketId};
 use crate::reader::{ChunkBytes, Reader};
 use crate::view::View;
 
-/// Walks every snapshot; then, where something is lost, names the paths that need it.
-pub(super) fn check(check: &Check<'_>, seen: &mut Seen, reader: &Reader) -> Result<()> {
+/// The container of a chunk to which no hint leads.
+const NOWHERE: PartName = PartName { ticket: TicketId([0; 12]), count: 0 };
+
+/// Walks every snapshot; then, where something is lost, names the paths that need it. Returns
+/// where chunks cannot be read.
+pub(super) fn check(
+    check: &Check<'_>,
+    seen: &mut Seen,
+    reader: &Reader,
+) -> Result<BTreeSet<Damage>> {
     let bad = std::mem::take(&mut check.lock().bad);
     let mut walk = Walk::run(check, reader, seen, &bad)?;
     // A prune may have moved what seems to be lost. Where it did, what it has published tells.
@@ -44,7 +52,9 @@ pub(super) fn check(check: &Check<'_>, seen: &mut Seen, reader: &Reader) -> Resu
             check.finding(FindingKind::Affected, "snapshots", message);
         }
     }
-    Ok(())
+    let mut damages = walk.places_of_lost()?;
+    damages.extend(bad);
+    Ok(damages)
 }
 
 /// Every snapshot that no prune has taken, forgotten ones too: they can be brought back.
@@ -230,6 +240,24 @@ impl<'a> Walk<'a> {
             },
         };
         self.lose(Class::Data, fingerprint, error);
+    }
+
+    /// Every place from which a lost chunk could have come.
+    fn places_of_lost(&self) -> Result<BTreeSet<Damage>> {
+        let mut damages = BTreeSet::new();
+        for (class, fingerprint) in self.lost.keys() {
+            let mut places = self.reader.index().places(*class, fingerprint)?;
+            if places.is_empty() {
+                places.push(NOWHERE);
+            }
+            let (class, fingerprint) = (*class, *fingerprint);
+            damages.extend(places.into_iter().map(|container| Damage {
+                class,
+                container,
+                fingerprint,
+            }));
+        }
+        Ok(damages)
     }
 
     fn lose(&mut self, class: Class, fingerprint: Fingerprint, error: Option<Error>) {

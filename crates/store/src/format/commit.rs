@@ -124,11 +124,11 @@ pub struct Note {
 }
 
 /// One chunk that cannot be read from where its container says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Damage {
     /// Which kind of container.
     pub class: Class,
-    /// Where.
+    /// Where; all zeros where the chunk was not found anywhere.
     pub container: PartName,
     /// Which chunk.
     pub fingerprint: Fingerprint,

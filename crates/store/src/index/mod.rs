@@ -8,10 +8,10 @@ mod directories;
 mod filter;
 mod run;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Damage;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
@@ -77,6 +77,7 @@ struct State {
     directories: Directories,
     condemned: HashSet<(Class, PartName)>,
     damaged: HashSet<Damage>,
+    unreadable: BTreeMap<ObjectName, Arc<Error>>,
 }
 
 /// Sizes of an index.
@@ -93,11 +94,13 @@ pub struct IndexStatistics {
 }
 
 impl Index {
-    /// The index of what `view` names.
+    /// The index of what `view` names. A segment that cannot be read does not stop the others: it
+    /// is in [`Index::unreadable`], and what only it names is not found.
     ///
     /// # Errors
     ///
-    /// `Missing` or `Corrupt` where a segment cannot be read.
+    /// `Media` where the cache cannot be written and there is no memory either, or where the medium
+    /// fails for so many segments that it is to blame itself.
     pub fn open(repository: Arc<Repository>, view: &View) -> Result<Index> {
         let index = Index { repository, state: Mutex::default() };
         {
@@ -128,13 +131,39 @@ impl Index {
         state.damaged = view.damaged();
         let covered: BTreeSet<PartName> =
             state.runs.iter().flat_map(|run| run.covers().iter().copied()).collect();
+        state.unreadable.clear();
+        let mut tolerance = Tolerance::default();
         for name in live.difference(&covered) {
             let object = ObjectName::Segment(*name);
-            let body = self.repository.get(object)?;
-            let segment = Segment::decode(&body).map_err(|error| error.of(object))?;
-            self.add_run(&mut state, *name, &segment)?;
+            match self.repository.read(object, Segment::decode) {
+                Ok(segment) => self.add_run(&mut state, *name, &segment)?,
+                Err(error) => {
+                    state.unreadable.insert(object, Arc::new(tolerance.of_one(error)?));
+                }
+            }
         }
         Ok(())
+    }
+
+    /// The segments of the view that could not be read when it was taken up, and why. One that is
+    /// missing may have been replaced since: a newer view tells.
+    pub fn unreadable(&self) -> BTreeMap<ObjectName, Arc<Error>> {
+        self.lock().unreadable.clone()
+    }
+
+    /// The containers to which hints lead for a chunk. Some may not have it: a hint is short.
+    ///
+    /// # Errors
+    ///
+    /// `Media` where the cache cannot be read.
+    pub fn places(&self, class: Class, fingerprint: &Fingerprint) -> Result<Vec<PartName>> {
+        let state = self.lock();
+        let mut candidates = Vec::new();
+        for run in &state.runs {
+            run.find(fingerprint.hint(), &mut candidates)?;
+        }
+        let of_class = candidates.into_iter().filter(|container| container.class == class);
+        Ok(of_class.map(|container| container.name).collect())
     }
 
     /// Takes up a segment that the caller has just put.

@@ -77,7 +77,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// `Unsupported` where this version must not write; as the medium.
+    /// `Unsupported` where this version must not write; `Corrupt` where a prune record cannot be
+    /// read; as the medium.
     pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
         repository.config().check_features(true)?;
         #[cfg(feature = "mutants")]
@@ -89,6 +90,7 @@ impl Writer {
         let view = View::list(&repository)?;
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
+        view.require_prunes()?;
         let now = repository.environment().elapsed_ns();
         Ok(Writer {
             repository,
@@ -388,7 +390,7 @@ pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<Committed
             _ => {}
         }
     }
-    // A segment that cannot be opened would make every later view fail.
+    // One that cannot be opened would be named as damage by every later view.
     segments.retain(|part| repository.get(ObjectName::Segment(*part)).is_ok());
     put_commit(repository, ticket, &void(repository, segments, ViewRecord::default()))
 }

@@ -18,6 +18,8 @@ use cutpoint_store::seal::{Secret, Suite, Unlock};
 use cutpoint_store::writer::{Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
 use cutpoint_testing::SplitMix64;
 
+use crate::whole::reader_of_all;
+
 /// A process of a machine on which all processes with a smaller number are dead.
 #[derive(Debug)]
 pub(crate) struct Machine {
@@ -119,7 +121,7 @@ pub(crate) fn back_up(
 
 /// Restores every snapshot that is listed and compares each file; returns how many there are.
 pub(crate) fn restore_all(repository: &Arc<Repository>) -> Result<usize> {
-    let reader = Reader::open(repository.clone())?;
+    let reader = reader_of_all(repository)?;
     let view = reader.view();
     for (ticket, snapshot) in view.snapshots() {
         for entry in reader.tree(&snapshot.root) {

@@ -7,14 +7,12 @@ use bytes::Bytes;
 use cutpoint_store::check::{CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, check};
 use cutpoint_store::error::Result;
 use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::commit::{Commit, Outcome, Snapshot};
+use cutpoint_store::format::commit::{Outcome, Snapshot};
 use cutpoint_store::format::recipe::Segment as Piece;
-use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::{Entry, EntryKind};
-use cutpoint_store::index::Index;
 use cutpoint_store::media::{Media, Memory, Put};
-use cutpoint_store::name::{ObjectKind, ObjectName};
+use cutpoint_store::name::ObjectKind;
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::{Secret, Unlock};
@@ -122,22 +120,10 @@ impl Store {
         check_on(&self.repository, read_data, 1)
     }
 
-    /// What can still be read, as a reader finds it that passes over commits and segments that
-    /// cannot.
+    /// What can still be read.
     pub(crate) fn reader(&self) -> Reader {
-        let mut view = View::default();
-        for (path, _) in self.media.list("commits").expect("memory lists") {
-            let Ok(name @ ObjectName::Commit(ticket)) = ObjectName::parse(&path) else { continue };
-            let commit = self.repository.get(name).and_then(|body| Commit::decode(&body));
-            let Ok(mut commit) = commit else { continue };
-            commit.segments.retain(|part| {
-                let body = self.repository.get(ObjectName::Segment(*part));
-                body.and_then(|body| Segment::decode(&body)).is_ok()
-            });
-            view.commits.insert(ticket, Arc::new(commit));
-        }
-        let index = Index::open(self.repository.clone(), &view).expect("its segments can be read");
-        Reader::new(self.repository.clone(), Arc::new(index), view)
+        let view = View::list(&self.repository).expect("memory lists");
+        Reader::open(self.repository.clone(), view).expect("what cannot be read stops nothing")
     }
 
     /// Restores all that is left: each path either comes back as it was, or it is one of those that
