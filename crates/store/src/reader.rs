@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minicbor::Decoder;
@@ -30,6 +31,8 @@ pub struct Reader {
     repository: Arc<Repository>,
     index: Arc<Index>,
     view: Mutex<View>,
+    /// How often a newer view was taken up.
+    listings: AtomicU64,
     regions: Mutex<Regions>,
     openers: Mutex<HashMap<(Class, PartName), Arc<Opener>>>,
 }
@@ -89,6 +92,7 @@ impl Reader {
             repository,
             index,
             view: Mutex::new(view),
+            listings: AtomicU64::new(0),
             regions: Mutex::default(),
             openers: Mutex::default(),
         }
@@ -132,6 +136,7 @@ impl Reader {
     /// `Missing` where the index has no place for it, `Corrupt` where what lies there is not it.
     /// Both only after another listing and another try (R3).
     pub fn chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        let listings = self.listings.load(Ordering::Acquire);
         let error = match self.try_chunk(class, fingerprint) {
             Ok(chunk) => return Ok(chunk),
             Err(error) => error,
@@ -145,7 +150,8 @@ impl Reader {
             let newer = view.list_again(&self.repository)?;
             let is_same = newer.commits.len() == view.commits.len()
                 && newer.prunes.len() == view.prunes.len();
-            if is_same {
+            // Another thread may have taken up a newer view since the try.
+            if is_same && self.listings.load(Ordering::Acquire) == listings {
                 return Err(error);
             }
             *view = newer;
@@ -155,6 +161,7 @@ impl Reader {
                 *view = view.list_again(&self.repository)?;
                 self.index.refresh(&view)?;
             }
+            self.listings.fetch_add(1, Ordering::Release);
         }
         self.try_chunk(class, fingerprint)
     }

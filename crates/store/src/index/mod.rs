@@ -9,6 +9,7 @@ mod filter;
 mod run;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result, Tolerance};
@@ -105,8 +106,8 @@ impl Index {
         let index = Index { repository, state: Mutex::default() };
         {
             let mut state = index.lock();
-            if let Some(cache) = index.repository.cache() {
-                state.runs = run::open_all(&cache.join("index"), &view.segments());
+            if let Some(folder) = index.folder() {
+                state.runs = run::open_all(&folder, &view.segments());
             }
         }
         index.refresh(view)?;
@@ -125,22 +126,32 @@ impl Index {
     /// As [`Index::open`].
     pub fn refresh(&self, view: &View) -> Result<()> {
         let live = view.segments();
-        let mut state = self.lock();
-        state.runs.retain(|run| run.covers().iter().all(|segment| live.contains(segment)));
-        state.condemned = view.condemned();
-        state.damaged = view.damaged();
-        let covered: BTreeSet<PartName> =
-            state.runs.iter().flat_map(|run| run.covers().iter().copied()).collect();
-        state.unreadable.clear();
+        let is_live = |run: &Run| run.covers().iter().all(|segment| live.contains(segment));
+        let covered: BTreeSet<PartName> = {
+            let state = self.lock();
+            let runs = state.runs.iter().filter(|run| is_live(run));
+            runs.flat_map(|run| run.covers().iter().copied()).collect()
+        };
+        let mut runs = Vec::new();
+        let mut unreadable = BTreeMap::new();
         let mut tolerance = Tolerance::default();
         for name in live.difference(&covered) {
             let object = ObjectName::Segment(*name);
             match self.repository.read(object, Segment::decode) {
-                Ok(segment) => self.add_run(&mut state, *name, &segment)?,
+                Ok(segment) => runs.push(self.run(*name, &segment)?),
                 Err(error) => {
-                    state.unreadable.insert(object, Arc::new(tolerance.of_one(error)?));
+                    unreadable.insert(object, Arc::new(tolerance.of_one(error)?));
                 }
             }
+        }
+        // All at once: a lookup meanwhile finds what it found before.
+        let mut state = self.lock();
+        state.runs.retain(is_live);
+        state.condemned = view.condemned();
+        state.damaged = view.damaged();
+        state.unreadable = unreadable;
+        for run in runs {
+            self.push(&mut state, run)?;
         }
         Ok(())
     }
@@ -172,13 +183,21 @@ impl Index {
     ///
     /// `Media` where the cache cannot be written and there is no memory either.
     pub fn add(&self, name: PartName, segment: &Segment) -> Result<()> {
-        self.add_run(&mut self.lock(), name, segment)
+        let run = self.run(name, segment)?;
+        self.push(&mut self.lock(), run)
     }
 
-    fn add_run(&self, state: &mut State, name: PartName, segment: &Segment) -> Result<()> {
-        let folder = self.repository.cache().map(|cache| cache.join("index"));
-        state.runs.push(Run::create(folder.as_deref(), name, segment)?);
-        run::merge_tiers(folder.as_deref(), &mut state.runs)
+    fn folder(&self) -> Option<PathBuf> {
+        self.repository.cache().map(|cache| cache.join("index"))
+    }
+
+    fn run(&self, name: PartName, segment: &Segment) -> Result<Run> {
+        Run::create(self.folder().as_deref(), name, segment)
+    }
+
+    fn push(&self, state: &mut State, run: Run) -> Result<()> {
+        state.runs.push(run);
+        run::merge_tiers(self.folder().as_deref(), &mut state.runs)
     }
 
     /// Looks a chunk up.
@@ -209,7 +228,7 @@ impl Index {
         scope: Scope,
         accepts: impl Fn(&Location) -> bool,
     ) -> Result<Option<Location>> {
-        let mut state = self.lock();
+        let state = self.lock();
         // What is condemned may be gone at any time: a reader takes it only where nothing else is.
         if let Some(location) = state.directories.find(fingerprint)
             && state.allows(&location, class, scope)
@@ -223,25 +242,31 @@ impl Index {
             run.find(fingerprint.hint(), &mut candidates)?;
         }
         candidates.sort_by_key(|container| state.is_condemned(class, container.name));
+        drop(state);
         let mut failure = None;
         for container in candidates {
+            let mut state = self.lock();
             let is_condemned = state.is_condemned(class, container.name);
             if container.class != class || (scope == Scope::Write && is_condemned) {
                 continue;
             }
             let loaded = match state.directories.get(container.name, class) {
                 Some(loaded) => loaded,
-                None => match load_directory(&self.repository, &container) {
-                    Ok(directory) => {
-                        let loaded = Arc::new(Loaded { container, directory });
-                        state.directories.insert(loaded.clone());
-                        loaded
-                    }
-                    Err(error) => {
-                        failure = Some(error);
-                        continue;
-                    }
-                },
+                None => {
+                    // Others need not wait for the medium. Two may read the same one: no harm.
+                    drop(state);
+                    let directory = match load_directory(&self.repository, &container) {
+                        Ok(directory) => directory,
+                        Err(error) => {
+                            failure = Some(error);
+                            continue;
+                        }
+                    };
+                    let loaded = Arc::new(Loaded { container, directory });
+                    state = self.lock();
+                    state.directories.insert(loaded.clone());
+                    loaded
+                }
             };
             let chunks = loaded.directory.chunks.iter().enumerate();
             for (chunk, _) in chunks.filter(|(_, chunk)| {
