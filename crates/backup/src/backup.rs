@@ -31,7 +31,8 @@ pub enum Source {
     Stream {
         /// The file's name.
         name: Vec<u8>,
-        /// Its bytes.
+        /// Its bytes. Where none come for a while it may say so by `TimedOut` from time to time, so
+        /// that the run hears when it is to stop; it is asked again.
         reader: Box<dyn Read + Send>,
     },
 }

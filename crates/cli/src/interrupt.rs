@@ -1,9 +1,12 @@
-//! Ctrl-C and SIGTERM: the first asks the run to end well, the second ends it at once.
+//! Ctrl-C and SIGTERM: the first asks the run to end well, the second ends it at once. And waiting
+//! so that neither goes unheard.
 
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
@@ -31,6 +34,31 @@ impl Interrupt {
     /// Whether to stop.
     pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How long a read of [`Stdin`] waits for bytes before it says that there are none.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+/// Standard input that gives up from time to time (`TimedOut`) while nothing comes: else somebody
+/// who asks to stop would wait for whoever writes into the pipe.
+#[derive(Debug)]
+pub(crate) struct Stdin(io::Stdin);
+
+impl Stdin {
+    pub(crate) fn new() -> Stdin {
+        Stdin(io::stdin())
+    }
+}
+
+impl Read for Stdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut waiting = [PollFd::new(&self.0, PollFlags::IN)];
+        match poll(&mut waiting, Some(&PATIENCE))? {
+            0 => Err(io::ErrorKind::TimedOut.into()),
+            // Without std's buffer, of which poll would not know.
+            _ => Ok(rustix::io::read(&self.0, buffer)?),
+        }
     }
 }
 

@@ -419,6 +419,7 @@ impl<'a> Cutting<'a> {
         let path = PathBuf::from(String::from_utf8_lossy(&entry.name).into_owned());
         self.monitor.reading(&path);
         self.counts.read_files += 1;
+        let monitor = self.monitor;
         let read = |buffer: &mut [u8]| {
             let mut filled = 0;
             // Whole buffers: cut-points must not depend on how a pipe portions its bytes.
@@ -426,16 +427,24 @@ impl<'a> Cutting<'a> {
                 match reader.read(&mut buffer[filled..]) {
                     Ok(0) => return Ok((filled, false)),
                     Ok(count) => filled += count,
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) if is_patient(&error) && !monitor.cancelled() => {}
                     Err(error) => return Err(error),
                 }
             }
             Ok((filled, true))
         };
         // A stream that breaks off must not become a snapshot that looks complete.
-        self.cut(read)?
-            .map_err(|error| Error::new(Kind::Invalid, "standard input", error.to_string()))?;
+        self.cut(read)?.map_err(|error| {
+            let kind = if is_patient(&error) { Kind::Interrupted } else { Kind::Invalid };
+            Error::new(kind, "standard input", error.to_string())
+        })?;
         entry.size = self.shared.read_bytes();
         self.event(Event::File(Box::new(entry)))
     }
+}
+
+/// Whether a stream has nothing at the moment.
+fn is_patient(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{Interrupted, TimedOut};
+    matches!(error.kind(), Interrupted | TimedOut)
 }

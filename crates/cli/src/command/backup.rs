@@ -19,7 +19,7 @@ use crate::args::{Backup, Filter, Global, Settings};
 use crate::escape;
 use crate::event::{self, Event, Summary};
 use crate::exit::{Exit, Failure};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Stdin};
 use crate::report::Report;
 use crate::select;
 use crate::session::{self, New, Session};
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     let source = if args.stdin {
         Source::Stream {
             name: args.stdin_filename.as_bytes().to_vec(),
-            reader: Box::new(io::stdin()),
+            reader: Box::new(Stdin::new()),
         }
     } else {
         Source::Files {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cutpoint_testing::SplitMix64;
@@ -270,24 +270,54 @@ fn an_interrupted_backup_ends_well() {
     }
 }
 
+/// A backup of a stream from which nothing ever comes, and what sends a signal to it.
+fn stalled(sandbox: &Sandbox) -> (Child, impl Fn(&str)) {
+    let child = sandbox
+        .command(["backup", "--stdin"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    std::thread::sleep(Duration::from_millis(500));
+    let process_id = child.id().to_string();
+    let send = move |signal: &str| {
+        let sent = Command::new("kill").args(["-s", signal, &process_id]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "SIG{signal} is sent");
+    };
+    (child, send)
+}
+
+fn end(mut child: Child) -> (Option<i32>, String) {
+    let mut said = String::new();
+    // The pipe at its standard input stays open until it has ended.
+    let stdin = child.stdin.take();
+    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    let status = child.wait().expect("it ends");
+    drop(stdin);
+    (status.code(), said)
+}
+
+#[test]
+fn a_stalled_stream_hears_the_first_signal() {
+    let sandbox = Sandbox::with_repository();
+    let (child, send) = stalled(&sandbox);
+    send("INT");
+    let (code, said) = end(child);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("run the same command again"), "it ends well: {said}");
+}
+
 #[test]
 fn a_second_signal_ends_at_once() {
     let sandbox = Sandbox::with_repository();
-    // Nothing ever comes: the first signal is heard, but the run still waits.
-    let mut child = sandbox
-        .command(["backup", "--stdin"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the program starts");
-    let process_id = child.id().to_string();
-    let interrupt = || {
-        std::thread::sleep(Duration::from_millis(500));
-        Command::new("kill").args(["-s", "INT", &process_id]).status().expect("`kill` runs");
-    };
-    interrupt();
-    interrupt();
-    assert_eq!(child.wait().expect("it ends").code(), Some(130), "exit code");
+    let (child, send) = stalled(&sandbox);
+    // Both arrive before the run can end well.
+    for signal in ["STOP", "INT", "TERM", "CONT"] {
+        send(signal);
+    }
+    let (code, said) = end(child);
+    assert_eq!(code, Some(130), "{said}");
+    assert_eq!(said, "", "there is no time for words");
     // What it has left behind is in nobody's way.
     sandbox.run(["snapshots"]).well();
 }
