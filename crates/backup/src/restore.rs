@@ -54,7 +54,8 @@ pub const PIECE_LEN: u64 = 8 << 20;
 const JOBS_PER_THREAD: usize = 16;
 
 /// Restores the tree `root` of a snapshot into the folder `target`, which is made if it does not
-/// exist. The tree's entries come to lie directly in `target`.
+/// exist. The tree's entries come to lie directly in `target`, which itself gets the metadata of
+/// [`RestoreOptions::folder`] where it is made, or may be overwritten.
 ///
 /// What cannot be restored is told to `monitor` and counted, and the rest is restored; look at
 /// [`RestoreStats::failed_entries`].
@@ -77,7 +78,7 @@ pub fn restore(
     monitor: &dyn RestoreMonitor,
 ) -> Result<RestoreStats> {
     let selection = Selection::new(&options.selection)?;
-    let base = open_target(target)
+    let (base, made) = open_target(target)
         .map_err(|error| Error::new(Kind::Media, target.display(), &error).with_source(error))?;
     let run = Run::new(reader, options, monitor, base);
     let threads = match options.threads {
@@ -92,18 +93,19 @@ pub fn restore(
             scope.spawn(move || walker::work(run, &receiver));
         }
         drop(receiver);
-        Walker::new(&run, sender, selection).walk(root)
+        Walker::new(&run, sender, selection).walk(root, made)
     })?;
     run.finish()
 }
 
-/// Opens `target`; it may be a symbolic link to a folder.
-fn open_target(target: &Path) -> std::io::Result<Handle> {
+/// Opens `target`; it may be a symbolic link to a folder. Returns whether it was made.
+fn open_target(target: &Path) -> std::io::Result<(Handle, bool)> {
+    let made = !target.exists();
     std::fs::create_dir_all(target)?;
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = rustix::fs::open(target, flags | OFlags::RDONLY, Mode::empty())
         .or_else(|_| rustix::fs::open(target, flags | OFlags::PATH, Mode::empty()))?;
-    Ok(Handle::from(fd))
+    Ok((Handle::from(fd), made))
 }
 
 /// What a restore reads from.
@@ -194,6 +196,8 @@ pub struct RestoreOptions {
     /// begins at the root of the snapshot, with or without a `/`. Folders on the way are made
     /// with their metadata, and left as they are where they exist.
     pub selection: Vec<PathBuf>,
+    /// The folder of which `root` is the content, if it is one: its metadata is the target's.
+    pub folder: Option<Entry>,
 }
 
 impl Default for RestoreOptions {
@@ -205,6 +209,7 @@ impl Default for RestoreOptions {
             owners: rustix::process::geteuid().is_root(),
             numeric_owners: false,
             selection: Vec::new(),
+            folder: None,
         }
     }
 }

@@ -269,7 +269,8 @@ pub(crate) struct Filter {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 SNAPSHOT is an id, its first digits (at least four), or `latest`. SNAPSHOT:PATH restores what is in
-PATH directly into FOLDER. Nothing outside of FOLDER is ever written.
+PATH directly into FOLDER, which gets the permissions, times and so on of PATH, unless it was there
+before and nothing may be overwritten. Nothing outside of FOLDER is ever written.
 
 Examples:
   cutpoint restore latest --to /tmp/back                       everything

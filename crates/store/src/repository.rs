@@ -65,6 +65,13 @@ impl Repository {
         if !media.list(ObjectKind::Config.folder())?.is_empty() {
             return Err(Error::invalid(media.describe(), "there is a repository already"));
         }
+        for kind in ObjectKind::ALL {
+            // Keys that another `init` has left would stand beside the new ones, and open nothing.
+            if let Some((name, _)) = media.list(kind.folder())?.first() {
+                let message = format!("has {name} but no config: remove what a cut-off init left");
+                return Err(Error::invalid(media.describe(), message));
+            }
+        }
         let mut repository = RepositoryId([0; 16]);
         environment.random(&mut repository.0)?;
         let mut secret = Secret([0; 32]);

@@ -180,3 +180,19 @@ fn a_commit_looks_whether_its_hits_exist() {
     let (committed, _) = run(Some(Mutant::TrustsHits));
     assert_eq!(committed, Committed::Done, "the mutant no longer breaks W5");
 }
+
+/// What a cut-off init has left must not stay beside the new keys.
+#[test]
+fn an_init_does_not_mix_with_what_another_left() {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init(media.clone()).expect("an empty memory takes a repository");
+    for (name, _) in media.list("config").expect("memory lists") {
+        media.delete(&name).expect("memory deletes");
+    }
+    let error = init(media.clone()).expect_err("keys are left over");
+    assert!(error.to_string().contains("keys/"), "{error}");
+    for (name, _) in media.list("keys").expect("memory lists") {
+        media.delete(&name).expect("memory deletes");
+    }
+    init(media).expect("nothing is left over");
+}

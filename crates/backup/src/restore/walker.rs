@@ -74,19 +74,21 @@ impl<'r, 'a> Walker<'r, 'a> {
         Walker { run, jobs, selection, links: HashMap::new() }
     }
 
-    /// Restores everything, or stops where the run does.
+    /// Restores everything, or stops where the run does. `made` says whether the target is new.
     ///
     /// # Errors
     ///
     /// If nothing can be read or entered at all.
-    pub(super) fn walk(mut self, root: &Content) -> Result<()> {
+    pub(super) fn walk(mut self, root: &Content, made: bool) -> Result<()> {
         let base = self.run.base.clone();
+        let options = self.run.options;
+        let keeps_its_own = !made && options.overwrite == Overwrite::Never;
         let stat = rustix::fs::fstat(&base)
             .map_err(|error| Error::invalid("target", error).with_source(error))?;
         let folder = Folder {
             path: Arc::default(),
-            entry: None,
-            made: false,
+            entry: options.folder.clone().filter(|_| !keeps_its_own),
+            made,
             inherits: metadata::has_default_acl(&base),
         };
         let frame = Frame {

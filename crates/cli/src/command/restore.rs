@@ -28,11 +28,13 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let mut root = snapshot.root.clone();
     let reader = session.reader(view, report)?;
     let mut selection = args.paths.clone();
+    let mut folder = None;
     if let Found::Entry { entry, parent } =
         select::find(&reader, &root, place.path.unwrap_or_default())?
     {
         if entry.kind == EntryKind::Folder {
-            root = entry.content;
+            root = entry.content.clone();
+            folder = Some(*entry);
         } else {
             // Its folder is the root then, and it is all that is wanted of it.
             root = parent;
@@ -47,6 +49,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
         overwrite: args.overwrite.into(),
         numeric_owners: args.numeric_owners,
         selection,
+        folder,
         ..RestoreOptions::default()
     };
     options.owners &= !args.no_owners;

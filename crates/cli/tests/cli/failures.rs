@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -212,6 +213,77 @@ fn a_full_disk() {
         limited.code,
         limited.stderr
     );
+}
+
+/// A small file system of its own at `folder` of the sandbox, until it is dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None` where the test may not mount; it says so.
+    fn mount(sandbox: &Sandbox, folder: &str, size: &str) -> Option<SmallDisk> {
+        let path = sandbox.path(folder);
+        fs::create_dir_all(&path).expect("a folder is made");
+        let options = format!("size={size},mode=700");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).stderr(Stdio::null());
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(SmallDisk(path));
+        }
+        eprintln!("skipped: this user may not mount a tmpfs");
+        None
+    }
+
+    fn grow(&self, size: &str) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,size={size}")]).arg(&self.0);
+        assert!(mount.status().is_ok_and(|status| status.success()), "it grows");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(&self.0).status().ok();
+    }
+}
+
+#[test]
+fn a_small_disk_that_fills_up() {
+    let sandbox = Sandbox::new();
+    let Some(disk) = SmallDisk::mount(&sandbox, "repo", "300m") else { return };
+    sandbox.run(["init", "--encryption", "none"]).well();
+    fs::create_dir(sandbox.path("source")).expect("made");
+    let small = SplitMix64::bytes(1, 1_000_000);
+    fs::write(sandbox.path("source/small"), &small).expect("written");
+    sandbox.backup("source");
+    // What is stored before the first index segment, 256 MiB, may be lost.
+    let big = SplitMix64::bytes(5, 330_000_000);
+    fs::write(sandbox.path("source/big"), &big).expect("written");
+    for _ in 0..2 {
+        let full = sandbox.run(["backup", "source"]);
+        full.ended(14, &["make room and run the same command again"]);
+        // All that was finished is whole, on a disk that has no room left for anything.
+        sandbox.run(["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
+        assert_eq!(sandbox.json(["snapshots"]).len(), 1, "the first snapshot");
+        sandbox.run(["restore", "latest", "--to", "first", "--overwrite", "replace"]).well();
+    }
+    disk.grow("700m");
+    let events = sandbox.json(["backup", "source"]);
+    let new_bytes = events.last().expect("a summary")["new_bytes"].as_u64().expect("a number");
+    assert!(new_bytes < 100_000_000, "{new_bytes} bytes are stored again");
+    sandbox.run(["check", "--read-data"]).well();
+    sandbox.run(["restore", "latest", "--to", "second"]).well();
+    let source = sandbox.path("source");
+    let back = sandbox.path("second").join(source.strip_prefix("/").expect("an absolute path"));
+    assert!(fs::read(back.join("big")).is_ok_and(|bytes| bytes == big), "the big file");
+
+    // A target that is too small.
+    let target = SmallDisk::mount(&sandbox, "target", "12m").expect("the first one was mounted");
+    let restore = ["restore", "latest", "--to", "target", "--overwrite", "changed"];
+    sandbox.run(restore).ended(14, &["make room", "goes on"]);
+    target.grow("400m");
+    sandbox.run(restore).well();
+    let back = sandbox.path("target").join(source.strip_prefix("/").expect("an absolute path"));
+    assert!(fs::read(back.join("big")).is_ok_and(|bytes| bytes == big), "the big file");
 }
 
 #[test]

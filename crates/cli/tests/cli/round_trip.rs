@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, SystemTime};
 
 use cutpoint_testing::SplitMix64;
 
@@ -123,6 +125,30 @@ fn a_restore_overwrites_only_if_told() {
         describe(&sandbox.path("source")).len(),
         "nothing more, nothing less"
     );
+}
+
+#[test]
+fn a_target_that_is_made_is_like_its_folder() {
+    let sandbox = Sandbox::with_source();
+    let source = sandbox.path("source/sub");
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o2751)).expect("permissions");
+    let time = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
+    fs::File::open(&source).and_then(|folder| folder.set_modified(time)).expect("a time is set");
+    sandbox.backup("source");
+    let restore = |how: &[&str]| {
+        let mut command = sandbox.command(["restore"]);
+        run(command.arg(latest(&sandbox, "source/sub")).args(["--to", "back"]).args(how)).well();
+        let stat = fs::metadata(sandbox.path("back")).expect("it is there");
+        (stat.permissions().mode() & 0o7777, stat.modified().expect("a time"))
+    };
+    assert_eq!(restore(&[]), (0o2751, time), "of a target that was made");
+    fs::remove_dir_all(sandbox.path("back")).expect("removed");
+    fs::create_dir(sandbox.path("back")).expect("made");
+    fs::set_permissions(sandbox.path("back"), fs::Permissions::from_mode(0o700)).expect("set");
+    let (mode, found) = restore(&[]);
+    assert_eq!(mode, 0o700, "of a target that was there");
+    assert_ne!(found, time, "of a target that was there");
+    assert_eq!(restore(&["--overwrite", "changed"]), (0o2751, time), "where it may be overwritten");
 }
 
 #[test]
