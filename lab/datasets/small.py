@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SMALL: 200,000 small files (0..16 KiB, text, records and incompressible) in a nested tree, 3 versions.
 # Each next version changes 2 % of the files (a line edited, lines added, some rewritten), adds 1 % and deletes 0.5 %.
-# Everything follows from the seed; a file that did not change keeps its mtime, a folder whose entries did not change too.
+# Everything follows from the seed; mtimes change only with a file's bytes or a folder's entries.
 # FILES=n makes a smaller set.
 import math, os, random, shutil
 data = os.environ.get("DATA", "data"); N = int(os.environ.get("FILES", 200_000)); SEED = 20260201; T0 = 1700000000; TOP = 16 << 10

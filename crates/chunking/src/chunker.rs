@@ -10,8 +10,8 @@ use std::iter::FusedIterator;
 /// what it answers depends on the bytes since the last cut-point only, so one value may serve any
 /// number of streams and threads.
 pub trait Chunker: Send + Sync + Debug {
-    /// Returns the first cut-point of `data`: the length in bytes of the chunk that starts at
-    /// `data[0]`, at most `data.len()`.
+    /// Returns the first cut-point of `data`, which is how many bytes the chunk has that begins with
+    /// `data[0]`; at most `data.len()`.
     ///
     /// `more` says whether bytes follow `data`. `None` means that the rule cannot tell before it
     /// sees more of them, and is returned only when `more`. Given [`chunk_size_max`] bytes or more

@@ -244,7 +244,7 @@ fn absolute(path: &Path) -> Result<Vec<u8>> {
     Ok(absolute.as_os_str().as_bytes().to_vec())
 }
 
-/// Rule W3: only what is in the view, and in no prune's forget list, may be taken over.
+/// Rule W3: a snapshot may be taken over if the view has it and no prune of the view took it.
 fn choose_parent(
     view: &View,
     choice: Parent,

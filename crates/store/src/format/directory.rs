@@ -53,7 +53,8 @@ impl Codec {
     }
 }
 
-/// Payloads of consecutive new chunks, compressed and sealed as one.
+/// New chunks that came one after the other; their payloads are compressed together, and sealed
+/// together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionRecord {
     /// Where it starts in the container, in bytes.

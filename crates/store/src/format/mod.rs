@@ -1,7 +1,7 @@
 //! Bytes to values and back; no I/O, no keys. `docs/format.md` says the same in prose.
 //!
-//! A decoder trusts nothing: every length is checked against what is there before anything is
-//! allocated, and every error says what was found.
+//! A decoder trusts nothing: no length makes it allocate more than the bytes at hand could hold, and
+//! every error says what was found.
 
 pub mod commit;
 pub mod config;

@@ -1,4 +1,4 @@
-//! Prune records: what the n-th prune has condemned and published.
+//! Prune records: what number n condemns, and which segments it publishes instead.
 
 use minicbor::Decoder;
 

@@ -1,8 +1,8 @@
 //! The index: from a fingerprint to a place.
 //!
-//! The directories are the truth, the index is a hint, the filter is a cache. A hint leads to a
-//! container whose directory is read and counts only where all 32 bytes agree: wrong, stale or
-//! forged hints cost time or space, never data.
+//! Only directories are believed. The index holds hints, and filters that spare a look at them: a
+//! hint leads to a container whose directory is read and counts only where all 32 bytes agree. So
+//! a hint that is false, old or made up by somebody costs a lookup or a second copy, and no data.
 
 mod directories;
 mod filter;

@@ -376,8 +376,8 @@ fn may_be_alive(repository: &Repository, process: &Process) -> bool {
     repository.environment().may_be_alive(process)
 }
 
-/// Ends another's ticket with a void that names the segments that it had put. Safe at any time on
-/// a medium whose put-if-absent has one winner: either the void or the other's commit exists.
+/// Ends another's ticket with a void that names the segments that it had put. Of the
+/// void and the other's commit the medium takes one only, so this can be done at any time.
 ///
 /// # Errors
 ///
