@@ -1,0 +1,131 @@
+//! The example of `docs/format.md` is what this program writes, byte for byte.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::commit::{Commit, Outcome, ViewRecord};
+use cutpoint_store::name::{ObjectName, TicketId};
+use cutpoint_store::seal::{
+    HEADER_LEN, Keyring, Keys, RepositoryId, Secret, Suite, TAG_LEN, open_object, seal_object,
+};
+
+/// The section of the page that has the example.
+fn example() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let (_, example) = page.split_once("\n## 13. An example\n").expect("the section is there");
+    example.split("\n## ").next().expect("a first part").to_owned()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a text takes all");
+        text
+    })
+}
+
+/// `N` bytes that rise from `first`.
+fn rising<const N: usize>(first: u8) -> [u8; N] {
+    std::array::from_fn(|place| first + u8::try_from(place).expect("a short array"))
+}
+
+fn keys(suite: Suite) -> Keys {
+    let keyring =
+        Keyring { repository: RepositoryId([0; 16]), epochs: vec![(1, Secret(rising(0)))] };
+    Keys::derive(&keyring, suite)
+}
+
+/// The example's object, sealed with `suite`.
+fn object(suite: Suite) -> (ObjectName, Vec<u8>, Vec<u8>) {
+    let void = Commit {
+        outcome: Outcome::Void,
+        segments: Vec::new(),
+        view: ViewRecord::default(),
+        time_ns: 0,
+        extra: Vec::new(),
+    };
+    let name = ObjectName::Commit(TicketId(rising(0x10)));
+    let body = void.encode();
+    let bytes = seal_object(&keys(suite), name, rising(0x20), &body);
+    (name, body, bytes.to_vec())
+}
+
+/// The object's key by the page's words: keyed BLAKE3 over the first 48 bytes of the header.
+fn object_key(header: &[u8]) -> [u8; 48] {
+    let class_key = blake3::derive_key("cutpoint v1 commit", &rising::<32>(0));
+    let mut derived = [0; 48];
+    blake3::Hasher::new_keyed(&class_key).update(&header[..48]).finalize_xof().fill(&mut derived);
+    derived
+}
+
+/// The lines `    OFFSET  BYTES` of the page, as an object; `...` stands for bytes of zero.
+fn dumped(example: &str, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    let mut count = 0;
+    for line in example.lines().filter_map(|line| line.strip_prefix("    ")) {
+        let Some((offset, rest)) = line.split_once("  ") else { continue };
+        let Ok(offset) = usize::from_str_radix(offset, 16) else { continue };
+        for (place, byte) in rest.split(' ').take_while(|byte| *byte != "...").enumerate() {
+            let Ok(byte) = u8::from_str_radix(byte, 16) else { break };
+            bytes[offset + place] = byte;
+            count += 1;
+        }
+    }
+    assert_eq!(count, 0x80 + 1 + 0x20, "bytes that the page shows");
+    bytes
+}
+
+#[test]
+fn the_object_of_the_page() {
+    let example = example();
+    let (name, body, bytes) = object(Suite::None);
+    assert_eq!(bytes, dumped(&example, bytes.len()), "{name}, {} bytes", bytes.len());
+    assert!(example.contains(&format!("`{name}`, {} bytes", bytes.len())), "name and length");
+    let keys = keys(Suite::None);
+    assert_eq!(open_object(&keys, name, &bytes).expect("it opens"), body, "the body");
+    let class_key = blake3::derive_key("cutpoint v1 commit", &rising::<32>(0));
+    assert!(example.contains(&hex(&class_key)), "class key {}", hex(&class_key));
+    let key = object_key(&bytes);
+    assert!(example.contains(&hex(&key[..32])), "object key {}", hex(&key[..32]));
+    assert_eq!(key[32..], bytes[48..HEADER_LEN], "commitment");
+    let tag = blake3::Hasher::new_keyed(key[..32].try_into().expect("32 bytes"))
+        .update(&bytes[..HEADER_LEN])
+        .update(&[0; 5])
+        .update(&body)
+        .finalize();
+    let end = HEADER_LEN + body.len();
+    assert_eq!(tag.as_bytes()[..TAG_LEN], bytes[end..end + TAG_LEN], "tag");
+}
+
+#[test]
+fn the_other_suites_of_the_page() {
+    let example = example();
+    for suite in [Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
+        let (_, body, bytes) = object(suite);
+        let key = object_key(&bytes);
+        let end = HEADER_LEN + body.len();
+        let row = format!(
+            "| {} | `{}` | `{}` | `{}` |",
+            suite.code(),
+            hex(&key[..32]),
+            hex(&bytes[48..HEADER_LEN]),
+            hex(&bytes[end..end + TAG_LEN])
+        );
+        assert!(example.contains(&row), "{row}");
+    }
+}
+
+#[test]
+fn the_other_values_of_the_page() {
+    let example = example();
+    let keys = keys(Suite::None);
+    let values = [
+        hex(&keys.fingerprint(Class::Data, b"hello").0),
+        hex(&keys.fingerprint(Class::Meta, b"hello").0),
+        hex(&keys.cut_material::<16>()),
+        hex(&keys.name_hash(b"hello").to_le_bytes()),
+    ];
+    let shown: Vec<&str> = example.trim_end().lines().rev().take(4).map(str::trim).collect();
+    assert_eq!(shown.into_iter().rev().collect::<Vec<_>>(), values, "the last lines of the page");
+}
