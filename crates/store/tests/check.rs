@@ -24,7 +24,7 @@ use cutpoint_store::media::{Media, Put};
 use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::view::View;
-use cutpoint_store::writer::Writer;
+use cutpoint_store::writer::{Archive, Packer, RegionCodec, Verify, Writer};
 
 use backup::{back_up, open, restore_all};
 use damage::{Findings, Store, build, check_on};
@@ -301,4 +301,61 @@ fn a_prune_record_that_cannot_be_read_stops_writers_only() {
     let error = Writer::begin(store.repository.clone(), Purpose::Backup).expect_err("it is unsafe");
     assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     assert!(error.to_string().contains(&name), "{error}");
+}
+
+/// That some containers may go excuses no other.
+#[test]
+fn what_no_prune_condemned_must_be_there() {
+    let objects = build();
+    let store = Store::new(&objects);
+    let containers: Vec<_> = objects
+        .keys()
+        .filter_map(|name| match ObjectName::parse(name) {
+            Ok(ObjectName::Container(class, part)) => Some((class, part)),
+            _ => None,
+        })
+        .collect();
+    let [first, second, ..] = containers[..] else { panic!("there are containers") };
+    put_prune(&store, 1, &Prune { condemned: vec![first], ..Prune::default() });
+    let name = |(class, part)| ObjectName::Container(class, part).to_string();
+    for container in [first, second] {
+        store.replace(&name(container), None);
+    }
+    let findings = store.check(false);
+    let missing: Vec<_> = findings.of(FindingKind::Missing).collect();
+    assert!(missing.contains(&name(second).as_str()), "{missing:?}");
+    assert!(!missing.contains(&name(first).as_str()), "{missing:?}");
+}
+
+/// A writer with a broken memory seals what it should not: only a look at every chunk tells.
+#[test]
+fn a_chunk_that_is_not_what_its_record_says() {
+    let store = Store::new(&build());
+    let repository = &store.repository;
+    let keys = repository.keys().clone();
+    let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
+    let nothing = Index::open(repository.clone(), &View::default()).expect("it opens");
+    let mut packer = Packer::new(keys.clone(), Arc::new(nothing), 64 * 1024, Verify::Some)
+        .expect("a region size");
+    let (good, bad) =
+        (keys.fingerprint(Class::Data, b"good"), keys.fingerprint(Class::Data, b"bad"));
+    packer.store(Class::Data, good, b"good").expect("it is new");
+    packer.store(Class::Data, bad, b"b4d").expect("it is new");
+    packer.flush();
+    let mut codec = RegionCodec::new(1).expect("a level");
+    let mut archive = Archive::new(repository.clone(), writer.ticket());
+    for region in packer.take_regions() {
+        archive.append(codec.encode(region).expect("it compresses")).expect("it seals");
+    }
+    archive.finish().expect("it seals");
+    for object in archive.take_objects() {
+        repository.put(object.name, object.bytes).expect("memory takes it");
+    }
+    writer.void(archive.segments().to_vec()).expect("memory takes it");
+    assert_eq!(errors(&store.check(false)), [""; 0], "without a look at the data");
+    let findings = store.check(true);
+    let [error] = &errors(&findings)[..] else { panic!("{findings:#?}") };
+    assert!(error.contains(&bad.to_string()), "the chunk is named: {error}");
+    let damaged: Vec<_> = findings.report.damages.iter().map(|d| d.fingerprint).collect();
+    assert_eq!(damaged, [bad], "and it can be recorded");
 }

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cutpoint_store::error::Kind;
 use cutpoint_store::fingerprint::{Class, Fingerprint};
-use cutpoint_store::format::commit::Outcome;
+use cutpoint_store::format::commit::{Outcome, Snapshot};
 use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::load_directory;
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
-use cutpoint_store::name::{ObjectKind, ObjectName, PartName};
+use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::mutant::{self, Mutant};
@@ -195,4 +195,35 @@ fn an_init_does_not_mix_with_what_another_left() {
         media.delete(&name).expect("memory deletes");
     }
     init(media).expect("nothing is left over");
+}
+
+/// W5, where there are few hits and where there are many: with one container less than the run has
+/// found chunks in, there is no commit but a void, and the caller hears that it has to begin anew.
+#[test]
+fn a_commit_needs_every_container_that_was_hit() {
+    for count in [1, 64, 65, 200] {
+        for gone in [None, Some(0), Some(count - 1)] {
+            let media: Arc<dyn Media> = Arc::new(Memory::new());
+            init(media.clone()).expect("an empty memory takes a repository");
+            let repository = open(media.clone(), 1).expect("it opens");
+            let mut hits = BTreeSet::new();
+            for number in 0..count {
+                let class = if number % 3 == 0 { Class::Meta } else { Class::Data };
+                let part = PartName { ticket: TicketId([7; 12]), count: number };
+                hits.insert((class, part));
+                if gone != Some(number) {
+                    let name = ObjectName::Container(class, part).to_string();
+                    media.put_new(&name, Bytes::from_static(b"x")).expect("memory takes it");
+                }
+            }
+            let mut writer = Writer::begin(repository, Purpose::Backup).expect("it begins");
+            let outcome = Outcome::Snapshot(Box::new(Snapshot::empty()));
+            let committed = writer.commit(outcome, Vec::new(), &hits).expect("memory takes it");
+            let expected = if gone.is_none() { Committed::Done } else { Committed::Ended };
+            assert_eq!(committed, expected, "{count} hits, {gone:?} gone");
+            let view = View::list(writer.repository()).expect("it lists");
+            let is_snapshot = view.commits[&writer.ticket()].snapshot().is_some();
+            assert_eq!(is_snapshot, gone.is_none(), "{count} hits, {gone:?} gone");
+        }
+    }
 }
