@@ -1,7 +1,8 @@
 //! The contract of every algorithm, and cutting a buffer by it.
 
-use std::fmt::Debug;
-use std::iter::FusedIterator;
+use alloc::boxed::Box;
+use core::fmt::Debug;
+use core::iter::FusedIterator;
 
 /// A rule that says where a chunk ends.
 ///
