@@ -295,11 +295,11 @@ fn decide_all(
     let mut next_batch = 0;
     let mut next_region = 0;
     let mut end = None;
-    let mut hand_on = |decide: &mut Decide| -> Result<()> {
-        for region in decide.packer.take_regions() {
+    let mut hand_on = |packer: &mut Packer| -> Result<()> {
+        for region in packer.take_regions() {
             let buffers = channels.permits.recv().map_err(|_| stopped())?;
             if buffers.raw.capacity() > 0 {
-                decide.packer.recycle(buffers.raw);
+                packer.recycle(buffers.raw);
             }
             let job = Job::Encode(next_region, region, buffers.encoded);
             channels.jobs.send(job).map_err(|_| stopped())?;
@@ -319,14 +319,15 @@ fn decide_all(
             for regions in channels.published.try_iter() {
                 decide.packer.forget_published(|region| regions.contains(&region));
             }
-            decide.take(&mut batch)?;
+            decide.take(&mut batch, &mut hand_on)?;
+            // Trees and recipes fill regions, too.
             *shared.statistics.lock().unwrap_or_else(PoisonError::into_inner) = Statistics {
                 new_chunk_count: decide.packer.new_chunk_count(Class::Data),
                 new_bytes: decide.packer.new_bytes(Class::Data),
                 ..decide.statistics
             };
             channels.free.send(batch).ok();
-            hand_on(&mut decide)?;
+            hand_on(&mut decide.packer)?;
         }
     }
     let well = end.is_some_and(|(_, well)| well);
@@ -337,7 +338,7 @@ fn decide_all(
         decide.packer.flush();
         None
     };
-    hand_on(&mut decide)?;
+    hand_on(&mut decide.packer)?;
     channels.archive.send(ToArchive::End(next_region)).ok();
     Ok((decide, root))
 }

@@ -143,6 +143,11 @@ impl Packer {
         std::mem::take(&mut self.ready)
     }
 
+    /// Whether there are any.
+    pub fn has_regions(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Gives back the buffer of a region that has been stored.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         if self.spare.len() < 4 {
