@@ -320,7 +320,6 @@ fn decide_all(
                 decide.packer.forget_published(|region| regions.contains(&region));
             }
             decide.take(&mut batch, &mut hand_on)?;
-            // Trees and recipes fill regions, too.
             *shared.statistics.lock().unwrap_or_else(PoisonError::into_inner) = Statistics {
                 new_chunk_count: decide.packer.new_chunk_count(Class::Data),
                 new_bytes: decide.packer.new_bytes(Class::Data),
