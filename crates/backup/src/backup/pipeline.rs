@@ -301,8 +301,18 @@ fn decide_all(
             if buffers.raw.capacity() > 0 {
                 packer.recycle(buffers.raw);
             }
-            let job = Job::Encode(next_region, region, buffers.encoded);
-            channels.jobs.send(job).map_err(|_| stopped())?;
+            // What does not shrink needs no worker.
+            let is_sent = match region.stored(buffers.encoded) {
+                Ok(region) => {
+                    channels.archive.send(ToArchive::Region(next_region, Ok(region))).is_ok()
+                }
+                Err((region, buffer)) => {
+                    channels.jobs.send(Job::Encode(next_region, region, buffer)).is_ok()
+                }
+            };
+            if !is_sent {
+                return Err(stopped());
+            }
             next_region += 1;
         }
         Ok(())

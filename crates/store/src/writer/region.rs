@@ -68,6 +68,20 @@ impl RawRegion {
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
+
+    /// The region as it is stored if there is nothing to encode: a sample of it did not shrink.
+    /// Else both come back.
+    ///
+    /// # Errors
+    ///
+    /// The region and the buffer, which are then for [`RegionCodec::encode`].
+    pub fn stored(self, encoded: Vec<u8>) -> std::result::Result<EncodedRegion, (Self, Vec<u8>)> {
+        if self.is_incompressible {
+            Ok(EncodedRegion { raw: self, codec: Codec::Store, encoded })
+        } else {
+            Err((self, encoded))
+        }
+    }
 }
 
 /// A region, encoded; not yet sealed.
@@ -122,11 +136,12 @@ impl RegionCodec {
     ///
     /// `Corrupt` where what was compressed does not decode to what it was: broken memory, or a
     /// broken encoder.
-    pub fn encode(&mut self, raw: RawRegion, mut encoded: Vec<u8>) -> Result<EncodedRegion> {
+    pub fn encode(&mut self, raw: RawRegion, encoded: Vec<u8>) -> Result<EncodedRegion> {
+        let (raw, mut encoded) = match raw.stored(encoded) {
+            Ok(stored) => return Ok(stored),
+            Err(both) => both,
+        };
         let len = raw.bytes.len();
-        if raw.is_incompressible {
-            return Ok(EncodedRegion { raw, codec: Codec::Store, encoded });
-        }
         encoded.clear();
         encoded.reserve_exact(zstd::zstd_safe::compress_bound(len) + TAG_LEN);
         let failed = |error: std::io::Error| Error::invalid("zstd", error);
