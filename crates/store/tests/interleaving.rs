@@ -30,8 +30,8 @@ use cutpoint_store::seal::{TRAILER_LEN, Trailer};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{
-    Archive, Committed, Inline, Packer, RecipeWriter, RegionCodec, TreeWriter, Verify, Writer,
-    end_writer,
+    Archive, Committed, Inline, Packer, RecipeWriter, RegionCodec, TreeWriter, Uploads, Verify,
+    Writer, end_writer,
 };
 use cutpoint_testing::SplitMix64;
 use protocol::{ChunkName, ContainerName, Role, Script, Tally, Until, World};
@@ -300,11 +300,14 @@ fn store_anew(actor: &Actor, ticket: TicketId, chunks: &[ChunkName]) -> Result<V
     }
     packer.flush();
     for region in packer.take_regions() {
-        archive.append(codec.encode(region)?)?;
+        archive.append(codec.encode(region, Vec::new())?)?;
     }
     archive.finish()?;
-    for object in archive.take_objects() {
-        repository.put(object.name, object.bytes)?;
+    let mut uploads = Uploads::default();
+    for part in archive.take_parts() {
+        if let Some(upload) = uploads.write(repository, part)?.upload {
+            upload.finish(repository)?;
+        }
     }
     Ok(archive.segments().to_vec())
 }
