@@ -1,8 +1,7 @@
 //! The contract of every algorithm, and cutting a buffer by it.
 
-use alloc::boxed::Box;
-use core::fmt::Debug;
-use core::iter::FusedIterator;
+use std::fmt::Debug;
+use std::iter::FusedIterator;
 
 /// A rule that says where a chunk ends.
 ///

@@ -1,24 +1,13 @@
 //! Secret key material for cut-points.
 
-use alloc::boxed::Box;
-use core::fmt;
+use std::fmt;
 
 /// 2048 pseudo-random bytes that make an algorithm's cut-points secret.
 ///
 /// The sizes of chunks tell much about content: who knows a file can recognise it by where it is
 /// cut. With key material the same rule cuts elsewhere, and alike only for those who hold it. What a
-/// rule does with the bytes is part of the format: a rule with a gear table of its own takes them for
-/// that table, as its `keyed` constructor says; every other rule sees each byte replaced by a
-/// permutation.
-///
-/// # The permutation
-///
-/// It begins with `permutation[v] = v`. For `i` from 255 down to 1, `permutation[i]` and
-/// `permutation[j]` change places, where `j = r mod (i + 1)` and `r` is the next unused pair of
-/// bytes, from byte 0 on, as a little-endian number. A pair is passed over where `r` is not below the
-/// largest multiple of `i + 1` that is not above 65536: so every permutation is equally likely
-/// (Fisher and Yates, by rejection). Should the 1024 pairs run out, as they do with no material that
-/// looks random, the rest stays in place.
+/// rule does with the bytes is part of the format, and is stated at each algorithm's `keyed`
+/// constructor.
 ///
 /// The caller derives the bytes from a key by an extendable-output function; they must look random
 /// and be used for nothing else. `Debug` does not show them. They are not wiped from memory.
@@ -36,28 +25,6 @@ impl KeyMaterial {
 
     pub(crate) fn bytes(&self) -> &[u8; KeyMaterial::SIZE] {
         &self.0
-    }
-
-    /// Returns the permutation that the type's documentation describes.
-    pub(crate) fn permutation(&self) -> Box<[u8; 256]> {
-        let mut permutation = Box::new([0; 256]);
-        for (entry, value) in permutation.iter_mut().zip(0..=255) {
-            *entry = value;
-        }
-        let mut pairs = self.0.as_chunks::<2>().0.iter();
-        for i in (1..256).rev() {
-            let choices = i + 1;
-            let unbiased = 65536 / choices * choices;
-            let Some(r) = pairs
-                .by_ref()
-                .map(|&pair| usize::from(u16::from_le_bytes(pair)))
-                .find(|&r| r < unbiased)
-            else {
-                break;
-            };
-            permutation.swap(i, r % choices);
-        }
-        permutation
     }
 }
 

@@ -36,32 +36,15 @@
 //! beside [`algorithm`], with the forms here as their definition: they may change speed, never a
 //! cut-point.
 
-//!
-//! # Features
-//!
-//! `std` (default): [`Chunks`], cutting what a reader gives. Without it the crate needs `alloc` only.
-
 #![forbid(unsafe_code)]
-#![no_std]
-
-extern crate alloc;
-#[cfg(feature = "std")]
-extern crate std;
 
 pub mod algorithm;
 mod chunker;
-mod description;
-mod error;
 mod key;
-mod keys;
 mod spec;
-#[cfg(feature = "std")]
 mod stream;
 
 pub use chunker::{Chunker, Cuts, cuts};
-pub use description::{Description, Parameter, ShortForm};
-pub use error::SpecError;
 pub use key::KeyMaterial;
-pub use spec::{Spec, descriptions};
-#[cfg(feature = "std")]
+pub use spec::{Spec, SpecError};
 pub use stream::Chunks;

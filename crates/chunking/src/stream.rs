@@ -1,9 +1,6 @@
 //! Cutting a reader's bytes.
 
-use alloc::boxed::Box;
-use alloc::vec;
-use alloc::vec::Vec;
-use core::fmt;
+use std::fmt;
 use std::io::{self, ErrorKind, Read};
 
 use crate::Chunker;
@@ -55,7 +52,7 @@ impl<R: Read, C: Chunker> Chunks<R, C> {
     /// Bytes that were read from that one and not handed out are dropped.
     pub fn restart(&mut self, reader: R) -> R {
         (self.start, self.end, self.reader_ended, self.offset) = (0, 0, false, 0);
-        core::mem::replace(&mut self.reader, reader)
+        std::mem::replace(&mut self.reader, reader)
     }
 
     /// Returns the next chunk, or `None` at the end of the stream.

@@ -6,13 +6,9 @@
 use cutpoint_chunking::{Spec, cuts};
 use cutpoint_testing::SplitMix64;
 
-fn average(spec: &Spec) -> usize {
-    spec.chunk_size_average().expect("the mean is known")
-}
-
 /// Returns the measured mean over `count` chunks, about.
 fn measured(spec: &Spec, count: usize) -> f64 {
-    let data = SplitMix64::bytes(99, average(spec) * count);
+    let data = SplitMix64::bytes(99, spec.chunk_size_average() * count);
     let ends: Vec<usize> = cuts(&*spec.chunker(), &data).collect();
     // The last chunk is cut off by the end.
     let whole = ends.len() - 1;
@@ -40,7 +36,7 @@ fn parameters_give_the_mean() {
         let avg = 2048 + random.below([14_000, 100_000, 1_040_000][round % 3]);
         for (text, key) in [("seqcdc:avg=", "min="), ("fastcdc:avg=", "normal=")] {
             let spec: Spec = format!("{text}{avg}").parse().expect("the spec is right");
-            let error = average(&spec) as f64 / avg as f64 - 1.0;
+            let error = spec.chunk_size_average() as f64 / avg as f64 - 1.0;
             assert!(error.abs() < 0.002, "{text}{avg} gives {spec} ({key}): {error}");
             assert!(spec.chunk_size_min() * 8 >= avg, "{text}{avg} gives {spec}");
             assert!(spec.chunk_size_min() * 4 <= avg * 3, "{text}{avg} gives {spec}");
@@ -49,7 +45,7 @@ fn parameters_give_the_mean() {
             let text = format!("fastcdc:avg={avg},level={level}");
             match text.parse::<Spec>() {
                 Ok(spec) => {
-                    let error = average(&spec) as f64 / avg as f64 - 1.0;
+                    let error = spec.chunk_size_average() as f64 / avg as f64 - 1.0;
                     assert!(error.abs() < 0.002, "{text} gives {spec}: {error}");
                 }
                 Err(error) => {
@@ -74,7 +70,7 @@ fn published_means_are_computed() {
         ("fastcdc:level=2,min=2048,normal=8192,max=65536", 9350.0),
     ] {
         let spec: Spec = text.parse().expect("the spec is right");
-        let error = average(&spec) as f64 / mean - 1.0;
-        assert!(error.abs() < 0.01, "{text}: {} for {mean}", average(&spec));
+        let error = spec.chunk_size_average() as f64 / mean - 1.0;
+        assert!(error.abs() < 0.01, "{text}: {} for {mean}", spec.chunk_size_average());
     }
 }

@@ -1,7 +1,7 @@
 //! Specs as text: what is taken, what is refused and how, and that writing out loses nothing.
 
 use cutpoint_chunking::Spec;
-use cutpoint_chunking::algorithm::{fastcdc, fixed, seqcdc};
+use cutpoint_chunking::algorithm::{fastcdc, fixed::Fixed, seqcdc};
 use cutpoint_testing::SplitMix64;
 
 fn parsed(text: &str) -> Spec {
@@ -40,8 +40,8 @@ fn text_is_written_out() {
 #[test]
 fn errors_say_what_is_wrong() {
     for (text, message) in [
-        ("", "chunking algorithm ``: must be fixed, seqcdc or fastcdc"),
-        ("Fixed:size=1", "chunking algorithm `Fixed`: must be fixed, seqcdc or fastcdc"),
+        ("", "chunking algorithm ``: must be seqcdc, fastcdc or fixed"),
+        ("Fixed:size=1", "chunking algorithm `Fixed`: must be seqcdc, fastcdc or fixed"),
         ("fixed", "fixed: size: missing; needed: size"),
         ("fixed:", "fixed: size: missing; needed: size"),
         ("fixed:size", "fixed: size: must be a number of bytes, or of k or m"),
@@ -61,7 +61,7 @@ fn errors_say_what_is_wrong() {
         ),
         ("fixed:size=1,size=1", "fixed: size=1: given twice"),
         ("fixed:size=1,", "fixed: : unknown here; allowed: size"),
-        ("fixed:size=1,avg=2", "fixed: size=1: unknown here; allowed: avg"),
+        ("fixed:size=1,avg=2", "fixed: avg=2: unknown here; allowed: size"),
         ("seqcdc", "seqcdc: mode: missing; needed: mode, length, trigger, skip, min, max"),
         (
             "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096",
@@ -164,7 +164,7 @@ fn writing_out_loses_nothing() {
                 chunk_size_max: 400_000 + 2 * random.below(1_000_000),
                 seed: random.next(),
             }),
-            _ => Spec::try_from(fixed::Params { size: min }),
+            _ => Fixed::new(min).map(Spec::from),
         };
         let spec = spec.expect("the parameters are right");
         assert_eq!(parsed(&spec.to_string()), spec, "{spec}");

@@ -1,59 +1,16 @@
 //! The rules, one file each.
 //!
-//! A file holds the rule's parameters, their limits, their text form and the chunker that they make.
+//! A file holds the rule's parameters, their limits and the chunker that they make. How parameters
+//! are written as text is [`Spec`](crate::Spec)'s business, not theirs.
 
 pub mod fastcdc;
 pub mod fixed;
 pub mod seqcdc;
 
-mod bytes;
-
-use alloc::boxed::Box;
-use core::fmt;
-
-pub use bytes::{ByteChunker, ByteRule};
-
-use crate::keys::Keys;
-use crate::{Chunker, Description, KeyMaterial, SpecError};
+use crate::SpecError;
 
 /// No chunk of any algorithm may be larger, in bytes: 1 GiB. It bounds a reader's buffer.
 pub const CHUNK_SIZE_LIMIT: usize = 1 << 30;
-
-/// What the parameters of every algorithm have.
-pub trait Parameters: Clone + PartialEq + fmt::Debug + Send + Sync {
-    /// Checks each parameter, and that they go together.
-    ///
-    /// # Errors
-    ///
-    /// [`SpecError`] names the first that is wrong, and what is allowed.
-    fn check(&self) -> Result<(), SpecError>;
-
-    /// Returns the size in bytes that no chunk is smaller than, but for the last of a stream.
-    fn chunk_size_min(&self) -> usize;
-
-    /// Returns the size in bytes that no chunk is larger than; `None` where there is no limit.
-    fn chunk_size_max(&self) -> Option<usize>;
-
-    /// Returns the mean chunk size on random data without end, in bytes; `None` where it is not
-    /// known.
-    fn chunk_size_mean(&self) -> Option<f64>;
-}
-
-/// What an algorithm needs to be named by a [`Spec`](crate::Spec).
-pub(crate) trait Named: Parameters {
-    /// The algorithm in words; its keys are those that `parse` takes.
-    const DESCRIPTION: &'static Description;
-
-    /// Takes the values of the keys, and checks them.
-    fn parse(keys: &Keys<'_>) -> Result<Self, SpecError>;
-
-    /// Writes all keys with their values, in the order of the description; what is absent by default
-    /// is not written.
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
-
-    /// Makes the chunker of parameters that were checked.
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker>;
-}
 
 /// Checks that `low <= value <= high`.
 pub(crate) fn check_range(

@@ -26,13 +26,10 @@
 //! exceeds the trigger, and lets an equal pair break a run. Crate seq_chunking 0.1.0 cuts as this rule
 //! does with a skip of one byte less: its `jump_size` of 256 is a skip of 255.
 
-use alloc::boxed::Box;
-use core::fmt;
+use std::fmt;
 
-use super::{ByteChunker, ByteRule, CHUNK_SIZE_LIMIT, Named, Parameters, check_range, power};
-use crate::description::{Parameter, ShortForm};
-use crate::keys::Keys;
-use crate::{Chunker, Description, KeyMaterial, SpecError};
+use super::{CHUNK_SIZE_LIMIT, check_range, power};
+use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "seqcdc";
 
@@ -69,6 +66,20 @@ impl Params {
 
     /// The largest mean that [`Params::for_mean`] can give, in bytes.
     pub const MEAN_MAX: usize = 1024 * 1024;
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits and `min <= max`; no size may be above
+    /// [`CHUNK_SIZE_LIMIT`].
+    pub fn check(&self) -> Result<(), SpecError> {
+        check_range(NAME, "length", self.length as usize, 1, 32)?;
+        check_range(NAME, "trigger", self.trigger as usize, 1, 65535)?;
+        check_range(NAME, "skip", self.skip_size, 0, CHUNK_SIZE_LIMIT)?;
+        check_range(NAME, "min", self.chunk_size_min, 1, CHUNK_SIZE_LIMIT)?;
+        check_range(NAME, "max", self.chunk_size_max, self.chunk_size_min, CHUNK_SIZE_LIMIT)
+    }
 
     /// Returns Table I's setting for a nominal 4, 8 or 16 KiB, as printed there; `None` for another.
     ///
@@ -174,109 +185,105 @@ impl Params {
     }
 }
 
-/// The chunker of SeqCDC. Its keyed form compares bytes by a secret order.
-pub type SeqCdc = ByteChunker<Params>;
+/// The chunker of SeqCDC.
+#[derive(Clone)]
+pub struct SeqCdc {
+    params: Params,
+    /// What each byte value counts as; `None` without a key.
+    permutation: Option<Box<[u8; 256]>>,
+}
 
-impl Parameters for Params {
-    fn check(&self) -> Result<(), SpecError> {
-        check_range(NAME, "length", self.length as usize, 1, 32)?;
-        check_range(NAME, "trigger", self.trigger as usize, 1, 65535)?;
-        check_range(NAME, "skip", self.skip_size, 0, CHUNK_SIZE_LIMIT)?;
-        check_range(NAME, "min", self.chunk_size_min, 1, CHUNK_SIZE_LIMIT)?;
-        check_range(NAME, "max", self.chunk_size_max, self.chunk_size_min, CHUNK_SIZE_LIMIT)
+impl SeqCdc {
+    /// Makes a chunker that compares the bytes as they are.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Params::check`].
+    pub fn new(params: Params) -> Result<SeqCdc, SpecError> {
+        params.check()?;
+        Ok(SeqCdc::from_checked(params, None))
+    }
+
+    /// Makes a chunker that compares bytes by a secret order.
+    ///
+    /// It cuts `data` where a chunker without a key cuts `data` with each byte `v` replaced by
+    /// `permutation[v]`. The permutation begins with `permutation[v] = v`. For `i` from 255 down to
+    /// 1, `permutation[i]` and `permutation[j]` change places, where `j = r mod (i + 1)` and `r` is
+    /// the next unused pair of bytes of `material`, from byte 0 on, as a little-endian number. A
+    /// pair is passed over where `r` is not below the largest multiple of `i + 1` that is not above
+    /// 65536: so every permutation is equally likely (Fisher and Yates, by rejection). Should the
+    /// 1024 pairs run out, as they do with no material that looks random, the rest stays in place.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Params::check`].
+    pub fn keyed(params: Params, material: &KeyMaterial) -> Result<SeqCdc, SpecError> {
+        params.check()?;
+        Ok(SeqCdc::from_checked(params, Some(material)))
+    }
+
+    pub(crate) fn from_checked(params: Params, material: Option<&KeyMaterial>) -> SeqCdc {
+        SeqCdc { params, permutation: material.map(permutation) }
+    }
+
+    /// Returns the parameters.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+}
+
+/// Returns the permutation that [`SeqCdc::keyed`] describes.
+fn permutation(material: &KeyMaterial) -> Box<[u8; 256]> {
+    let mut permutation = Box::new([0; 256]);
+    for (entry, value) in permutation.iter_mut().zip(0..=255) {
+        *entry = value;
+    }
+    let mut pairs = material.bytes().as_chunks::<2>().0.iter();
+    for i in (1..256).rev() {
+        let choices = i + 1;
+        let unbiased = 65536 / choices * choices;
+        let Some(r) = pairs
+            .by_ref()
+            .map(|&pair| usize::from(u16::from_le_bytes(pair)))
+            .find(|&r| r < unbiased)
+        else {
+            break;
+        };
+        permutation.swap(i, r % choices);
+    }
+    permutation
+}
+
+impl Chunker for SeqCdc {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        let max = self.params.chunk_size_max;
+        let end = data.len().min(max);
+        let complete = !more || end == max;
+        let found = match &self.permutation {
+            None => self.params.scan(&data[..end], |byte| byte),
+            Some(permutation) => {
+                self.params.scan(&data[..end], |byte| permutation[usize::from(byte)])
+            }
+        };
+        found.or((complete && end > 0).then_some(end))
     }
 
     fn chunk_size_min(&self) -> usize {
-        self.chunk_size_min
+        self.params.chunk_size_min
     }
 
     fn chunk_size_max(&self) -> Option<usize> {
-        Some(self.chunk_size_max)
-    }
-
-    fn chunk_size_mean(&self) -> Option<f64> {
-        Some(self.mean())
+        Some(self.params.chunk_size_max)
     }
 }
 
-impl ByteRule for Params {
-    fn next_cut(&self, data: &[u8], more: bool, value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
-        let max = self.chunk_size_max;
-        let end = data.len().min(max);
-        let complete = !more || end == max;
-        self.scan(&data[..end], value).or(complete.then_some(end))
-    }
-}
-
-impl Named for Params {
-    const DESCRIPTION: &'static Description = &Description {
-        name: NAME,
-        title: "SeqCDC",
-        rule: "A chunk ends in a run of rising (or falling) bytes. Where too many pairs go the other \
-               way, a stretch of bytes is skipped unseen. Equal neighbours neither add to a run nor \
-               end it.",
-        source: "Udayashankar et al., SeqCDC (Middleware 2024), section 3; the released code \
-                 (dedup-bench).",
-        dialects: "The papers count bytes where the code counts pairs, begin before the smallest \
-                   size, and cut behind the run; the rule here is the code's, to which Table I \
-                   belongs.",
-        good_at: "Speed: no hash, half of the bytes unseen. Zeros cost nothing and make chunks of \
-                  the largest size.",
-        bad_at: "Data of few distinct values or with long ramps, where runs are rare or everywhere; \
-                 a change in bytes that were skipped can move later skips until the next cut.",
-        parameters: &[
-            Parameter::required("mode", "the order that ends a chunk", "inc or dec"),
-            Parameter::required("length", "pairs in that order that end a chunk", "1 to 32"),
-            Parameter::required(
-                "trigger",
-                "pairs in the other order that start a skip",
-                "1 to 65535",
-            ),
-            Parameter::required("skip", "bytes of a skip; 0 skips nothing", "0 to 1 GiB"),
-            Parameter::required("min", "the smallest chunk in bytes", "1 to 1 GiB"),
-            Parameter::required("max", "the largest chunk in bytes", "min to 1 GiB"),
-        ],
-        short_forms: &[
-            ShortForm::new("avg", &["mode"], "the mean in bytes, 2k to 1m; mode inc if left out"),
-            ShortForm::new("paper", &["mode"], "Table I's setting for 4k, 8k or 16k, as printed"),
-        ],
-    };
-
-    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
-        let modes = [("inc", Mode::Increasing), ("dec", Mode::Decreasing)];
-        let default = (!keys.form().is_empty()).then_some(Mode::Increasing);
-        let mode = keys.word("mode", &modes, default)?;
-        let params = match keys.form() {
-            "avg" => Params::for_mean(keys.size("avg")?, mode)?,
-            "paper" => {
-                let params = Params::paper(keys.size("paper")?);
-                let params = params.ok_or_else(|| keys.wrong("paper", "must be 4k, 8k or 16k"))?;
-                Params { mode, ..params }
-            }
-            _ => Params {
-                mode,
-                length: keys.number("length")?,
-                trigger: keys.number("trigger")?,
-                skip_size: keys.size("skip")?,
-                chunk_size_min: keys.size("min")?,
-                chunk_size_max: keys.size("max")?,
-            },
-        };
-        params.check().map(|()| params)
-    }
-
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Params { mode, length, trigger, skip_size, chunk_size_min, chunk_size_max } = self;
-        let mode = match mode {
-            Mode::Increasing => "inc",
-            Mode::Decreasing => "dec",
-        };
-        write!(f, "mode={mode},length={length},trigger={trigger},skip={skip_size}")?;
-        write!(f, ",min={chunk_size_min},max={chunk_size_max}")
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
-        Box::new(SeqCdc::from_checked(*self, material))
+impl fmt::Debug for SeqCdc {
+    /// Leaves the permutation out, which is secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SeqCdc")
+            .field("params", &self.params)
+            .field("keyed", &self.permutation.is_some())
+            .finish()
     }
 }
 

@@ -1,14 +1,136 @@
-//! What the tests share: every way to feed a chunker, and data to feed.
+//! What the tests share: every rule in its plain form, and every way to feed a chunker.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-pub(crate) mod specs;
 pub(crate) mod vectors;
 
 use std::io::{self, Read};
 
+use cutpoint_chunking::algorithm::{fastcdc, seqcdc};
 use cutpoint_chunking::{Chunker, Chunks, cuts};
-use cutpoint_testing::{SplitMix64, input};
+use cutpoint_testing::SplitMix64;
+use cutpoint_testing::digest::md5;
+
+/// Cuts `data` by `first_cut`, the length of the first chunk of what it is given.
+pub(crate) fn plain_cuts(data: &[u8], first_cut: impl Fn(&[u8]) -> usize) -> Vec<usize> {
+    let mut ends = Vec::new();
+    let mut offset = 0;
+    while offset < data.len() {
+        offset += first_cut(&data[offset..]);
+        ends.push(offset);
+    }
+    ends
+}
+
+/// SeqCDC as the pseudo-code of `algorithm::seqcdc` says it.
+pub(crate) fn seqcdc(params: &seqcdc::Params, data: &[u8]) -> usize {
+    let n = data.len();
+    if n < params.chunk_size_min {
+        return n;
+    }
+    let end = n.min(params.chunk_size_max);
+    let (mut i, mut run, mut opposing) = (params.chunk_size_min, 0, 0);
+    while i < end {
+        let (a, b) = (data[i - 1], data[i]);
+        if a == b {
+            i += 1;
+            continue;
+        }
+        if (b > a) == (params.mode == seqcdc::Mode::Increasing) {
+            run += 1;
+            if run == params.length {
+                return i;
+            }
+            i += 1;
+        } else {
+            run = 0;
+            opposing += 1;
+            if opposing == params.trigger {
+                opposing = 0;
+                i += 1 + params.skip_size;
+            } else {
+                i += 1;
+            }
+        }
+    }
+    end
+}
+
+/// FastCDC as crate fastcdc 5.0.0 does it: two bytes a step, each table entry also doubled.
+pub(crate) fn fastcdc(params: &fastcdc::Params, gear: &[u64; 256], data: &[u8]) -> usize {
+    let mut remaining = data.len();
+    if remaining <= params.chunk_size_min {
+        return remaining;
+    }
+    let mut center = params.normal_size;
+    if remaining > params.chunk_size_max {
+        remaining = params.chunk_size_max;
+    } else if remaining < center {
+        center = remaining;
+    }
+    let bits = (params.normal_size as f64).log2().round();
+    let mask_s = mask(bits + f64::from(params.level));
+    let mask_l = mask(bits - f64::from(params.level));
+    let mut index = params.chunk_size_min / 2;
+    let mut hash = 0u64;
+    while index < remaining / 2 {
+        let mask = if index < center / 2 { mask_s } else { mask_l };
+        let a = index * 2;
+        hash = (hash << 2).wrapping_add(gear[usize::from(data[a])] << 1);
+        if hash & (mask << 1) == 0 {
+            return a;
+        }
+        hash = hash.wrapping_add(gear[usize::from(data[a + 1])]);
+        if hash & mask == 0 {
+            return a + 1;
+        }
+        index += 1;
+    }
+    remaining
+}
+
+/// The gear table of crate fastcdc, derived.
+pub(crate) fn gear() -> [u64; 256] {
+    let mut gear = [0; 256];
+    for (entry, value) in gear.iter_mut().zip(0..=255) {
+        *entry = u64::from_be_bytes(md5(&[value; 64])[..8].try_into().expect("8 bytes"));
+    }
+    gear
+}
+
+/// Fixed-size chunks.
+pub(crate) fn fixed(size: usize, data: &[u8]) -> usize {
+    data.len().min(size)
+}
+
+/// The masks of crate fastcdc 5.0.0, once more, so that a slip in the library's table shows.
+fn mask(bits: f64) -> u64 {
+    const MASKS: [u64; 21] = [
+        0x1804110,
+        0x1803110,
+        0x18035100,
+        0x1800035300,
+        0x19000353000,
+        0x590003530000,
+        0xd90003530000,
+        0xd90103530000,
+        0xd90303530000,
+        0xd90313530000,
+        0xd90f03530000,
+        0xd90303537000,
+        0xd90703537000,
+        0xd90707537000,
+        0xd91707537000,
+        0xd91747537000,
+        0xd91767537000,
+        0xd93767537000,
+        0xd93777537000,
+        0xd93777577000,
+        0xdb3777577000,
+    ];
+    let index = (5u32..26).position(|count| f64::from(count) == bits).expect("at least 5 bits");
+    MASKS[index]
+}
 
 /// How a chunker is fed by [`fed_cuts`].
 #[derive(Clone, Copy, Debug)]
@@ -104,45 +226,4 @@ pub(crate) fn check_invariants(chunker: &dyn Chunker, data: &[u8], ends: &[usize
         assert!(chunker.chunk_size_max().is_none_or(|max| size <= max), "{size} at {start}");
         start = end;
     }
-}
-
-/// Data of `size` bytes of each kind that a rule may trip over.
-pub(crate) fn kinds(size: usize, seed: u64) -> Vec<(&'static str, Vec<u8>)> {
-    let mut random = SplitMix64::new(seed);
-    let noise = random.take(size);
-    let slow = (0..size).map(|i| noise[i / 5]).collect();
-    let few = noise.iter().map(|byte| byte & 1).collect();
-    let signs = noise.iter().map(|byte| 127 + (byte & 1)).collect();
-    // Long runs with rare ends: the trigger is reached seldom, the counts cross many blocks.
-    let rare = noise.iter().scan(0u8, |last, &byte| {
-        *last = match byte {
-            0..=2 => last.wrapping_add(1),
-            3..=9 => last.saturating_sub(1),
-            _ => *last,
-        };
-        Some(*last)
-    });
-    let mut falling = input::saw(size);
-    falling.reverse();
-    vec![
-        ("rare changes", rare.collect()),
-        ("noise", noise),
-        ("each byte five times", slow),
-        ("two values", few),
-        ("127 and 128", signs),
-        ("rising", input::saw(size)),
-        ("falling", falling),
-        ("text", input::repeated(&input::text(3000), size)),
-        ("zeros", vec![0; size]),
-        ("255", vec![255; size]),
-    ]
-}
-
-/// The sizes around `edges`, and 0 and 1.
-pub(crate) fn sizes_around(edges: &[usize]) -> Vec<usize> {
-    let mut sizes = vec![0, 1];
-    for &edge in edges {
-        sizes.extend(edge.saturating_sub(3)..=edge + 3);
-    }
-    sizes
 }

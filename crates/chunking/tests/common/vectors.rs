@@ -54,10 +54,8 @@ pub(crate) fn json(name: &str) -> Option<String> {
     let mut cases = Vec::new();
     for text in specs {
         let spec: Spec = text.parse().expect("the spec is right");
-        let average = spec.chunk_size_average().unwrap_or(8192);
-        let size = (average * 12).min(300_001);
-        let min = spec.chunk_size_min();
-        let max = spec.chunk_size_max().unwrap_or(4 * average);
+        let size = (spec.chunk_size_average() * 12).min(300_001);
+        let (min, max) = (spec.chunk_size_min(), spec.chunk_size_max());
         case(&mut cases, text, &spec, None, &Input::Random { seed: 1, size });
         case(&mut cases, text, &spec, Some(2), &Input::Random { seed: 1, size });
         let small = |size: usize| size.min(300_001);

@@ -24,14 +24,11 @@
 
 mod table;
 
-use alloc::boxed::Box;
-use core::fmt;
+use std::fmt;
 
 use self::table::{GEAR, MASKS};
-use super::{Named, Parameters, check_range, power};
-use crate::description::{Parameter, ShortForm};
-use crate::keys::Keys;
-use crate::{Chunker, Description, KeyMaterial, SpecError};
+use super::{check_range, power};
+use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "fastcdc";
 
@@ -58,6 +55,32 @@ impl Params {
 
     /// The largest mean that [`Params::for_mean`] can give, in bytes.
     pub const MEAN_MAX: usize = 1024 * 1024;
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is even and in its limits, which are those of crate fastcdc, and
+    /// `min <= normal <= max`.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let Params {
+            level,
+            chunk_size_min: min,
+            normal_size: normal,
+            chunk_size_max: max,
+            seed: _,
+        } = *self;
+        check_range(NAME, "level", level as usize, 0, 3)?;
+        check_range(NAME, "min", min, 64, 1024 * 1024)?;
+        check_range(NAME, "normal", normal, min.max(256), 4 * 1024 * 1024)?;
+        check_range(NAME, "max", max, normal.max(1024), 16 * 1024 * 1024)?;
+        for (parameter, size) in [("min", min), ("normal", normal), ("max", max)] {
+            if size % 2 != 0 {
+                return Err(SpecError::new(NAME, parameter, size, "must be even"));
+            }
+        }
+        Ok(())
+    }
 
     /// Returns parameters whose mean chunk size on random data is `mean` bytes.
     ///
@@ -156,98 +179,6 @@ impl Params {
     }
 }
 
-impl Parameters for Params {
-    fn check(&self) -> Result<(), SpecError> {
-        let Params {
-            level,
-            chunk_size_min: min,
-            normal_size: normal,
-            chunk_size_max: max,
-            seed: _,
-        } = *self;
-        check_range(NAME, "level", level as usize, 0, 3)?;
-        check_range(NAME, "min", min, 64, 1024 * 1024)?;
-        check_range(NAME, "normal", normal, min.max(256), 4 * 1024 * 1024)?;
-        check_range(NAME, "max", max, normal.max(1024), 16 * 1024 * 1024)?;
-        for (parameter, size) in [("min", min), ("normal", normal), ("max", max)] {
-            if size % 2 != 0 {
-                return Err(SpecError::new(NAME, parameter, size, "must be even"));
-            }
-        }
-        Ok(())
-    }
-
-    fn chunk_size_min(&self) -> usize {
-        self.chunk_size_min
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        Some(self.chunk_size_max)
-    }
-
-    fn chunk_size_mean(&self) -> Option<f64> {
-        Some(self.mean())
-    }
-}
-
-impl Named for Params {
-    const DESCRIPTION: &'static Description = &Description {
-        name: NAME,
-        title: "FastCDC",
-        rule: "A gear hash over the last bytes is compared with a mask of many bits up to the normal \
-               size, and with one of fewer after it, so that sizes gather around the normal size \
-               (normalized chunking). Nothing is hashed before the smallest size.",
-        source: "Xia et al., FastCDC (ATC 2016; TPDS 2020, algorithm 1); cut for cut crate fastcdc \
-                 5.0.0, modules v2016 and v2020.",
-        dialects: "The last byte of a stream of odd length is never tested, as in the crate.",
-        good_at: "A narrow distribution of sizes, any kind of data, and speed without vectors.",
-        bad_at: "Zeros and other constant stretches: all chunks of the largest size.",
-        parameters: &[
-            Parameter::required("level", "how many bits the masks have more and fewer", "0 to 3"),
-            Parameter::required("min", "the smallest chunk in bytes", "64 to 1 MiB, even"),
-            Parameter::required(
-                "normal",
-                "where the easier mask begins, and whose logarithm gives the masks",
-                "256 to 4 MiB, even, not below min",
-            ),
-            Parameter::required("max", "the largest chunk in bytes", "1024 to 16 MiB, even"),
-            Parameter::optional("seed", "XORed onto each entry of the table", "64 bits", "0"),
-        ],
-        short_forms: &[ShortForm::new(
-            "avg",
-            &["level", "seed"],
-            "the mean in bytes, 1k to 1m; the level that suits it best if left out",
-        )],
-    };
-
-    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
-        let seed = keys.wide_number("seed", 0)?;
-        let params = if keys.form() == "avg" {
-            let level = keys.optional_number("level")?;
-            Params { seed, ..Params::for_mean(keys.size("avg")?, level)? }
-        } else {
-            Params {
-                level: keys.number("level")?,
-                chunk_size_min: keys.size("min")?,
-                normal_size: keys.size("normal")?,
-                chunk_size_max: keys.size("max")?,
-                seed,
-            }
-        };
-        params.check().map(|()| params)
-    }
-
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Params { level, chunk_size_min, normal_size, chunk_size_max, seed } = self;
-        write!(f, "level={level},min={chunk_size_min},normal={normal_size}")?;
-        write!(f, ",max={chunk_size_max},seed={seed}")
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
-        Box::new(FastCdc::from_checked(*self, material))
-    }
-}
-
 /// Returns the logarithm of `value` to base 2, rounded to the nearest whole number.
 ///
 /// In whole numbers, so that no platform's logarithm decides: `value` lies above 2^(n + 1/2) exactly
@@ -278,7 +209,7 @@ impl FastCdc {
     ///
     /// # Errors
     ///
-    /// Those of [`Parameters::check`].
+    /// Those of [`Params::check`].
     pub fn new(params: Params) -> Result<FastCdc, SpecError> {
         params.check()?;
         Ok(FastCdc::from_checked(params, None))
@@ -291,7 +222,7 @@ impl FastCdc {
     ///
     /// # Errors
     ///
-    /// Those of [`Parameters::check`].
+    /// Those of [`Params::check`].
     pub fn keyed(params: Params, material: &KeyMaterial) -> Result<FastCdc, SpecError> {
         params.check()?;
         Ok(FastCdc::from_checked(params, Some(material)))
