@@ -109,7 +109,7 @@ fn errors_say_what_is_wrong() {
         ("fastcdc:avg=8k,level=4", "fastcdc: level=4: must be from 1 to 3"),
         (
             "fastcdc:min=2k,normal=8k,max=64k",
-            "fastcdc: level: missing; needed: level, min, normal, max",
+            "fastcdc: level: missing; needed: level, min, normal, max, seed",
         ),
         ("fastcdc:level=1,min=62,normal=8k,max=64k", "fastcdc: min=62: must be from 64 to 1048576"),
         ("fastcdc:level=1,min=65,normal=8k,max=64k", "fastcdc: min=65: must be even"),
