@@ -83,7 +83,6 @@ impl<'a> Keys<'a> {
     }
 
     /// Reads a size in bytes that may be left out.
-    #[allow(dead_code, reason = "for algorithms whose largest size may be left out")]
     pub(crate) fn optional_size(&self, key: &'static str) -> Result<Option<usize>, SpecError> {
         self.given(key).map(|_| self.size(key)).transpose()
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use crate::algorithm::{Algorithm, fastcdc, fixed, seqcdc};
+use crate::algorithm::{Algorithm, ae, fastcdc, fixed, maxp, mii, ram, seqcdc};
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
 
@@ -92,6 +92,10 @@ all! {
     SeqCdc(seqcdc::Params),
     FastCdc(fastcdc::Params),
     Fixed(fixed::Params),
+    Ae(ae::Params),
+    Maxp(maxp::Params),
+    Ram(ram::Params),
+    Mii(mii::Params),
 }
 
 /// Returns what there is to know about each algorithm.

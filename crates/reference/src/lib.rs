@@ -7,11 +7,15 @@
 //! [`oracle`] reads the lists of cut-points that other people's programs made.
 #![forbid(unsafe_code)]
 
+mod ae;
 mod fastcdc;
 mod fixed;
 mod key;
 mod keys;
+mod maxp;
+mod mii;
 pub mod oracle;
+mod ram;
 mod seqcdc;
 mod table;
 
@@ -33,8 +37,12 @@ type Rule = fn(&Keys<'_>, &[u8]) -> Vec<usize>;
 
 /// The rules by name: a line for each algorithm.
 const RULES: &[(&str, Keyed, Rule)] = &[
+    ("ae", Keyed::Data, ae::cuts),
     ("fastcdc", Keyed::Table, fastcdc::cuts),
     ("fixed", Keyed::Not, fixed::cuts),
+    ("maxp", Keyed::Data, maxp::cuts),
+    ("mii", Keyed::Data, mii::cuts),
+    ("ram", Keyed::Data, ram::cuts),
     ("seqcdc", Keyed::Data, seqcdc::cuts),
 ];
 

@@ -3,8 +3,13 @@
 //! A file holds the rule, its parameters with their limits and their text, what there is to know
 //! about it ([`About`]), and the chunker.
 
+pub mod ae;
+mod bytes;
 pub mod fastcdc;
 pub mod fixed;
+pub mod maxp;
+pub mod mii;
+pub mod ram;
 pub mod seqcdc;
 
 use alloc::boxed::Box;
@@ -97,7 +102,6 @@ pub(crate) fn check_range(
 
 /// Says that no parameters give `average`, and which averages `reachable` are, in rising order: the
 /// nearest below and above it are named.
-#[allow(dead_code, reason = "for algorithms whose averages have gaps")]
 pub(crate) fn unreachable_average(
     algorithm: &'static str,
     average: usize,
@@ -118,7 +122,6 @@ pub(crate) fn unreachable_average(
 
 /// Returns the smallest number from `low` to `high` for which `is_enough` holds, or `high` where it
 /// holds for none: for averages, which rise with a parameter.
-#[allow(dead_code, reason = "for algorithms whose averages are searched")]
 pub(crate) fn bisect(
     mut low: usize,
     mut high: usize,

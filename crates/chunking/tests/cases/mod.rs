@@ -2,8 +2,12 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod ae;
 pub(crate) mod fastcdc;
 pub(crate) mod fixed;
+pub(crate) mod maxp;
+pub(crate) mod mii;
+pub(crate) mod ram;
 pub(crate) mod seqcdc;
 
 /// What an algorithm is tested with.
@@ -21,7 +25,8 @@ pub(crate) struct Cases {
 }
 
 /// The list: a line for each algorithm.
-pub(crate) const ALL: &[Cases] = &[seqcdc::CASES, fastcdc::CASES, fixed::CASES];
+pub(crate) const ALL: &[Cases] =
+    &[seqcdc::CASES, fastcdc::CASES, fixed::CASES, ae::CASES, maxp::CASES, ram::CASES, mii::CASES];
 
 /// The averages that every algorithm should be able to give.
 pub(crate) const AVERAGES: &[usize] =

@@ -22,6 +22,20 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
                 "fastcdc:level={level},min={min},normal={normal},max={max},form=dedup-bench"
             ))
         }
+        // The largest size is that of the buffer.
+        ["aemax" | "aemin", _nominal, window, max] => {
+            let mode = words[0].strip_prefix("ae")?;
+            let (window, max) = (number(window, "win")?, number(max, "max")?);
+            Some(format!("ae:mode={mode},window={window},cut=before,max={max}"))
+        }
+        ["ram", _nominal, window, max] => {
+            let (window, max) = (number(window, "win")?, number(max, "max")?);
+            Some(format!("ram:window={window},cut=before,max={max}"))
+        }
+        ["maxp", _nominal, window, max] => {
+            let (window, max) = (number(window, "win")?, number(max, "max")?);
+            Some(format!("maxp:window={window},max={max}"))
+        }
         _ => None,
     }
 }

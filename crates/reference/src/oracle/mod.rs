@@ -15,6 +15,7 @@
 
 mod dedup_bench;
 mod fastcdc;
+mod paper;
 mod seq_chunking;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ type Family = fn(&Name, &mut Inputs) -> Option<String>;
 const FAMILIES: &[(&str, Family)] = &[
     ("dedup-bench", dedup_bench::spec),
     ("fastcdc-", fastcdc::spec),
+    ("paper", paper::spec),
     ("seq_chunking-", seq_chunking::spec),
 ];
 
