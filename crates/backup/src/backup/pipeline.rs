@@ -124,7 +124,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let shared = Shared::default();
     let threads = run.threads.max(1);
 
-    let batch_capacity = BATCH_SIZE.max(run.chunker.chunk_size_max().unwrap_or(BATCH_SIZE) * 2);
+    let batch_capacity = BATCH_SIZE.max(run.chunker.needed_size_max().unwrap_or(BATCH_SIZE) * 2);
     let (free_out, free) = unbounded();
     for _ in 0..threads + 3 {
         free_out.send(Batch::new(batch_capacity)).ok();
