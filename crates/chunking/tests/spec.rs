@@ -57,8 +57,6 @@ fn text_is_written_out() {
 #[test]
 fn errors_say_what_is_wrong() {
     for (text, message) in [
-        ("", "chunking algorithm ``: must be seqcdc, fastcdc or fixed"),
-        ("Fixed:size=1", "chunking algorithm `Fixed`: must be seqcdc, fastcdc or fixed"),
         ("fixed", "fixed: size: missing; needed: size"),
         ("fixed:", "fixed: size: missing; needed: size"),
         ("fixed:size", "fixed: size: must be a number of bytes, or of k or m"),
@@ -156,6 +154,18 @@ fn errors_say_what_is_wrong() {
     ] {
         let error = text.parse::<Spec>().expect_err(text);
         assert_eq!(error.to_string(), message, "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_algorithm_is_answered_with_the_known_ones() {
+    for name in ["", "Fixed"] {
+        let error = format!("{name}:size=1").parse::<Spec>().expect_err(name);
+        assert_eq!(error.parameter(), "algorithm", "{error}");
+        assert_eq!(error.value(), name, "{error}");
+        for about in cutpoint_chunking::algorithms() {
+            assert!(error.expected().contains(about.name), "{error}");
+        }
     }
 }
 
