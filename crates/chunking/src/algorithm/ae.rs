@@ -31,6 +31,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+pub use super::bytes::Cut;
 use super::bytes::{ByteRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
@@ -98,15 +99,6 @@ pub enum Mode {
     Maximum,
     /// Lesser ones: the papers' AE_MIN.
     Minimum,
-}
-
-/// Where a chunk ends, seen from the byte that completes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cut {
-    /// The byte is the chunk's last.
-    After,
-    /// The byte is the next chunk's first.
-    Before,
 }
 
 /// The parameters of AE; sizes are in bytes.

@@ -1,10 +1,8 @@
-//! The chunker of rules that look at the values of bytes and at nothing else.
+//! What rules share that look at the values of bytes and at nothing else.
 
-use alloc::boxed::Box;
 use core::fmt;
 
 use super::Algorithm;
-use crate::{Chunker, KeyMaterial};
 
 /// A rule over byte values.
 pub(crate) trait ByteRule: Algorithm + Clone + fmt::Debug + Send + Sync {
@@ -22,129 +20,89 @@ pub(crate) trait ByteRule: Algorithm + Clone + fmt::Debug + Send + Sync {
     const KNOWS_FIRST: bool = false;
 }
 
-/// Its chunker, plain or keyed. The public chunkers are made of it.
-#[derive(Clone)]
-pub(crate) struct ByteChunker<R> {
-    pub(crate) params: R,
-    /// What each byte value counts as; `None` without a key.
-    permutation: Option<Box<[u8; 256]>>,
+/// Where a chunk ends, seen from the byte that completes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cut {
+    /// The byte is the chunk's last.
+    After,
+    /// The byte is the next chunk's first.
+    Before,
 }
 
-impl<R: ByteRule> ByteChunker<R> {
-    pub(crate) fn from_checked(params: R, material: Option<&KeyMaterial>) -> ByteChunker<R> {
-        ByteChunker { params, permutation: material.map(KeyMaterial::permutation) }
+/// Cuts `data` by `rule`; bytes count as `permutation` says, where there is one.
+pub(crate) fn next_cut<R: ByteRule>(
+    rule: &R,
+    permutation: Option<&[u8; 256]>,
+    is_first: bool,
+    data: &[u8],
+    more: bool,
+) -> Option<usize> {
+    if data.is_empty() {
+        return None;
     }
+    let max = rule.chunk_size_max();
+    let end = max.map_or(data.len(), |max| data.len().min(max));
+    let is_complete = !more || Some(end) == max;
+    let data = &data[..end];
+    let found = match (permutation, is_first) {
+        (None, true) => rule.find(data, |byte| byte),
+        (None, false) => rule.find_later(data, |byte| byte),
+        (Some(values), true) => rule.find(data, |byte| values[usize::from(byte)]),
+        (Some(values), false) => rule.find_later(data, |byte| values[usize::from(byte)]),
+    };
+    found.or(is_complete.then_some(end))
 }
 
-impl<R: ByteRule> ByteChunker<R> {
-    fn cut(&self, is_first: bool, data: &[u8], more: bool) -> Option<usize> {
-        if data.is_empty() {
-            return None;
-        }
-        let max = self.params.chunk_size_max();
-        let end = max.map_or(data.len(), |max| data.len().min(max));
-        let is_complete = !more || Some(end) == max;
-        let data = &data[..end];
-        let keyed = self.permutation.as_deref();
-        let found = match (keyed, is_first) {
-            (None, true) => self.params.find(data, |byte| byte),
-            (None, false) => self.params.find_later(data, |byte| byte),
-            (Some(keyed), true) => self.params.find(data, |byte| keyed[usize::from(byte)]),
-            (Some(keyed), false) => self.params.find_later(data, |byte| keyed[usize::from(byte)]),
-        };
-        found.or(is_complete.then_some(end))
-    }
-}
-
-impl<R: ByteRule> Chunker for ByteChunker<R> {
-    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        self.cut(true, data, more)
-    }
-
-    fn next_cut_after(&self, before: &[u8], data: &[u8], more: bool) -> Option<usize> {
-        self.cut(before.is_empty(), data, more)
-    }
-
-    fn context_size(&self) -> usize {
-        usize::from(R::KNOWS_FIRST)
-    }
-
-    fn chunk_size_min(&self) -> usize {
-        self.params.chunk_size_min()
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        self.params.chunk_size_max()
-    }
-}
-
-impl<R: fmt::Debug> fmt::Debug for ByteChunker<R> {
-    /// Leaves the permutation out, which is secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ByteChunker")
-            .field("params", &self.params)
-            .field("keyed", &self.permutation.is_some())
-            .finish()
-    }
-}
-
-/// Makes the public chunker `$Chunker` of the rule `Params`.
+/// Makes the chunker `$Chunker` of the rule `Params`, plain or keyed.
 macro_rules! byte_chunker {
     ($(#[$doc:meta])* $Chunker:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug)]
-        pub struct $Chunker(crate::algorithm::bytes::ByteChunker<Params>);
+        #[derive(Clone)]
+        pub struct $Chunker {
+            params: Params,
+            /// What each byte value counts as; `None` without a key.
+            permutation: Option<Box<[u8; 256]>>,
+        }
+
+        crate::algorithm::constructors!($Chunker);
 
         impl $Chunker {
-            /// Makes a chunker.
-            ///
-            /// # Errors
-            ///
-            /// Those of [`Params::check`].
-            pub fn new(params: Params) -> Result<$Chunker, SpecError> {
-                params.check()?;
-                Ok($Chunker::from_checked(params, None))
-            }
-
-            /// Makes a chunker whose cut-points are secret; [`KeyMaterial`] says how.
-            ///
-            /// # Errors
-            ///
-            /// Those of [`Params::check`].
-            pub fn keyed(params: Params, material: &KeyMaterial) -> Result<$Chunker, SpecError> {
-                params.check()?;
-                Ok($Chunker::from_checked(params, Some(material)))
-            }
-
-            /// Returns the parameters.
-            pub fn params(&self) -> &Params {
-                &self.0.params
-            }
-
             fn from_checked(params: Params, material: Option<&KeyMaterial>) -> $Chunker {
-                $Chunker(crate::algorithm::bytes::ByteChunker::from_checked(params, material))
+                $Chunker { params, permutation: material.map(KeyMaterial::permutation) }
             }
         }
 
         impl Chunker for $Chunker {
             fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-                self.0.next_cut(data, more)
+                self.next_cut_after(&[], data, more)
             }
 
             fn next_cut_after(&self, before: &[u8], data: &[u8], more: bool) -> Option<usize> {
-                self.0.next_cut_after(before, data, more)
+                let permutation = self.permutation.as_deref();
+                let is_first = before.is_empty();
+                super::bytes::next_cut(&self.params, permutation, is_first, data, more)
             }
 
             fn context_size(&self) -> usize {
-                self.0.context_size()
+                usize::from(<Params as ByteRule>::KNOWS_FIRST)
             }
 
             fn chunk_size_min(&self) -> usize {
-                self.0.chunk_size_min()
+                Algorithm::chunk_size_min(&self.params)
             }
 
             fn chunk_size_max(&self) -> Option<usize> {
-                self.0.chunk_size_max()
+                Algorithm::chunk_size_max(&self.params)
+            }
+        }
+
+        impl fmt::Debug for $Chunker {
+            /// Leaves the permutation out, which is secret.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($Chunker))
+                    .field("params", &self.params)
+                    .field("keyed", &self.permutation.is_some())
+                    .finish()
             }
         }
     };

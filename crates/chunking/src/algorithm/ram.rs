@@ -21,6 +21,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+pub use super::bytes::Cut;
 use super::bytes::{ByteRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
@@ -64,15 +65,6 @@ const ABOUT: About = About {
         Dialect::new("equal=pass", "Udayashankar et al.: only a greater byte ends a chunk."),
     ],
 };
-
-/// Where a chunk ends, seen from the byte that is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cut {
-    /// The byte is the chunk's last.
-    After,
-    /// The byte is the next chunk's first.
-    Before,
-}
 
 /// What a byte equal to the maximum does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
