@@ -10,6 +10,7 @@
 mod ae;
 mod fastcdc;
 mod fixed;
+mod gear;
 mod key;
 mod keys;
 mod maxp;
@@ -40,6 +41,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("ae", Keyed::Data, ae::cuts),
     ("fastcdc", Keyed::Table, fastcdc::cuts),
     ("fixed", Keyed::Not, fixed::cuts),
+    ("gear", Keyed::Table, gear::cuts),
     ("maxp", Keyed::Data, maxp::cuts),
     ("mii", Keyed::Data, mii::cuts),
     ("ram", Keyed::Data, ram::cuts),

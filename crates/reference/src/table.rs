@@ -18,14 +18,6 @@ pub(crate) fn read(text: &str) -> [u64; 256] {
     table
 }
 
-/// FastCDC in dedup-bench.
-pub(crate) fn dedup_bench_fastcdc() -> [u64; 256] {
-    static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
-        read(include_str!("../../../vectors/oracle/tables/dedup-bench_fastcdc.csv"))
-    });
-    *GEAR
-}
-
 /// Crate fastcdc: the first 8 bytes, big-endian, of the MD5 digest of 64 bytes of a value.
 pub(crate) fn fastcdc() -> [u64; 256] {
     static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
@@ -36,4 +28,37 @@ pub(crate) fn fastcdc() -> [u64; 256] {
         gear
     });
     *GEAR
+}
+
+/// Defines a table of a file below `vectors/`.
+macro_rules! of_file {
+    ($(#[$doc:meta])* $name:ident, $file:literal) => {
+        $(#[$doc])*
+        pub(crate) fn $name() -> [u64; 256] {
+            static TABLE: LazyLock<[u64; 256]> =
+                LazyLock::new(|| read(include_str!(concat!("../../../vectors/", $file))));
+            *TABLE
+        }
+    };
+}
+
+of_file! {
+    /// The gear hash with our own table.
+    cutpoint_gear, "tables/gear.csv"
+}
+of_file! {
+    /// The gear hash of 32 bits in cdchunking-rs.
+    cdchunking_gear, "oracle/tables/cdchunking_gear.csv"
+}
+of_file! {
+    /// Crate gearhash.
+    gearhash, "oracle/tables/gearhash.csv"
+}
+of_file! {
+    /// The gear hash in dedup-bench.
+    dedup_bench_gear, "oracle/tables/dedup-bench_gear.csv"
+}
+of_file! {
+    /// FastCDC in dedup-bench.
+    dedup_bench_fastcdc, "oracle/tables/dedup-bench_fastcdc.csv"
 }

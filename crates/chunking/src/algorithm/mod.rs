@@ -7,6 +7,7 @@ pub mod ae;
 mod bytes;
 pub mod fastcdc;
 pub mod fixed;
+pub mod gear;
 pub mod maxp;
 pub mod mii;
 pub mod ram;

@@ -2,7 +2,6 @@
 //!
 //! `examples/tables.rs` says how, and prints them.
 
-#[allow(dead_code, reason = "for the gear hash without limits")]
 pub(crate) mod gear;
 
 #[cfg(test)]

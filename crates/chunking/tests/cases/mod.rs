@@ -5,6 +5,7 @@
 pub(crate) mod ae;
 pub(crate) mod fastcdc;
 pub(crate) mod fixed;
+pub(crate) mod gear;
 pub(crate) mod maxp;
 pub(crate) mod mii;
 pub(crate) mod ram;
@@ -25,8 +26,16 @@ pub(crate) struct Cases {
 }
 
 /// The list: a line for each algorithm.
-pub(crate) const ALL: &[Cases] =
-    &[seqcdc::CASES, fastcdc::CASES, fixed::CASES, ae::CASES, maxp::CASES, ram::CASES, mii::CASES];
+pub(crate) const ALL: &[Cases] = &[
+    seqcdc::CASES,
+    fastcdc::CASES,
+    fixed::CASES,
+    ae::CASES,
+    maxp::CASES,
+    ram::CASES,
+    mii::CASES,
+    gear::CASES,
+];
 
 /// The averages that every algorithm should be able to give.
 pub(crate) const AVERAGES: &[usize] =

@@ -22,6 +22,13 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
                 "fastcdc:level={level},min={min},normal={normal},max={max},form=dedup-bench"
             ))
         }
+        ["gear", nominal, min, max] => {
+            let bits = log2(nominal)?;
+            let (min, max) = (number(min, "min")?, number(max, "max")?);
+            Some(format!(
+                "gear:bits={bits},table=dedup-bench,start=cold,cut=before,min={min},max={max}"
+            ))
+        }
         // The largest size is that of the buffer.
         ["aemax" | "aemin", _nominal, window, max] => {
             let mode = words[0].strip_prefix("ae")?;
@@ -38,4 +45,9 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The logarithm of `4k`, rounded down.
+fn log2(nominal: &str) -> Option<u32> {
+    (number(nominal.strip_suffix('k')?, "")? * 1024).checked_ilog2()
 }

@@ -15,8 +15,10 @@
 
 mod dedup_bench;
 mod fastcdc;
+mod gearhash;
 mod paper;
 mod seq_chunking;
+mod xet_core;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,8 +34,10 @@ type Family = fn(&Name, &mut Inputs) -> Option<String>;
 const FAMILIES: &[(&str, Family)] = &[
     ("dedup-bench", dedup_bench::spec),
     ("fastcdc-", fastcdc::spec),
+    ("gearhash-", gearhash::spec),
     ("paper", paper::spec),
     ("seq_chunking-", seq_chunking::spec),
+    ("xet-core", xet_core::spec),
 ];
 
 /// Files and folders that are no lists.

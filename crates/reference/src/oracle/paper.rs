@@ -1,4 +1,5 @@
-//! The code of Gregoriadis et al., "A Thorough Investigation": `NAME_PARAMETERS`, without limits.
+//! The code of Gregoriadis et al., "A Thorough Investigation": `NAME_PARAMETERS`, without limits, and
+//! `tTARGET` where the file's name has the target.
 
 use super::{Inputs, Name, number};
 
@@ -10,6 +11,22 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
         ["ram", window] => Some(format!("ram:window={}", number(window, "h")? + 1)),
         ["ramopt", window] => Some(format!("ram:window={}", number(window, "h")?)),
         ["mii", length] => Some(format!("mii:length={},first=0", number(length, "w")?)),
+        ["gear32"] => Some(format!("gear:bits={},table=cdchunking", bits(target(name)?))),
+        ["gear64"] => Some(format!("gear:bits={},table=gearhash", bits(target(name)?))),
+        ["nc1" | "nc2" | "nc3"] => {
+            let (level, target) = (number(words[0], "nc")?, target(name)?);
+            let bits = bits(target);
+            Some(format!("gear:bits={bits},level={level},normal={target},table=cdchunking"))
+        }
         _ => None,
     }
+}
+
+fn target(name: &Name) -> Option<u64> {
+    number(name.parameters.get(1)?, "t")
+}
+
+/// The logarithm, rounded to the nearest number.
+fn bits(size: u64) -> u64 {
+    (0..64).find(|&bits| bits as f64 == (size as f64).log2().round()).unwrap_or(0)
 }

@@ -37,6 +37,7 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use self::table::{GEAR, MASKS};
+use super::gear::scan;
 use super::{Algorithm, check_range, constructors, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
@@ -390,47 +391,4 @@ impl fmt::Debug for FastCdc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FastCdc").field("params", &self.params).finish_non_exhaustive()
     }
-}
-
-/// Feeds `data` to `hash` and returns the first offset whose byte makes `hash & mask` zero.
-///
-/// Step by step the hash needs an addition after a shift for each byte, one waiting for the other.
-/// Four steps are `hash * 16 + (8 * g0 + 4 * g1 + 2 * g2 + g3)`, where the second part waits for
-/// nothing: so a round takes eight bytes, and only two additions of it are in the chain.
-#[inline]
-fn scan(gear: &[u64; 256], hash: &mut u64, mask: u64, data: &[u8]) -> Option<usize> {
-    let (blocks, rest) = data.as_chunks::<8>();
-    let mut h = *hash;
-    let mut offset = 0;
-    for block in blocks {
-        for half in [&block[..4], &block[4..]] {
-            let sum1 = gear[half[0] as usize];
-            let sum2 = (sum1 << 1).wrapping_add(gear[half[1] as usize]);
-            let sum3 = (sum2 << 1).wrapping_add(gear[half[2] as usize]);
-            let sum4 = (sum3 << 1).wrapping_add(gear[half[3] as usize]);
-            if (h << 1).wrapping_add(sum1) & mask == 0 {
-                return Some(offset);
-            }
-            if (h << 2).wrapping_add(sum2) & mask == 0 {
-                return Some(offset + 1);
-            }
-            if (h << 3).wrapping_add(sum3) & mask == 0 {
-                return Some(offset + 2);
-            }
-            h = (h << 4).wrapping_add(sum4);
-            if h & mask == 0 {
-                return Some(offset + 3);
-            }
-            offset += 4;
-        }
-    }
-    for &byte in rest {
-        h = (h << 1).wrapping_add(gear[byte as usize]);
-        if h & mask == 0 {
-            return Some(offset);
-        }
-        offset += 1;
-    }
-    *hash = h;
-    None
 }

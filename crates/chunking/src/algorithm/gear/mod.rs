@@ -1,0 +1,502 @@
+//! Gear: a hash that forgets by shifting, tested at its top bits; with or without normalized chunking.
+//!
+//! Source: Xia et al., "Ddelta: A Deduplication-Inspired Fast Delta Compression Approach" (2014), as
+//! Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data
+//! Deduplication", state it (algorithm 1, and section 2 for normalized chunking, which is that of Xia
+//! et al., "FastCDC" (2016)).
+//!
+//! The rule, for a chunk that starts at byte 0:
+//!
+//! ```text
+//! n = min(bytes to the end of the stream, max)
+//! first = min - 1  (`cut=after`), or min  (`cut=before`)
+//! hash = that of the bytes before `first` which `start` lets count
+//! for i in first..n:
+//!     hash = 2 * hash + table[byte i]
+//!     zeros = bits + level  while i < normal, then bits - level
+//!     if the top `zeros` bits of the hash are 0:  cut at i + 1  (`cut=after`), or at i
+//! cut at n
+//! ```
+//!
+//! The hash has as many bits as an entry of the table, and knows only so many last bytes: 64 or 32.
+//!
+//! | `start` | bytes that count before `first` |
+//! | --- | --- |
+//! | `warm` | those of the chunk: the hash is the same as if all of it were hashed |
+//! | `cold` | none |
+//! | `carry` | those of former chunks too: where it cuts has nothing to do with where chunks begin |
+//!
+//! Without a smallest size, `warm` and `cold` are one. Algorithm 1 takes the lowest bits, and begins
+//! with a full window; the text beside it and the code take the highest, which know the most bytes,
+//! and begin with none. dedup-bench is cold and cuts before the byte.
+
+mod table_cdchunking;
+mod table_dedup_bench;
+mod table_gearhash;
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power};
+use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError, table};
+
+const NAME: &str = "gear";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "a gear hash, with or without normalized chunking",
+    rule: "Every byte goes into a hash: twice the hash plus the byte's entry in a table. A chunk ends \
+           where the top bits of the hash are zeros: `bits` of them, or with a level that many more \
+           in the first `normal` bytes, and that many fewer after.",
+    source: "Xia et al., Ddelta (2014), and FastCDC (2016) for the levels, as in Gregoriadis et al., \
+             A Thorough Investigation, algorithm 1.",
+    differences: "The top bits, as in the text and the code; algorithm 1 has the lowest. The hash \
+                  begins with no byte, as in the code; algorithm 1 begins with a full window. The \
+                  table is our own unless one is chosen.",
+    good_at: "Speed among the rolling hashes: no byte must be taken out again.",
+    bad_at: "A long constant stretch is never cut but at a largest size, or is cut everywhere. One \
+             table look-up a byte, each waiting for the one before.",
+    key: KeyUse::Table,
+    parameters: &[
+        Parameter::new("bits", "bits", "1 to 30", "How many top bits must be zeros (b)."),
+        Parameter::new(
+            "level",
+            "bits",
+            "0 to 3, below bits, bits + level at most 31",
+            "The normalization level: NC-1 to NC-3.",
+        )
+        .or("0"),
+        Parameter::new(
+            "normal",
+            "bytes",
+            "1 to 1073741824; needed with a level, and only then allowed",
+            "How many bytes of a chunk are tested for more zeros.",
+        )
+        .or("none"),
+        Parameter::new(
+            "table",
+            "",
+            "cutpoint, cutpoint32, cdchunking, gearhash or dedup-bench",
+            "Whose table; cutpoint32 and cdchunking make a hash of 32 bits, others of 64.",
+        )
+        .or("cutpoint"),
+        Parameter::new(
+            "start",
+            "",
+            "warm, cold or carry",
+            "Which bytes in front of the first that may be found are hashed.",
+        )
+        .or("warm"),
+        Parameter::new(
+            "cut",
+            "",
+            "after or before",
+            "Whether the byte that is found is the chunk's last.",
+        )
+        .or("after"),
+        Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
+        Parameter::new("max", "bytes", "min to 1073741824", "The largest chunk.").or("none"),
+    ],
+    short_forms: &[ShortForm::new(
+        "avg",
+        &["level", "table", "start", "cut", "max"],
+        "256 to 16777216, not above max",
+        "The parameters whose mean is this many bytes; a smallest size of a fifth or more.",
+    )],
+    dialects: &[
+        Dialect::new("table=cdchunking", "Gregoriadis et al.: Gear32, and with a level NC-1 to 3."),
+        Dialect::new("table=gearhash", "Crate gearhash, and Gregoriadis et al.: Gear64."),
+        Dialect::new(
+            "table=gearhash,start=carry",
+            "Crate gearhash where the hash is not reset after a match.",
+        ),
+        Dialect::new("table=dedup-bench,start=cold,cut=before", "dedup-bench."),
+        Dialect::new("table=cutpoint32", "Our table with a hash of 32 bits."),
+    ],
+};
+
+/// Whose table it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Table {
+    /// Ours, of 64 bits: of the label `cutpoint gear v1`.
+    #[default]
+    Cutpoint,
+    /// The lower 32 bits of ours.
+    Cutpoint32,
+    /// That of the code of Gregoriadis et al., of 32 bits.
+    Cdchunking,
+    /// That of crate gearhash, of 64 bits.
+    Gearhash,
+    /// That of dedup-bench, of 64 bits.
+    DedupBench,
+}
+
+/// Which bytes count that come before the first one that may be found; the module says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Start {
+    /// Those of the chunk.
+    #[default]
+    Warm,
+    /// None.
+    Cold,
+    /// Those of the chunk and of the chunks before.
+    Carry,
+}
+
+/// Where a chunk ends, seen from the byte that is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Cut {
+    /// The byte is the chunk's last.
+    #[default]
+    After,
+    /// The byte is the next chunk's first.
+    Before,
+}
+
+/// The parameters of Gear; sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// How many top bits must be zeros, 1 to 30.
+    pub bits: u32,
+    /// The normalization level, 0 to 3: so many bits more, then fewer.
+    pub level: u32,
+    /// How many bytes of a chunk are tested for more zeros; `Some` with a level above 0, and only
+    /// then.
+    pub normal_size: Option<usize>,
+    /// Whose table it is.
+    pub table: Table,
+    /// Which bytes count at first.
+    pub start: Start,
+    /// Where the chunk ends.
+    pub cut: Cut,
+    /// The smallest chunk, at least 1.
+    pub chunk_size_min: usize,
+    /// The largest chunk; `None` for no limit.
+    pub chunk_size_max: Option<usize>,
+}
+
+impl Params {
+    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MIN: usize = 256;
+
+    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    pub fn check(&self) -> Result<(), SpecError> {
+        let Params { bits, level, normal_size, chunk_size_min: min, .. } = *self;
+        check_range(NAME, "level", level as usize, 0, 3)?;
+        let level = level as usize;
+        check_range(NAME, "bits", bits as usize, level + 1, (31 - level).min(30))?;
+        match (normal_size, level) {
+            (None, 0) => {}
+            (None, _) => return Err(SpecError::new(NAME, "normal", "", "missing, beside a level")),
+            (Some(normal), 0) => {
+                return Err(SpecError::new(
+                    NAME,
+                    "normal",
+                    normal,
+                    "has no meaning without a level",
+                ));
+            }
+            (Some(normal), _) => check_range(NAME, "normal", normal, 1, CHUNK_SIZE_LIMIT)?,
+        }
+        check_range(NAME, "min", min, 1, CHUNK_SIZE_LIMIT)?;
+        if let Some(max) = self.chunk_size_max {
+            check_range(NAME, "max", max, min, CHUNK_SIZE_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with other
+    /// bits, another smallest size and, where there is a level, another normal size.
+    ///
+    /// Without a level the bits are as many as leave at least a fifth of the mean for the smallest
+    /// size. With one the smallest size is a quarter of the mean.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
+    /// above the largest size, and where that is so near that none fit.
+    pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
+        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
+        check_range(NAME, "level", self.level as usize, 0, 3)?;
+        let max = self.chunk_size_max.unwrap_or(CHUNK_SIZE_LIMIT);
+        check_range(NAME, "max", max, mean, CHUNK_SIZE_LIMIT)?;
+        let target = mean as f64;
+        let params = if self.level == 0 {
+            let bits = (mean * 4 / 5).ilog2();
+            let of = |chunk_size_min| Params { bits, normal_size: None, chunk_size_min, ..self };
+            of(bisect(1, mean, |min| of(min).mean() >= target))
+        } else {
+            let (bits, chunk_size_min) = (mean.ilog2(), mean / 4);
+            let of = |normal| Params { bits, normal_size: Some(normal), chunk_size_min, ..self };
+            of(bisect(1, max.min(16 * mean), |normal| of(normal).mean() >= target))
+        };
+        if (params.mean() / target - 1.0).abs() > 0.005 {
+            let expected = "not possible with this max, which is too near";
+            return Err(SpecError::new(NAME, "avg", mean, expected));
+        }
+        Ok(params)
+    }
+
+    /// Returns the mean chunk size in bytes on random data without end.
+    ///
+    /// It is exact for a hash whose top bits are independent from byte to byte.
+    pub fn mean(&self) -> f64 {
+        let Params { bits, level, chunk_size_min: min, .. } = *self;
+        let passes = |bits| 1.0 - power(0.5, u64::from(bits));
+        let (hard, easy) = (passes(bits + level), passes(bits - level));
+        // The sum of the chances to pass 1, 2, ... tests; `None` of them is no end.
+        let sum = |passes: f64, count: Option<usize>| {
+            let left = count.map_or(0.0, |count| power(passes, count as u64));
+            (passes - passes * left) / (1.0 - passes)
+        };
+        let count = self.chunk_size_max.map(|max| max - min);
+        let hard_count = self.normal_size.map_or(0, |normal| normal.saturating_sub(self.first()));
+        let hard_count = count.map_or(hard_count, |count| hard_count.min(count));
+        let easy_count = count.map(|count| count - hard_count);
+        let after_hard = power(hard, hard_count as u64);
+        min as f64 + sum(hard, Some(hard_count)) + after_hard * sum(easy, easy_count)
+    }
+
+    /// The first byte of a chunk that may be found.
+    fn first(&self) -> usize {
+        match self.cut {
+            Cut::After => self.chunk_size_min - 1,
+            Cut::Before => self.chunk_size_min,
+        }
+    }
+
+    /// How many bits the hash has, which is how many last bytes it knows.
+    fn hash_bits(&self) -> u32 {
+        match self.table {
+            Table::Cutpoint | Table::Gearhash | Table::DedupBench => 64,
+            Table::Cutpoint32 | Table::Cdchunking => 32,
+        }
+    }
+}
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        let params = Params {
+            bits: 1,
+            level: keys.optional_number("level")?.unwrap_or(0),
+            normal_size: keys.optional_size("normal")?,
+            table: keys.word("table", &TABLES)?,
+            start: keys.word("start", &STARTS)?,
+            cut: keys.word("cut", &[("after", Cut::After), ("before", Cut::Before)])?,
+            chunk_size_min: keys.optional_size("min")?.unwrap_or(1),
+            chunk_size_max: keys.optional_size("max")?,
+        };
+        if keys.form() == "avg" {
+            return params.for_average(keys.size("avg")?);
+        }
+        Ok(Params { bits: keys.number("bits")?, ..params })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bits={}", self.bits)?;
+        if self.level != 0 {
+            write!(f, ",level={}", self.level)?;
+        }
+        if let Some(normal) = self.normal_size {
+            write!(f, ",normal={normal}")?;
+        }
+        for (word, table) in &TABLES[1..] {
+            if *table == self.table {
+                write!(f, ",table={word}")?;
+            }
+        }
+        for (word, start) in &STARTS[1..] {
+            if *start == self.start {
+                write!(f, ",start={word}")?;
+            }
+        }
+        if self.cut == Cut::Before {
+            write!(f, ",cut=before")?;
+        }
+        if self.chunk_size_min != 1 {
+            write!(f, ",min={}", self.chunk_size_min)?;
+        }
+        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunk_size_max
+    }
+
+    fn mean(&self) -> Option<f64> {
+        Some(self.mean())
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(Gear::from_checked(*self, material))
+    }
+}
+
+const TABLES: [(&str, Table); 5] = [
+    ("cutpoint", Table::Cutpoint),
+    ("cutpoint32", Table::Cutpoint32),
+    ("cdchunking", Table::Cdchunking),
+    ("gearhash", Table::Gearhash),
+    ("dedup-bench", Table::DedupBench),
+];
+
+const STARTS: [(&str, Start); 3] =
+    [("warm", Start::Warm), ("cold", Start::Cold), ("carry", Start::Carry)];
+
+/// The chunker of Gear.
+#[derive(Clone)]
+pub struct Gear {
+    params: Params,
+    mask_hard: u64,
+    mask_easy: u64,
+    /// Of 32 bits or 64: a hash of 32 is the lower half of one of 64, which it does not know.
+    gear: Box<[u64; 256]>,
+}
+
+constructors!(Gear);
+
+impl Gear {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Gear {
+        let gear = match (material, params.table) {
+            (Some(material), _) => material.table(),
+            (None, Table::Cutpoint | Table::Cutpoint32) => Box::new(table::gear::TABLE),
+            (None, Table::Cdchunking) => Box::new(table_cdchunking::TABLE.map(u64::from)),
+            (None, Table::Gearhash) => Box::new(table_gearhash::TABLE),
+            (None, Table::DedupBench) => Box::new(table_dedup_bench::TABLE),
+        };
+        let mask = |count: u32| ((1 << count) - 1) << (params.hash_bits() - count);
+        let (mask_hard, mask_easy) =
+            (mask(params.bits + params.level), mask(params.bits - params.level));
+        Gear { params, mask_hard, mask_easy, gear }
+    }
+
+    /// The hash of the bytes before `data[first]` that count.
+    fn hash_before(&self, before: &[u8], data: &[u8], first: usize) -> u64 {
+        let known = self.params.hash_bits() as usize - 1;
+        let last = |bytes: &[u8], count, hash| {
+            bytes[bytes.len().saturating_sub(count)..]
+                .iter()
+                .fold(hash, |hash: u64, &byte| (hash << 1).wrapping_add(self.gear[byte as usize]))
+        };
+        let carried = match self.params.start {
+            Start::Cold => return 0,
+            Start::Warm => 0,
+            Start::Carry => last(before, known.saturating_sub(first), 0),
+        };
+        last(&data[..first], known, carried)
+    }
+}
+
+impl Chunker for Gear {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        self.next_cut_after(&[], data, more)
+    }
+
+    fn next_cut_after(&self, before: &[u8], data: &[u8], more: bool) -> Option<usize> {
+        let max = self.params.chunk_size_max;
+        let end = max.map_or(data.len(), |max| data.len().min(max));
+        let is_complete = !more || Some(end) == max;
+        let first = self.params.first();
+        if first < end {
+            let mut hash = self.hash_before(before, data, first);
+            let switch = self.params.normal_size.unwrap_or(0).clamp(first, end);
+            let found = scan(&self.gear, &mut hash, self.mask_hard, &data[first..switch])
+                .map(|at| first + at)
+                .or_else(|| {
+                    scan(&self.gear, &mut hash, self.mask_easy, &data[switch..end])
+                        .map(|at| switch + at)
+                });
+            if let Some(at) = found {
+                return Some(match self.params.cut {
+                    Cut::After => at + 1,
+                    Cut::Before => at,
+                });
+            }
+        }
+        (is_complete && end > 0).then_some(end)
+    }
+
+    fn context_size(&self) -> usize {
+        match self.params.start {
+            Start::Warm | Start::Cold => 0,
+            Start::Carry => self.params.hash_bits() as usize - 1,
+        }
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.params.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.params.chunk_size_max
+    }
+}
+
+impl fmt::Debug for Gear {
+    /// Leaves the table out, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gear").field("params", &self.params).finish_non_exhaustive()
+    }
+}
+
+/// Feeds `data` to `hash` and returns the first offset whose byte makes `hash & mask` zero.
+///
+/// Step by step the hash needs an addition after a shift for each byte, one waiting for the other.
+/// Four steps are `hash * 16 + (8 * g0 + 4 * g1 + 2 * g2 + g3)`, where the second part waits for
+/// nothing: so a round takes eight bytes, and only two additions of it are in the chain.
+#[inline]
+pub(super) fn scan(gear: &[u64; 256], hash: &mut u64, mask: u64, data: &[u8]) -> Option<usize> {
+    let (blocks, rest) = data.as_chunks::<8>();
+    let mut h = *hash;
+    let mut offset = 0;
+    for block in blocks {
+        for half in [&block[..4], &block[4..]] {
+            let sum1 = gear[half[0] as usize];
+            let sum2 = (sum1 << 1).wrapping_add(gear[half[1] as usize]);
+            let sum3 = (sum2 << 1).wrapping_add(gear[half[2] as usize]);
+            let sum4 = (sum3 << 1).wrapping_add(gear[half[3] as usize]);
+            if (h << 1).wrapping_add(sum1) & mask == 0 {
+                return Some(offset);
+            }
+            if (h << 2).wrapping_add(sum2) & mask == 0 {
+                return Some(offset + 1);
+            }
+            if (h << 3).wrapping_add(sum3) & mask == 0 {
+                return Some(offset + 2);
+            }
+            h = (h << 4).wrapping_add(sum4);
+            if h & mask == 0 {
+                return Some(offset + 3);
+            }
+            offset += 4;
+        }
+    }
+    for &byte in rest {
+        h = (h << 1).wrapping_add(gear[byte as usize]);
+        if h & mask == 0 {
+            return Some(offset);
+        }
+        offset += 1;
+    }
+    *hash = h;
+    None
+}
