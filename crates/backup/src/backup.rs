@@ -5,6 +5,7 @@ mod cutting;
 mod decide;
 mod pipeline;
 mod plan;
+mod shared;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

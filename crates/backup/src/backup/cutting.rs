@@ -16,7 +16,7 @@ use cutpoint_store::reader::{Entries, Reader};
 
 use super::BackupMonitor;
 use super::batch::{BATCH_EVENTS_MAX, Batch, Event};
-use super::pipeline::{Job, Shared};
+use super::shared::{Job, Shared};
 use crate::files::folder::Handle;
 use crate::files::read::{Extent, SourceFile, open_file};
 use crate::files::walk::{Step, Walk};

@@ -7,8 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -23,56 +22,21 @@ use cutpoint_store::name::PartName;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Keys;
 use cutpoint_store::writer::{
-    Archive, ArchiveStatistics, EncodedRegion, Packer, RawRegion, RegionBuffers, RegionCodec,
-    Upload, Uploads, Verify, Writer,
+    Archive, ArchiveStatistics, EncodedRegion, Packer, RegionBuffers, RegionCodec, Upload, Uploads,
+    Verify, Writer,
 };
 
+use super::BackupMonitor;
 use super::batch::{BATCH_SIZE, Batch};
 use super::cutting::{Cutting, Former, SourceCounts};
 use super::decide::Decide;
-use super::{BackupMonitor, Progress};
+use super::shared::{Job, Shared};
 use crate::files::walk::Walk;
 
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(100);
 /// How often the ticket's age is looked at when nothing is to be put.
 const RENEW_TICK: Duration = Duration::from_secs(30);
-
-/// Work for any thread.
-#[derive(Debug)]
-pub(super) enum Job {
-    Fingerprint(Batch),
-    Encode(u64, RawRegion, Vec<u8>),
-}
-
-/// What stages tell each other besides data.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    read_bytes: AtomicU64,
-    stored_bytes: AtomicU64,
-    ticket_is_old: AtomicBool,
-    statistics: Mutex<Statistics>,
-}
-
-impl Shared {
-    pub(super) fn add_read(&self, bytes: u64) {
-        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(super) fn read_bytes(&self) -> u64 {
-        self.read_bytes.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn is_old(&self) -> bool {
-        self.ticket_is_old.load(Ordering::Relaxed)
-    }
-
-    fn progress(&self) -> Progress {
-        let mut statistics = *self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
-        statistics.read_bytes = self.read_bytes();
-        Progress { statistics, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) }
-    }
-}
 
 /// What the source is made of, for one run.
 pub(super) enum Input<'a> {
@@ -330,11 +294,11 @@ fn decide_all(
                 decide.packer.forget_published(|region| regions.contains(&region));
             }
             decide.take(&mut batch, &mut hand_on)?;
-            *shared.statistics.lock().unwrap_or_else(PoisonError::into_inner) = Statistics {
+            shared.set_statistics(Statistics {
                 new_chunk_count: decide.packer.new_chunk_count(Class::Data),
                 new_bytes: decide.packer.new_bytes(Class::Data),
                 ..decide.statistics
-            };
+            });
             channels.free.send(batch).ok();
             hand_on(&mut decide.packer)?;
         }
@@ -410,7 +374,7 @@ fn put_all(
             Ok(upload) => {
                 let len = upload.len();
                 let segment = upload.finish(writer.repository())?;
-                shared.stored_bytes.fetch_add(len, Ordering::Relaxed);
+                shared.add_stored(len);
                 if let Some(segment) = segment {
                     index.add(segment.name, &segment.segment)?;
                     channels.published.send(segment.regions).ok();
@@ -421,7 +385,7 @@ fn put_all(
         }
         writer.renew()?;
         if writer.is_old() {
-            shared.ticket_is_old.store(true, Ordering::Relaxed);
+            shared.set_old();
         }
     }
 }

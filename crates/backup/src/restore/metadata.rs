@@ -2,21 +2,54 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Mutex, PoisonError};
 
 use cutpoint_store::format::tree::{Entry, EntryKind, Time};
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags,
 };
 
-use super::run::Run;
+use super::RestoreOptions;
 use crate::files::folder::Handle;
-use crate::files::{kind, xattrs};
+use crate::files::{OwnerIds, kind, xattrs};
 
 const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
+
+/// Whose things are to be.
+#[derive(Debug)]
+pub(super) struct Owners {
+    are_set: bool,
+    are_numeric: bool,
+    ids: Mutex<OwnerIds>,
+}
+
+impl Owners {
+    pub(super) fn new(options: &RestoreOptions) -> Owners {
+        let (are_set, are_numeric) = (options.owners, options.numeric_owners);
+        Owners { are_set, are_numeric, ids: Mutex::default() }
+    }
+
+    /// The owner and the group of `entry` on this system.
+    fn of(&self, entry: &Entry) -> io::Result<(Uid, Gid)> {
+        let (mut user, mut group) = (None, None);
+        if !self.are_numeric {
+            let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_named = |name: &&String| !name.is_empty();
+            user = Some(&entry.user).filter(is_named).and_then(|name| ids.user(name));
+            group = Some(&entry.group).filter(is_named).and_then(|name| ids.group(name));
+        }
+        let (user, group) = (user.unwrap_or(entry.user_id), group.unwrap_or(entry.group_id));
+        // To the system this number means "leave it".
+        if user == u32::MAX || group == u32::MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no such id"));
+        }
+        Ok((Uid::from_raw(user), Gid::from_raw(group)))
+    }
+}
 
 /// Whether what is made in `folder` inherits ACLs from it.
 pub(super) fn has_default_acl(folder: &Handle) -> bool {
@@ -45,15 +78,15 @@ pub(super) fn open_to_owner(folder: &Handle, stat: &Stat) -> bool {
 /// permission is needed for attributes. `foreign_acls` says that it may have ACLs that are not
 /// the snapshot's.
 pub(super) fn set_open(
-    run: &Run<'_>,
+    owners: &Owners,
     fd: impl AsFd,
     entry: &Entry,
     foreign_acls: bool,
     warn: &mut dyn FnMut(String),
 ) {
     let fd = fd.as_fd();
-    if run.options.owners {
-        let result = owner_ids(run, entry).and_then(|(user, group)| {
+    if owners.are_set {
+        let result = owners.of(entry).and_then(|(user, group)| {
             rustix::fs::fchown(fd, Some(user), Some(group)).map_err(io::Error::from)
         });
         warn_of("owner", result, warn);
@@ -68,7 +101,8 @@ pub(super) fn set_open(
     set_xattrs(entry, warn, |name, value| {
         rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()).map_err(io::Error::from)
     });
-    let mode = permitted_mode(run, entry, || rustix::fs::fstat(fd).map_err(io::Error::from), warn);
+    let mode =
+        permitted_mode(owners, entry, || rustix::fs::fstat(fd).map_err(io::Error::from), warn);
     let result = rustix::fs::fchmod(fd, Mode::from_raw_mode(mode)).map_err(io::Error::from);
     warn_of("permissions", result, warn);
     let result = rustix::fs::futimens(fd, &times(entry)).map_err(io::Error::from);
@@ -78,15 +112,15 @@ pub(super) fn set_open(
 /// Sets all metadata of the symbolic link, device, pipe or socket that `entry.name` in `folder`
 /// is. What cannot be set goes to `warn`.
 pub(super) fn set_named(
-    run: &Run<'_>,
+    owners: &Owners,
     folder: &Handle,
     entry: &Entry,
     foreign_acls: bool,
     warn: &mut dyn FnMut(String),
 ) {
     let name = entry.name.as_slice();
-    if run.options.owners {
-        let result = owner_ids(run, entry).and_then(|(user, group)| {
+    if owners.are_set {
+        let result = owners.of(entry).and_then(|(user, group)| {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             rustix::fs::chownat(folder, name, Some(user), Some(group), flags)
                 .map_err(io::Error::from)
@@ -103,7 +137,7 @@ pub(super) fn set_named(
     });
     // A symbolic link has no permissions.
     if entry.kind != EntryKind::Symlink {
-        warn_of("permissions", set_named_mode(run, folder, entry, warn), warn);
+        warn_of("permissions", set_named_mode(owners, folder, entry, warn), warn);
     }
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let result = rustix::fs::utimensat(folder, name, &times(entry), flags);
@@ -113,7 +147,7 @@ pub(super) fn set_named(
 /// Changes the permissions of what was made under `entry.name`, and of nothing that has taken its
 /// place: the system has no call for that which follows no link.
 fn set_named_mode(
-    run: &Run<'_>,
+    owners: &Owners,
     folder: &Handle,
     entry: &Entry,
     warn: &mut dyn FnMut(String),
@@ -124,7 +158,7 @@ fn set_named_mode(
     if kind(&stat) != Some(entry.kind) {
         return Err(io::Error::other("something else has taken its place"));
     }
-    let mode = permitted_mode(run, entry, || Ok(stat), warn);
+    let mode = permitted_mode(owners, entry, || Ok(stat), warn);
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(io::Error::from)
 }
@@ -135,26 +169,10 @@ fn warn_of(what: &str, result: io::Result<()>, warn: &mut dyn FnMut(String)) {
     }
 }
 
-/// The owner and the group of `entry` on this system.
-fn owner_ids(run: &Run<'_>, entry: &Entry) -> io::Result<(Uid, Gid)> {
-    let (mut user, mut group) = (None, None);
-    if !run.options.numeric_owners {
-        let mut ids = run.owner_ids();
-        user = Some(&entry.user).filter(|name| !name.is_empty()).and_then(|name| ids.user(name));
-        group = Some(&entry.group).filter(|name| !name.is_empty()).and_then(|name| ids.group(name));
-    }
-    let (user, group) = (user.unwrap_or(entry.user_id), group.unwrap_or(entry.group_id));
-    // To the system this number means "leave it".
-    if user == u32::MAX || group == u32::MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no such id"));
-    }
-    Ok((Uid::from_raw(user), Gid::from_raw(group)))
-}
-
 /// The permissions of `entry`, without the bits that would lend the rights of another user or
 /// group than the recorded one; `stat` tells whose it is now.
 fn permitted_mode(
-    run: &Run<'_>,
+    owners: &Owners,
     entry: &Entry,
     stat: impl FnOnce() -> io::Result<Stat>,
     warn: &mut dyn FnMut(String),
@@ -164,7 +182,7 @@ fn permitted_mode(
         return mode;
     }
     let mut taken = SET_USER_ID | SET_GROUP_ID;
-    if let (Ok(stat), Ok((user, group))) = (stat(), owner_ids(run, entry)) {
+    if let (Ok(stat), Ok((user, group))) = (stat(), owners.of(entry)) {
         if stat.st_uid == user.as_raw() {
             taken &= !SET_USER_ID;
         }

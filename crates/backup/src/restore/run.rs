@@ -3,15 +3,16 @@
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::format::tree::Entry;
 
+use super::metadata::{self, Owners};
 use super::place::{Folder, Place};
-use super::{RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader, metadata};
+use super::{RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader};
+use crate::files::folder;
 use crate::files::folder::Handle;
-use crate::files::{OwnerIds, folder};
 
 /// One restore.
 pub(super) struct Run<'a> {
@@ -23,7 +24,7 @@ pub(super) struct Run<'a> {
     pub(super) base: Handle,
     /// Whether files can be written before they have a name.
     pub(super) nameless: AtomicBool,
-    owner_ids: Mutex<OwnerIds>,
+    pub(super) owners: Owners,
     stopped: AtomicBool,
     stop_reason: Mutex<Option<Error>>,
 }
@@ -87,14 +88,10 @@ impl<'a> Run<'a> {
             counts: Counts::default(),
             base,
             nameless: AtomicBool::new(nameless),
-            owner_ids: Mutex::default(),
+            owners: Owners::new(options),
             stopped: AtomicBool::new(false),
             stop_reason: Mutex::new(None),
         }
-    }
-
-    pub(super) fn owner_ids(&self) -> MutexGuard<'_, OwnerIds> {
-        self.owner_ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the restore is to end now.
@@ -141,7 +138,7 @@ impl<'a> Run<'a> {
 
     /// Sets the metadata of the open file of `entry`.
     pub(super) fn set_open(&self, file: impl std::os::fd::AsFd, place: &Place, entry: &Entry) {
-        metadata::set_open(self, file, entry, place.folder.inherits, &mut |message| {
+        metadata::set_open(&self.owners, file, entry, place.folder.inherits, &mut |message| {
             self.warn(&place.path(entry), &message);
         });
     }
@@ -150,7 +147,7 @@ impl<'a> Run<'a> {
     pub(super) fn release(&self, folder: Arc<Folder>, handle: &Handle) {
         let Some(folder) = Arc::into_inner(folder) else { return };
         if let Some(entry) = folder.entry.as_ref().filter(|_| !self.stopped.load(Relaxed)) {
-            metadata::set_open(self, handle, entry, !folder.made, &mut |message| {
+            metadata::set_open(&self.owners, handle, entry, !folder.made, &mut |message| {
                 self.warn(&folder.path.path(), &message);
             });
         }

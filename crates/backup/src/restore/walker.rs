@@ -629,7 +629,7 @@ fn make_special(
         Err(Errno::EXIST) => return Err(Failure::Refused(EXISTS)),
         Err(error) => return Err(error.into()),
     }
-    metadata::set_named(run, handle, entry, place.folder.inherits, &mut |message| {
+    metadata::set_named(&run.owners, handle, entry, place.folder.inherits, &mut |message| {
         run.warn(&place.path(entry), &message);
     });
     Ok(Identity::of(&folder::stat(handle, name)?))
