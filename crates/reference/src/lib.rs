@@ -16,6 +16,7 @@ mod keys;
 mod maxp;
 mod mii;
 pub mod oracle;
+mod rabin;
 mod ram;
 mod seqcdc;
 mod table;
@@ -44,6 +45,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("gear", Keyed::Table, gear::cuts),
     ("maxp", Keyed::Data, maxp::cuts),
     ("mii", Keyed::Data, mii::cuts),
+    ("rabin", Keyed::Data, rabin::cuts),
     ("ram", Keyed::Data, ram::cuts),
     ("seqcdc", Keyed::Data, seqcdc::cuts),
 ];

@@ -10,7 +10,9 @@ pub mod fixed;
 pub mod gear;
 pub mod maxp;
 pub mod mii;
+pub mod rabin;
 pub mod ram;
+mod rolling;
 pub mod seqcdc;
 
 use alloc::boxed::Box;

@@ -8,6 +8,7 @@ pub(crate) mod fixed;
 pub(crate) mod gear;
 pub(crate) mod maxp;
 pub(crate) mod mii;
+pub(crate) mod rabin;
 pub(crate) mod ram;
 pub(crate) mod seqcdc;
 
@@ -35,6 +36,7 @@ pub(crate) const ALL: &[Cases] = &[
     ram::CASES,
     mii::CASES,
     gear::CASES,
+    rabin::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.
