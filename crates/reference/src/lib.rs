@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod ae;
+mod crc;
 mod fastcdc;
 mod fixed;
 mod gear;
@@ -40,6 +41,7 @@ type Rule = fn(&Keys<'_>, &[u8]) -> Vec<usize>;
 /// The rules by name: a line for each algorithm.
 const RULES: &[(&str, Keyed, Rule)] = &[
     ("ae", Keyed::Data, ae::cuts),
+    ("crc", Keyed::Data, crc::cuts),
     ("fastcdc", Keyed::Table, fastcdc::cuts),
     ("fixed", Keyed::Not, fixed::cuts),
     ("gear", Keyed::Table, gear::cuts),

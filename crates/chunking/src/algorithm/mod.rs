@@ -5,6 +5,7 @@
 
 pub mod ae;
 mod bytes;
+pub mod crc;
 pub mod fastcdc;
 pub mod fixed;
 pub mod gear;

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod ae;
+pub(crate) mod crc;
 pub(crate) mod fastcdc;
 pub(crate) mod fixed;
 pub(crate) mod gear;
@@ -37,6 +38,7 @@ pub(crate) const ALL: &[Cases] = &[
     mii::CASES,
     gear::CASES,
     rabin::CASES,
+    crc::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.
