@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use crate::algorithm::{Algorithm, ae, fastcdc, fixed, gear, maxp, mii, ram, seqcdc};
+use crate::algorithm::{Algorithm, ae, crc, fastcdc, fixed, gear, maxp, mii, rabin, ram, seqcdc};
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
 
@@ -97,6 +97,8 @@ all! {
     Ram(ram::Params),
     Mii(mii::Params),
     Gear(gear::Params),
+    Rabin(rabin::Params),
+    Crc(crc::Params),
 }
 
 /// Returns what there is to know about each algorithm.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod ae;
+mod crc;
 mod fastcdc;
 mod fixed;
 mod gear;
@@ -16,6 +17,7 @@ mod keys;
 mod maxp;
 mod mii;
 pub mod oracle;
+mod rabin;
 mod ram;
 mod seqcdc;
 mod table;
@@ -39,11 +41,13 @@ type Rule = fn(&Keys<'_>, &[u8]) -> Vec<usize>;
 /// The rules by name: a line for each algorithm.
 const RULES: &[(&str, Keyed, Rule)] = &[
     ("ae", Keyed::Data, ae::cuts),
+    ("crc", Keyed::Data, crc::cuts),
     ("fastcdc", Keyed::Table, fastcdc::cuts),
     ("fixed", Keyed::Not, fixed::cuts),
     ("gear", Keyed::Table, gear::cuts),
     ("maxp", Keyed::Data, maxp::cuts),
     ("mii", Keyed::Data, mii::cuts),
+    ("rabin", Keyed::Data, rabin::cuts),
     ("ram", Keyed::Data, ram::cuts),
     ("seqcdc", Keyed::Data, seqcdc::cuts),
 ];

@@ -5,12 +5,15 @@
 
 pub mod ae;
 mod bytes;
+pub mod crc;
 pub mod fastcdc;
 pub mod fixed;
 pub mod gear;
 pub mod maxp;
 pub mod mii;
+pub mod rabin;
 pub mod ram;
+mod rolling;
 pub mod seqcdc;
 
 use alloc::boxed::Box;

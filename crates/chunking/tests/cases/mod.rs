@@ -3,11 +3,13 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod ae;
+pub(crate) mod crc;
 pub(crate) mod fastcdc;
 pub(crate) mod fixed;
 pub(crate) mod gear;
 pub(crate) mod maxp;
 pub(crate) mod mii;
+pub(crate) mod rabin;
 pub(crate) mod ram;
 pub(crate) mod seqcdc;
 
@@ -35,6 +37,8 @@ pub(crate) const ALL: &[Cases] = &[
     ram::CASES,
     mii::CASES,
     gear::CASES,
+    rabin::CASES,
+    crc::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.

@@ -29,6 +29,16 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
                 "gear:bits={bits},table=dedup-bench,start=cold,cut=before,min={min},max={max}"
             ))
         }
+        ["rabin", nominal, window, min, max] => {
+            let (bits, window) = (log2(nominal)?, number(window, "win")?);
+            let (min, max) = (number(min, "min")?, number(max, "max")?);
+            Some(format!("rabin:bits={bits},window={window},start=one,min={min},max={max}"))
+        }
+        ["crc", _nominal, window, bits, min, max] => {
+            let (window, bits) = (number(window, "win")?, number(bits, "bits")?);
+            let (min, max) = (number(min, "min")?, number(max, "max")?);
+            Some(format!("crc:bits={bits},window={window},cut=before,min={min},max={max}"))
+        }
         // The largest size is that of the buffer.
         ["aemax" | "aemin", _nominal, window, max] => {
             let mode = words[0].strip_prefix("ae")?;

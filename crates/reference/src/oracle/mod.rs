@@ -17,6 +17,7 @@ mod dedup_bench;
 mod fastcdc;
 mod gearhash;
 mod paper;
+mod restic;
 mod seq_chunking;
 mod xet_core;
 
@@ -36,6 +37,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("fastcdc-", fastcdc::spec),
     ("gearhash-", gearhash::spec),
     ("paper", paper::spec),
+    ("restic-chunker_", restic::spec),
     ("seq_chunking-", seq_chunking::spec),
     ("xet-core", xet_core::spec),
 ];

@@ -18,6 +18,11 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
             let bits = bits(target);
             Some(format!("gear:bits={bits},level={level},normal={target},table=cdchunking"))
         }
+        ["rabin", window] => {
+            let window = number(window, "w")?;
+            let bits = bits(target(name)?.checked_sub(window)?);
+            Some(format!("rabin:bits={bits},window={window}"))
+        }
         _ => None,
     }
 }

@@ -1,0 +1,411 @@
+//! Rabin: the bytes of a window as a polynomial, modulo an irreducible one, tested at its low bits.
+//!
+//! Source: Rabin, "Fingerprinting by Random Polynomials" (1981), for cutting first in Muthitacharoen et
+//! al., "A Low-bandwidth Network File System" (2001); in the form of the code of Gregoriadis et al., "A
+//! Thorough Investigation of Content-Defined Chunking Algorithms for Data Deduplication".
+//!
+//! The rule, for a chunk that starts at byte 0; polynomials are numbers, bit `k` the coefficient of
+//! `x^k`, and have coefficients modulo 2:
+//!
+//! ```text
+//! n = min(bytes to the end of the stream, max)
+//! for i in max(min, window) - 1..n:
+//!     hash = (the bytes i + 1 - window to i as one number, the first highest) modulo poly
+//!     if the lowest `bits` bits of hash are 0:  cut at i + 1
+//! cut at n
+//! ```
+//!
+//! The byte that completes a match is the chunk's last. A window of zeros matches, so that zeros are
+//! cut at every smallest size.
+//!
+//! That is the rule of restic's chunker, too (window 64). With `start=one`, as in dedup-bench, the
+//! bytes of a chunk stand behind zeros and a single one, and are tested from the smallest size on, also
+//! where that is below the window: the one keeps a first chunk of zeros from matching. From a smallest
+//! size of the window on there is no difference. Table 1 of Gregoriadis et al. prints the formula of
+//! Karp and Rabin, which is another hash.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use super::rolling::{Rolling, Step};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power};
+use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError};
+
+const NAME: &str = "rabin";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "Rabin's fingerprint of a window",
+    rule: "The bytes of a window are taken as a polynomial over the field of two elements, modulo an \
+           irreducible one. A chunk ends with the window whose remainder has zeros at its lowest \
+           bits.",
+    source: "Rabin, Fingerprinting by Random Polynomials (1981); Muthitacharoen et al., LBFS (2001); \
+             as in the code of Gregoriadis et al., A Thorough Investigation.",
+    differences: "Any irreducible polynomial, smallest and largest sizes. Table 1 of the paper prints \
+                  another hash, that of Karp and Rabin.",
+    good_at: "A hash of exactly the window, with proofs about collisions; the oldest rule, and that \
+              of restic.",
+    bad_at: "Two table look-ups a byte more than a gear hash. Zeros match: they are cut at every \
+             smallest size.",
+    key: KeyUse::Permutation,
+    parameters: &[
+        Parameter::new(
+            "bits",
+            "bits",
+            "1 to 30, not above the degree of poly or 8 times the window",
+            "How many lowest bits must be zeros.",
+        ),
+        Parameter::new("window", "bytes", "1 to 65536", "The window (w or W)."),
+        Parameter::new(
+            "poly",
+            "",
+            "irreducible, of degree 8 to 53, decimal or 0x...",
+            "The polynomial, bit k the coefficient of x^k.",
+        )
+        .or("0x3da3358b4dc173"),
+        Parameter::new(
+            "start",
+            "",
+            "full or one",
+            "Whether only full windows are tested, or all, behind a one.",
+        )
+        .or("full"),
+        Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
+        Parameter::new(
+            "max",
+            "bytes",
+            "min and, unless start=one, window to 1073741824",
+            "The largest chunk.",
+        )
+        .or("none"),
+    ],
+    short_forms: &[ShortForm::new(
+        "avg",
+        &["window", "poly", "start", "max"],
+        "256 to 16777216, above window and not above max",
+        "The parameters whose mean is this many bytes; window 48 unless given.",
+    )],
+    dialects: &[Dialect::new(
+        "start=one",
+        "dedup-bench: windows are tested before they are full, behind a one.",
+    )],
+};
+
+/// The polynomial of restic's tests, dedup-bench and others, of degree 53.
+pub const POLYNOMIAL: u64 = 0x3d_a335_8b4d_c173;
+
+/// Which windows are tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Start {
+    /// Those that are full.
+    #[default]
+    Full,
+    /// All; a one stands in front of the chunk's bytes while the window is not full.
+    One,
+}
+
+/// The parameters of Rabin; sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// How many lowest bits must be zeros: 1 to 30, and not above the degree of the polynomial or the
+    /// number of bits in the window.
+    pub bits: u32,
+    /// The window, 1 byte to 64 KiB.
+    pub window: usize,
+    /// The irreducible polynomial, of degree 8 to 53; bit `k` is the coefficient of `x^k`.
+    pub polynomial: u64,
+    /// Which windows are tested.
+    pub start: Start,
+    /// The smallest chunk, at least 1; a window is one, too, where only full ones are tested.
+    pub chunk_size_min: usize,
+    /// The largest chunk; `None` for no limit.
+    pub chunk_size_max: Option<usize>,
+}
+
+impl Params {
+    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MIN: usize = 256;
+
+    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits and the polynomial is irreducible; no size may be
+    /// above [`CHUNK_SIZE_LIMIT`].
+    pub fn check(&self) -> Result<(), SpecError> {
+        let Params { bits, window, polynomial, chunk_size_min: min, .. } = *self;
+        check_window(NAME, window)?;
+        check_polynomial(NAME, polynomial)?;
+        let bits_max = 30.min(polynomial.ilog2() as usize).min(8 * window);
+        check_range(NAME, "bits", bits as usize, 1, bits_max)?;
+        check_range(NAME, "min", min, 1, CHUNK_SIZE_LIMIT)?;
+        if let Some(max) = self.chunk_size_max {
+            check_range(NAME, "max", max, self.chunk_size_min(), CHUNK_SIZE_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with other
+    /// bits, as many as leave at least a fifth of the mean for the smallest size, and another smallest
+    /// size.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
+    /// above the largest size, and where the window is too large for it.
+    pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
+        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
+        let max = self.chunk_size_max.unwrap_or(CHUNK_SIZE_LIMIT);
+        check_range(NAME, "max", max, mean, CHUNK_SIZE_LIMIT)?;
+        let bits = (mean * 4 / 5).ilog2();
+        let of = |chunk_size_min| Params { bits, chunk_size_min, ..self };
+        let params = of(bisect(1, mean, |min| of(min).mean() >= mean as f64));
+        if params.mean() > mean as f64 * 1.005 {
+            let expected = "not possible with this window, which is too large";
+            return Err(SpecError::new(NAME, "avg", mean, expected));
+        }
+        Ok(params)
+    }
+
+    /// Returns the mean chunk size in bytes on random data without end.
+    ///
+    /// It is exact for a hash that is independent from byte to byte.
+    pub fn mean(&self) -> f64 {
+        // Behind the one, fewer bytes than this cannot match.
+        let least = self.chunk_size_min().max(self.bits.div_ceil(8) as usize);
+        mean(least, self.bits, self.chunk_size_max)
+    }
+}
+
+/// Returns the mean size in bytes where each byte ends a chunk with the chance `2^-bits`, from a size
+/// of `least` on, and the largest size does.
+pub(super) fn mean(least: usize, bits: u32, max: Option<usize>) -> f64 {
+    let passes = 1.0 - power(0.5, u64::from(bits));
+    let left = max.map_or(0.0, |max| power(passes, max.saturating_sub(least) as u64));
+    least as f64 + (passes - passes * left) / (1.0 - passes)
+}
+
+pub(super) fn check_window(algorithm: &'static str, window: usize) -> Result<(), SpecError> {
+    check_range(algorithm, "window", window, 1, Rolling::<Reduce>::WINDOW_MAX)
+}
+
+pub(super) fn check_polynomial(algorithm: &'static str, polynomial: u64) -> Result<(), SpecError> {
+    if (8..=53).contains(&polynomial.checked_ilog2().unwrap_or(0)) && is_irreducible(polynomial) {
+        return Ok(());
+    }
+    let expected = "must be irreducible and of degree 8 to 53";
+    Err(SpecError::new(algorithm, "poly", alloc::format!("{polynomial:#x}"), expected))
+}
+
+/// Whether no polynomial but 1 and itself divides `polynomial`, of degree 1 to 63.
+///
+/// A polynomial of degree `k` divides `x^(2^k) - x`, if it is irreducible; and any other has an
+/// irreducible factor of at most half its degree (Ben-Or, 1981).
+fn is_irreducible(polynomial: u64) -> bool {
+    let mut power = 2;
+    (0..polynomial.ilog2() / 2).all(|_| {
+        power = multiply(power, power, polynomial);
+        greatest_common_divisor(polynomial, power ^ 2) == 1
+    })
+}
+
+/// The product of two polynomials of lower degree than `modulus`, modulo that.
+fn multiply(a: u64, b: u64, modulus: u64) -> u64 {
+    let degree = modulus.ilog2();
+    (0..degree).rev().fold(0, |product, bit| {
+        let doubled = product << 1;
+        let reduced = doubled ^ (modulus * (doubled >> degree & 1));
+        reduced ^ (a * (b >> bit & 1))
+    })
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        // The remainder of a by b.
+        while a.checked_ilog2() >= b.checked_ilog2() {
+            a ^= b << (a.ilog2() - b.ilog2());
+        }
+        (a, b) = (b, a);
+    }
+    a
+}
+
+/// A step of the fingerprint: times `x^8`, modulo the polynomial.
+#[derive(Clone)]
+pub(super) struct Reduce {
+    /// How far the highest 8 bits of a hash are from the lowest.
+    shift: u32,
+    /// What the highest 8 bits take away, and what they leave as a remainder.
+    table: Box<[u64; 256]>,
+}
+
+impl Reduce {
+    pub(super) fn new(polynomial: u64) -> Reduce {
+        let degree = polynomial.ilog2();
+        let mut table = Box::new([0; 256]);
+        for (high, entry) in (0u64..).zip(table.iter_mut()) {
+            let mut remainder = high << degree;
+            for bit in (0..8).rev() {
+                if remainder >> (degree + bit) & 1 == 1 {
+                    remainder ^= polynomial << bit;
+                }
+            }
+            *entry = high << degree | remainder;
+        }
+        Reduce { shift: degree - 8, table }
+    }
+
+    /// Makes the hash of a window; the bytes are seen through the permutation of the material.
+    pub(super) fn rolling(self, window: usize, material: Option<&KeyMaterial>) -> Rolling<Reduce> {
+        let permutation = material.map(KeyMaterial::permutation);
+        Rolling::new(self, window, |byte| {
+            u64::from(permutation.as_ref().map_or(byte, |seen| seen[usize::from(byte)]))
+        })
+    }
+}
+
+impl Step for Reduce {
+    #[inline]
+    fn step(&self, hash: u64) -> u64 {
+        // The hash is below 2^(shift + 8).
+        hash << 8 ^ self.table[(hash >> self.shift & 255) as usize]
+    }
+}
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        let params = Params {
+            bits: 1,
+            window: keys.optional_size("window")?.unwrap_or(48),
+            polynomial: keys.bits("poly", POLYNOMIAL)?,
+            start: keys.word("start", &[("full", Start::Full), ("one", Start::One)])?,
+            chunk_size_min: keys.optional_size("min")?.unwrap_or(1),
+            chunk_size_max: keys.optional_size("max")?,
+        };
+        if keys.form() == "avg" {
+            return params.for_average(keys.size("avg")?);
+        }
+        Ok(Params { bits: keys.number("bits")?, ..params })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bits={},window={}", self.bits, self.window)?;
+        if self.polynomial != POLYNOMIAL {
+            write!(f, ",poly={:#x}", self.polynomial)?;
+        }
+        if self.start == Start::One {
+            write!(f, ",start=one")?;
+        }
+        if self.chunk_size_min != 1 {
+            write!(f, ",min={}", self.chunk_size_min)?;
+        }
+        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        match self.start {
+            Start::Full => self.chunk_size_min.max(self.window),
+            Start::One => self.chunk_size_min,
+        }
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunk_size_max
+    }
+
+    fn mean(&self) -> Option<f64> {
+        Some(self.mean())
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(Rabin::from_checked(*self, material))
+    }
+}
+
+/// The chunker of Rabin.
+#[derive(Clone)]
+pub struct Rabin {
+    params: Params,
+    rolling: Rolling<Reduce>,
+}
+
+constructors!(Rabin);
+
+impl Rabin {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Rabin {
+        let rolling = Reduce::new(params.polynomial).rolling(params.window, material);
+        Rabin { params, rolling }
+    }
+}
+
+impl Chunker for Rabin {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        let max = self.params.chunk_size_max;
+        let end = max.map_or(data.len(), |max| data.len().min(max));
+        let is_complete = !more || Some(end) == max;
+        let data = &data[..end];
+        let mask = (1 << self.params.bits) - 1;
+        let matches = |_, hash| hash & mask == 0;
+        let first = self.chunk_size_min() - 1;
+        let found = match self.params.start {
+            Start::Full => self.rolling.find(data, first, matches),
+            Start::One => self.rolling.find_behind_one(data, 0, first, matches),
+        };
+        found.map(|at| at + 1).or((is_complete && end > 0).then_some(end))
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        Algorithm::chunk_size_min(&self.params)
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.params.chunk_size_max
+    }
+}
+
+impl fmt::Debug for Rabin {
+    /// Leaves the tables out, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rabin").field("params", &self.params).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A polynomial of degree 8 to 53 is tested by dividing, where that is quick.
+    #[test]
+    fn irreducible_polynomials_are_told() {
+        let mut count = 0;
+        for polynomial in 0x100u64..0x1000 {
+            let has_no_divisor = (2u64..0x40).all(|divisor| {
+                let mut rest = polynomial;
+                while rest.checked_ilog2() >= Some(divisor.ilog2()) {
+                    rest ^= divisor << (rest.ilog2() - divisor.ilog2());
+                }
+                rest != 0
+            });
+            assert_eq!(is_irreducible(polynomial), has_no_divisor, "{polynomial:#x}");
+            count += usize::from(has_no_divisor);
+        }
+        // Of degree 8, 9, 10 and 11.
+        assert_eq!(count, 30 + 56 + 99 + 186, "irreducible polynomials");
+        assert!(is_irreducible(POLYNOMIAL), "the default");
+        for factor in [3, 7, 0x11b] {
+            let product = multiply(factor, 0x1_0000_002b, 1 << 53);
+            assert!(!is_irreducible(product), "{product:#x}");
+        }
+    }
+}
