@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use crate::algorithm::{Algorithm, ae, fastcdc, fixed, maxp, mii, ram, seqcdc};
+use crate::algorithm::{Algorithm, ae, fastcdc, fixed, maxp, mii, pci, ram, seqcdc};
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
 
@@ -96,6 +96,7 @@ all! {
     Maxp(maxp::Params),
     Ram(ram::Params),
     Mii(mii::Params),
+    Pci(pci::Params),
 }
 
 /// Returns what there is to know about each algorithm.

@@ -15,6 +15,7 @@ mod keys;
 mod maxp;
 mod mii;
 pub mod oracle;
+mod pci;
 mod ram;
 mod seqcdc;
 mod table;
@@ -44,6 +45,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("mii", Keyed::Data, mii::cuts),
     ("ram", Keyed::Data, ram::cuts),
     ("seqcdc", Keyed::Data, seqcdc::cuts),
+    ("pci", Keyed::Data, pci::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

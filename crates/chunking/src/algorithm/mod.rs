@@ -9,6 +9,7 @@ pub mod fastcdc;
 pub mod fixed;
 pub mod maxp;
 pub mod mii;
+pub mod pci;
 pub mod ram;
 pub mod seqcdc;
 

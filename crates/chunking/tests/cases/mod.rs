@@ -7,6 +7,7 @@ pub(crate) mod fastcdc;
 pub(crate) mod fixed;
 pub(crate) mod maxp;
 pub(crate) mod mii;
+pub(crate) mod pci;
 pub(crate) mod ram;
 pub(crate) mod seqcdc;
 
@@ -25,8 +26,16 @@ pub(crate) struct Cases {
 }
 
 /// The list: a line for each algorithm.
-pub(crate) const ALL: &[Cases] =
-    &[seqcdc::CASES, fastcdc::CASES, fixed::CASES, ae::CASES, maxp::CASES, ram::CASES, mii::CASES];
+pub(crate) const ALL: &[Cases] = &[
+    seqcdc::CASES,
+    fastcdc::CASES,
+    fixed::CASES,
+    ae::CASES,
+    maxp::CASES,
+    ram::CASES,
+    mii::CASES,
+    pci::CASES,
+];
 
 /// The averages that every algorithm should be able to give.
 pub(crate) const AVERAGES: &[usize] =
