@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use crate::algorithm::{Algorithm, ae, fastcdc, fixed, maxp, mii, pci, ram, seqcdc};
+use crate::algorithm::{Algorithm, ae, bfbc, fastcdc, fixed, maxp, mii, pci, ram, seqcdc};
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
 
@@ -97,6 +97,7 @@ all! {
     Ram(ram::Params),
     Mii(mii::Params),
     Pci(pci::Params),
+    Bfbc(bfbc::Params),
 }
 
 /// Returns what there is to know about each algorithm.

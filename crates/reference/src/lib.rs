@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod ae;
+mod bfbc;
 mod fastcdc;
 mod fixed;
 mod key;
@@ -46,6 +47,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("ram", Keyed::Data, ram::cuts),
     ("seqcdc", Keyed::Data, seqcdc::cuts),
     ("pci", Keyed::Data, pci::cuts),
+    ("bfbc", Keyed::Not, bfbc::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

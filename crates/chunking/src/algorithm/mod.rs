@@ -4,9 +4,11 @@
 //! about it ([`About`]), and the chunker.
 
 pub mod ae;
+pub mod bfbc;
 mod bytes;
 pub mod fastcdc;
 pub mod fixed;
+mod greedy;
 pub mod maxp;
 pub mod mii;
 pub mod pci;

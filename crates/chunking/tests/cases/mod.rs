@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod ae;
+pub(crate) mod bfbc;
 pub(crate) mod fastcdc;
 pub(crate) mod fixed;
 pub(crate) mod maxp;
@@ -35,6 +36,7 @@ pub(crate) const ALL: &[Cases] = &[
     ram::CASES,
     mii::CASES,
     pci::CASES,
+    bfbc::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.

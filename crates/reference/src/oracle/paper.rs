@@ -1,15 +1,42 @@
 //! The code of Gregoriadis et al., "A Thorough Investigation": `NAME_PARAMETERS`, without limits.
 
+use std::fs;
+
 use super::{Inputs, Name, number};
 
 pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
-    let words: Vec<&str> = name.parameters.first()?.split('_').collect();
+    let (kind, parameters) = (name.parameters.first()?, name.parameters.get(1));
+    if kind == "bfbc" || kind == "bfbcstar" {
+        return bfbc(name, kind, number(parameters?, "t")?);
+    }
+    let words: Vec<&str> = kind.split('_').collect();
     match words[..] {
         ["ae", window] => Some(format!("ae:mode=max,window={}", number(window, "h")?)),
         // Its plain form takes the maximum of one byte more than the algorithm says.
         ["ram", window] => Some(format!("ram:window={}", number(window, "h")? + 1)),
         ["ramopt", window] => Some(format!("ram:window={}", number(window, "h")?)),
         ["mii", length] => Some(format!("mii:length={},first=0", number(length, "w")?)),
+        ["pci", window, threshold] => {
+            let (window, threshold) = (number(window, "w")?, number(threshold, "th")?);
+            Some(format!("pci:window={window},threshold={threshold}"))
+        }
         _ => None,
     }
+}
+
+/// BFBC: the pairs stand in a file beside, a line `input,kind,target,min,pairs` for each list, the
+/// pairs apart by spaces.
+fn bfbc(name: &Name, kind: &str, target: u64) -> Option<String> {
+    let text = fs::read_to_string(name.folder.join("bfbc_divisors.csv")).ok()?;
+    let target = target.to_string();
+    text.lines().find_map(|line| {
+        let columns: Vec<&str> = line.split(',').collect();
+        let [of_input, of_kind, of_target, min, pairs] = columns[..] else { return None };
+        if (of_input, of_kind, of_target) != (&*name.input, kind, &*target) {
+            return None;
+        }
+        let pairs: Vec<&str> = pairs.split_whitespace().collect();
+        let pairs = if pairs.is_empty() { "none".to_owned() } else { pairs.join(".") };
+        Some(format!("bfbc:pairs={pairs},min={min}"))
+    })
 }
