@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use crate::algorithm::{Algorithm, ae, bfbc, fastcdc, fixed, maxp, mii, pci, ram, seqcdc};
+use crate::algorithm::{
+    Algorithm, ae, bfbc, fastcdc, fixed, maxp, mii, pci, ram, samplebyte, seqcdc,
+};
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
 
@@ -98,6 +100,7 @@ all! {
     Mii(mii::Params),
     Pci(pci::Params),
     Bfbc(bfbc::Params),
+    SampleByte(samplebyte::Params),
 }
 
 /// Returns what there is to know about each algorithm.

@@ -18,6 +18,7 @@ mod mii;
 pub mod oracle;
 mod pci;
 mod ram;
+mod samplebyte;
 mod seqcdc;
 mod table;
 
@@ -48,6 +49,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("seqcdc", Keyed::Data, seqcdc::cuts),
     ("pci", Keyed::Data, pci::cuts),
     ("bfbc", Keyed::Not, bfbc::cuts),
+    ("samplebyte", Keyed::Not, samplebyte::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

@@ -13,6 +13,7 @@ pub mod maxp;
 pub mod mii;
 pub mod pci;
 pub mod ram;
+pub mod samplebyte;
 pub mod seqcdc;
 
 use alloc::boxed::Box;

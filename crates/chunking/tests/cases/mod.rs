@@ -10,6 +10,7 @@ pub(crate) mod maxp;
 pub(crate) mod mii;
 pub(crate) mod pci;
 pub(crate) mod ram;
+pub(crate) mod samplebyte;
 pub(crate) mod seqcdc;
 
 /// What an algorithm is tested with.
@@ -37,6 +38,7 @@ pub(crate) const ALL: &[Cases] = &[
     mii::CASES,
     pci::CASES,
     bfbc::CASES,
+    samplebyte::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.
