@@ -29,7 +29,7 @@
 //! let mut counts = PairCounts::new();
 //! counts.add(b"see the bees in the trees");
 //! let spec = Spec::try_from(counts.most_frequent(2, 8))?;
-//! assert_eq!(spec.to_string(), "bfbc:pairs=6520.6565,min=8");
+//! assert_eq!(spec.to_string(), "bfbc:pairs=2074.6520,min=8");
 //! # Ok::<(), cutpoint_chunking::SpecError>(())
 //! ```
 //!

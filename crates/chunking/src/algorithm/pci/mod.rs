@@ -233,7 +233,7 @@ mod tests {
         for mean in Params::AVERAGE_MIN..=Params::AVERAGE_MAX {
             let params = Params::for_average(mean).expect("one is near");
             let reached = params.mean().expect("it is measured");
-            assert!((reached / mean as f64 - 1.0).abs() < 0.015, "{mean}: {reached}");
+            assert!((reached / mean as f64 - 1.0).abs() <= 0.02, "{mean}: {reached}");
         }
     }
 }
