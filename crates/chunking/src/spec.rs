@@ -7,7 +7,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::algorithm::{
-    Algorithm, ae, bfbc, fastcdc, fixed, maxp, mii, pci, ram, samplebyte, seqcdc,
+    Algorithm, ae, bfbc, fastcdc, fixed, maxp, mii, mincdc, pci, ram, samplebyte, seqcdc,
 };
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
@@ -101,6 +101,7 @@ all! {
     Pci(pci::Params),
     Bfbc(bfbc::Params),
     SampleByte(samplebyte::Params),
+    MinCdc(mincdc::Params),
 }
 
 /// Returns what there is to know about each algorithm.

@@ -15,6 +15,7 @@ mod key;
 mod keys;
 mod maxp;
 mod mii;
+mod mincdc;
 pub mod oracle;
 mod pci;
 mod ram;
@@ -50,6 +51,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("pci", Keyed::Data, pci::cuts),
     ("bfbc", Keyed::Not, bfbc::cuts),
     ("samplebyte", Keyed::Not, samplebyte::cuts),
+    ("mincdc", Keyed::Data, mincdc::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

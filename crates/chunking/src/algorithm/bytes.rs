@@ -18,6 +18,13 @@ pub(crate) trait ByteRule: Algorithm + Clone + fmt::Debug + Send + Sync {
         self.find(data, value)
     }
 
+    /// Returns where the rule cuts `data` if nothing was found in it, and it is the end of the stream or
+    /// has the largest size.
+    fn find_last(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> usize {
+        let _ = value;
+        data.len()
+    }
+
     /// Whether the first chunk of a stream may be cut by another rule than the others.
     const KNOWS_FIRST: bool = false;
 }
@@ -52,7 +59,11 @@ impl<R: ByteRule> ByteChunker<R> {
             (Some(keyed), true) => self.params.find(data, |byte| keyed[usize::from(byte)]),
             (Some(keyed), false) => self.params.find_later(data, |byte| keyed[usize::from(byte)]),
         };
-        found.or(is_complete.then_some(end))
+        let last = || match keyed {
+            None => self.params.find_last(data, |byte| byte),
+            Some(keyed) => self.params.find_last(data, |byte| keyed[usize::from(byte)]),
+        };
+        found.or_else(|| is_complete.then(last))
     }
 }
 

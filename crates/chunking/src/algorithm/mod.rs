@@ -11,6 +11,7 @@ pub mod fixed;
 mod greedy;
 pub mod maxp;
 pub mod mii;
+pub mod mincdc;
 pub mod pci;
 pub mod ram;
 pub mod samplebyte;

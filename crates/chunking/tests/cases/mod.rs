@@ -8,6 +8,7 @@ pub(crate) mod fastcdc;
 pub(crate) mod fixed;
 pub(crate) mod maxp;
 pub(crate) mod mii;
+pub(crate) mod mincdc;
 pub(crate) mod pci;
 pub(crate) mod ram;
 pub(crate) mod samplebyte;
@@ -39,6 +40,7 @@ pub(crate) const ALL: &[Cases] = &[
     pci::CASES,
     bfbc::CASES,
     samplebyte::CASES,
+    mincdc::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.

@@ -15,6 +15,7 @@
 
 mod dedup_bench;
 mod fastcdc;
+mod mincdc;
 mod paper;
 mod seq_chunking;
 
@@ -32,6 +33,7 @@ type Family = fn(&Name, &mut Inputs) -> Option<String>;
 const FAMILIES: &[(&str, Family)] = &[
     ("dedup-bench", dedup_bench::spec),
     ("fastcdc-", fastcdc::spec),
+    ("mincdc", mincdc::spec),
     ("paper", paper::spec),
     ("seq_chunking-", seq_chunking::spec),
 ];
