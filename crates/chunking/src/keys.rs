@@ -109,6 +109,21 @@ impl<'a> Keys<'a> {
         parsed.ok_or_else(|| self.error(key, "must be a 64-bit number, decimal or 0x..."))
     }
 
+    /// Reads numbers of so many hexadecimal digits each, lower case, with dots between; `none` for
+    /// none of them. `None` where the text is something else.
+    pub(crate) fn hex_list<N: TryFrom<u64>>(&self, key: &str, digits: usize) -> Option<Vec<N>> {
+        let value = self.given(key)?;
+        if value == "none" {
+            return Some(Vec::new());
+        }
+        let parse = |text: &str| {
+            let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+            let is_number = text.len() == digits && text.bytes().all(is_hex);
+            is_number.then(|| u64::from_str_radix(text, 16).ok()?.try_into().ok())?
+        };
+        value.split('.').map(parse).collect()
+    }
+
     /// Reads one of the `words`; the first of them where the key is left out.
     pub(crate) fn word<T: Copy>(
         &self,

@@ -6,7 +6,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use crate::algorithm::{Algorithm, ae, crc, fastcdc, fixed, gear, maxp, mii, rabin, ram, seqcdc};
+use crate::algorithm::{
+    Algorithm, ae, bfbc, crc, fastcdc, fixed, gear, maxp, mii, mincdc, pci, rabin, ram, samplebyte,
+    seqcdc,
+};
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
 
@@ -99,6 +102,10 @@ all! {
     Gear(gear::Params),
     Rabin(rabin::Params),
     Crc(crc::Params),
+    Pci(pci::Params),
+    Bfbc(bfbc::Params),
+    SampleByte(samplebyte::Params),
+    MinCdc(mincdc::Params),
 }
 
 /// Returns what there is to know about each algorithm.

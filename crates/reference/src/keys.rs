@@ -34,6 +34,13 @@ impl<'a> Keys<'a> {
         value.parse().unwrap_or_else(|_| panic!("{key}={value} is no number"))
     }
 
+    /// Hexadecimal numbers with dots between; none of them for `none`.
+    pub(crate) fn hex_list(&self, key: &str) -> Vec<u32> {
+        let value = self.text(key).unwrap_or_else(|| panic!("{}: no {key}", self.list));
+        let items = value.split('.').filter(|&item| item != "none");
+        items.map(|item| u32::from_str_radix(item, 16).expect("a hexadecimal number")).collect()
+    }
+
     /// The table of the key material, where there is any; else `table`.
     pub(crate) fn table(&self, table: impl FnOnce() -> [u64; 256]) -> [u64; 256] {
         let Some(material) = self.material else { return table() };

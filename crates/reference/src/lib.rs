@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod ae;
+mod bfbc;
 mod crc;
 mod fastcdc;
 mod fixed;
@@ -16,9 +17,12 @@ mod key;
 mod keys;
 mod maxp;
 mod mii;
+mod mincdc;
 pub mod oracle;
+mod pci;
 mod rabin;
 mod ram;
+mod samplebyte;
 mod seqcdc;
 mod table;
 
@@ -50,6 +54,10 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("rabin", Keyed::Data, rabin::cuts),
     ("ram", Keyed::Data, ram::cuts),
     ("seqcdc", Keyed::Data, seqcdc::cuts),
+    ("pci", Keyed::Data, pci::cuts),
+    ("bfbc", Keyed::Not, bfbc::cuts),
+    ("samplebyte", Keyed::Not, samplebyte::cuts),
+    ("mincdc", Keyed::Data, mincdc::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

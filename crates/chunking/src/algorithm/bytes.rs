@@ -16,6 +16,13 @@ pub(crate) trait ByteRule: Algorithm + Clone + fmt::Debug + Send + Sync {
         self.find(data, value)
     }
 
+    /// Returns where the rule cuts `data` if nothing was found in it, and it is the end of the stream or
+    /// has the largest size.
+    fn find_last(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> usize {
+        let _ = value;
+        data.len()
+    }
+
     /// Whether the first chunk of a stream may be cut by another rule than the others.
     const KNOWS_FIRST: bool = false;
 }
@@ -50,7 +57,11 @@ pub(crate) fn next_cut<R: ByteRule>(
         (Some(values), true) => rule.find(data, |byte| values[usize::from(byte)]),
         (Some(values), false) => rule.find_later(data, |byte| values[usize::from(byte)]),
     };
-    found.or(is_complete.then_some(end))
+    let last = || match permutation {
+        None => rule.find_last(data, |byte| byte),
+        Some(values) => rule.find_last(data, |byte| values[usize::from(byte)]),
+    };
+    found.or_else(|| is_complete.then(last))
 }
 
 /// Makes the chunker `$Chunker` of the rule `Params`, plain or keyed.

@@ -4,16 +4,21 @@
 //! about it ([`About`]), and the chunker.
 
 pub mod ae;
+pub mod bfbc;
 mod bytes;
 pub mod crc;
 pub mod fastcdc;
 pub mod fixed;
 pub mod gear;
+mod greedy;
 pub mod maxp;
 pub mod mii;
+pub mod mincdc;
+pub mod pci;
 pub mod rabin;
 pub mod ram;
 mod rolling;
+pub mod samplebyte;
 pub mod seqcdc;
 
 use alloc::boxed::Box;

@@ -3,14 +3,18 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod ae;
+pub(crate) mod bfbc;
 pub(crate) mod crc;
 pub(crate) mod fastcdc;
 pub(crate) mod fixed;
 pub(crate) mod gear;
 pub(crate) mod maxp;
 pub(crate) mod mii;
+pub(crate) mod mincdc;
+pub(crate) mod pci;
 pub(crate) mod rabin;
 pub(crate) mod ram;
+pub(crate) mod samplebyte;
 pub(crate) mod seqcdc;
 
 /// What an algorithm is tested with.
@@ -39,6 +43,10 @@ pub(crate) const ALL: &[Cases] = &[
     gear::CASES,
     rabin::CASES,
     crc::CASES,
+    pci::CASES,
+    bfbc::CASES,
+    samplebyte::CASES,
+    mincdc::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.

@@ -16,6 +16,7 @@
 mod dedup_bench;
 mod fastcdc;
 mod gearhash;
+mod mincdc;
 mod paper;
 mod restic;
 mod seq_chunking;
@@ -36,6 +37,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("dedup-bench", dedup_bench::spec),
     ("fastcdc-", fastcdc::spec),
     ("gearhash-", gearhash::spec),
+    ("mincdc", mincdc::spec),
     ("paper", paper::spec),
     ("restic-chunker_", restic::spec),
     ("seq_chunking-", seq_chunking::spec),

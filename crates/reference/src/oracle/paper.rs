@@ -1,10 +1,16 @@
 //! The code of Gregoriadis et al., "A Thorough Investigation": `NAME_PARAMETERS`, without limits, and
 //! `tTARGET` where the file's name has the target.
 
+use std::fs;
+
 use super::{Inputs, Name, number};
 
 pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
-    let words: Vec<&str> = name.parameters.first()?.split('_').collect();
+    let (kind, parameters) = (name.parameters.first()?, name.parameters.get(1));
+    if kind == "bfbc" || kind == "bfbcstar" {
+        return bfbc(name, kind, number(parameters?, "t")?);
+    }
+    let words: Vec<&str> = kind.split('_').collect();
     match words[..] {
         ["ae", window] => Some(format!("ae:mode=max,window={}", number(window, "h")?)),
         // Its plain form takes the maximum of one byte more than the algorithm says.
@@ -23,6 +29,10 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
             let bits = bits(target(name)?.checked_sub(window)?);
             Some(format!("rabin:bits={bits},window={window}"))
         }
+        ["pci", window, threshold] => {
+            let (window, threshold) = (number(window, "w")?, number(threshold, "th")?);
+            Some(format!("pci:window={window},threshold={threshold}"))
+        }
         _ => None,
     }
 }
@@ -34,4 +44,21 @@ fn target(name: &Name) -> Option<u64> {
 /// The logarithm, rounded to the nearest number.
 fn bits(size: u64) -> u64 {
     (0..64).find(|&bits| bits as f64 == (size as f64).log2().round()).unwrap_or(0)
+}
+
+/// BFBC: the pairs stand in a file beside, a line `input,kind,target,min,pairs` for each list, the
+/// pairs apart by spaces.
+fn bfbc(name: &Name, kind: &str, target: u64) -> Option<String> {
+    let text = fs::read_to_string(name.folder.join("bfbc_divisors.csv")).ok()?;
+    let target = target.to_string();
+    text.lines().find_map(|line| {
+        let columns: Vec<&str> = line.split(',').collect();
+        let [of_input, of_kind, of_target, min, pairs] = columns[..] else { return None };
+        if (of_input, of_kind, of_target) != (&*name.input, kind, &*target) {
+            return None;
+        }
+        let pairs: Vec<&str> = pairs.split_whitespace().collect();
+        let pairs = if pairs.is_empty() { "none".to_owned() } else { pairs.join(".") };
+        Some(format!("bfbc:pairs={pairs},min={min}"))
+    })
 }

@@ -1,0 +1,338 @@
+//! BFBC, bytes-frequency-based chunking: pairs of bytes that are frequent in the data end chunks.
+//!
+//! Source: Saeed and George, "Data Deduplication System Based on Content Defined Chunking Using Bytes
+//! Pair Frequency Occurrence" (2020), as Gregoriadis et al., "A Thorough Investigation of
+//! Content-Defined Chunking Algorithms for Data Deduplication", state it (algorithms 6 and 7).
+//!
+//! The rule, for a chunk that starts at byte 0:
+//!
+//! ```text
+//! n = min(bytes to the end of the stream, max)
+//! for end in min..=n:
+//!     if (byte end - 2, byte end - 1) is one of the pairs:  cut at end
+//! cut at n
+//! ```
+//!
+//! Here `min` is the smallest chunk, as in the code of Gregoriadis et al.; their algorithm 6 tests
+//! `position > min`, so that its setting m is `min = m + 1` here.
+//!
+//! # The pairs
+//!
+//! They are learned from data, in a step of its own, and are then part of the spec's text:
+//! [`PairCounts`] counts pairs, and makes [`Params`] of the most frequent ones (BFBC) or of those that
+//! give a mean (BFBC\*, which differs in nothing else).
+//!
+//! ```
+//! use cutpoint_chunking::Spec;
+//! use cutpoint_chunking::algorithm::bfbc::PairCounts;
+//!
+//! let mut counts = PairCounts::new();
+//! counts.add(b"see the bees in the trees");
+//! let spec = Spec::try_from(counts.most_frequent(2, 8))?;
+//! assert_eq!(spec.to_string(), "bfbc:pairs=2074.6520,min=8");
+//! # Ok::<(), cutpoint_chunking::SpecError>(())
+//! ```
+//!
+//! Gregoriadis et al. leave open which of pairs of one frequency comes first (their code: by chance);
+//! here it is the lower pair.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::fmt;
+
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, greedy, power};
+use crate::about::{About, KeyUse, Parameter};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError};
+
+const NAME: &str = "bfbc";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "bytes-frequency-based chunking, BFBC and BFBC*",
+    rule: "A chunk ends, from its smallest size on, with the first pair of bytes that is one of a \
+           set, which was learned from data before.",
+    source: "Saeed and George, BFBC (2020); Gregoriadis et al., A Thorough Investigation, \
+             algorithms 6 and 7.",
+    differences: "min is the smallest chunk, as in the code of Gregoriadis et al.; algorithm 6 \
+                  wants a byte more. Pairs of one frequency rank by value, in their code by chance.",
+    good_at: "One look into a table of 8 KiB a byte, and none before the smallest size.",
+    bad_at: "The pairs must be learned, and suit no other data: sizes drift with the content. A key \
+             has no use, as other pairs than the learned ones would not do.",
+    key: KeyUse::None,
+    parameters: &[
+        Parameter::new(
+            "pairs",
+            "",
+            "pairs of bytes as 4 hexadecimal digits, with dots between; none",
+            "The pairs that end a chunk (divisors, D).",
+        ),
+        Parameter::new("min", "bytes", "2 to 1073741824", "The smallest chunk (lambda_min)."),
+        Parameter::new("max", "bytes", "min to 1073741824", "The largest chunk.").or("none"),
+    ],
+    short_forms: &[],
+    dialects: &[],
+};
+
+/// The number of pairs.
+const PAIRS: usize = 65_536;
+
+/// The parameters of BFBC; [`PairCounts`] makes them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// The pairs that end a chunk, in rising order, each once; the papers' divisors. If there are
+    /// none, only a largest size cuts.
+    pub pairs: Vec<[u8; 2]>,
+    /// The smallest chunk in bytes, at least 2.
+    pub chunk_size_min: usize,
+    /// The largest chunk in bytes; `None` for no limit.
+    pub chunk_size_max: Option<usize>,
+}
+
+impl Params {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits, and the pairs rise.
+    pub fn check(&self) -> Result<(), SpecError> {
+        if let Some(two) = self.pairs.windows(2).find(|two| two[0] >= two[1]) {
+            let text = format!("{:04x}", u16::from_be_bytes(two[1]));
+            return Err(SpecError::new(NAME, "pairs", text, "each pair once, in rising order"));
+        }
+        check_range(NAME, "min", self.chunk_size_min, 2, CHUNK_SIZE_LIMIT)?;
+        if let Some(max) = self.chunk_size_max {
+            check_range(NAME, "max", max, self.chunk_size_min, CHUNK_SIZE_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the mean on random data in bytes; infinite where there are no pairs.
+    ///
+    /// With `e(b)` the bytes that are still to come behind a byte `b` without a cut, and `m` their
+    /// mean, `e(b) = 1 + m - (sum of e(c) over pairs (b, c)) / 256`. Those are linear in `1 + m`.
+    fn mean_on_random_data(&self) -> f64 {
+        let mut share = [1.0; 256];
+        for _ in 0..100 {
+            for pairs in self.pairs.chunk_by(|one, other| one[0] == other[0]) {
+                let sum: f64 = pairs.iter().map(|pair| share[usize::from(pair[1])]).sum();
+                share[usize::from(pairs[0][0])] = 1.0 - sum / 256.0;
+            }
+        }
+        let lacking = share.iter().map(|share| 1.0 - share).sum::<f64>() / 256.0;
+        let behind = (1.0 - lacking) / lacking;
+        let before = self.chunk_size_min - 1;
+        // Behind `before` bytes, about a geometric law.
+        let within = self
+            .chunk_size_max
+            .map_or(1.0, |max| 1.0 - power(1.0 - 1.0 / behind.max(1.0), (max - before) as u64));
+        before as f64 + behind * within
+    }
+}
+
+/// How often each pair of bytes occurs.
+///
+/// Pairs overlap: `aaa` has `aa` twice. Data may be added in portions, as a stream; a pair across two
+/// portions counts.
+#[derive(Clone)]
+pub struct PairCounts {
+    counts: Box<[u64]>,
+    size: u64,
+    last: Option<u8>,
+}
+
+impl PairCounts {
+    /// Returns counts of 0.
+    pub fn new() -> PairCounts {
+        PairCounts { counts: vec![0; PAIRS].into_boxed_slice(), size: 0, last: None }
+    }
+
+    /// Adds the next bytes of a stream.
+    pub fn add(&mut self, data: &[u8]) {
+        let Some(&first) = data.first() else { return };
+        if let Some(last) = self.last {
+            self.counts[index([last, first])] += 1;
+        }
+        for pair in data.windows(2) {
+            self.counts[index([pair[0], pair[1]])] += 1;
+        }
+        self.last = data.last().copied();
+        self.size += data.len() as u64;
+    }
+
+    /// Ends a stream: what is added next makes no pair with what was added last.
+    pub fn end_stream(&mut self) {
+        self.last = None;
+    }
+
+    /// Returns the number of bytes that were added.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns how often `pair` occurred.
+    pub fn count(&self, pair: [u8; 2]) -> u64 {
+        self.counts[index(pair)]
+    }
+
+    /// Returns the pairs that occurred, by falling count; of one count, the lower first.
+    pub fn ranked(&self) -> Vec<([u8; 2], u64)> {
+        let all = (0..=u16::MAX).map(|pair| (pair.to_be_bytes(), self.counts[usize::from(pair)]));
+        let mut ranked: Vec<_> = all.filter(|&(_, count)| count > 0).collect();
+        ranked.sort_by_key(|&(_, count)| Reverse(count));
+        ranked
+    }
+
+    /// Returns BFBC with the `count` most frequent pairs (k), all if there are fewer, and no largest
+    /// size. The papers' settings are `count = 3` and a smallest size of 128 bytes below the target.
+    pub fn most_frequent(&self, count: usize, chunk_size_min: usize) -> Params {
+        let ranked = self.ranked();
+        params(ranked.iter().take(count).map(|&(pair, _)| pair).collect(), chunk_size_min)
+    }
+
+    /// Returns BFBC\*: the pairs whose mean on data like that which was counted is about `mean`
+    /// bytes, chosen by algorithm 7, and no largest size. Gregoriadis et al. set a smallest size
+    /// of 2 with it. There may be no pairs: where every pair is too frequent alone.
+    pub fn for_average(&self, mean: usize, chunk_size_min: usize) -> Params {
+        let ranked = self.ranked();
+        let pairs = greedy::choose(ranked.into_iter(), self.size, chunk_size_min, mean);
+        params(pairs, chunk_size_min)
+    }
+}
+
+fn params(mut pairs: Vec<[u8; 2]>, chunk_size_min: usize) -> Params {
+    pairs.sort_unstable();
+    Params { pairs, chunk_size_min, chunk_size_max: None }
+}
+
+impl Default for PairCounts {
+    fn default() -> PairCounts {
+        PairCounts::new()
+    }
+}
+
+impl fmt::Debug for PairCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PairCounts").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+fn index(pair: [u8; 2]) -> usize {
+    usize::from(u16::from_be_bytes(pair))
+}
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        let pairs: Option<Vec<u16>> = keys.hex_list("pairs", 4);
+        let mut pairs: Vec<[u8; 2]> = pairs
+            .ok_or_else(|| {
+                keys.error(
+                    "pairs",
+                    "must be pairs of 4 hexadecimal digits with dots between, or none",
+                )
+            })?
+            .into_iter()
+            .map(u16::to_be_bytes)
+            .collect();
+        pairs.sort_unstable();
+        Ok(Params {
+            pairs,
+            chunk_size_min: keys.size("min")?,
+            chunk_size_max: keys.optional_size("max")?,
+        })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("pairs=")?;
+        if self.pairs.is_empty() {
+            f.write_str("none")?;
+        }
+        for (i, &pair) in self.pairs.iter().enumerate() {
+            let dot = if i == 0 { "" } else { "." };
+            write!(f, "{dot}{:04x}", u16::from_be_bytes(pair))?;
+        }
+        write!(f, ",min={}", self.chunk_size_min)?;
+        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunk_size_max
+    }
+
+    /// On random data, which the pairs were hardly learned from.
+    fn mean(&self) -> Option<f64> {
+        if self.pairs.is_empty() {
+            return self.chunk_size_max.map(|max| max as f64);
+        }
+        Some(self.mean_on_random_data())
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(Bfbc::from_checked(self.clone(), material))
+    }
+}
+
+/// The chunker of BFBC.
+#[derive(Clone)]
+pub struct Bfbc {
+    params: Params,
+    /// A bit for each pair.
+    is_end: Box<[u64; PAIRS / 64]>,
+}
+
+constructors!(Bfbc);
+
+impl Bfbc {
+    fn from_checked(params: Params, _: Option<&KeyMaterial>) -> Bfbc {
+        let mut is_end = Box::new([0; PAIRS / 64]);
+        for &pair in &params.pairs {
+            is_end[index(pair) / 64] |= 1 << (index(pair) % 64);
+        }
+        Bfbc { params, is_end }
+    }
+}
+
+impl Chunker for Bfbc {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        if data.is_empty() {
+            return None;
+        }
+        let Params { chunk_size_min: min, chunk_size_max: max, .. } = self.params;
+        let end = max.map_or(data.len(), |max| data.len().min(max));
+        let is_complete = !more || Some(end) == max;
+        let is_end = |pair: &[u8]| {
+            let index = index([pair[0], pair[1]]);
+            self.is_end[index / 64] >> (index % 64) & 1 != 0
+        };
+        let pairs = data[..end].get(min - 2..).unwrap_or(&[]);
+        let found = pairs.windows(2).position(is_end).map(|at| min + at);
+        found.or(is_complete.then_some(end))
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.params.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.params.chunk_size_max
+    }
+}
+
+impl fmt::Debug for Bfbc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bfbc").field("params", &self.params).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,239 @@
+//! PCI, parity check of interval: the first window with many bits set.
+//!
+//! Source: Zhang et al., "PCI: Parity check of interval for data synchronization" (2020), as
+//! Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data
+//! Deduplication", state it (algorithm 5).
+//!
+//! The rule, for a chunk that starts at byte 0:
+//!
+//! ```text
+//! n = min(bytes to the end of the stream, max)
+//! for end in window..=n:
+//!     if bytes end - window to end - 1 have `threshold` bits set or more:  cut at end
+//! cut at n
+//! ```
+
+mod means;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::bytes::{ByteRule, byte_chunker};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, power, unreachable_average};
+use crate::about::{About, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError};
+use means::MEANS;
+
+const NAME: &str = "pci";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "parity check of interval",
+    rule: "A chunk ends as soon as its last bytes, `window` of them, have at least `threshold` bits \
+           set between them.",
+    source: "Zhang et al., PCI (2020); Gregoriadis et al., A Thorough Investigation, algorithm 5.",
+    differences: "None from algorithm 5. The means of the published settings miss by up to 6 %; \
+                  avg chooses window and threshold anew, by measured means.",
+    good_at: "A change moves cut-points within a window only, and there is no table.",
+    bad_at: "Text has few bits set, so that it is seldom cut, and some binary data at every window: \
+             it needs a largest size. Sizes vary as much as those of Gear.",
+    key: KeyUse::Permutation,
+    parameters: &[
+        Parameter::new("window", "bytes", "1 to 65536", "The bytes that are looked at (w)."),
+        Parameter::new(
+            "threshold",
+            "bits",
+            "1 to 8 * window",
+            "How many of their bits must be set (theta).",
+        ),
+        Parameter::new("max", "bytes", "window to 1073741824", "The largest chunk.").or("none"),
+    ],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["max"],
+            "512 to 65536",
+            "The window and threshold whose mean is this many bytes, were there no max.",
+        ),
+        ShortForm::new(
+            "paper",
+            &["max"],
+            "512, 770, 1024, 2048, 4096, 5482 or 8192",
+            "The setting of Gregoriadis et al., table 3, for that target.",
+        ),
+    ],
+    dialects: &[],
+};
+
+/// The parameters of PCI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// How many bytes are looked at: 1 to 65536. The papers' w.
+    pub window: usize,
+    /// How many of their bits must be set to end a chunk: 1 to 8 times the window. The papers' theta.
+    pub threshold: usize,
+    /// The largest chunk in bytes, not below the window; `None` for no limit.
+    pub chunk_size_max: Option<usize>,
+}
+
+byte_chunker! {
+    /// The chunker of PCI.
+    Pci
+}
+
+/// The first window in [`MEANS`].
+const WINDOW_FIRST: usize = 32;
+
+/// The settings of Gregoriadis et al., table 3: target, window, threshold.
+const PAPER: [(usize, usize, usize); 7] = [
+    (512, 58, 253),
+    (770, 40, 181),
+    (1024, 34, 157),
+    (2048, 61, 273),
+    (4096, 39, 183),
+    (5482, 56, 256),
+    (8192, 57, 262),
+];
+
+/// Returns every window and threshold whose mean was measured, with that mean in bytes.
+fn measured() -> impl Iterator<Item = (usize, usize, u32)> {
+    (WINDOW_FIRST..).zip(MEANS).flat_map(|(window, &(first, means))| {
+        (first as usize..).zip(means).map(move |(threshold, &mean)| (window, threshold, mean))
+    })
+}
+
+impl Params {
+    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MIN: usize = 512;
+
+    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MAX: usize = 65_536;
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits.
+    pub fn check(&self) -> Result<(), SpecError> {
+        check_range(NAME, "window", self.window, 1, 65_536)?;
+        check_range(NAME, "threshold", self.threshold, 1, 8 * self.window)?;
+        if let Some(max) = self.chunk_size_max {
+            check_range(NAME, "max", max, self.window, CHUNK_SIZE_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the published setting for a target of so many bytes, without a largest size. Its mean
+    /// on random data is up to 6 % off the target. `None` unless it is one of the seven published.
+    pub fn paper(target: usize) -> Option<Params> {
+        let &(_, window, threshold) = PAPER.iter().find(|&&(each, ..)| each == target)?;
+        Some(Params { window, threshold, chunk_size_max: None })
+    }
+
+    /// Returns the parameters whose mean on random data, were there no largest size, is nearest to
+    /// `mean` bytes, of those with a window from 32 to 63; there is one within 2 %. No largest size.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    pub fn for_average(mean: usize) -> Result<Params, SpecError> {
+        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
+        let distance = |reached: u32| (reached as usize).abs_diff(mean);
+        match measured().min_by_key(|&(.., reached)| distance(reached)) {
+            Some((window, threshold, reached)) if distance(reached) * 50 <= mean => {
+                Ok(Params { window, threshold, chunk_size_max: None })
+            }
+            _ => {
+                let mut all: Vec<usize> = measured().map(|(.., mean)| mean as usize).collect();
+                all.sort_unstable();
+                Err(unreachable_average(NAME, mean, &all))
+            }
+        }
+    }
+}
+
+impl ByteRule for Params {
+    #[inline]
+    fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
+        let bits = |byte: u8| value(byte).count_ones() as usize;
+        let (window, rest) = data.split_at_checked(self.window)?;
+        let mut sum: usize = window.iter().map(|&byte| bits(byte)).sum();
+        if sum >= self.threshold {
+            return Some(self.window);
+        }
+        for (i, (&new, &old)) in rest.iter().zip(data).enumerate() {
+            sum = sum + bits(new) - bits(old);
+            if sum >= self.threshold {
+                return Some(self.window + i + 1);
+            }
+        }
+        None
+    }
+}
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        let params = match keys.form() {
+            "avg" => Params::for_average(keys.size("avg")?)?,
+            "paper" => Params::paper(keys.size("paper")?).ok_or_else(|| {
+                keys.error("paper", "must be 512, 770, 1024, 2048, 4096, 5482 or 8192")
+            })?,
+            _ => Params {
+                window: keys.size("window")?,
+                threshold: keys.size("threshold")?,
+                chunk_size_max: None,
+            },
+        };
+        Ok(Params { chunk_size_max: keys.optional_size("max")?, ..params })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "window={},threshold={}", self.window, self.threshold)?;
+        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.window
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunk_size_max
+    }
+
+    /// The measured mean; with a largest size, that of a geometric law behind the window.
+    fn mean(&self) -> Option<f64> {
+        let (.., mean) = measured()
+            .find(|&(window, threshold, _)| (window, threshold) == (self.window, self.threshold))?;
+        let behind = f64::from(mean) - self.window as f64;
+        let cut_off = self
+            .chunk_size_max
+            .map_or(0.0, |max| power(1.0 - 1.0 / behind, (max - self.window) as u64));
+        Some(self.window as f64 + behind * (1.0 - cut_off))
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(Pci::from_checked(*self, material))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_average_is_near() {
+        for mean in Params::AVERAGE_MIN..=Params::AVERAGE_MAX {
+            let params = Params::for_average(mean).expect("one is near");
+            let reached = params.mean().expect("it is measured");
+            assert!((reached / mean as f64 - 1.0).abs() <= 0.02, "{mean}: {reached}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! SampleByte: single bytes that were chosen for the data end chunks, after a skip.
+//!
+//! Source: Aggarwal et al., "EndRE: An End-System Redundancy Elimination Service for Enterprises"
+//! (2010), as Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking Algorithm for Data
+//! Deduplication in Backup Storage Systems", describe it in the section on related work.
+//!
+//! The rule, for a chunk that starts at byte 0:
+//!
+//! ```text
+//! n = min(bytes to the end of the stream, max)
+//! for i in period / 2 .. n:
+//!     if byte i is a marker:  cut at i + 1
+//! cut at n
+//! ```
+//!
+//! A byte has 256 values, so nothing in it happens less often than once in 256 bytes on random data:
+//! periods and averages above 256 bytes are refused. EndRE looks for the first marker of a stream from
+//! byte 0 on; here every chunk is cut alike.
+//!
+//! # The markers
+//!
+//! They are learned from data, in a step of its own, and are then part of the spec's text:
+//! [`ByteCounts`] counts byte values and makes [`Params`] of them. How the table is made the source
+//! leaves to the workload. Ours takes the values as BFBC\* takes its pairs (Gregoriadis et al.,
+//! algorithm 7): by falling count, so that the mean comes near the period.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::fmt;
+
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, greedy, power};
+use crate::about::{About, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError};
+
+const NAME: &str = "samplebyte";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "EndRE's SampleByte",
+    rule: "Half a sampling period is skipped at the start of a chunk; then the first byte that is a \
+           marker ends it. Markers are byte values that were learned from data before.",
+    source: "Aggarwal et al., EndRE (2010), as Zhang et al., AE (2015), describe it in related work.",
+    differences: "The first chunk of a stream is cut like all others. How markers are learned is \
+                  ours: by falling frequency, until the mean is near the period.",
+    good_at: "Very small chunks: one look into a table a byte, and a skip.",
+    bad_at: "No mean above 256 bytes; the markers must be learned, and suit no other data. A key has \
+             no use, as other markers than the learned ones would not do.",
+    key: KeyUse::None,
+    parameters: &[
+        Parameter::new("period", "bytes", "2 to 256, even", "Twice the skip (p)."),
+        Parameter::new(
+            "markers",
+            "",
+            "bytes as 2 hexadecimal digits, with dots between",
+            "The byte values that end a chunk.",
+        ),
+        Parameter::new("max", "bytes", "period / 2 + 1 to 1073741824", "The largest chunk.")
+            .or("none"),
+    ],
+    short_forms: &[ShortForm::new(
+        "avg",
+        &["markers", "max"],
+        "above 256 / the number of markers, by up to 128, and at most 256",
+        "The period whose mean with these markers is this many bytes, were there no max.",
+    )],
+    dialects: &[],
+};
+
+/// The parameters of SampleByte; [`ByteCounts`] makes them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// The sampling period in bytes: even, 2 to 256. Half of it is skipped behind a cut.
+    pub period: usize,
+    /// The byte values that end a chunk, in rising order, each once; at least one.
+    pub markers: Vec<u8>,
+    /// The largest chunk in bytes, above half the period; `None` for no limit.
+    pub chunk_size_max: Option<usize>,
+}
+
+impl Params {
+    /// The largest mean, and the largest period, in bytes.
+    pub const AVERAGE_MAX: usize = 256;
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits, and the markers rise.
+    pub fn check(&self) -> Result<(), SpecError> {
+        check_range(NAME, "period", self.period, 2, Params::AVERAGE_MAX)?;
+        if !self.period.is_multiple_of(2) {
+            return Err(SpecError::new(NAME, "period", self.period, "must be even"));
+        }
+        if self.markers.is_empty() {
+            return Err(SpecError::new(NAME, "markers", "", "at least one is needed"));
+        }
+        if let Some(two) = self.markers.windows(2).find(|two| two[0] >= two[1]) {
+            let text = format!("{:02x}", two[1]);
+            return Err(SpecError::new(NAME, "markers", text, "each once, in rising order"));
+        }
+        if let Some(max) = self.chunk_size_max {
+            check_range(NAME, "max", max, self.period / 2 + 1, CHUNK_SIZE_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the parameters whose mean on random data, were there no largest size, is within 2 % of
+    /// `mean` bytes: those of `self` with another period.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where there is no such period; it says which means there are.
+    pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
+        check_range(NAME, "avg", mean, 2, Params::AVERAGE_MAX)?;
+        let of = |skip: usize| Params { period: 2 * skip, chunk_size_max: None, ..self.clone() };
+        let distance = |skip: &usize| (of(*skip).mean_on_random_data() - mean as f64).abs();
+        let nearest =
+            (1..=Params::AVERAGE_MAX / 2).min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        let skip = nearest.unwrap_or(1);
+        if distance(&skip) > 0.02 * mean as f64 {
+            let count = self.markers.len();
+            let expected = format!(
+                "cannot be reached with {count} markers; the averages are those from {} to {}",
+                1 + 256usize.div_ceil(count),
+                (128 + 256 / count).min(Params::AVERAGE_MAX)
+            );
+            return Err(SpecError::new(NAME, "avg", mean, expected));
+        }
+        Ok(Params { period: 2 * skip, ..self })
+    }
+
+    /// Each byte behind the skip is a marker by the same chance.
+    fn mean_on_random_data(&self) -> f64 {
+        let chance = self.markers.len() as f64 / 256.0;
+        let skip = self.period / 2;
+        let within =
+            self.chunk_size_max.map_or(1.0, |max| 1.0 - power(1.0 - chance, (max - skip) as u64));
+        skip as f64 + within / chance
+    }
+}
+
+/// How often each byte value occurs.
+#[derive(Clone, Debug)]
+pub struct ByteCounts {
+    counts: [u64; 256],
+    size: u64,
+}
+
+impl ByteCounts {
+    /// Returns counts of 0.
+    pub fn new() -> ByteCounts {
+        ByteCounts { counts: [0; 256], size: 0 }
+    }
+
+    /// Adds data.
+    pub fn add(&mut self, data: &[u8]) {
+        for &byte in data {
+            self.counts[usize::from(byte)] += 1;
+        }
+        self.size += data.len() as u64;
+    }
+
+    /// Returns the markers for which the mean on data like that which was counted is about `period`
+    /// bytes, and no largest size. There may be none, which no spec takes: where every value that
+    /// occurs is too frequent alone, or nothing was counted.
+    pub fn for_period(&self, period: usize) -> Params {
+        let counts = (0..=255).zip(self.counts);
+        let mut ranked: Vec<(u8, u64)> = counts.filter(|&(_, count)| count > 0).collect();
+        ranked.sort_by_key(|&(_, count)| Reverse(count));
+        let mut markers = greedy::choose(ranked.into_iter(), self.size, period / 2, period);
+        markers.sort_unstable();
+        Params { period, markers, chunk_size_max: None }
+    }
+}
+
+impl Default for ByteCounts {
+    fn default() -> ByteCounts {
+        ByteCounts::new()
+    }
+}
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        let markers: Option<Vec<u8>> = keys.hex_list("markers", 2);
+        let mut markers = markers.filter(|markers| !markers.is_empty()).ok_or_else(|| {
+            keys.error("markers", "must be bytes as 2 hexadecimal digits with dots between")
+        })?;
+        markers.sort_unstable();
+        let params = Params { period: 2, markers, chunk_size_max: keys.optional_size("max")? };
+        if keys.form() == "avg" {
+            return params.for_average(keys.size("avg")?);
+        }
+        Ok(Params { period: keys.size("period")?, ..params })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "period={},markers=", self.period)?;
+        for (i, marker) in self.markers.iter().enumerate() {
+            let dot = if i == 0 { "" } else { "." };
+            write!(f, "{dot}{marker:02x}")?;
+        }
+        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.period / 2 + 1
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunk_size_max
+    }
+
+    fn mean(&self) -> Option<f64> {
+        Some(self.mean_on_random_data())
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(SampleByte::from_checked(self.clone(), material))
+    }
+}
+
+/// The chunker of SampleByte.
+#[derive(Clone)]
+pub struct SampleByte {
+    params: Params,
+    is_marker: Box<[bool; 256]>,
+}
+
+constructors!(SampleByte);
+
+impl SampleByte {
+    fn from_checked(params: Params, _: Option<&KeyMaterial>) -> SampleByte {
+        let mut is_marker = Box::new([false; 256]);
+        params.markers.iter().for_each(|&marker| is_marker[usize::from(marker)] = true);
+        SampleByte { params, is_marker }
+    }
+}
+
+impl Chunker for SampleByte {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        if data.is_empty() {
+            return None;
+        }
+        let skip = self.params.period / 2;
+        let max = self.params.chunk_size_max;
+        let end = max.map_or(data.len(), |max| data.len().min(max));
+        let is_complete = !more || Some(end) == max;
+        let rest = data[..end].get(skip..).unwrap_or(&[]);
+        let found = rest.iter().position(|&byte| self.is_marker[usize::from(byte)]);
+        found.map(|at| skip + at + 1).or(is_complete.then_some(end))
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.params.period / 2 + 1
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.params.chunk_size_max
+    }
+}
+
+impl fmt::Debug for SampleByte {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SampleByte").field("params", &self.params).finish_non_exhaustive()
+    }
+}
