@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use crate::algorithm::{Algorithm, ae, crc, fastcdc, fixed, gear, maxp, mii, rabin, ram, seqcdc};
+use crate::algorithm::{
+    Algorithm, ae, buzhash, crc, fastcdc, fixed, gear, maxp, mii, rabin, ram, seqcdc,
+};
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
 
@@ -99,6 +101,7 @@ all! {
     Gear(gear::Params),
     Rabin(rabin::Params),
     Crc(crc::Params),
+    Buzhash(buzhash::Params),
 }
 
 /// Returns what there is to know about each algorithm.

@@ -4,6 +4,7 @@
 //! about it ([`About`]), and the chunker.
 
 pub mod ae;
+pub mod buzhash;
 mod bytes;
 pub mod crc;
 pub mod fastcdc;
@@ -13,6 +14,7 @@ pub mod maxp;
 pub mod mii;
 pub mod rabin;
 pub mod ram;
+mod residue;
 mod rolling;
 pub mod seqcdc;
 

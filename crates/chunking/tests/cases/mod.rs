@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod ae;
+pub(crate) mod buzhash;
 pub(crate) mod crc;
 pub(crate) mod fastcdc;
 pub(crate) mod fixed;
@@ -39,6 +40,7 @@ pub(crate) const ALL: &[Cases] = &[
     gear::CASES,
     rabin::CASES,
     crc::CASES,
+    buzhash::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.

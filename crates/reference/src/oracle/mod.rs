@@ -14,6 +14,7 @@
 //! has no spec.
 
 mod dedup_bench;
+mod desync;
 mod fastcdc;
 mod gearhash;
 mod paper;
@@ -34,6 +35,7 @@ type Family = fn(&Name, &mut Inputs) -> Option<String>;
 /// The families by what their name begins with: a line each.
 const FAMILIES: &[(&str, Family)] = &[
     ("dedup-bench", dedup_bench::spec),
+    ("desync_buzhash48", desync::spec),
     ("fastcdc-", fastcdc::spec),
     ("gearhash-", gearhash::spec),
     ("paper", paper::spec),
