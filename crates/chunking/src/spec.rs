@@ -7,8 +7,8 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::algorithm::{
-    Algorithm, ae, bfbc, crc, fastcdc, fixed, gear, maxp, mii, mincdc, pci, rabin, ram, samplebyte,
-    seqcdc,
+    Algorithm, ae, bfbc, buzhash, crc, fastcdc, fixed, gear, maxp, mii, mincdc, pci, rabin, ram,
+    samplebyte, seqcdc,
 };
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
@@ -106,6 +106,7 @@ all! {
     Bfbc(bfbc::Params),
     SampleByte(samplebyte::Params),
     MinCdc(mincdc::Params),
+    Buzhash(buzhash::Params),
 }
 
 /// Returns what there is to know about each algorithm.

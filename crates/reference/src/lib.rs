@@ -9,6 +9,7 @@
 
 mod ae;
 mod bfbc;
+mod buzhash;
 mod crc;
 mod fastcdc;
 mod fixed;
@@ -45,6 +46,7 @@ type Rule = fn(&Keys<'_>, &[u8]) -> Vec<usize>;
 /// The rules by name: a line for each algorithm.
 const RULES: &[(&str, Keyed, Rule)] = &[
     ("ae", Keyed::Data, ae::cuts),
+    ("buzhash", Keyed::Table, buzhash::cuts),
     ("crc", Keyed::Data, crc::cuts),
     ("fastcdc", Keyed::Table, fastcdc::cuts),
     ("fixed", Keyed::Not, fixed::cuts),

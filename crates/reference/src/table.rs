@@ -62,3 +62,15 @@ of_file! {
     /// FastCDC in dedup-bench.
     dedup_bench_fastcdc, "oracle/tables/dedup-bench_fastcdc.csv"
 }
+of_file! {
+    /// Buzhash with our own table.
+    cutpoint_buzhash, "tables/buzhash.csv"
+}
+of_file! {
+    /// Buzhash in bita, before its seed.
+    bita_buzhash, "oracle/tables/bita_buzhash.csv"
+}
+of_file! {
+    /// Buzhash in casync and desync.
+    casync_buzhash, "oracle/tables/casync_buzhash.csv"
+}

@@ -5,6 +5,7 @@
 
 pub mod ae;
 pub mod bfbc;
+pub mod buzhash;
 mod bytes;
 pub mod crc;
 pub mod fastcdc;
@@ -17,6 +18,7 @@ pub mod mincdc;
 pub mod pci;
 pub mod rabin;
 pub mod ram;
+mod residue;
 mod rolling;
 pub mod samplebyte;
 pub mod seqcdc;

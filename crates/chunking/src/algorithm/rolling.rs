@@ -72,6 +72,23 @@ impl<S: Step> Rolling<S> {
         None
     }
 
+    /// The same for the bytes behind `last`, where `hash` is that after it.
+    #[inline]
+    pub(crate) fn find_behind(
+        &self,
+        mut hash: u64,
+        data: &[u8],
+        last: usize,
+        matches: impl Fn(u64) -> bool,
+    ) -> Option<usize> {
+        let pairs = data[last + 1 - self.window..].iter().zip(&data[last + 1..]);
+        let found = pairs.into_iter().position(|(&old, &new)| {
+            hash = self.roll(hash, old, new);
+            matches(hash)
+        });
+        found.map(|at| last + 1 + at)
+    }
+
     /// The same where nothing before `begin` is hashed, but for a hash of 1 that stands there: the
     /// window is tested before it is full, and holds a one in front of its bytes until it is.
     #[inline]

@@ -2,6 +2,7 @@
 //!
 //! `examples/tables.rs` says how, and prints them.
 
+pub(crate) mod buzhash;
 pub(crate) mod gear;
 
 #[cfg(test)]
@@ -12,7 +13,7 @@ mod tests {
     use super::*;
 
     /// The list: a line for each table.
-    const ALL: &[(&str, &[u64; 256])] = &[("gear", &gear::TABLE)];
+    const ALL: &[(&str, &[u64; 256])] = &[("gear", &gear::TABLE), ("buzhash", &buzhash::TABLE)];
 
     #[test]
     fn tables_are_derived_from_their_labels() {

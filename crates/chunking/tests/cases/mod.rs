@@ -4,6 +4,7 @@
 
 pub(crate) mod ae;
 pub(crate) mod bfbc;
+pub(crate) mod buzhash;
 pub(crate) mod crc;
 pub(crate) mod fastcdc;
 pub(crate) mod fixed;
@@ -47,6 +48,7 @@ pub(crate) const ALL: &[Cases] = &[
     bfbc::CASES,
     samplebyte::CASES,
     mincdc::CASES,
+    buzhash::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.

@@ -14,6 +14,7 @@
 //! has no spec.
 
 mod dedup_bench;
+mod desync;
 mod fastcdc;
 mod gearhash;
 mod mincdc;
@@ -35,6 +36,7 @@ type Family = fn(&Name, &mut Inputs) -> Option<String>;
 /// The families by what their name begins with: a line each.
 const FAMILIES: &[(&str, Family)] = &[
     ("dedup-bench", dedup_bench::spec),
+    ("desync_buzhash48", desync::spec),
     ("fastcdc-", fastcdc::spec),
     ("gearhash-", gearhash::spec),
     ("mincdc", mincdc::spec),

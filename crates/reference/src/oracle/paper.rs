@@ -24,6 +24,11 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
             let bits = bits(target);
             Some(format!("gear:bits={bits},level={level},normal={target},table=cdchunking"))
         }
+        ["buzhash", window] => {
+            let window = number(window, "w")?;
+            let divisor = 1u64 << bits(target(name)?.checked_sub(window)?);
+            Some(format!("buzhash:divisor={divisor},window={window},table=bita,runs=early"))
+        }
         ["rabin", window] => {
             let window = number(window, "w")?;
             let bits = bits(target(name)?.checked_sub(window)?);

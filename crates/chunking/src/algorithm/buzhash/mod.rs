@@ -1,0 +1,376 @@
+//! Buzhash: the bytes of a window, turned by their age and XORed; tested for a remainder.
+//!
+//! Source: Uzgalis, "Hashing Concepts and the Java Programming Language" (1996), "hashing by cyclic
+//! polynomial" in Cohen, "Recursive Hashing Functions for n-Grams" (1997); for cutting in Gregoriadis et
+//! al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data Deduplication".
+//!
+//! The rule, for a chunk that starts at byte 0:
+//!
+//! ```text
+//! n = min(bytes to the end of the stream, max)
+//! for i in max(min, window) - 1..n:
+//!     hash = XOR over k in 0..window of table[byte i - k] turned left by k bits
+//!     if hash modulo divisor == remainder:  cut at i + 1
+//! cut at n
+//! ```
+//!
+//! The byte that completes a match is the chunk's last. In a constant stretch a window of twice the bits
+//! of an entry, or a multiple, has the hash 0, and one of once the bits for every second value.
+//!
+//! casync and desync have a window of 48, their own table, a divisor that is fitted to the average, and
+//! the greatest remainder; they test from one byte behind their smallest size on.
+//!
+//! # Runs
+//!
+//! The code of Gregoriadis et al. does not roll the hash in a long run of one value, where that would
+//! change nothing. But the run counter begins as if a zero stood before, so that a run of `window` zeros
+//! or more right behind the first full window is left one byte early: the oldest byte of the hash is
+//! then one of the former window, until the run ends. `runs=early` is that rule.
+
+mod table_bita;
+mod table_casync;
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use super::residue::Residue;
+use super::rolling::{Rolling, Step};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power};
+use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError, table};
+
+const NAME: &str = "buzhash";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "hashing by cyclic polynomial",
+    rule: "The entries of a window's bytes in a table, each turned by the byte's age, are XORed. A \
+           chunk ends with the window whose hash leaves the remainder when divided.",
+    source: "Uzgalis (1996); Cohen, Recursive Hashing Functions for n-Grams (1997); as in the code of \
+             Gregoriadis et al., A Thorough Investigation.",
+    differences: "Any divisor. Long runs of one value are hashed like everything else, unless \
+                  runs=early is chosen. The table is our own unless one is.",
+    good_at: "A hash of exactly the window without multiplications.",
+    bad_at: "A constant stretch is cut everywhere, or never but at a largest size.",
+    key: KeyUse::Table,
+    parameters: &[
+        Parameter::new(
+            "divisor",
+            "",
+            "1 to 1073741824",
+            "What the hash is divided by; 2^b tests for b zeros at the low end.",
+        ),
+        Parameter::new("remainder", "", "0 to divisor - 1", "What is left in a match.").or("0"),
+        Parameter::new("window", "bytes", "1 to 65536", "The window (w or W)."),
+        Parameter::new(
+            "table",
+            "",
+            "cutpoint, cutpoint32, bita or casync",
+            "Whose table; all but cutpoint make a hash of 32 bits, that of 64.",
+        )
+        .or("cutpoint"),
+        Parameter::new(
+            "runs",
+            "",
+            "rolled or early",
+            "Whether a run of zeros behind the first window is left one byte early.",
+        )
+        .or("rolled"),
+        Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
+        Parameter::new("max", "bytes", "min and window to 1073741824", "The largest chunk.")
+            .or("none"),
+    ],
+    short_forms: &[ShortForm::new(
+        "avg",
+        &["window", "table", "runs", "max"],
+        "256 to 16777216, above window and not above max",
+        "The parameters whose mean is this many bytes; window 48 unless given.",
+    )],
+    dialects: &[
+        Dialect::new("table=bita,runs=early", "The code of Gregoriadis et al."),
+        Dialect::new("table=casync", "casync and desync; see the module."),
+        Dialect::new("table=cutpoint32", "Our table with a hash of 32 bits."),
+    ],
+};
+
+/// Whose table it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Table {
+    /// Ours, of 64 bits: of the label `cutpoint buzhash v1`.
+    #[default]
+    Cutpoint,
+    /// The lower 32 bits of ours.
+    Cutpoint32,
+    /// That of bita, of 32 bits.
+    Bita,
+    /// That of casync and desync, of 32 bits.
+    Casync,
+}
+
+/// What becomes of a run of zeros behind the first window; the module says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Runs {
+    /// It is hashed like everything else.
+    #[default]
+    Rolled,
+    /// It is left one byte early.
+    Early,
+}
+
+/// The parameters of Buzhash; sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// What the hash is divided by, 1 to 2^30.
+    pub divisor: u32,
+    /// What is left in a match, below the divisor.
+    pub remainder: u32,
+    /// The window, 1 byte to 64 KiB.
+    pub window: usize,
+    /// Whose table it is.
+    pub table: Table,
+    /// What becomes of some runs.
+    pub runs: Runs,
+    /// The smallest chunk, at least 1; a window is one, too.
+    pub chunk_size_min: usize,
+    /// The largest chunk; `None` for no limit.
+    pub chunk_size_max: Option<usize>,
+}
+
+impl Params {
+    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MIN: usize = 256;
+
+    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    pub fn check(&self) -> Result<(), SpecError> {
+        let divisor = self.divisor as usize;
+        check_range(NAME, "divisor", divisor, 1, CHUNK_SIZE_LIMIT)?;
+        check_range(NAME, "remainder", self.remainder as usize, 0, divisor - 1)?;
+        check_range(NAME, "window", self.window, 1, Rolling::<Turn64>::WINDOW_MAX)?;
+        check_range(NAME, "min", self.chunk_size_min, 1, CHUNK_SIZE_LIMIT)?;
+        if let Some(max) = self.chunk_size_max {
+            check_range(NAME, "max", max, self.chunk_size_min(), CHUNK_SIZE_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with a power
+    /// of two as the divisor, remainder 0, and another smallest size, at least a fifth of the mean.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
+    /// above the largest size, and where the window is too large for it.
+    pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
+        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
+        let max = self.chunk_size_max.unwrap_or(CHUNK_SIZE_LIMIT);
+        check_range(NAME, "max", max, mean, CHUNK_SIZE_LIMIT)?;
+        let divisor = 1 << (mean * 4 / 5).ilog2();
+        let of = |chunk_size_min| Params { divisor, remainder: 0, chunk_size_min, ..self };
+        let params = of(bisect(1, mean, |min| of(min).mean() >= mean as f64));
+        if params.mean() > mean as f64 * 1.005 {
+            let expected = "not possible with this window, which is too large";
+            return Err(SpecError::new(NAME, "avg", mean, expected));
+        }
+        Ok(params)
+    }
+
+    /// Returns the mean chunk size in bytes on random data without end.
+    ///
+    /// It is exact for a hash that is independent from byte to byte.
+    pub fn mean(&self) -> f64 {
+        let least = self.chunk_size_min();
+        let passes = 1.0 - 1.0 / f64::from(self.divisor);
+        let left = self.chunk_size_max.map_or(0.0, |max| power(passes, (max - least) as u64));
+        least as f64 + (passes - passes * left) * f64::from(self.divisor)
+    }
+}
+
+/// A step of a hash of 64 bits.
+#[derive(Clone)]
+struct Turn64;
+
+impl Step for Turn64 {
+    #[inline]
+    fn step(&self, hash: u64) -> u64 {
+        hash.rotate_left(1)
+    }
+}
+
+/// A step of a hash of 32 bits, the upper half of which is 0.
+#[derive(Clone)]
+struct Turn32;
+
+impl Step for Turn32 {
+    #[inline]
+    fn step(&self, hash: u64) -> u64 {
+        (hash << 1 | hash >> 31) & 0xffff_ffff
+    }
+}
+
+const TABLES: [(&str, Table); 4] = [
+    ("cutpoint", Table::Cutpoint),
+    ("cutpoint32", Table::Cutpoint32),
+    ("bita", Table::Bita),
+    ("casync", Table::Casync),
+];
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        let params = Params {
+            divisor: 1,
+            remainder: keys.optional_number("remainder")?.unwrap_or(0),
+            window: keys.optional_size("window")?.unwrap_or(48),
+            table: keys.word("table", &TABLES)?,
+            runs: keys.word("runs", &[("rolled", Runs::Rolled), ("early", Runs::Early)])?,
+            chunk_size_min: keys.optional_size("min")?.unwrap_or(1),
+            chunk_size_max: keys.optional_size("max")?,
+        };
+        if keys.form() == "avg" {
+            return params.for_average(keys.size("avg")?);
+        }
+        Ok(Params { divisor: keys.number("divisor")?, ..params })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "divisor={}", self.divisor)?;
+        if self.remainder != 0 {
+            write!(f, ",remainder={}", self.remainder)?;
+        }
+        write!(f, ",window={}", self.window)?;
+        for (word, table) in &TABLES[1..] {
+            if *table == self.table {
+                write!(f, ",table={word}")?;
+            }
+        }
+        if self.runs == Runs::Early {
+            write!(f, ",runs=early")?;
+        }
+        if self.chunk_size_min != 1 {
+            write!(f, ",min={}", self.chunk_size_min)?;
+        }
+        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.chunk_size_min.max(self.window)
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunk_size_max
+    }
+
+    fn mean(&self) -> Option<f64> {
+        Some(self.mean())
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(Buzhash::from_checked(*self, material))
+    }
+}
+
+/// The chunker of Buzhash.
+#[derive(Clone)]
+pub struct Buzhash {
+    params: Params,
+    residue: Residue,
+    hash: Hash,
+}
+
+#[derive(Clone)]
+enum Hash {
+    Of32(Rolling<Turn32>),
+    Of64(Rolling<Turn64>),
+}
+
+constructors!(Buzhash);
+
+impl Buzhash {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Buzhash {
+        let table = match (material, params.table) {
+            (Some(material), _) => material.table(),
+            (None, Table::Cutpoint | Table::Cutpoint32) => Box::new(table::buzhash::TABLE),
+            (None, Table::Bita) => {
+                Box::new(table_bita::TABLE.map(|entry| u64::from(entry ^ 0x1032_4195)))
+            }
+            (None, Table::Casync) => Box::new(table_casync::TABLE.map(u64::from)),
+        };
+        let entry = |byte| table[usize::from(byte)];
+        let hash = match params.table {
+            Table::Cutpoint => Hash::Of64(Rolling::new(Turn64, params.window, entry)),
+            _ => Hash::Of32(Rolling::new(Turn32, params.window, |byte| entry(byte) & 0xffff_ffff)),
+        };
+        let residue = Residue::new(params.divisor.into(), params.remainder.into());
+        Buzhash { params, residue, hash }
+    }
+
+    /// Returns the last byte of the chunk, if it is found in `data`.
+    fn find<S: Step>(&self, rolling: &Rolling<S>, data: &[u8]) -> Option<usize> {
+        let first = self.chunk_size_min() - 1;
+        let matches = |_, hash| self.residue.matches(hash);
+        let window = self.params.window;
+        let run = data.get(first + 1..).unwrap_or(&[]);
+        let run_size = run.iter().position(|&byte| byte != 0).unwrap_or(run.len());
+        if self.params.runs == Runs::Rolled || run_size < window {
+            return rolling.find(data, first, matches);
+        }
+        // The last zero that is hashed, and what the hash is then.
+        let last = first + window - 1;
+        let mut hash = 0;
+        let found = rolling.find(&data[..=last], first, |_, next| {
+            hash = next;
+            self.residue.matches(next)
+        });
+        if found.is_some() {
+            return found;
+        }
+        // The byte behind the run takes the place of the last one before it.
+        let behind = first + 1 + run_size;
+        let hash = rolling.roll(hash, data[first], *data.get(behind)?);
+        if self.residue.matches(hash) {
+            return Some(behind);
+        }
+        rolling.find_behind(hash, data, behind, |hash| self.residue.matches(hash))
+    }
+}
+
+impl Chunker for Buzhash {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        let max = self.params.chunk_size_max;
+        let end = max.map_or(data.len(), |max| data.len().min(max));
+        let is_complete = !more || Some(end) == max;
+        let found = match &self.hash {
+            Hash::Of32(rolling) => self.find(rolling, &data[..end]),
+            Hash::Of64(rolling) => self.find(rolling, &data[..end]),
+        };
+        found.map(|at| at + 1).or((is_complete && end > 0).then_some(end))
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        Algorithm::chunk_size_min(&self.params)
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.params.chunk_size_max
+    }
+}
+
+impl fmt::Debug for Buzhash {
+    /// Leaves the table out, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buzhash").field("params", &self.params).finish_non_exhaustive()
+    }
+}

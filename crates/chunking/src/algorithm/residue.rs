@@ -1,0 +1,64 @@
+//! Whether a number leaves a remainder, without dividing.
+
+/// A divisor and a remainder.
+///
+/// With the divisor as `odd * 2^shift`, a number is a multiple of it exactly if its product with the
+/// inverse of `odd`, turned right by `shift` bits, is at most `(2^64 - 1) / divisor` (Granlund and
+/// Montgomery, "Division by Invariant Integers using Multiplication", section 9).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Residue {
+    remainder: u64,
+    inverse: u64,
+    shift: u32,
+    limit: u64,
+}
+
+impl Residue {
+    /// The numbers that leave `remainder`, which is below `divisor`.
+    pub(crate) fn new(divisor: u64, remainder: u64) -> Residue {
+        let shift = divisor.trailing_zeros();
+        let odd = divisor >> shift;
+        // Each step doubles the bits that are right, of which there are 3 at first.
+        let mut inverse = odd;
+        for _ in 0..5 {
+            inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        }
+        Residue { remainder, inverse, shift, limit: u64::MAX / divisor }
+    }
+
+    #[inline]
+    pub(crate) fn matches(&self, number: u64) -> bool {
+        let multiple = number.wrapping_sub(self.remainder);
+        let quotient = multiple.wrapping_mul(self.inverse).rotate_right(self.shift);
+        (quotient <= self.limit) & (number >= self.remainder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Residue;
+
+    #[test]
+    fn it_is_the_remainder() {
+        let mut number = 1u64;
+        for divisor in [1, 2, 3, 4, 6, 7, 12, 540, 6153, 8192, 1 << 30, u64::MAX, 1 << 63] {
+            for remainder in [0, 1, divisor / 2, divisor - 1] {
+                if remainder >= divisor {
+                    continue;
+                }
+                let residue = Residue::new(divisor, remainder);
+                for near in [0, 1, 2, divisor - 1, divisor, divisor.wrapping_add(1), u64::MAX] {
+                    let expected = near % divisor == remainder;
+                    assert_eq!(residue.matches(near), expected, "{near} % {divisor}");
+                }
+                for _ in 0..1000 {
+                    number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    for number in [number, number >> 32, number >> 50] {
+                        let expected = number % divisor == remainder;
+                        assert_eq!(residue.matches(number), expected, "{number} % {divisor}");
+                    }
+                }
+            }
+        }
+    }
+}
