@@ -7,7 +7,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::algorithm::{
-    Algorithm, ae, bfbc, fastcdc, fixed, maxp, mii, mincdc, pci, ram, samplebyte, seqcdc,
+    Algorithm, ae, bfbc, fastcdc, fixed, maxp, mii, mincdc, pci, ram, ronomon, samplebyte, seqcdc,
 };
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
@@ -102,6 +102,7 @@ all! {
     Bfbc(bfbc::Params),
     SampleByte(samplebyte::Params),
     MinCdc(mincdc::Params),
+    Ronomon(ronomon::Params),
 }
 
 /// Returns what there is to know about each algorithm.

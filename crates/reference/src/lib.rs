@@ -19,6 +19,7 @@ mod mincdc;
 pub mod oracle;
 mod pci;
 mod ram;
+mod ronomon;
 mod samplebyte;
 mod seqcdc;
 mod table;
@@ -52,6 +53,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("bfbc", Keyed::Not, bfbc::cuts),
     ("samplebyte", Keyed::Not, samplebyte::cuts),
     ("mincdc", Keyed::Data, mincdc::cuts),
+    ("ronomon", Keyed::Table, ronomon::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

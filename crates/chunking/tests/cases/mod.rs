@@ -11,6 +11,7 @@ pub(crate) mod mii;
 pub(crate) mod mincdc;
 pub(crate) mod pci;
 pub(crate) mod ram;
+pub(crate) mod ronomon;
 pub(crate) mod samplebyte;
 pub(crate) mod seqcdc;
 
@@ -41,6 +42,7 @@ pub(crate) const ALL: &[Cases] = &[
     bfbc::CASES,
     samplebyte::CASES,
     mincdc::CASES,
+    ronomon::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.
