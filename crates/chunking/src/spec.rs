@@ -8,6 +8,7 @@ use core::str::FromStr;
 
 use crate::algorithm::{
     Algorithm, ae, bfbc, fastcdc, fixed, maxp, mii, mincdc, pci, ram, ronomon, samplebyte, seqcdc,
+    xet,
 };
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
@@ -103,6 +104,7 @@ all! {
     SampleByte(samplebyte::Params),
     MinCdc(mincdc::Params),
     Ronomon(ronomon::Params),
+    Xet(xet::Params),
 }
 
 /// Returns what there is to know about each algorithm.

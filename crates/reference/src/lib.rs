@@ -23,6 +23,7 @@ mod ronomon;
 mod samplebyte;
 mod seqcdc;
 mod table;
+mod xet;
 
 use crate::keys::Keys;
 
@@ -54,6 +55,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("samplebyte", Keyed::Not, samplebyte::cuts),
     ("mincdc", Keyed::Data, mincdc::cuts),
     ("ronomon", Keyed::Table, ronomon::cuts),
+    ("xet", Keyed::Table, xet::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

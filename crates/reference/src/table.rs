@@ -26,6 +26,13 @@ pub(crate) fn dedup_bench_fastcdc() -> [u64; 256] {
     *GEAR
 }
 
+/// Crate gearhash.
+pub(crate) fn gearhash() -> [u64; 256] {
+    static GEAR: LazyLock<[u64; 256]> =
+        LazyLock::new(|| read(include_str!("../../../vectors/oracle/tables/gearhash.csv")));
+    *GEAR
+}
+
 /// Crate fastcdc: the first 8 bytes, big-endian, of the MD5 digest of 64 bytes of a value.
 pub(crate) fn fastcdc() -> [u64; 256] {
     static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {

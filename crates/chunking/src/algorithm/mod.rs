@@ -17,6 +17,7 @@ pub mod ram;
 pub mod ronomon;
 pub mod samplebyte;
 pub mod seqcdc;
+pub mod xet;
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -14,6 +14,7 @@ pub(crate) mod ram;
 pub(crate) mod ronomon;
 pub(crate) mod samplebyte;
 pub(crate) mod seqcdc;
+pub(crate) mod xet;
 
 /// What an algorithm is tested with.
 #[derive(Clone, Copy)]
@@ -43,6 +44,7 @@ pub(crate) const ALL: &[Cases] = &[
     samplebyte::CASES,
     mincdc::CASES,
     ronomon::CASES,
+    xet::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.

@@ -18,6 +18,7 @@ mod fastcdc;
 mod mincdc;
 mod paper;
 mod seq_chunking;
+mod xet_core;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,6 +37,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("mincdc", mincdc::spec),
     ("paper", paper::spec),
     ("seq_chunking-", seq_chunking::spec),
+    ("xet-core", xet_core::spec),
 ];
 
 /// Files and folders that are no lists.
