@@ -7,8 +7,8 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::algorithm::{
-    Algorithm, ae, bfbc, fastcdc, fixed, maxp, mii, mincdc, pci, ram, ronomon, samplebyte, seqcdc,
-    xet,
+    Algorithm, ae, bfbc, fastcdc, fixed, maxp, mii, mincdc, pci, ram, repmaxcdc, ronomon,
+    samplebyte, seqcdc, xet,
 };
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
@@ -105,6 +105,7 @@ all! {
     MinCdc(mincdc::Params),
     Ronomon(ronomon::Params),
     Xet(xet::Params),
+    RepMaxCdc(repmaxcdc::Params),
 }
 
 /// Returns what there is to know about each algorithm.

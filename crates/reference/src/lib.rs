@@ -19,6 +19,7 @@ mod mincdc;
 pub mod oracle;
 mod pci;
 mod ram;
+mod repmaxcdc;
 mod ronomon;
 mod samplebyte;
 mod seqcdc;
@@ -56,6 +57,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("mincdc", Keyed::Data, mincdc::cuts),
     ("ronomon", Keyed::Table, ronomon::cuts),
     ("xet", Keyed::Table, xet::cuts),
+    ("repmaxcdc", Keyed::Table, repmaxcdc::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

@@ -14,6 +14,7 @@ pub mod mii;
 pub mod mincdc;
 pub mod pci;
 pub mod ram;
+pub mod repmaxcdc;
 pub mod ronomon;
 pub mod samplebyte;
 pub mod seqcdc;

@@ -11,6 +11,7 @@ pub(crate) mod mii;
 pub(crate) mod mincdc;
 pub(crate) mod pci;
 pub(crate) mod ram;
+pub(crate) mod repmaxcdc;
 pub(crate) mod ronomon;
 pub(crate) mod samplebyte;
 pub(crate) mod seqcdc;
@@ -45,6 +46,7 @@ pub(crate) const ALL: &[Cases] = &[
     mincdc::CASES,
     ronomon::CASES,
     xet::CASES,
+    repmaxcdc::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.
