@@ -8,7 +8,7 @@ use core::str::FromStr;
 
 use crate::algorithm::{
     Algorithm, ae, bfbc, buzhash, crc, fastcdc, fixed, gear, maxp, mii, mincdc, pci, rabin, ram,
-    samplebyte, seqcdc,
+    repmaxcdc, ronomon, samplebyte, seqcdc,
 };
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
@@ -107,6 +107,8 @@ all! {
     SampleByte(samplebyte::Params),
     MinCdc(mincdc::Params),
     Buzhash(buzhash::Params),
+    Ronomon(ronomon::Params),
+    RepMaxCdc(repmaxcdc::Params),
 }
 
 /// Returns what there is to know about each algorithm.

@@ -23,6 +23,8 @@ pub mod oracle;
 mod pci;
 mod rabin;
 mod ram;
+mod repmaxcdc;
+mod ronomon;
 mod samplebyte;
 mod seqcdc;
 mod table;
@@ -60,6 +62,8 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("bfbc", Keyed::Not, bfbc::cuts),
     ("samplebyte", Keyed::Not, samplebyte::cuts),
     ("mincdc", Keyed::Data, mincdc::cuts),
+    ("ronomon", Keyed::Table, ronomon::cuts),
+    ("repmaxcdc", Keyed::Table, repmaxcdc::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

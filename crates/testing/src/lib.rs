@@ -5,5 +5,6 @@
 pub mod digest;
 pub mod input;
 mod splitmix;
+pub mod stream;
 
 pub use splitmix::SplitMix64;

@@ -18,8 +18,10 @@ pub mod mincdc;
 pub mod pci;
 pub mod rabin;
 pub mod ram;
+pub mod repmaxcdc;
 mod residue;
 mod rolling;
+pub mod ronomon;
 pub mod samplebyte;
 pub mod seqcdc;
 

@@ -15,6 +15,8 @@ pub(crate) mod mincdc;
 pub(crate) mod pci;
 pub(crate) mod rabin;
 pub(crate) mod ram;
+pub(crate) mod repmaxcdc;
+pub(crate) mod ronomon;
 pub(crate) mod samplebyte;
 pub(crate) mod seqcdc;
 
@@ -49,6 +51,8 @@ pub(crate) const ALL: &[Cases] = &[
     samplebyte::CASES,
     mincdc::CASES,
     buzhash::CASES,
+    ronomon::CASES,
+    repmaxcdc::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.

@@ -1,9 +1,15 @@
-//! Crate fastcdc: `v2016__A_B_C_ncL` and `v2020__...`, perhaps with `_seedS`.
+//! Crate fastcdc: `v2016__A_B_C_ncL` and `v2020__...`, perhaps with `_seedS`; `ronomon__A_B_C`.
 
 use super::{Inputs, Name, number};
 
 pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
     let [version, parameters] = &name.parameters[..] else { return None };
+    if version == "ronomon" {
+        let words: Vec<&str> = parameters.split('_').collect();
+        let [min, average, max] = words[..] else { return None };
+        let (min, average, max) = (number(min, "")?, number(average, "")?, number(max, "")?);
+        return Some(format!("ronomon:min={min},average={average},max={max}"));
+    }
     if version != "v2016" && version != "v2020" {
         return None;
     }

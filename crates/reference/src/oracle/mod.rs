@@ -13,6 +13,7 @@
 //! A family reads its parameters, whatever their values, in a file of its own; what it does not know
 //! has no spec.
 
+mod buildbarn;
 mod dedup_bench;
 mod desync;
 mod fastcdc;
@@ -35,6 +36,7 @@ type Family = fn(&Name, &mut Inputs) -> Option<String>;
 
 /// The families by what their name begins with: a line each.
 const FAMILIES: &[(&str, Family)] = &[
+    ("buildbarn_", buildbarn::spec),
     ("dedup-bench", dedup_bench::spec),
     ("desync_buzhash48", desync::spec),
     ("fastcdc-", fastcdc::spec),

@@ -1,0 +1,196 @@
+//! RepMaxCDC: the greatest hash within a horizon, again and again until the chunk is small.
+//!
+//! Source: buildbarn/go-cdc v0.0.10, `NewRepMaxContentDefinedChunker`, by its description and its
+//! simple form, with the gear table that it makes of an empty seed.
+//!
+//! The rule, for a chunk that starts at byte 0:
+//!
+//! ```text
+//! n = min(bytes to the end of the stream, 2 * min + horizon)
+//! if n < 2 * min:  cut at n
+//! end = n - min
+//! repeat:
+//!     i = the place from min to end whose hash is greatest, the first of them
+//!     if i < 2 * min:  cut at i
+//!     end = i - min
+//! hash at a place: of the 64 bytes in front of it, hash = 2 * hash + TABLE[byte], modulo 2^64
+//! ```
+//!
+//! So the best places far ahead are kept free, and a chunk has at least `min` bytes and less than
+//! twice as many, but for a stream smaller than that. It takes a look ahead to say where a chunk ends.
+//!
+//! One pass finds the places whose hash exceeds all before; the answer is among them. It may stop
+//! where `min - 1` places follow one without a greater hash: however great a later one is, going back
+//! from it ends there.
+//!
+//! The table is made of cSHAKE128: `examples/tables_of_others.rs` prints it.
+
+mod table;
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::fmt;
+
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors};
+use crate::about::{About, KeyUse, Parameter};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError};
+use table::TABLE;
+
+const NAME: &str = "repmaxcdc";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "repeated maximum of a gear hash",
+    rule: "Of all places within a horizon the one with the greatest gear hash will be a cut-point; \
+           of those in front of it, far enough from it, again the one with the greatest; and so on \
+           until the first chunk is smaller than twice the smallest size.",
+    source: "buildbarn/go-cdc v0.0.10, NewRepMaxContentDefinedChunker with NewSeededGearTable(nil).",
+    differences: "None for min from 64 and a horizon from 1 on; less is refused.",
+    good_at: "All chunks have nearly one size and none is cut by force; a chunk's size shows that it \
+              is one.",
+    bad_at: "Bytes are hashed about three times, and a horizon of bytes must be there before \
+             anything is cut.",
+    key: KeyUse::Table,
+    parameters: &[
+        Parameter::new("min", "bytes", "64 to 268435456", "The smallest chunk."),
+        Parameter::new("horizon", "bytes", "1 to 268435456", "How much farther it is looked."),
+    ],
+    short_forms: &[],
+    dialects: &[],
+};
+
+/// The number of bytes that have a say in the hash.
+const WINDOW: usize = 64;
+
+/// The parameters of RepMaxCDC; sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// The smallest chunk: 64 to 2^28. The largest is one below twice that.
+    pub chunk_size_min: usize,
+    /// How many bytes beyond twice the smallest size are looked at: 1 to 2^28.
+    pub horizon: usize,
+}
+
+impl Params {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits.
+    pub fn check(&self) -> Result<(), SpecError> {
+        check_range(NAME, "min", self.chunk_size_min, WINDOW, CHUNK_SIZE_LIMIT / 4)?;
+        check_range(NAME, "horizon", self.horizon, 1, CHUNK_SIZE_LIMIT / 4)
+    }
+}
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        Ok(Params { chunk_size_min: keys.size("min")?, horizon: keys.size("horizon")? })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "min={},horizon={}", self.chunk_size_min, self.horizon)
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        Some(2 * self.chunk_size_min - 1)
+    }
+
+    fn mean(&self) -> Option<f64> {
+        None
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(RepMaxCdc::from_checked(*self, material))
+    }
+}
+
+/// The chunker of RepMaxCDC.
+#[derive(Clone)]
+pub struct RepMaxCdc {
+    params: Params,
+    table: Box<[u64; 256]>,
+}
+
+constructors!(RepMaxCdc);
+
+impl RepMaxCdc {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> RepMaxCdc {
+        RepMaxCdc { params, table: material.map_or_else(|| Box::new(TABLE), KeyMaterial::table) }
+    }
+}
+
+impl Chunker for RepMaxCdc {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        let Params { chunk_size_min: min, horizon } = self.params;
+        let needed = 2 * min + horizon;
+        let size = data.len().min(needed);
+        let is_complete = !more || size == needed;
+        if size < 2 * min {
+            return (is_complete && size > 0).then_some(size);
+        }
+        let step = |hash: u64, &byte: &u8| (hash << 1).wrapping_add(self.table[usize::from(byte)]);
+        let mut hash = data[min - WINDOW..min].iter().fold(0, step);
+        // The places whose hash exceeds that of all places before, from `min` on.
+        let mut greatest = hash;
+        let mut places = vec![min];
+        let mut is_settled = false;
+        for (place, byte) in (min + 1..).zip(&data[min..size - min]) {
+            if place == places[places.len() - 1] + min {
+                is_settled = true;
+                break;
+            }
+            hash = step(hash, byte);
+            if hash > greatest {
+                greatest = hash;
+                places.push(place);
+            }
+        }
+        if !is_settled && !is_complete {
+            return None;
+        }
+        let mut cut = places.pop().unwrap_or(min);
+        while cut >= 2 * min {
+            // The greatest of those up to `cut - min`.
+            let end = cut - min;
+            while let Some(place) = places.pop() {
+                if place <= end {
+                    cut = place;
+                    break;
+                }
+            }
+        }
+        Some(cut)
+    }
+
+    /// What is looked at: twice the smallest size and the horizon.
+    fn needed_size_max(&self) -> Option<usize> {
+        Some(2 * self.params.chunk_size_min + self.params.horizon)
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.params.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        Some(2 * self.params.chunk_size_min - 1)
+    }
+}
+
+impl fmt::Debug for RepMaxCdc {
+    /// Leaves the table out, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RepMaxCdc").field("params", &self.params).finish_non_exhaustive()
+    }
+}
