@@ -148,9 +148,11 @@ impl Reader {
         {
             let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
             let newer = view.list_again(&self.repository)?;
-            let is_same = newer.commits.len() == view.commits.len()
-                && newer.prunes.len() == view.prunes.len();
-            // Another thread may have taken up a newer view since the try.
+            // A segment that could not be read may be readable now; and another thread may have
+            // taken up a newer view since the try.
+            let is_same = newer.commits.keys().eq(view.commits.keys())
+                && newer.prunes.keys().eq(view.prunes.keys())
+                && self.index.unreadable().is_empty();
             if is_same && self.listings.load(Ordering::Acquire) == listings {
                 return Err(error);
             }

@@ -135,12 +135,7 @@ impl View {
     /// The chunks that a check has found broken since the writer of `snapshot` took its view: that
     /// writer may have referred to them. Those found before it has stored again, or found elsewhere.
     pub fn damaged_since(&self, snapshot: TicketId) -> HashSet<Fingerprint> {
-        let mut known = HashSet::from([snapshot]);
-        let mut open = vec![snapshot];
-        while let Some(id) = open.pop() {
-            let Some(commit) = self.commits.get(&id) else { continue };
-            open.extend(commit.view.new.iter().copied().filter(|new| known.insert(*new)));
-        }
+        let known = self.seen_by(snapshot);
         self.commits
             .iter()
             .filter(|(id, _)| !known.contains(id))
@@ -151,6 +146,26 @@ impl View {
             .flatten()
             .map(|damage| damage.fingerprint)
             .collect()
+    }
+
+    /// The commits that the writer of `of` had in its view, as far as that is certain.
+    ///
+    /// A commit names only what no other commit of its view names, so the rest follows from those; but
+    /// one that could not be read then was not in the view, though others name it. The digest tells:
+    /// where it disagrees, as it also does once a prune has taken commits, only those count that are
+    /// named outright.
+    fn seen_by(&self, of: TicketId) -> BTreeSet<TicketId> {
+        let mut seen = BTreeSet::new();
+        let Some(commit) = self.commits.get(&of) else { return seen };
+        let mut open = vec![of];
+        while let Some(id) = open.pop() {
+            let Some(commit) = self.commits.get(&id) else { continue };
+            open.extend(commit.view.new.iter().copied().filter(|new| seen.insert(*new)));
+        }
+        if digest(seen.iter()) != commit.view.digest {
+            seen = commit.view.new.iter().copied().collect();
+        }
+        seen
     }
 
     /// F of all prunes: the snapshots that are gone for good.
@@ -219,16 +234,22 @@ impl View {
     /// This view in few words, for a commit: what earlier commits of the view have named need not
     /// be named again.
     pub fn record(&self) -> ViewRecord {
-        let mut hasher = blake3::Hasher::new();
-        let mut named: HashSet<TicketId> = HashSet::new();
-        for (id, commit) in &self.commits {
-            hasher.update(&id.0);
-            named.extend(&commit.view.new);
-        }
+        let commits = self.commits.values();
+        let named: HashSet<TicketId> =
+            commits.flat_map(|commit| commit.view.new.iter().copied()).collect();
         ViewRecord {
             prune: self.prunes.keys().next_back().copied().unwrap_or(0),
             new: self.commits.keys().filter(|id| !named.contains(id)).copied().collect(),
-            digest: *hasher.finalize().as_bytes(),
+            digest: digest(self.commits.keys()),
         }
     }
+}
+
+/// BLAKE3 of ids, which rise.
+fn digest<'a>(ids: impl Iterator<Item = &'a TicketId>) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    ids.for_each(|id| {
+        hasher.update(&id.0);
+    });
+    *hasher.finalize().as_bytes()
 }

@@ -435,8 +435,10 @@ impl<'a> Cutting<'a> {
         };
         // A stream that breaks off must not become a snapshot that looks complete.
         self.cut(read)?.map_err(|error| {
-            let kind = if is_patient(&error) { Kind::Interrupted } else { Kind::Invalid };
-            Error::new(kind, "standard input", error.to_string())
+            if is_patient(&error) {
+                return Error::new(Kind::Interrupted, "backup", "interrupted");
+            }
+            Error::new(Kind::Invalid, "standard input", error.to_string())
         })?;
         entry.size = self.shared.read_bytes();
         self.event(Event::File(Box::new(entry)))

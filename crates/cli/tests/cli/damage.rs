@@ -147,3 +147,29 @@ fn a_backup_heals_what_a_check_has_recorded() {
 fn a_backup_heals_trees_that_a_check_has_recorded() {
     check_and_heal("meta/", 1, 2 * FILE_LEN as u64);
 }
+
+/// A snapshot whose writer could not read the record of the damage, though it read a commit that names
+/// that record, is no proof that all was healed.
+#[test]
+fn a_record_that_could_not_be_read_for_a_while_is_not_forgotten() {
+    let (sandbox, ids) = with_two_snapshots();
+    let container = objects(&sandbox, "data/", &ids[0]).remove(0);
+    flip(&sandbox.path("repo").join(&container), 200);
+    let before = objects(&sandbox, "commits/", "");
+    sandbox.run(["check", "--read-data"]).ended(1, &["recorded"]);
+    let mut records = objects(&sandbox, "commits/", "");
+    records.retain(|name| !before.contains(name));
+    let record = sandbox.path("repo").join(records.remove(0));
+    // Somebody else's snapshot has seen the record.
+    fs::create_dir(sandbox.path("other")).expect("made");
+    sandbox.backup("other");
+    // This one cannot read it, and takes over unread what is damaged.
+    flip(&record, 100);
+    let blind = sandbox.json(["backup", "source"]);
+    assert_eq!(blind.last().expect("a summary")["unchanged_file_count"], 2, "{blind:?}");
+    flip(&record, 100);
+    sandbox.run(["backup", "source"]).well();
+    sandbox.run(["restore", "latest", "--to", "back"]).well();
+    is_back(&sandbox, 1);
+    is_back(&sandbox, 2);
+}

@@ -20,7 +20,7 @@ use crate::view::View;
 const NOWHERE: PartName = PartName { ticket: TicketId([0; 12]), count: 0 };
 
 /// Walks every snapshot; then, where something is lost, names the paths that need it. Returns
-/// where chunks cannot be read.
+/// what is to be recorded ([`CheckReport::damages`](super::CheckReport::damages)).
 pub(super) fn check(
     check: &Check<'_>,
     seen: &mut Seen,
@@ -42,18 +42,28 @@ pub(super) fn check(
         report.lost_count = walk.lost.len() as u64;
     });
     walk.name_lost()?;
+    let recorded = seen.view.damaged();
+    let mut damages: BTreeSet<Damage> = bad.difference(&recorded).copied().collect();
     if !walk.lost.is_empty() {
-        let mut affected = Affected { walk: &walk, count: 0 };
+        let mut affected = Affected { walk: &walk, count: 0, lost: HashSet::new() };
+        let mut unhealed = HashSet::new();
         for (id, root) in &roots {
             affected.name_all(*id, root)?;
+            // Whoever compares with this snapshot hears nothing of these.
+            let heard = seen.view.damaged_since(*id);
+            unhealed.extend(affected.lost.drain().filter(|lost| !heard.contains(lost)));
         }
+        let places = walk.places_of_lost()?;
+        damages.extend(
+            places.into_iter().filter(|damage| {
+                unhealed.contains(&damage.fingerprint) || !recorded.contains(damage)
+            }),
+        );
         if affected.count > NAMED_MAX {
             let message = format!("{} more paths are affected", affected.count - NAMED_MAX);
             check.finding(FindingKind::Affected, "snapshots", message);
         }
     }
-    let mut damages = walk.places_of_lost()?;
-    damages.extend(bad);
     Ok(damages)
 }
 
@@ -291,6 +301,8 @@ impl<'a> Walk<'a> {
 struct Affected<'a> {
     walk: &'a Walk<'a>,
     count: u64,
+    /// The lost chunks that were come across.
+    lost: HashSet<Fingerprint>,
 }
 
 impl Affected<'_> {
@@ -317,11 +329,12 @@ impl Affected<'_> {
         Ok(())
     }
 
-    fn not_lost(&self, fingerprint: Fingerprint) -> Result<()> {
-        match self.walk.lost.contains_key(&(Class::Meta, fingerprint)) {
-            true => Err(Error::missing("", "lost")),
-            false => Ok(()),
+    fn not_lost(&mut self, class: Class, fingerprint: Fingerprint) -> Result<()> {
+        if self.walk.lost.contains_key(&(class, fingerprint)) {
+            self.lost.insert(fingerprint);
+            return Err(Error::missing("", "lost"));
         }
+        Ok(())
     }
 
     /// Goes through one chunk of a folder's tree.
@@ -331,7 +344,7 @@ impl Affected<'_> {
         at: &str,
         folders: &mut Vec<(String, Content)>,
     ) -> Result<()> {
-        self.not_lost(fingerprint)?;
+        self.not_lost(Class::Meta, fingerprint)?;
         let bytes = self.walk.meta(fingerprint)?;
         let d = &mut Decoder::new(&bytes);
         while d.position() < bytes.len() {
@@ -342,11 +355,7 @@ impl Affected<'_> {
                 continue;
             }
             let whole = self.each_segment(&entry.content, &mut |this, segment| match segment {
-                Segment::Chunk { fingerprint, .. }
-                    if this.walk.lost.contains_key(&(Class::Data, *fingerprint)) =>
-                {
-                    Err(Error::missing("", "lost"))
-                }
+                Segment::Chunk { fingerprint, .. } => this.not_lost(Class::Data, *fingerprint),
                 _ => Ok(()),
             });
             match whole {
@@ -378,7 +387,7 @@ impl Affected<'_> {
         }
         while let Some((fingerprint, expected)) = recipes.pop() {
             self.walk.check.stop_if_cancelled()?;
-            let recipe = self.not_lost(fingerprint);
+            let recipe = self.not_lost(Class::Meta, fingerprint);
             match recipe.and_then(|()| self.walk.recipe(fingerprint, expected)) {
                 Err(error) => failure = Some(error),
                 Ok(recipe) if recipe.level == 0 => {

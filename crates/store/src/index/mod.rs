@@ -79,6 +79,8 @@ struct State {
     condemned: HashSet<(Class, PartName)>,
     damaged: HashSet<Damage>,
     unreadable: BTreeMap<ObjectName, Arc<Error>>,
+    /// Segments that came by [`Index::add`]: no view names them yet.
+    own: BTreeSet<PartName>,
 }
 
 /// Sizes of an index.
@@ -126,27 +128,32 @@ impl Index {
     /// As [`Index::open`].
     pub fn refresh(&self, view: &View) -> Result<()> {
         let live = view.segments();
-        let is_live = |run: &Run| run.covers().iter().all(|segment| live.contains(segment));
-        let covered: BTreeSet<PartName> = {
-            let state = self.lock();
-            let runs = state.runs.iter().filter(|run| is_live(run));
-            runs.flat_map(|run| run.covers().iter().copied()).collect()
-        };
-        let mut runs = Vec::new();
+        let mut runs: Vec<Run> = Vec::new();
         let mut unreadable = BTreeMap::new();
         let mut tolerance = Tolerance::default();
-        for name in live.difference(&covered) {
-            let object = ObjectName::Segment(*name);
+        let mut state = loop {
+            let state = self.lock();
+            let kept = state.runs.iter().filter(|run| state.is_live(run, &live)).chain(&runs);
+            let covered: BTreeSet<PartName> =
+                kept.flat_map(|run| run.covers().iter().copied()).collect();
+            let is_open = |name: &&PartName| {
+                !covered.contains(*name) && !unreadable.contains_key(&ObjectName::Segment(**name))
+            };
+            let Some(name) = live.iter().find(is_open).copied() else { break state };
+            // Others look up meanwhile, and may merge what was counted on: hence the loop.
+            drop(state);
+            let object = ObjectName::Segment(name);
             match self.repository.read(object, Segment::decode) {
-                Ok(segment) => runs.push(self.run(*name, &segment)?),
+                Ok(segment) => runs.push(self.run(name, &segment)?),
                 Err(error) => {
                     unreadable.insert(object, Arc::new(tolerance.of_one(error)?));
                 }
             }
-        }
-        // All at once: a lookup meanwhile finds what it found before.
-        let mut state = self.lock();
-        state.runs.retain(is_live);
+        };
+        // All at once: a lookup meanwhile found what it found before.
+        let mut kept = std::mem::take(&mut state.runs);
+        kept.retain(|run| state.is_live(run, &live));
+        state.runs = kept;
         state.condemned = view.condemned();
         state.damaged = view.damaged();
         state.unreadable = unreadable;
@@ -184,7 +191,9 @@ impl Index {
     /// `Media` where the cache cannot be written and there is no memory either.
     pub fn add(&self, name: PartName, segment: &Segment) -> Result<()> {
         let run = self.run(name, segment)?;
-        self.push(&mut self.lock(), run)
+        let mut state = self.lock();
+        state.own.insert(name);
+        self.push(&mut state, run)
     }
 
     fn folder(&self) -> Option<PathBuf> {
@@ -306,6 +315,11 @@ impl Index {
 }
 
 impl State {
+    /// Whether all that a run covers counts: by a view, whose segments are `live`, or as our own.
+    fn is_live(&self, run: &Run, live: &BTreeSet<PartName>) -> bool {
+        run.covers().iter().all(|segment| live.contains(segment) || self.own.contains(segment))
+    }
+
     fn allows(&self, location: &Location, class: Class, scope: Scope) -> bool {
         let container = &location.loaded.container;
         if container.class != class {
