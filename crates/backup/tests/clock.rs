@@ -236,10 +236,11 @@ fn a_long_run_goes_on_from_a_checkpoint() {
     make_files(folder.path(), COUNT);
     let (clock, media, repository) = make();
     let monitor = AtFile::new(|file| {
-        // The second ticket is as long at it as the first one.
-        if [6, 13].contains(&file) {
+        // Two steps a ticket, each short enough for the ticket to stay fresh (W5). The second ticket
+        // is as long at it as the first one.
+        if [3, 6, 10, 13].contains(&file) {
             let tickets = media.list("tickets").expect("list").len();
-            clock.advance(21 * HOUR_NS);
+            clock.advance(11 * HOUR_NS);
             // The ticket is renewed, and seen to be old, by the thread that puts.
             let began = Instant::now();
             while media.list("tickets").expect("list").len() == tickets
@@ -281,4 +282,31 @@ fn a_long_run_goes_on_from_a_checkpoint() {
             back.join(if number < COUNT / 2 { "a" } else { "b" }).join(format!("{number:02}"));
         assert!(fs::read(path).is_ok_and(|bytes| bytes == file_bytes(number)), "file {number}");
     }
+}
+
+/// W5: whoever slept for so long that others may have ended the ticket does not commit what was found
+/// before, but begins anew; even if the ticket was renewed since.
+#[test]
+fn a_run_that_slept_begins_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    make_files(folder.path(), 10);
+    let (clock, media, repository) = make();
+    let slept = AtomicBool::new(false);
+    let monitor = AtFile::new(|file| {
+        if file == 5 && !slept.swap(true, Ordering::SeqCst) {
+            let tickets = media.list("tickets").expect("list").len();
+            clock.advance(13 * HOUR_NS);
+            let began = Instant::now();
+            while media.list("tickets").expect("list").len() == tickets
+                && began.elapsed() < PATIENCE
+            {
+                sleep(Duration::from_millis(5));
+            }
+        }
+        false
+    });
+    let report = backup(&repository, files(folder.path()), &options(), &monitor).expect("backup");
+    assert_eq!(report.restart_count, 1, "it began anew");
+    let view = View::list(&repository).expect("view");
+    assert_eq!(view.snapshots().len(), 1, "snapshots");
 }

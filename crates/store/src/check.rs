@@ -244,7 +244,8 @@ pub fn check(
     let containers = objects::check_segments(&check, &mut seen)?;
     let tasks = objects::check_containers(&check, &mut seen, containers)?;
     data::check(&check, &seen, &tasks, options)?;
-    let index = Arc::new(Index::open(repository.clone(), &seen.view)?);
+    // What this machine has cached must not be taken for damage of the repository.
+    let index = Arc::new(Index::open_without_cache(repository.clone(), &seen.view)?);
     let reader = Reader::new(repository.clone(), index, seen.view.clone());
     let damages = snapshots::check(&check, &mut seen, &reader)?;
     let mut report = check.lock().report.clone();

@@ -121,17 +121,33 @@ impl Repository {
                 "is not a cutpoint repository (it has neither config nor keys)",
             ));
         }
-        let (keyring, suite) = unlock_any(&*media, &key_names, unlock)?;
-        let keys = Keys::derive(&keyring, suite);
-        let (config_number, config) = newest_config(&*media, &config_names, &keys)?;
-        // The settings are sealed with keys that the keyring gave; what they say of themselves
-        // must agree, or somebody mixed two repositories.
-        if config.repository != keyring.repository || config.suite != suite {
-            return Err(Error::corrupt(
-                ObjectName::Config { number: config_number, copy: false },
-                "belongs to another repository than the keys",
-            ));
-        }
+        let mut passed_over: Vec<[u8; 16]> = Vec::new();
+        let mut failure = None;
+        let (keys, config_number, config) = loop {
+            let (id, keyring, suite) = match unlock_any(&*media, &key_names, &passed_over, unlock) {
+                Ok(opened) => opened,
+                Err(error) => return Err(failure.unwrap_or(error)),
+            };
+            let keys = Keys::derive(&keyring, suite);
+            let error = match newest_config(&*media, &config_names, &keys) {
+                // The settings are sealed with keys that the keyring gave; what they say of
+                // themselves must agree, or somebody mixed two repositories.
+                Ok((number, config))
+                    if config.repository == keyring.repository && config.suite == suite =>
+                {
+                    break (keys, number, config);
+                }
+                Ok((number, _)) => Error::corrupt(
+                    ObjectName::Config { number, copy: false },
+                    "belongs to another repository than the keys",
+                ),
+                Err(error) => error,
+            };
+            // Of two that made the repository at the same time one has left a keyring that opens
+            // nothing: another may.
+            passed_over.push(id);
+            failure.get_or_insert(error);
+        };
         config.check_features(false)?;
         Ok(Repository { media, environment, keys, config, config_number, cache: None })
     }
@@ -287,14 +303,15 @@ impl Repository {
     }
 }
 
-/// Tries every keyring, each in both copies, until one opens.
+/// Tries every keyring but those `passed_over`, each in both copies, until one opens.
 fn unlock_any(
     media: &dyn Media,
     names: &[(String, u64)],
+    passed_over: &[[u8; 16]],
     unlock: &Unlock,
-) -> Result<(Keyring, Suite)> {
+) -> Result<([u8; 16], Keyring, Suite)> {
     let mut damaged = None;
-    let mut tried = Vec::new();
+    let mut tried = passed_over.to_vec();
     let mut is_open = false;
     for (path, _) in names {
         let Ok(ObjectName::Key { id, copy }) = ObjectName::parse(path) else { continue };
@@ -304,7 +321,7 @@ fn unlock_any(
         }
         let bytes = media.get(path)?;
         match unwrap_keyring(ObjectName::Key { id, copy }, &bytes, unlock, KdfLimits::default()) {
-            Ok(Some(opened)) => return Ok(opened),
+            Ok(Some((keyring, suite))) => return Ok((id, keyring, suite)),
             Ok(None) => {
                 tried.push(id);
                 is_open |= unwrap_keyring(

@@ -22,7 +22,7 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
-use backup::{back_up, init, open, restore_all};
+use backup::{back_up, init, init_by, open, restore_all};
 
 /// What the run that dies backs up. Files 1 and 2 are there already.
 const FILES: [u64; 5] = [1, 3, 4, 5, 6];
@@ -225,5 +225,23 @@ fn a_commit_needs_every_container_that_was_hit() {
             let is_snapshot = view.commits[&writer.ticket()].snapshot().is_some();
             assert_eq!(is_snapshot, gone.is_none(), "{count} hits, {gone:?} gone");
         }
+    }
+}
+
+/// Of two that make a repository at the same time one wins, and has a repository that opens: the
+/// keyring that the other leaves is passed over.
+#[test]
+fn a_keyring_that_a_lost_init_left_is_passed_over() {
+    for seed in 0..8 {
+        let (won, lost): (Arc<dyn Media>, Arc<dyn Media>) =
+            (Arc::new(Memory::new()), Arc::new(Memory::new()));
+        for (media, process) in [(&won, 1), (&lost, 100 + seed)] {
+            init_by(media.clone(), process).expect("an empty memory takes a repository");
+        }
+        for (name, _) in lost.list("keys").expect("memory lists") {
+            let bytes = lost.get(&name).expect("it is there");
+            won.put_new(&name, bytes).expect("memory takes it");
+        }
+        open(won, 1).expect("one of the keyrings opens the settings");
     }
 }

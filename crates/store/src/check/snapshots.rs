@@ -95,6 +95,8 @@ struct Walk<'a> {
     references: u64,
     /// Chunks that cannot be read from anywhere, and why, unless that was said of a container.
     lost: HashMap<(Class, Fingerprint), Option<Error>>,
+    /// Those of them that the storage would not give: it may do so again.
+    refused: HashSet<Fingerprint>,
 }
 
 impl<'a> Walk<'a> {
@@ -113,6 +115,7 @@ impl<'a> Walk<'a> {
             seen: HashSet::new(),
             references: 0,
             lost: HashMap::new(),
+            refused: HashSet::new(),
         };
         for (_, root) in snapshots(&seen.view) {
             // A stack of its own: folders can be nested deeper than a thread's stack.
@@ -255,7 +258,7 @@ impl<'a> Walk<'a> {
     /// Every place from which a lost chunk could have come.
     fn places_of_lost(&self) -> Result<BTreeSet<Damage>> {
         let mut damages = BTreeSet::new();
-        for (class, fingerprint) in self.lost.keys() {
+        for (class, fingerprint) in self.lost.keys().filter(|(_, f)| !self.refused.contains(f)) {
             let mut places = self.reader.index().places(*class, fingerprint)?;
             if places.is_empty() {
                 places.push(NOWHERE);
@@ -271,6 +274,9 @@ impl<'a> Walk<'a> {
     }
 
     fn lose(&mut self, class: Class, fingerprint: Fingerprint, error: Option<Error>) {
+        if error.as_ref().is_some_and(|error| error.kind() == Kind::Media) {
+            self.refused.insert(fingerprint);
+        }
         let error = error.filter(|error| !self.check.is_named(error));
         self.lost.insert((class, fingerprint), error);
     }

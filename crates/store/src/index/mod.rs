@@ -69,6 +69,8 @@ pub enum Scope {
 #[derive(Debug)]
 pub struct Index {
     repository: Arc<Repository>,
+    /// Where runs are kept; in memory without.
+    folder: Option<PathBuf>,
     state: Mutex<State>,
 }
 
@@ -105,12 +107,27 @@ impl Index {
     /// `Media` where the cache cannot be written and there is no memory either, or where the medium
     /// fails for so many segments that it is to blame itself.
     pub fn open(repository: Arc<Repository>, view: &View) -> Result<Index> {
-        let index = Index { repository, state: Mutex::default() };
-        {
-            let mut state = index.lock();
-            if let Some(folder) = index.folder() {
-                state.runs = run::open_all(&folder, &view.segments());
-            }
+        let folder = repository.cache().map(|cache| cache.join("index"));
+        Index::with_folder(repository, folder, view)
+    }
+
+    /// The same from the segments alone, whatever the cache of this machine has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Index::open`].
+    pub fn open_without_cache(repository: Arc<Repository>, view: &View) -> Result<Index> {
+        Index::with_folder(repository, None, view)
+    }
+
+    fn with_folder(
+        repository: Arc<Repository>,
+        folder: Option<PathBuf>,
+        view: &View,
+    ) -> Result<Index> {
+        let index = Index { repository, folder, state: Mutex::default() };
+        if let Some(folder) = &index.folder {
+            index.lock().runs = run::open_all(folder, &view.segments());
         }
         index.refresh(view)?;
         Ok(index)
@@ -196,17 +213,13 @@ impl Index {
         self.push(&mut state, run)
     }
 
-    fn folder(&self) -> Option<PathBuf> {
-        self.repository.cache().map(|cache| cache.join("index"))
-    }
-
     fn run(&self, name: PartName, segment: &Segment) -> Result<Run> {
-        Run::create(self.folder().as_deref(), name, segment)
+        Run::create(self.folder.as_deref(), name, segment)
     }
 
     fn push(&self, state: &mut State, run: Run) -> Result<()> {
         state.runs.push(run);
-        run::merge_tiers(self.folder().as_deref(), &mut state.runs)
+        run::merge_tiers(self.folder.as_deref(), &mut state.runs)
     }
 
     /// Looks a chunk up.

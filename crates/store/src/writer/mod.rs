@@ -61,6 +61,8 @@ pub struct Writer {
     began_ns: u64,
     renewed_ns: u64,
     renewals: u32,
+    /// Too much time has once passed between two renewals: others may have taken the writer for dead.
+    was_stale: bool,
     ended: Vec<TicketId>,
 }
 
@@ -102,6 +104,7 @@ impl Writer {
             began_ns: now,
             renewed_ns: now,
             renewals: 0,
+            was_stale: false,
             ended,
         })
     }
@@ -134,9 +137,11 @@ impl Writer {
     /// As the medium.
     pub fn renew(&mut self) -> Result<()> {
         let now = self.repository.environment().elapsed_ns();
-        if now.saturating_sub(self.renewed_ns) < RENEW_NS {
+        let since_ns = now.saturating_sub(self.renewed_ns);
+        if since_ns < RENEW_NS {
             return Ok(());
         }
+        self.was_stale |= since_ns > FRESH_NS;
         self.renewals += 1;
         let name = ObjectName::Ticket { ticket: self.ticket, renewal: self.renewals };
         self.repository.seal_and_put(name, &ticket_body(&self.repository, self.purpose))?;
@@ -170,7 +175,7 @@ impl Writer {
     ) -> Result<Committed> {
         let environment = self.repository.environment().clone();
         let now = environment.elapsed_ns();
-        let is_stale = now.saturating_sub(self.renewed_ns) > FRESH_NS;
+        let is_stale = self.was_stale || now.saturating_sub(self.renewed_ns) > FRESH_NS;
         if is_stale || !self.exist(hits)? {
             self.void(segments)?;
             return Ok(Committed::Ended);

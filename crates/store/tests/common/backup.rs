@@ -69,6 +69,11 @@ pub(crate) fn unlock() -> Unlock {
 }
 
 pub(crate) fn init(media: Arc<dyn Media>) -> Result<Repository> {
+    init_by(media, 0)
+}
+
+/// A repository that this process makes.
+pub(crate) fn init_by(media: Arc<dyn Media>, process: u32) -> Result<Repository> {
     let options = InitOptions {
         suite: Suite::ChaCha20Poly1305,
         cut: "fixed".to_owned(),
@@ -76,7 +81,7 @@ pub(crate) fn init(media: Arc<dyn Media>) -> Result<Repository> {
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
     };
-    Repository::init(media, Machine::new(0), &unlock(), &options)
+    Repository::init(media, Machine::new(process), &unlock(), &options)
 }
 
 pub(crate) fn open(media: Arc<dyn Media>, process: u32) -> Result<Arc<Repository>> {
