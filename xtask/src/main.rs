@@ -1,20 +1,28 @@
 //! `cargo xtask check`: everything that must hold before a change lands, one command.
+//! `cargo xtask oracle`: our cut-points beside those of other people's programs.
 #![forbid(unsafe_code)]
 
 mod licences;
+mod oracle;
 mod texts;
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 /// What `cargo xtask` alone prints.
 const USAGE: &str = "\
 usage: cargo xtask check [--quick | --long]
+       cargo xtask oracle [DIR]
 
 check    formatting, texts, licences and sources of dependencies, lints, documentation, vectors,
          tests; ends with 1 and the name of the step that failed
 --quick  only what needs no building: formatting, texts, licences and sources
---long   with 10^5 instead of 10^3 random interleavings (about half an hour more)";
+--long   with 10^5 instead of 10^3 random interleavings (about half an hour more)
+
+oracle   makes the inputs of others' cut-point lists, checks their sums, and cuts them as each list
+         below DIR (vectors/oracle) says; ends with 1 if one differs. Quicker with `cargo run
+         --release --package xtask -- oracle`";
 
 type Step = (&'static str, fn() -> Result<(), String>);
 
@@ -35,6 +43,8 @@ fn main() -> ExitCode {
     let slow_steps = match words[..] {
         ["check"] | ["check", "--long"] => SLOW_STEPS.as_slice(),
         ["check", "--quick"] => &[],
+        ["oracle"] => return oracle::run(Path::new(&format!("{}/vectors/oracle", root()))),
+        ["oracle", folder] => return oracle::run(Path::new(folder)),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -35,7 +35,7 @@ fn print(text: &str, asked: usize, count: usize) {
     let mean = chunks.offset() as f64 / count as f64;
     println!(
         "| {asked} | {} | {mean:.0} | {:+.2} % | `{spec}` |",
-        spec.chunk_size_average(),
+        spec.chunk_size_average().map_or("-".to_owned(), |average| average.to_string()),
         (mean / asked as f64 - 1.0) * 100.0
     );
 }

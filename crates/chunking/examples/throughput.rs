@@ -1,4 +1,4 @@
-//! Prints how fast each algorithm cuts, beside the plain form of its rule, in GB (10^9 bytes) per
+//! Prints how fast each algorithm cuts, beside its reference, in GB (10^9 bytes) per
 //! second of CPU time, and checks that both make the same cut-points.
 //!
 //! `cargo run --release -p cutpoint-chunking --example throughput [MiB] [rounds]`
@@ -10,7 +10,6 @@ mod common;
 
 use std::hint::black_box;
 
-use cutpoint_chunking::algorithm::{fastcdc, seqcdc};
 use cutpoint_chunking::{KeyMaterial, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
 
@@ -38,6 +37,9 @@ fn main() {
             "seqcdc:avg=8k",
             "seqcdc:avg=16k",
             "seqcdc:avg=64k",
+            "fastcdc:form=dedup-bench,avg=16k",
+            "seqcdc:paper=8k,equal=break",
+            "seqcdc:paper=8k,equal=break,rule=literal",
             "fixed:size=16k",
         ] {
             let spec: Spec = text.parse().expect("the spec is right");
@@ -48,10 +50,10 @@ fn main() {
 
 fn run(name: &str, data: &[u8], spec: &Spec, rounds: usize) {
     let chunker = spec.chunker();
-    let first_cut = plain(spec);
     let mut expected = Vec::new();
-    let plain_speed =
-        measure(rounds.div_ceil(4), data.len(), || expected = common::plain_cuts(data, &first_cut));
+    let plain_speed = measure(rounds.div_ceil(4), data.len(), || {
+        expected = common::reference_cuts(spec, data);
+    });
     let mut ends = Vec::new();
     let speed = measure(rounds, data.len(), || {
         ends.clear();
@@ -71,46 +73,6 @@ fn run(name: &str, data: &[u8], spec: &Spec, rounds: usize) {
         spec.to_string()
     );
 }
-
-/// The plain form of the rule of `spec`.
-fn plain(spec: &Spec) -> PlainRule {
-    let text = spec.to_string();
-    let number = |key: &str| -> u32 {
-        let (_, rest) = text.split_once(&format!("{key}=")).expect("a key");
-        rest.split(',').next().expect("a value").parse().expect("a number")
-    };
-    let size = |key: &str| number(key) as usize;
-    match spec.algorithm() {
-        "fixed" => {
-            let size = size("size");
-            Box::new(move |data| common::fixed(size, data))
-        }
-        "seqcdc" => {
-            let params = seqcdc::Params {
-                mode: seqcdc::Mode::Increasing,
-                length: number("length"),
-                trigger: number("trigger"),
-                skip_size: size("skip"),
-                chunk_size_min: size("min"),
-                chunk_size_max: size("max"),
-            };
-            Box::new(move |data| common::seqcdc(&params, data))
-        }
-        _ => {
-            let params = fastcdc::Params {
-                level: number("level"),
-                chunk_size_min: size("min"),
-                normal_size: size("normal"),
-                chunk_size_max: size("max"),
-                seed: 0,
-            };
-            let gear = common::gear();
-            Box::new(move |data| common::fastcdc(&params, &gear, data))
-        }
-    }
-}
-
-type PlainRule = Box<dyn Fn(&[u8]) -> usize>;
 
 /// Returns the speed of the rounds together in GB/s of CPU time.
 ///

@@ -10,7 +10,8 @@ fn main() {
     match common::vectors::json(&name) {
         Some(text) => print!("{text}"),
         None => {
-            eprintln!("which file? {}", common::vectors::FILES.map(|(name, _)| name).join(", "));
+            let names: Vec<&str> = common::vectors::files().map(|(name, _)| name).collect();
+            eprintln!("which file? {}", names.join(", "));
             std::process::exit(2);
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! A [`Spec`] names an algorithm with all its parameters, and is written as text. It makes a
 //! [`Chunker`], which answers one question: where does the chunk end that starts here?
-//! [`cuts`] asks it over a buffer, [`Chunks`] over a reader.
+//! [`cuts`] asks it over a buffer, [`Chunks`] over a reader, [`Push`] over slices as they come.
+//! [`algorithms`] says which algorithms there are, and all there is to know about each.
 //!
 //! ```
 //! use cutpoint_chunking::{Spec, cuts};
@@ -30,21 +31,42 @@
 //! # Reading order
 //!
 //! [`Chunker`] (the contract), [`algorithm`] (the rules, one file each), [`Spec`] (their text form),
-//! [`Chunks`] (streams), [`KeyMaterial`] (secret cut-points).
+//! [`Chunks`] and [`Push`] (streams), [`KeyMaterial`] (secret cut-points).
+//!
+//! # Features
+//!
+//! Without the feature `std`, which is on by default, the crate needs `alloc` only, and has no
+//! `Chunks`, which reads from `std::io`. There are no dependencies.
 //!
 //! Everything here is portable Rust. Forms for one instruction set belong in a module of their own
 //! beside [`algorithm`], with the forms here as their definition: they may change speed, never a
 //! cut-point.
 
+#![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod about;
 pub mod algorithm;
 mod chunker;
+mod error;
 mod key;
+mod keys;
+mod push;
 mod spec;
+#[cfg(feature = "std")]
 mod stream;
+mod table;
+mod window;
 
+pub use about::{About, Dialect, KeyUse, Parameter, ShortForm};
 pub use chunker::{Chunker, Cuts, cuts};
+pub use error::SpecError;
 pub use key::KeyMaterial;
-pub use spec::{Spec, SpecError};
+pub use push::Push;
+pub use spec::{Spec, algorithms};
+#[cfg(feature = "std")]
 pub use stream::Chunks;

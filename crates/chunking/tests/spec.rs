@@ -1,7 +1,7 @@
 //! Specs as text: what is taken, what is refused and how, and that writing out loses nothing.
 
 use cutpoint_chunking::Spec;
-use cutpoint_chunking::algorithm::{fastcdc, fixed::Fixed, seqcdc};
+use cutpoint_chunking::algorithm::{fastcdc, fixed, seqcdc};
 use cutpoint_testing::SplitMix64;
 
 fn parsed(text: &str) -> Spec {
@@ -30,6 +30,23 @@ fn text_is_written_out() {
             "fastcdc:level=0,min=2048,normal=8192,max=65536,seed=666",
         ),
         ("fixed:size=3m", "fixed:size=3145728"),
+        ("fixed:avg=3m", "fixed:size=3145728"),
+        (
+            "seqcdc:paper=4k,equal=absorb,rule=released",
+            "seqcdc:mode=inc,length=5,trigger=55,skip=256,min=1024,max=8192",
+        ),
+        (
+            "seqcdc:rule=literal,paper=4k,equal=break",
+            "seqcdc:mode=inc,length=5,trigger=55,skip=256,min=1024,max=8192,equal=break,rule=literal",
+        ),
+        (
+            "fastcdc:min=2k,normal=8k,max=64k,level=1,form=crate",
+            "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0",
+        ),
+        (
+            "fastcdc:form=dedup-bench,min=2k,normal=8k,max=64k,level=1",
+            "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0,form=dedup-bench",
+        ),
     ] {
         let spec = parsed(text);
         assert_eq!(spec.to_string(), canonical, "{text}");
@@ -40,8 +57,6 @@ fn text_is_written_out() {
 #[test]
 fn errors_say_what_is_wrong() {
     for (text, message) in [
-        ("", "chunking algorithm ``: must be seqcdc, fastcdc or fixed"),
-        ("Fixed:size=1", "chunking algorithm `Fixed`: must be seqcdc, fastcdc or fixed"),
         ("fixed", "fixed: size: missing; needed: size"),
         ("fixed:", "fixed: size: missing; needed: size"),
         ("fixed:size", "fixed: size: must be a number of bytes, or of k or m"),
@@ -61,7 +76,7 @@ fn errors_say_what_is_wrong() {
         ),
         ("fixed:size=1,size=1", "fixed: size=1: given twice"),
         ("fixed:size=1,", "fixed: : unknown here; allowed: size"),
-        ("fixed:size=1,avg=2", "fixed: avg=2: unknown here; allowed: size"),
+        ("fixed:size=1,avg=2", "fixed: size=1: unknown here; allowed: avg"),
         ("seqcdc", "seqcdc: mode: missing; needed: mode, length, trigger, skip, min, max"),
         (
             "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096",
@@ -109,7 +124,7 @@ fn errors_say_what_is_wrong() {
         ("fastcdc:avg=8k,level=4", "fastcdc: level=4: must be from 1 to 3"),
         (
             "fastcdc:min=2k,normal=8k,max=64k",
-            "fastcdc: level: missing; needed: level, min, normal, max, seed",
+            "fastcdc: level: missing; needed: level, min, normal, max",
         ),
         ("fastcdc:level=1,min=62,normal=8k,max=64k", "fastcdc: min=62: must be from 64 to 1048576"),
         ("fastcdc:level=1,min=65,normal=8k,max=64k", "fastcdc: min=65: must be even"),
@@ -142,6 +157,18 @@ fn errors_say_what_is_wrong() {
     }
 }
 
+#[test]
+fn an_unknown_algorithm_is_answered_with_the_known_ones() {
+    for name in ["", "Fixed"] {
+        let error = format!("{name}:size=1").parse::<Spec>().expect_err(name);
+        assert_eq!(error.parameter(), "algorithm", "{error}");
+        assert_eq!(error.value(), name, "{error}");
+        for about in cutpoint_chunking::algorithms() {
+            assert!(error.expected().contains(about.name), "{error}");
+        }
+    }
+}
+
 /// Parsing what `Display` writes gives the same spec, for random parameters and all means.
 #[test]
 fn writing_out_loses_nothing() {
@@ -156,6 +183,8 @@ fn writing_out_loses_nothing() {
                 skip_size: random.below(10_000),
                 chunk_size_min: min,
                 chunk_size_max: min + random.below(1 << 29),
+                equal: [seqcdc::Equal::Absorb, seqcdc::Equal::Break][random.below(2)],
+                rule: seqcdc::Rule::Released,
             }),
             1 => Spec::try_from(fastcdc::Params {
                 level: [0, 1, 2, 3][random.below(4)],
@@ -163,8 +192,9 @@ fn writing_out_loses_nothing() {
                 normal_size: 100_064 + 2 * random.below(100_000),
                 chunk_size_max: 400_000 + 2 * random.below(1_000_000),
                 seed: random.next(),
+                form: [fastcdc::Form::Crate, fastcdc::Form::DedupBench][random.below(2)],
             }),
-            _ => Fixed::new(min).map(Spec::from),
+            _ => Spec::try_from(fixed::Params { size: min }),
         };
         let spec = spec.expect("the parameters are right");
         assert_eq!(parsed(&spec.to_string()), spec, "{spec}");

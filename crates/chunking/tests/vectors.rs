@@ -7,9 +7,10 @@ use std::path::Path;
 
 #[test]
 fn vectors_are_up_to_date() {
-    for (name, _) in common::vectors::FILES {
+    for (name, _) in common::vectors::files() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../vectors/{name}.json"));
-        let found = fs::read_to_string(&path).expect("the file is there");
+        let found =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}.json: {error}"));
         let made = common::vectors::json(name).expect("the name is known");
         for (line, (found, made)) in found.lines().zip(made.lines()).enumerate() {
             assert_eq!(found, made, "{name}.json, line {}", line + 1);

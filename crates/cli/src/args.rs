@@ -139,6 +139,8 @@ pub(crate) enum Verb {
     Check(Check),
     /// Print where an algorithm cuts a file
     Cut(Cut),
+    /// Explain the algorithms that cut: rules, parameters, sources
+    Algorithms(Algorithms),
     /// Print an object of the repository, decoded
     Debug(Debug),
 }
@@ -403,7 +405,7 @@ Examples:
   cutpoint cut --algorithm fastcdc:avg=16k disk.img
   tar c folder | cutpoint cut --algorithm seqcdc:avg=8k --format csv -")]
 pub(crate) struct Cut {
-    /// The algorithm with its parameters, for example `seqcdc:avg=16k`
+    /// The algorithm with its parameters, for example `seqcdc:avg=16k`; `cutpoint algorithms` has all
     #[arg(long, short, value_name = "SPEC", default_value = DEFAULT_CUT)]
     pub(crate) algorithm: String,
     /// How to print; --json is --format json
@@ -412,6 +414,19 @@ pub(crate) struct Cut {
     /// The file; `-` is standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+}
+
+/// `algorithms`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  cutpoint algorithms             all of them, with their parameters
+  cutpoint algorithms seqcdc      its rule, source, parameters, short forms and dialects
+  cutpoint algorithms --json      everything about all, for programs")]
+pub(crate) struct Algorithms {
+    /// Which one to explain; all are listed without
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
 }
 
 /// How cut-points are printed.

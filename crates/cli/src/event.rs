@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use cutpoint_chunking::About;
 use cutpoint_store::format::commit::Statistics;
 use serde::Serialize;
 
@@ -73,6 +74,8 @@ pub(crate) enum Event<'a> {
     Setting { name: &'a str, value: serde_json::Value },
     /// A chunk.
     Cut { offset: u64, size: u64, end_offset: u64 },
+    /// An algorithm that cuts.
+    Algorithm(Algorithm),
     /// What a check found.
     Finding(Finding<'a>),
     /// An object of the repository.
@@ -167,6 +170,78 @@ pub(crate) enum Summary<'a> {
     },
     /// A file was cut.
     Cut { algorithm: &'a str, chunk_count: u64, size: u64 },
+}
+
+/// What there is to know about an algorithm; the fields are those of the chunking crate's `About`.
+#[derive(Serialize)]
+pub(crate) struct Algorithm {
+    name: &'static str,
+    title: &'static str,
+    rule: &'static str,
+    source: &'static str,
+    differences: &'static str,
+    good_at: &'static str,
+    bad_at: &'static str,
+    key: &'static str,
+    parameters: Vec<Parameter>,
+    short_forms: Vec<ShortForm>,
+    dialects: Vec<Dialect>,
+}
+
+#[derive(Serialize)]
+struct Parameter {
+    key: &'static str,
+    meaning: &'static str,
+    unit: &'static str,
+    allowed: &'static str,
+    default: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ShortForm {
+    key: &'static str,
+    beside: &'static [&'static str],
+    allowed: &'static str,
+    meaning: &'static str,
+}
+
+#[derive(Serialize)]
+struct Dialect {
+    keys: &'static str,
+    meaning: &'static str,
+}
+
+impl From<&About> for Algorithm {
+    fn from(about: &About) -> Algorithm {
+        let parameters = about.parameters.iter().map(|each| Parameter {
+            key: each.key,
+            meaning: each.meaning,
+            unit: each.unit,
+            allowed: each.allowed,
+            default: each.default,
+        });
+        let short_forms = about.short_forms.iter().map(|each| ShortForm {
+            key: each.key,
+            beside: each.beside,
+            allowed: each.allowed,
+            meaning: each.meaning,
+        });
+        let dialects =
+            about.dialects.iter().map(|each| Dialect { keys: each.keys, meaning: each.meaning });
+        Algorithm {
+            name: about.name,
+            title: about.title,
+            rule: about.rule,
+            source: about.source,
+            differences: about.differences,
+            good_at: about.good_at,
+            bad_at: about.bad_at,
+            key: about.key.name(),
+            parameters: parameters.collect(),
+            short_forms: short_forms.collect(),
+            dialects: dialects.collect(),
+        }
+    }
 }
 
 /// Sizes of a repository. What each field means is in the schema.

@@ -320,5 +320,7 @@ fn refuse_foreign(location: &Path) -> Result<()> {
 /// A cut specification with all its parameters written out.
 pub(crate) fn canonical_cut(text: &str) -> Result<String> {
     let spec: cutpoint_chunking::Spec = text.parse().context("the cut specification")?;
+    // A repository keeps whole chunks in buffers of known size.
+    let spec = spec.bounded().context("the cut specification")?;
     Ok(spec.to_string())
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::format::config::Config;
-use crate::media::{Media, Put};
+use crate::media::{Media, Put, Staged};
 use crate::name::{ObjectKind, ObjectName};
 use crate::seal::{
     KdfLimits, Keyring, Keys, RepositoryId, SALT_LEN, Secret, Suite, Unlock, open_object,
@@ -239,11 +239,19 @@ impl Repository {
             Put::Created => Ok(()),
             // A medium may answer so to its own second try: then what lies there is ours.
             Put::Exists if self.media.get(&path)? == bytes => Ok(()),
-            Put::Exists => Err(Error::new(
-                Kind::Conflict,
-                name,
-                "exists already, with other content; two writers share a ticket",
-            )),
+            Put::Exists => Err(shared_ticket(name)),
+        }
+    }
+
+    /// Puts an object whose bytes are staged.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::put`].
+    pub(crate) fn put_staged(&self, name: ObjectName, staged: Box<dyn Staged>) -> Result<()> {
+        match staged.finish()? {
+            Put::Created => Ok(()),
+            Put::Exists => Err(shared_ticket(name)),
         }
     }
 
@@ -330,6 +338,14 @@ fn unlock_any(
             },
         )),
     }
+}
+
+fn shared_ticket(name: ObjectName) -> Error {
+    Error::new(
+        Kind::Conflict,
+        name,
+        "exists already, with other content; two writers share a ticket",
+    )
 }
 
 fn newest_config(media: &dyn Media, names: &[(String, u64)], keys: &Keys) -> Result<(u64, Config)> {

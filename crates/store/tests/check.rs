@@ -1,6 +1,8 @@
 //! What a check says beside the damage matrix: of second copies, prunes, other writers, a medium
 //! that fails, and of many threads.
 
+#[path = "common/anew.rs"]
+mod anew;
 #[path = "common/backup.rs"]
 mod backup;
 #[path = "common/damage.rs"]
@@ -24,8 +26,9 @@ use cutpoint_store::media::{Media, Put};
 use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::view::View;
-use cutpoint_store::writer::{Archive, Packer, RegionCodec, Verify, Writer};
+use cutpoint_store::writer::Writer;
 
+use anew::store_anew;
 use backup::{back_up, open, restore_all};
 use damage::{Findings, Store, build, check_on};
 use whole::reader_of_all;
@@ -334,24 +337,13 @@ fn a_chunk_that_is_not_what_its_record_says() {
     let repository = &store.repository;
     let keys = repository.keys().clone();
     let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
-    let nothing = Index::open(repository.clone(), &View::default()).expect("it opens");
-    let mut packer = Packer::new(keys.clone(), Arc::new(nothing), 64 * 1024, Verify::Some)
-        .expect("a region size");
-    let (good, bad) =
-        (keys.fingerprint(Class::Data, b"good"), keys.fingerprint(Class::Data, b"bad"));
-    packer.store(Class::Data, good, b"good").expect("it is new");
-    packer.store(Class::Data, bad, b"b4d").expect("it is new");
-    packer.flush();
-    let mut codec = RegionCodec::new(1).expect("a level");
-    let mut archive = Archive::new(repository.clone(), writer.ticket());
-    for region in packer.take_regions() {
-        archive.append(codec.encode(region).expect("it compresses")).expect("it seals");
-    }
-    archive.finish().expect("it seals");
-    for object in archive.take_objects() {
-        repository.put(object.name, object.bytes).expect("memory takes it");
-    }
-    writer.void(archive.segments().to_vec()).expect("memory takes it");
+    let chunk = |name: &[u8], bytes: &[u8]| {
+        (Class::Data, keys.fingerprint(Class::Data, name), bytes.to_vec())
+    };
+    let bad = keys.fingerprint(Class::Data, b"bad");
+    let chunks = [chunk(b"good", b"good"), chunk(b"bad", b"b4d")];
+    let segments = store_anew(repository, writer.ticket(), chunks).expect("memory takes it");
+    writer.void(segments).expect("memory takes it");
     assert_eq!(errors(&store.check(false)), [""; 0], "without a look at the data");
     let findings = store.check(true);
     let [error] = &errors(&findings)[..] else { panic!("{findings:#?}") };

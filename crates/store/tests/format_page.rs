@@ -76,10 +76,57 @@ fn dumped(example: &str, len: usize) -> Vec<u8> {
     bytes
 }
 
+/// The body as the page lists it, field by field; `...` stands for zeros up to `len` bytes.
+fn listed(example: &str, len: usize) -> Vec<u8> {
+    let (_, list) = example.split_once("    a6 ").expect("the list starts with its map");
+    let mut bytes = vec![0xa6];
+    for line in list.lines().skip(1).map_while(|line| line.strip_prefix("    ")) {
+        let (field, _) = line.split_once("  ").expect("bytes, then words");
+        let (field, dots) = match field.split_once(" 00 ... 00") {
+            Some((field, _)) => (field, true),
+            None => (field, false),
+        };
+        bytes.extend(
+            field.split(' ').map(|byte| u8::from_str_radix(byte, 16).expect("a byte in hex")),
+        );
+        if dots {
+            // A string of bytes has its length before it.
+            bytes.resize(bytes.len() + usize::from(bytes[bytes.len() - 1]), 0);
+        }
+    }
+    assert_eq!(bytes.len(), len, "bytes that the list stands for");
+    bytes
+}
+
 #[test]
 fn the_object_of_the_page() {
     let example = example();
     let (name, body, bytes) = object(Suite::None);
+    assert_eq!(listed(&example, body.len()), body, "the body, field by field");
+    // Texts on the page are broken into lines anywhere.
+    let words = example.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (secret, salt) = (rising::<32>(0), rising::<16>(0x20));
+    let inputs = format!(
+        "The void of ticket `{}`, suite 0, epoch 1; the epoch's secret is the bytes {:02x}, {:02x}, \
+         ... {:02x}, the salt {:02x}, {:02x}, ... {:02x}.",
+        hex(&rising::<12>(0x10)),
+        secret[0],
+        secret[1],
+        secret[31],
+        salt[0],
+        salt[1],
+        salt[15],
+    );
+    assert!(words.starts_with(&inputs), "{inputs}");
+    assert!(words.contains(&format!("The body, {} bytes:", body.len())), "the body's length");
+    let places = format!(
+        "body (from {HEADER_LEN:x}), tag (from {:x}), zeros, trailer (from {:x}: {} bytes at {})",
+        HEADER_LEN + body.len(),
+        bytes.len() - 32,
+        body.len() + TAG_LEN,
+        HEADER_LEN,
+    );
+    assert!(words.contains(&places), "{places}");
     assert_eq!(bytes, dumped(&example, bytes.len()), "{name}, {} bytes", bytes.len());
     assert!(example.contains(&format!("`{name}`, {} bytes", bytes.len())), "name and length");
     let keys = keys(Suite::None);

@@ -5,6 +5,8 @@
 //! readers are the store's own code. The prune and the sweep are test code: rules P1 to P5 and S1
 //! to S5 in their simplest form, with whole containers only and what is taken left to chance.
 
+#[path = "common/anew.rs"]
+mod anew;
 #[path = "common/protocol.rs"]
 mod protocol;
 #[path = "common/whole.rs"]
@@ -14,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use anew::store_anew;
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::{Outcome, Snapshot};
@@ -22,7 +25,7 @@ use cutpoint_store::format::recipe::{Content, Segment as Piece};
 use cutpoint_store::format::segment::{ContainerRecord, Segment};
 use cutpoint_store::format::ticket::{Purpose, Ticket};
 use cutpoint_store::format::tree::{Entry, EntryKind};
-use cutpoint_store::index::{Index, Scope};
+use cutpoint_store::index::Scope;
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
@@ -30,8 +33,7 @@ use cutpoint_store::seal::{TRAILER_LEN, Trailer};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{
-    Archive, Committed, Inline, Packer, RecipeWriter, RegionCodec, TreeWriter, Verify, Writer,
-    end_writer,
+    Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer, end_writer,
 };
 use cutpoint_testing::SplitMix64;
 use protocol::{ChunkName, ContainerName, Role, Script, Tally, Until, World};
@@ -287,26 +289,10 @@ fn tickets_without_commit(repository: &Repository) -> Result<Vec<TicketId>> {
 // ---------------------------------------------------------------------------------------------
 // A prune and a sweep, for this test only.
 
-/// Stores chunks whether they are known or not, and returns the segments that name them.
-fn store_anew(actor: &Actor, ticket: TicketId, chunks: &[ChunkName]) -> Result<Vec<PartName>> {
-    let repository = &actor.repository;
-    let nothing = Arc::new(Index::open(repository.clone(), &View::default())?);
-    let keys = repository.keys().clone();
-    let mut packer = Packer::new(keys, nothing, repository.config().region_size, Verify::Some)?;
-    let mut codec = RegionCodec::new(1)?;
-    let mut archive = Archive::new(repository.clone(), ticket);
-    for name in chunks {
-        packer.store(name.0, name.1, &actor.world.chunk(name))?;
-    }
-    packer.flush();
-    for region in packer.take_regions() {
-        archive.append(codec.encode(region)?)?;
-    }
-    archive.finish()?;
-    for object in archive.take_objects() {
-        repository.put(object.name, object.bytes)?;
-    }
-    Ok(archive.segments().to_vec())
+/// Stores chunks that are known once more, and returns the segments that name them.
+fn store_again(actor: &Actor, ticket: TicketId, names: &[ChunkName]) -> Result<Vec<PartName>> {
+    let chunks = names.iter().map(|name| (name.0, name.1, actor.world.chunk(name).to_vec()));
+    store_anew(&actor.repository, ticket, chunks)
 }
 
 /// The containers that exist.
@@ -436,7 +422,7 @@ fn prune_some(actor: &mut Actor, is_all: bool) -> Result<()> {
     }
     let condemns: Vec<ContainerName> =
         valid.iter().copied().filter(|container| !kept.contains(container)).collect();
-    let mut published = store_anew(actor, ticket, &copied)?;
+    let mut published = store_again(actor, ticket, &copied)?;
     let mut next_segment = u32::try_from(published.len()).expect("few segments");
     let mut publish = |actor: &Actor, containers: &[ContainerRecord]| {
         let part = PartName { ticket, count: next_segment };
@@ -564,7 +550,7 @@ fn sweep(actor: &mut Actor) -> Result<()> {
     if !copied.is_empty() {
         let mut writer = Writer::begin(repository.clone(), Purpose::Sweep)?;
         let copied: Vec<ChunkName> = copied.into_iter().collect();
-        let segments = store_anew(actor, writer.ticket(), &copied)?;
+        let segments = store_again(actor, writer.ticket(), &copied)?;
         if writer.commit(Outcome::Rescue, segments, &BTreeSet::new())? != Committed::Done {
             return Ok(());
         }

@@ -44,6 +44,7 @@ fn names() -> Vec<String> {
 fn keeps_the_contract(media: &dyn Media) -> Outcome {
     media.prepare().map_err(text)?;
     once(media)?;
+    in_pieces(media)?;
     reads(media)?;
     lists(media)?;
     one_creator_wins(media)
@@ -63,6 +64,28 @@ fn once(media: &dyn Media) -> Outcome {
     let missing = |result: StoreResult<Bytes>| result.is_err_and(|e| e.kind() == Kind::Missing);
     ensure(missing(media.get(name)), "getting what is gone is `Missing`")?;
     ensure(missing(media.get_range(name, 0, 1)), "a range of what is gone is `Missing`")
+}
+
+/// Where it takes objects in pieces: nothing is seen before the end, the first one stays, and what
+/// is dropped was never there.
+fn in_pieces(media: &dyn Media) -> Outcome {
+    let name = "data/a0/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    let stage = || media.stage(name).map_err(text);
+    let (Some(mut first), Some(mut second), Some(third)) = (stage()?, stage()?, stage()?) else {
+        return Ok(());
+    };
+    for piece in [b"on".as_slice(), b"", b"e"] {
+        first.write(piece).map_err(text)?;
+        second.write(b"two").map_err(text)?;
+    }
+    drop(third);
+    ensure(media.head(name).map_err(text)?.is_none(), "something is there before the end")?;
+    ensure(media.list("data").map_err(text)?.is_empty(), "something is listed before the end")?;
+    ensure(first.finish().map_err(text)? == Put::Created, "the first end creates")?;
+    ensure(second.finish().map_err(text)? == Put::Exists, "the second end finds the first")?;
+    ensure(media.get(name).map_err(text)? == "one", "the first pieces stay")?;
+    media.delete(name).map_err(text)?;
+    ensure(media.clean(&|_, _| true).map_err(text)? == 0, "nothing is left behind")
 }
 
 fn reads(media: &dyn Media) -> Outcome {

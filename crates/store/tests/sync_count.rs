@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use cutpoint_store::error::Result;
-use cutpoint_store::media::{Local, Media, Put};
+use cutpoint_store::media::{Local, Media, Put, Staged};
 use cutpoint_store::writer::Committed;
 
 /// The inodes that were synced, in order.
@@ -57,7 +57,28 @@ extern "C" fn fdatasync(fd: c_int) -> c_int {
 #[derive(Debug)]
 struct Counting {
     inner: Local,
-    created: AtomicUsize,
+    created: Arc<AtomicUsize>,
+}
+
+/// As above, of what comes in pieces.
+#[derive(Debug)]
+struct CountingStaged {
+    inner: Box<dyn Staged>,
+    created: Arc<AtomicUsize>,
+}
+
+impl Staged for CountingStaged {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.inner.write(bytes)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Put> {
+        let put = self.inner.finish()?;
+        if put == Put::Created {
+            self.created.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(put)
+    }
 }
 
 impl Media for Counting {
@@ -67,6 +88,12 @@ impl Media for Counting {
             self.created.fetch_add(1, Ordering::SeqCst);
         }
         Ok(put)
+    }
+
+    fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
+        let created = self.created.clone();
+        let staged = self.inner.stage(name)?;
+        Ok(staged.map(|inner| -> Box<dyn Staged> { Box::new(CountingStaged { inner, created }) }))
     }
 
     fn get(&self, name: &str) -> Result<Bytes> {
@@ -105,7 +132,7 @@ fn every_put_syncs_the_object_and_its_folder() {
     let inode =
         |name: &str| std::fs::metadata(folder.path().join(name)).expect("it is there").ino();
     let local = Local::open(folder.path()).expect("it is there");
-    let media = Arc::new(Counting { inner: local, created: AtomicUsize::new(0) });
+    let media = Arc::new(Counting { inner: local, created: Arc::default() });
     synced();
     media.prepare().expect("it is empty");
     let prepared = synced();
@@ -120,6 +147,16 @@ fn every_put_syncs_the_object_and_its_folder() {
         assert_eq!(synced, [inode(name), inode(parent)], "{name}: the object, then its folder");
         media.delete(name).expect("it is deleted");
     }
+
+    let name = "data/a0/00000000000000000000000000000001";
+    let mut staged = media.stage(name).expect("there is room").expect("a folder takes pieces");
+    for piece in [b"by".as_slice(), b"tes"] {
+        staged.write(piece).expect("there is room");
+    }
+    assert_eq!(synced(), [], "nothing is synced before the end");
+    staged.finish().expect("it is put");
+    assert_eq!(synced(), [inode(name), inode("data/a0")], "the object, then its folder");
+    media.delete(name).expect("it is deleted");
 
     backup::init(media.clone()).expect("it takes a repository");
     let repository = backup::open(media.clone(), 1).expect("it opens");

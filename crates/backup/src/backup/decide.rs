@@ -53,8 +53,12 @@ impl Decide {
         }
     }
 
-    /// Works through one batch.
-    pub(super) fn take(&mut self, batch: &mut Batch) -> Result<()> {
+    /// Works through one batch. `hand_on` takes regions from the packer, as soon as there are some.
+    pub(super) fn take(
+        &mut self,
+        batch: &mut Batch,
+        hand_on: &mut dyn FnMut(&mut Packer) -> Result<()>,
+    ) -> Result<()> {
         let bytes = &batch.bytes;
         for event in batch.events.drain(..) {
             match event {
@@ -82,6 +86,9 @@ impl Decide {
                         Segment::Zeros { length }
                     } else {
                         self.packer.store(Class::Data, fingerprint, &bytes[start..start + len])?;
+                        if self.packer.has_regions() {
+                            hand_on(&mut self.packer)?;
+                        }
                         Segment::Chunk { fingerprint, offset: 0, length }
                     };
                     self.piece(segment)?;

@@ -20,10 +20,11 @@ use cutpoint_store::format::recipe::Content;
 use cutpoint_store::format::tree::Entry;
 use cutpoint_store::index::Index;
 use cutpoint_store::name::PartName;
+use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Keys;
 use cutpoint_store::writer::{
-    Archive, ArchiveStatistics, EncodedRegion, Packer, RawRegion, RegionCodec, SealedObject,
-    Verify, Writer,
+    Archive, ArchiveStatistics, EncodedRegion, Packer, RawRegion, RegionBuffers, RegionCodec,
+    Upload, Uploads, Verify, Writer,
 };
 
 use super::batch::{BATCH_SIZE, Batch};
@@ -41,7 +42,7 @@ const RENEW_TICK: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) enum Job {
     Fingerprint(Batch),
-    Encode(u64, RawRegion),
+    Encode(u64, RawRegion, Vec<u8>),
 }
 
 /// What stages tell each other besides data.
@@ -123,20 +124,19 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let shared = Shared::default();
     let threads = run.threads.max(1);
 
-    let batch_capacity = BATCH_SIZE.max(run.chunker.chunk_size_max().unwrap_or(BATCH_SIZE) * 2);
+    let batch_capacity = BATCH_SIZE.max(run.chunker.needed_size_max().unwrap_or(BATCH_SIZE) * 2);
     let (free_out, free) = unbounded();
     for _ in 0..threads + 3 {
         free_out.send(Batch::new(batch_capacity)).ok();
     }
     let (permit_out, permits) = unbounded();
     for _ in 0..2 * threads + 2 {
-        permit_out.send(Vec::new()).ok();
+        permit_out.send(RegionBuffers::default()).ok();
     }
     let (jobs_out, jobs) = unbounded::<Job>();
     let (decide_out, decide_in) = unbounded::<ToDecide>();
     let (archive_out, archive_in) = unbounded::<ToArchive>();
-    let (put_out, put_in) = bounded::<SealedObject>(1);
-    let (spent_out, spent) = unbounded::<Vec<u8>>();
+    let (put_out, put_in) = bounded::<Upload>(1);
     let (published_out, published) = unbounded::<BTreeSet<u64>>();
     let (tick_stop, tick) = bounded::<()>(0);
 
@@ -162,12 +162,13 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
             let shared = &shared;
             scope.spawn(move || decide_all(decide, &channels, shared))
         };
-        let archive_thread =
-            scope.spawn(move || archive_all(archive, &archive_in, &put_out, &permit_out, &spent));
+        let archive_thread = scope.spawn(move || {
+            let repository = &repository;
+            archive_all(repository, archive, &archive_in, &put_out, &permit_out)
+        });
         let put_thread = {
             let (index, shared) = (run.index.clone(), &shared);
-            let channels =
-                PutChannels { objects: put_in, published: published_out, spent: spent_out };
+            let channels = PutChannels { uploads: put_in, published: published_out };
             scope.spawn(move || put_all(writer, &index, &channels, shared))
         };
         let ticker = {
@@ -256,12 +257,11 @@ fn work(
                 batch.fingerprint(keys);
                 decide.send(ToDecide::Batch(batch)).is_ok()
             }
-            Job::Encode(number, region) => {
+            Job::Encode(number, region, buffer) => {
                 let encoded = match &mut codec {
-                    Some(codec) => RegionCodec::encode(codec, region),
-                    None => {
-                        RegionCodec::new(level).and_then(|new| codec.insert(new).encode(region))
-                    }
+                    Some(codec) => RegionCodec::encode(codec, region, buffer),
+                    None => RegionCodec::new(level)
+                        .and_then(|new| codec.insert(new).encode(region, buffer)),
                 };
                 archive.send(ToArchive::Region(number, encoded)).is_ok()
             }
@@ -276,7 +276,7 @@ fn work(
 struct DecideChannels {
     batches: Receiver<ToDecide>,
     free: Sender<Batch>,
-    permits: Receiver<Vec<u8>>,
+    permits: Receiver<RegionBuffers>,
     jobs: Sender<Job>,
     archive: Sender<ToArchive>,
     published: Receiver<BTreeSet<u64>>,
@@ -295,13 +295,24 @@ fn decide_all(
     let mut next_batch = 0;
     let mut next_region = 0;
     let mut end = None;
-    let mut hand_on = |decide: &mut Decide| -> Result<()> {
-        for region in decide.packer.take_regions() {
-            let buffer = channels.permits.recv().map_err(|_| stopped())?;
-            if buffer.capacity() > 0 {
-                decide.packer.recycle(buffer);
+    let mut hand_on = |packer: &mut Packer| -> Result<()> {
+        for region in packer.take_regions() {
+            let buffers = channels.permits.recv().map_err(|_| stopped())?;
+            if buffers.raw.capacity() > 0 {
+                packer.recycle(buffers.raw);
             }
-            channels.jobs.send(Job::Encode(next_region, region)).map_err(|_| stopped())?;
+            // What does not shrink needs no worker.
+            let is_sent = match region.stored(buffers.encoded) {
+                Ok(region) => {
+                    channels.archive.send(ToArchive::Region(next_region, Ok(region))).is_ok()
+                }
+                Err((region, buffer)) => {
+                    channels.jobs.send(Job::Encode(next_region, region, buffer)).is_ok()
+                }
+            };
+            if !is_sent {
+                return Err(stopped());
+            }
             next_region += 1;
         }
         Ok(())
@@ -318,14 +329,14 @@ fn decide_all(
             for regions in channels.published.try_iter() {
                 decide.packer.forget_published(|region| regions.contains(&region));
             }
-            decide.take(&mut batch)?;
+            decide.take(&mut batch, &mut hand_on)?;
             *shared.statistics.lock().unwrap_or_else(PoisonError::into_inner) = Statistics {
                 new_chunk_count: decide.packer.new_chunk_count(Class::Data),
                 new_bytes: decide.packer.new_bytes(Class::Data),
                 ..decide.statistics
             };
             channels.free.send(batch).ok();
-            hand_on(&mut decide)?;
+            hand_on(&mut decide.packer)?;
         }
     }
     let well = end.is_some_and(|(_, well)| well);
@@ -336,27 +347,32 @@ fn decide_all(
         decide.packer.flush();
         None
     };
-    hand_on(&mut decide)?;
+    hand_on(&mut decide.packer)?;
     channels.archive.send(ToArchive::End(next_region)).ok();
     Ok((decide, root))
 }
 
 fn archive_all(
+    repository: &Repository,
     mut archive: Archive,
     regions: &Receiver<ToArchive>,
-    put: &Sender<SealedObject>,
-    permits: &Sender<Vec<u8>>,
-    spent: &Receiver<Vec<u8>>,
+    put: &Sender<Upload>,
+    permits: &Sender<RegionBuffers>,
 ) -> Result<(Vec<PartName>, ArchiveStatistics)> {
     let mut waiting = BTreeMap::new();
     let mut next = 0;
     let mut end = None;
-    let hand_on = |archive: &mut Archive| -> Result<()> {
-        for object in archive.take_objects() {
-            put.send(object).map_err(|_| stopped())?;
-        }
-        for buffer in archive.take_spent() {
-            permits.send(buffer).ok();
+    let mut uploads = Uploads::default();
+    // Written while it is in the cache, and so that no container is ever in memory as a whole.
+    let mut hand_on = |archive: &mut Archive| -> Result<()> {
+        for part in archive.take_parts() {
+            let written = uploads.write(repository, part)?;
+            if let Some(buffers) = written.buffers {
+                permits.send(buffers).ok();
+            }
+            if let Some(upload) = written.upload {
+                put.send(upload).map_err(|_| stopped())?;
+            }
         }
         Ok(())
     };
@@ -369,7 +385,6 @@ fn archive_all(
         }
         while let Some(region) = waiting.remove(&next) {
             next += 1;
-            spent.try_iter().for_each(|buffer| archive.recycle(buffer));
             archive.append(region)?;
             hand_on(&mut archive)?;
         }
@@ -380,9 +395,8 @@ fn archive_all(
 }
 
 struct PutChannels {
-    objects: Receiver<SealedObject>,
+    uploads: Receiver<Upload>,
     published: Sender<BTreeSet<u64>>,
-    spent: Sender<Vec<u8>>,
 }
 
 fn put_all(
@@ -392,18 +406,12 @@ fn put_all(
     shared: &Shared,
 ) -> Result<()> {
     loop {
-        match channels.objects.recv_timeout(RENEW_TICK) {
-            Ok(object) => {
-                let len = object.bytes.len() as u64;
-                writer.repository().put(object.name, object.bytes.clone())?;
-                // The medium is done with it, as a rule: then the buffer is used again.
-                if let Ok(buffer) = object.bytes.try_into_mut()
-                    && object.segment.is_none()
-                {
-                    channels.spent.send(buffer.into()).ok();
-                }
+        match channels.uploads.recv_timeout(RENEW_TICK) {
+            Ok(upload) => {
+                let len = upload.len();
+                let segment = upload.finish(writer.repository())?;
                 shared.stored_bytes.fetch_add(len, Ordering::Relaxed);
-                if let Some(segment) = object.segment {
+                if let Some(segment) = segment {
                     index.add(segment.name, &segment.segment)?;
                     channels.published.send(segment.regions).ok();
                 }

@@ -30,7 +30,7 @@ pub(super) fn run(
     options: &BackupOptions,
     monitor: &dyn BackupMonitor,
 ) -> Result<BackupReport> {
-    let cut: Spec = repository.config().cut.parse().map_err(|error| {
+    let cut: Spec = repository.config().cut.parse().and_then(Spec::bounded).map_err(|error| {
         Error::new(Kind::Unsupported, "config", format!("the cut specification: {error}"))
     })?;
     let chunker = chunker(repository, &cut);

@@ -21,6 +21,10 @@ use crate::files::folder::Identity;
 /// A piece has no more segments than this, however short they are.
 const PIECE_SEGMENTS_MAX: usize = 8192;
 
+/// Bytes of large files are written in steps of about this length: what was decoded a moment ago
+/// is still in the cache, and nothing larger is gathered.
+const STEP_LEN: usize = 1 << 20;
+
 /// Until everything is set, a file is its maker's alone.
 const MODE_AT_FIRST: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -119,8 +123,14 @@ impl Buffer {
         }
     }
 
-    /// Appends the bytes of `piece`; holes and zeros are left out.
-    pub(super) fn fill(&mut self, reader: &dyn SnapshotReader, piece: &Piece) -> Result<()> {
+    /// Appends the bytes of `piece`; holes and zeros are left out. `write` is asked to take what
+    /// there is, and to clear the buffer, whenever it has gathered [`STEP_LEN`].
+    fn fill(
+        &mut self,
+        reader: &dyn SnapshotReader,
+        piece: &Piece,
+        mut write: impl FnMut(&mut Buffer),
+    ) -> Result<()> {
         let mut offset = piece.offset;
         for segment in &piece.segments {
             if let Segment::Chunk { fingerprint, offset: start, length } = segment {
@@ -137,6 +147,9 @@ impl Buffer {
                     Error::corrupt(format!("chunk {fingerprint}"), message)
                 })?;
                 self.push(offset, bytes);
+                if self.bytes.len() >= STEP_LEN {
+                    write(self);
+                }
             }
             offset += segment.length();
         }
@@ -268,7 +281,11 @@ impl NewFile {
             return;
         }
         buffer.clear();
-        match buffer.fill(run.reader, piece) {
+        let filled = buffer.fill(run.reader, piece, |buffer| {
+            self.write(run, buffer);
+            buffer.clear();
+        });
+        match filled {
             Ok(()) => self.write(run, buffer),
             Err(error) => self.fail(error.into()),
         }
@@ -320,6 +337,7 @@ fn taken(error: Errno) -> Failure {
 /// Fills `buffer` with all bytes of the file `entry`, which is no larger than a piece.
 pub(super) fn gather(run: &Run<'_>, entry: &Entry, buffer: &mut Buffer) -> Result<()> {
     buffer.clear();
+    buffer.bytes.reserve_exact(usize::try_from(entry.size).unwrap_or(0));
     if let Content::Raw(bytes) = &entry.content {
         if bytes.len() as u64 != entry.size {
             return Err(wrong_size(entry.size, "other"));
@@ -328,7 +346,7 @@ pub(super) fn gather(run: &Run<'_>, entry: &Entry, buffer: &mut Buffer) -> Resul
         return Ok(());
     }
     for piece in Pieces::open(run.reader, entry)? {
-        buffer.fill(run.reader, &piece?)?;
+        buffer.fill(run.reader, &piece?, |_| ())?;
     }
     Ok(())
 }

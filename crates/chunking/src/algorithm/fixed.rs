@@ -4,41 +4,61 @@
 //! ("XC" in Udayashankar et al., "FSC" in Gregoriadis et al.), and right for disk images, which
 //! change in place.
 
-use super::{CHUNK_SIZE_LIMIT, check_range};
-use crate::{Chunker, SpecError};
+use alloc::boxed::Box;
+use core::fmt;
 
-/// Cuts every `size` bytes; a chunker by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fixed {
-    size: usize,
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors};
+use crate::about::{About, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError};
+
+const NAME: &str = "fixed";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "chunks of one size",
+    rule: "A chunk ends after `size` bytes. The content does not matter.",
+    source: "The yardstick of the papers: XC in Udayashankar et al., FSC in Gregoriadis et al.",
+    differences: "",
+    good_at: "Content that changes in place, such as disk images and databases; the fastest.",
+    bad_at: "An insertion or deletion moves every later cut-point: what follows is stored again.",
+    key: KeyUse::None,
+    parameters: &[Parameter::new("size", "bytes", "1 to 1073741824", "The size of a chunk.")],
+    short_forms: &[ShortForm::new("avg", &[], "1 to 1073741824", "The same as size.")],
+    dialects: &[],
+};
+
+/// The parameter of chunks of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// The size of a chunk in bytes: 1 to [`CHUNK_SIZE_LIMIT`].
+    pub size: usize,
 }
 
-impl Fixed {
-    /// Makes chunks of `size` bytes.
+impl Params {
+    /// Checks the parameter.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `size` is from 1 to [`CHUNK_SIZE_LIMIT`].
-    pub fn new(size: usize) -> Result<Fixed, SpecError> {
-        check_range("fixed", "size", size, 1, CHUNK_SIZE_LIMIT)?;
-        Ok(Fixed { size })
-    }
-
-    /// Returns the size of a chunk in bytes.
-    pub fn size(&self) -> usize {
-        self.size
+    /// [`SpecError`] unless it is in its limits.
+    pub fn check(&self) -> Result<(), SpecError> {
+        check_range(NAME, "size", self.size, 1, CHUNK_SIZE_LIMIT)
     }
 }
 
-impl Chunker for Fixed {
-    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        if data.len() >= self.size {
-            Some(self.size)
-        } else if more || data.is_empty() {
-            None
-        } else {
-            Some(data.len())
-        }
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        Ok(Params { size: keys.size(if keys.form() == "avg" { "avg" } else { "size" })? })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "size={}", self.size)
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
     }
 
     fn chunk_size_min(&self) -> usize {
@@ -47,5 +67,47 @@ impl Chunker for Fixed {
 
     fn chunk_size_max(&self) -> Option<usize> {
         Some(self.size)
+    }
+
+    fn mean(&self) -> Option<f64> {
+        Some(self.size as f64)
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(Fixed::from_checked(*self, material))
+    }
+}
+
+/// The chunker of chunks of one size.
+#[derive(Clone, Debug)]
+pub struct Fixed {
+    params: Params,
+}
+
+constructors!(Fixed);
+
+impl Fixed {
+    fn from_checked(params: Params, _material: Option<&KeyMaterial>) -> Fixed {
+        Fixed { params }
+    }
+}
+
+impl Chunker for Fixed {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        if data.len() >= self.params.size {
+            Some(self.params.size)
+        } else if more || data.is_empty() {
+            None
+        } else {
+            Some(data.len())
+        }
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.params.size
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        Some(self.params.size)
     }
 }

@@ -1,16 +1,89 @@
 //! The rules, one file each.
 //!
-//! A file holds the rule's parameters, their limits and the chunker that they make. How parameters
-//! are written as text is [`Spec`](crate::Spec)'s business, not theirs.
+//! A file holds the rule, its parameters with their limits and their text, what there is to know
+//! about it ([`About`]), and the chunker.
 
+pub mod ae;
+mod bytes;
 pub mod fastcdc;
 pub mod fixed;
+pub mod maxp;
+pub mod mii;
+pub mod ram;
 pub mod seqcdc;
 
-use crate::SpecError;
+use alloc::boxed::Box;
+use alloc::format;
+use core::fmt;
+
+use crate::keys::Keys;
+use crate::{About, Chunker, KeyMaterial, SpecError};
 
 /// No chunk of any algorithm may be larger, in bytes: 1 GiB. It bounds a reader's buffer.
 pub const CHUNK_SIZE_LIMIT: usize = 1 << 30;
+
+/// What the parameters of every algorithm know. The rest of the crate knows no algorithm by name,
+/// but for the list in `spec.rs`.
+pub(crate) trait Algorithm: Sized {
+    /// What there is to know; the keys that [`Algorithm::parse`] may ask for are those in it.
+    const ABOUT: &'static About;
+
+    /// Reads the parameters. They are checked after this.
+    fn parse(keys: &Keys<'_>) -> Result<Self, SpecError>;
+
+    /// Writes what [`Algorithm::parse`] reads in the written-out form, keys in the order of
+    /// [`About::parameters`]. What was once written for some parameters is written for ever.
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// Says whether every parameter is allowed, with the others as they are.
+    fn check(&self) -> Result<(), SpecError>;
+
+    /// The size in bytes that no chunk is smaller than, but for the last of a stream.
+    fn chunk_size_min(&self) -> usize;
+
+    /// The size in bytes that no chunk is larger than; `None` where there is no limit.
+    fn chunk_size_max(&self) -> Option<usize>;
+
+    /// The mean chunk size in bytes on random data, computed or measured once; `None` where neither
+    /// was done. It must be a function of the parameters, equal to the bit on every machine.
+    fn mean(&self) -> Option<f64>;
+
+    /// Makes the chunker of parameters that are checked.
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker>;
+}
+
+/// Writes the constructors that every chunker has, over its `from_checked(params, material)`.
+macro_rules! constructors {
+    ($Chunker:ident) => {
+        impl $Chunker {
+            /// Makes a chunker.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Params::check`].
+            pub fn new(params: Params) -> Result<$Chunker, SpecError> {
+                params.check()?;
+                Ok($Chunker::from_checked(params, None))
+            }
+
+            /// Makes a chunker whose cut-points are secret; [`KeyMaterial`] says how.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Params::check`].
+            pub fn keyed(params: Params, material: &KeyMaterial) -> Result<$Chunker, SpecError> {
+                params.check()?;
+                Ok($Chunker::from_checked(params, Some(material)))
+            }
+
+            /// Returns the parameters.
+            pub fn params(&self) -> &Params {
+                &self.params
+            }
+        }
+    };
+}
+use constructors;
 
 /// Checks that `low <= value <= high`.
 pub(crate) fn check_range(
@@ -25,6 +98,44 @@ pub(crate) fn check_range(
     } else {
         Err(SpecError::out_of_range(algorithm, parameter, value, low, high))
     }
+}
+
+/// Says that no parameters give `average`, and which averages `reachable` are, in rising order: the
+/// nearest below and above it are named.
+pub(crate) fn unreachable_average(
+    algorithm: &'static str,
+    average: usize,
+    reachable: &[usize],
+) -> SpecError {
+    let above = reachable.partition_point(|&each| each < average);
+    let below = above.checked_sub(1).and_then(|below| reachable.get(below));
+    let expected = match (below, reachable.get(above)) {
+        (Some(below), Some(above)) => {
+            format!("cannot be reached; the nearest averages are {below} and {above}")
+        }
+        (Some(largest), None) => format!("cannot be reached; the largest average is {largest}"),
+        (None, Some(least)) => format!("cannot be reached; the smallest average is {least}"),
+        (None, None) => "cannot be reached".into(),
+    };
+    SpecError::new(algorithm, "avg", average, expected)
+}
+
+/// Returns the smallest number from `low` to `high` for which `is_enough` holds, or `high` where it
+/// holds for none: for averages, which rise with a parameter.
+pub(crate) fn bisect(
+    mut low: usize,
+    mut high: usize,
+    mut is_enough: impl FnMut(usize) -> bool,
+) -> usize {
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_enough(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
 }
 
 /// Returns `base` to the power of `exponent`.

@@ -21,17 +21,102 @@
 //! cut at end
 //! ```
 //!
-//! Where the papers' texts say otherwise: they count bytes, not pairs; they begin `length` bytes
-//! before `min`; they cut behind the last byte of the run; the vector form skips when the count
-//! exceeds the trigger, and lets an equal pair break a run. Crate seq_chunking 0.1.0 cuts as this rule
-//! does with a skip of one byte less: its `jump_size` of 256 is a skip of 255.
+//! Crate seq_chunking 0.1.0 cuts as this rule does with a skip of one byte less: its `jump_size` of
+//! 256 is a skip of 255. Skipping off (`skip` 0) and `min` 1 are the papers' BASE and BDRY.
+//!
+//! # Dialects
+//!
+//! The papers' texts say otherwise in four points, which together are [`Rule::Literal`]: they count
+//! the bytes of a run, not its pairs; they begin `length` bytes before `min`; they cut behind the
+//! last byte of the run, so that the first cut they can make is at `min`; and they skip when the
+//! count of opposing pairs exceeds the trigger (the vector form's text; the other leaves it open).
+//!
+//! ```text
+//! i = max(min - length, 0) + 1
+//! ... run == length - 1: cut at i + 1
+//! ... opposing == trigger + 1: opposing = 0;  i += 1 + skip
+//! ```
+//!
+//! In a fifth point they differ by the vector form's masks: an equal pair is not in order, so it
+//! breaks a run: [`Equal::Break`]. The two can be combined freely; the text of the vector form is
+//! both.
 
-use std::fmt;
+use alloc::boxed::Box;
+use core::fmt;
 
-use super::{CHUNK_SIZE_LIMIT, check_range, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, power};
+use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "seqcdc";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "a run of rising or falling bytes, with skips",
+    rule: "From the smallest size on, neighbouring bytes are compared. A chunk ends where `length` \
+           pairs in the mode's order have come without one in the other order; equal pairs do not \
+           count. After `trigger` pairs in the other order, `skip` bytes are passed over unseen.",
+    source: "Udayashankar et al., SeqCDC: Hashless Content-Defined Chunking for Data Deduplication \
+             (Middleware 2024), section 3, and its vectorized form, section III; the rule is that \
+             of the code that the authors released (dedup-bench).",
+    differences: "None from the released code. The papers' texts differ from it: see the dialects.",
+    good_at: "Speed: a few comparisons a byte, and many bytes never seen. No hash, no table.",
+    bad_at: "Constant and slowly changing data is cut at the largest size; a change in a skipped \
+             region can shift the skips behind it until the next cut-point.",
+    key: KeyUse::Permutation,
+    parameters: &[
+        Parameter::new("mode", "", "inc or dec", "The order that ends a chunk."),
+        Parameter::new("length", "pairs", "1 to 32", "The pairs of a run (SeqLength)."),
+        Parameter::new(
+            "trigger",
+            "pairs",
+            "1 to 65535",
+            "The opposing pairs before a skip (SkipTrigger).",
+        ),
+        Parameter::new("skip", "bytes", "0 to 1073741824", "The bytes of a skip (SkipSize)."),
+        Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk."),
+        Parameter::new("max", "bytes", "min to 1073741824", "The largest chunk."),
+        Parameter::new(
+            "equal",
+            "",
+            "absorb or break",
+            "Whether an equal pair leaves a run alone or ends it.",
+        )
+        .or("absorb"),
+        Parameter::new(
+            "rule",
+            "",
+            "released or literal",
+            "Whether the released code or the papers' text is followed.",
+        )
+        .or("released"),
+    ],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["mode"],
+            "2048 to 1048576",
+            "The parameters whose mean is this many bytes; mode inc unless given.",
+        ),
+        ShortForm::new(
+            "paper",
+            &["mode", "equal", "rule"],
+            "4k, 8k or 16k",
+            "Table I's setting of that name; real means 3578, 7041, 13268 bytes.",
+        ),
+    ],
+    dialects: &[
+        Dialect::new("equal=break", "An equal pair ends a run, as in the vector form's masks."),
+        Dialect::new(
+            "rule=literal",
+            "The papers' text: length counts bytes, scanning begins length bytes before min, the \
+             cut is behind the run, the skip comes when the trigger is exceeded.",
+        ),
+        Dialect::new("equal=break,rule=literal", "The vector form's text, read literally."),
+        Dialect::new("skip=0", "No skipping: the papers' BASE; with min=1 their BDRY."),
+    ],
+};
 
 /// Which order of bytes ends a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,13 +127,33 @@ pub enum Mode {
     Decreasing,
 }
 
+/// What an equal pair does to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Equal {
+    /// Nothing: the released code.
+    #[default]
+    Absorb,
+    /// It ends the run, and is no opposing pair: the text of the vector form.
+    Break,
+}
+
+/// Whose rule it is; the module says what differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Rule {
+    /// That of the released code.
+    #[default]
+    Released,
+    /// That of the papers' texts.
+    Literal,
+}
+
 /// The parameters of SeqCDC; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
     /// The order that ends a chunk.
     pub mode: Mode,
     /// How many pairs in that order, not broken by one in the other, end a chunk: 1 to 32.
-    /// The papers' SeqLength.
+    /// The papers' SeqLength. By [`Rule::Literal`] it counts the bytes of a run, from 2.
     pub length: u32,
     /// How many pairs in the other order start a skip: 1 to 65535. The papers' SkipTrigger.
     pub trigger: u32,
@@ -58,14 +163,18 @@ pub struct Params {
     pub chunk_size_min: usize,
     /// The largest chunk.
     pub chunk_size_max: usize,
+    /// What an equal pair does.
+    pub equal: Equal,
+    /// Whose rule it is.
+    pub rule: Rule,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_mean`] can give, in bytes.
-    pub const MEAN_MIN: usize = 2 * 1024;
+    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MIN: usize = 2 * 1024;
 
-    /// The largest mean that [`Params::for_mean`] can give, in bytes.
-    pub const MEAN_MAX: usize = 1024 * 1024;
+    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MAX: usize = 1024 * 1024;
 
     /// Checks the parameters.
     ///
@@ -74,7 +183,8 @@ impl Params {
     /// [`SpecError`] unless each is in its limits and `min <= max`; no size may be above
     /// [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
-        check_range(NAME, "length", self.length as usize, 1, 32)?;
+        let length_min = if self.rule == Rule::Literal { 2 } else { 1 };
+        check_range(NAME, "length", self.length as usize, length_min, 32)?;
         check_range(NAME, "trigger", self.trigger as usize, 1, 65535)?;
         check_range(NAME, "skip", self.skip_size, 0, CHUNK_SIZE_LIMIT)?;
         check_range(NAME, "min", self.chunk_size_min, 1, CHUNK_SIZE_LIMIT)?;
@@ -98,6 +208,8 @@ impl Params {
             skip_size,
             chunk_size_min,
             chunk_size_max,
+            equal: Equal::Absorb,
+            rule: Rule::Released,
         })
     }
 
@@ -110,9 +222,9 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::MEAN_MIN`] to [`Params::MEAN_MAX`].
-    pub fn for_mean(mean: usize, mode: Mode) -> Result<Params, SpecError> {
-        check_range(NAME, "avg", mean, Params::MEAN_MIN, Params::MEAN_MAX)?;
+    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    pub fn for_average(mean: usize, mode: Mode) -> Result<Params, SpecError> {
+        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let (length, skip_size) = match mean / 1024 {
             0..24 => (5, mean / 32),
             24..192 => (6, mean / 256),
@@ -125,6 +237,8 @@ impl Params {
             skip_size,
             chunk_size_min: 1,
             chunk_size_max: mean * 4,
+            equal: Equal::Absorb,
+            rule: Rule::Released,
         };
         #[expect(clippy::cast_possible_truncation, reason = "a mean is below the largest size")]
         let mean_beyond_min = (params.mean() - 0.5) as usize;
@@ -138,11 +252,14 @@ impl Params {
     /// exactly; every period between skips is like the first, because its first byte is new (without
     /// a skip, `skip_size` 0, that is an approximation). How often the largest size cuts is taken
     /// from a geometric law. Means measured with 40,000 chunks differ by less than 0.5 % for the
-    /// parameters of [`Params::for_mean`] and 1 % for those of [`Params::paper`], whose largest size is
+    /// parameters of [`Params::for_average`] and 1 % for those of [`Params::paper`], whose largest size is
     /// reached more often (`examples/means.rs`).
     pub fn mean(&self) -> f64 {
         let (pair_count, cut_chance) = self.period();
-        let (min, skip) = (self.chunk_size_min as f64, self.skip_size as f64);
+        let steps = self.steps();
+        // The bytes before the pairs that are looked at.
+        let min = steps.first as f64;
+        let skip = self.skip_size as f64;
         // A period's pairs, and its skip unless it ended in a cut; then all periods.
         let beyond_min = (pair_count + skip * (1.0 - cut_chance)) / cut_chance;
         // The chance to come to the largest size, if each byte beyond min had the same chance to cut.
@@ -154,34 +271,133 @@ impl Params {
     /// Returns the mean number of pairs that a period between two skips compares, and the chance
     /// that it ends in a cut.
     fn period(&self) -> (f64, f64) {
+        let Steps { length, trigger, .. } = self.steps();
         let (mut pair_count, mut cut_chance) = (0.0, 0.0);
         // `entry[v]`: the chance to come, with no run, to a last byte of value v.
         let mut entry = [1.0 / 256.0; 256];
-        for _ in 0..self.trigger {
+        for _ in 0..trigger {
             let mut next_entry = [0.0; 256];
-            let mut visits = entry.map(|chance| chance * 256.0 / 255.0);
-            for _ in 0..self.length {
-                // An equal pair stays; of the other 255 values, those above go on with the run and
-                // those below end it.
-                pair_count += visits.iter().sum::<f64>();
-                let mut above = 0.0;
-                for (chance, visit) in next_entry.iter_mut().zip(visits).rev() {
-                    *chance += above / 256.0;
-                    above += visit;
+            match self.equal {
+                Equal::Absorb => {
+                    let mut visits = entry.map(|chance| chance * 256.0 / 255.0);
+                    for _ in 0..length {
+                        // An equal pair stays; of the other 255 values, those above go on with the
+                        // run and those below end it.
+                        pair_count += visits.iter().sum::<f64>();
+                        let mut above = 0.0;
+                        for (chance, visit) in next_entry.iter_mut().zip(visits).rev() {
+                            *chance += above / 256.0;
+                            above += visit;
+                        }
+                        let mut below = 0.0;
+                        let mut risen = [0.0; 256];
+                        for (chance, visit) in risen.iter_mut().zip(visits) {
+                            *chance = below / 256.0;
+                            below += visit;
+                        }
+                        visits = risen.map(|chance| chance * 256.0 / 255.0);
+                    }
+                    // What has risen `length` times is cut; it does not stay, so the stay is taken
+                    // back.
+                    cut_chance += visits.iter().sum::<f64>() * 255.0 / 256.0;
                 }
-                let mut below = 0.0;
-                let mut risen = [0.0; 256];
-                for (chance, visit) in risen.iter_mut().zip(visits) {
-                    *chance = below / 256.0;
-                    below += visit;
+                Equal::Break => {
+                    // By rising last byte: `below[r]` are the visits of lesser bytes after r pairs
+                    // of a run. An equal pair leads back to the same byte without a run.
+                    let mut below = [0.0; 32];
+                    let mut visits = [0.0; 256];
+                    for (visit, chance) in visits.iter_mut().zip(entry) {
+                        let risen: [f64; 33] = core::array::from_fn(|run| match run {
+                            0 => 0.0,
+                            _ => below[run - 1] / 256.0,
+                        });
+                        let runs = &risen[1..length as usize];
+                        let in_runs = runs.iter().sum::<f64>();
+                        let without = (chance + in_runs / 256.0) * 256.0 / 255.0;
+                        *visit = without + in_runs;
+                        cut_chance += risen[length as usize];
+                        below[0] += without;
+                        for (below, risen) in below[1..].iter_mut().zip(runs) {
+                            *below += risen;
+                        }
+                    }
+                    pair_count += visits.iter().sum::<f64>();
+                    let mut above = 0.0;
+                    for (chance, visit) in next_entry.iter_mut().zip(visits).rev() {
+                        *chance += above / 256.0;
+                        above += visit;
+                    }
                 }
-                visits = risen.map(|chance| chance * 256.0 / 255.0);
             }
-            // What has risen `length` times is cut; it does not stay, so the stay is taken back.
-            cut_chance += visits.iter().sum::<f64>() * 255.0 / 256.0;
             entry = next_entry;
         }
         (pair_count, cut_chance)
+    }
+}
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        let mode = keys.word("mode", &[("inc", Mode::Increasing), ("dec", Mode::Decreasing)])?;
+        let equal = keys.word("equal", &[("absorb", Equal::Absorb), ("break", Equal::Break)])?;
+        let rule =
+            keys.word("rule", &[("released", Rule::Released), ("literal", Rule::Literal)])?;
+        match keys.form() {
+            "avg" => Params::for_average(keys.size("avg")?, mode),
+            "paper" => {
+                let params = Params::paper(keys.size("paper")?)
+                    .ok_or_else(|| keys.error("paper", "must be 4k, 8k or 16k"))?;
+                Ok(Params { mode, equal, rule, ..params })
+            }
+            _ => Ok(Params {
+                mode,
+                length: keys.number("length")?,
+                trigger: keys.number("trigger")?,
+                skip_size: keys.size("skip")?,
+                chunk_size_min: keys.size("min")?,
+                chunk_size_max: keys.size("max")?,
+                equal,
+                rule,
+            }),
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Params { length, trigger, skip_size, chunk_size_min, chunk_size_max, .. } = self;
+        let mode = match self.mode {
+            Mode::Increasing => "inc",
+            Mode::Decreasing => "dec",
+        };
+        write!(f, "mode={mode},length={length},trigger={trigger},skip={skip_size}")?;
+        write!(f, ",min={chunk_size_min},max={chunk_size_max}")?;
+        if self.equal == Equal::Break {
+            write!(f, ",equal=break")?;
+        }
+        if self.rule == Rule::Literal {
+            write!(f, ",rule=literal")?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        Some(self.chunk_size_max)
+    }
+
+    fn mean(&self) -> Option<f64> {
+        Some(self.mean())
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(SeqCdc::from_checked(*self, material))
     }
 }
 
@@ -193,65 +409,12 @@ pub struct SeqCdc {
     permutation: Option<Box<[u8; 256]>>,
 }
 
+constructors!(SeqCdc);
+
 impl SeqCdc {
-    /// Makes a chunker that compares the bytes as they are.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Params::check`].
-    pub fn new(params: Params) -> Result<SeqCdc, SpecError> {
-        params.check()?;
-        Ok(SeqCdc::from_checked(params, None))
+    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> SeqCdc {
+        SeqCdc { params, permutation: material.map(KeyMaterial::permutation) }
     }
-
-    /// Makes a chunker that compares bytes by a secret order.
-    ///
-    /// It cuts `data` where a chunker without a key cuts `data` with each byte `v` replaced by
-    /// `permutation[v]`. The permutation begins with `permutation[v] = v`. For `i` from 255 down to
-    /// 1, `permutation[i]` and `permutation[j]` change places, where `j = r mod (i + 1)` and `r` is
-    /// the next unused pair of bytes of `material`, from byte 0 on, as a little-endian number. A
-    /// pair is passed over where `r` is not below the largest multiple of `i + 1` that is not above
-    /// 65536: so every permutation is equally likely (Fisher and Yates, by rejection). Should the
-    /// 1024 pairs run out, as they do with no material that looks random, the rest stays in place.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Params::check`].
-    pub fn keyed(params: Params, material: &KeyMaterial) -> Result<SeqCdc, SpecError> {
-        params.check()?;
-        Ok(SeqCdc::from_checked(params, Some(material)))
-    }
-
-    pub(crate) fn from_checked(params: Params, material: Option<&KeyMaterial>) -> SeqCdc {
-        SeqCdc { params, permutation: material.map(permutation) }
-    }
-
-    /// Returns the parameters.
-    pub fn params(&self) -> &Params {
-        &self.params
-    }
-}
-
-/// Returns the permutation that [`SeqCdc::keyed`] describes.
-fn permutation(material: &KeyMaterial) -> Box<[u8; 256]> {
-    let mut permutation = Box::new([0; 256]);
-    for (entry, value) in permutation.iter_mut().zip(0..=255) {
-        *entry = value;
-    }
-    let mut pairs = material.bytes().as_chunks::<2>().0.iter();
-    for i in (1..256).rev() {
-        let choices = i + 1;
-        let unbiased = 65536 / choices * choices;
-        let Some(r) = pairs
-            .by_ref()
-            .map(|&pair| usize::from(u16::from_le_bytes(pair)))
-            .find(|&r| r < unbiased)
-        else {
-            break;
-        };
-        permutation.swap(i, r % choices);
-    }
-    permutation
 }
 
 impl Chunker for SeqCdc {
@@ -259,13 +422,20 @@ impl Chunker for SeqCdc {
         let max = self.params.chunk_size_max;
         let end = data.len().min(max);
         let complete = !more || end == max;
-        let found = match &self.permutation {
-            None => self.params.scan(&data[..end], |byte| byte),
-            Some(permutation) => {
-                self.params.scan(&data[..end], |byte| permutation[usize::from(byte)])
+        let found = match (&self.permutation, self.params.equal) {
+            (None, Equal::Absorb) => self.params.scan::<false>(&data[..end], |byte| byte),
+            (None, Equal::Break) => self.params.scan::<true>(&data[..end], |byte| byte),
+            (Some(permutation), equal) => {
+                let value = |byte| permutation[usize::from(byte)];
+                match equal {
+                    Equal::Absorb => self.params.scan::<false>(&data[..end], value),
+                    Equal::Break => self.params.scan::<true>(&data[..end], value),
+                }
             }
         };
-        found.or((complete && end > 0).then_some(end))
+        // By the text the byte that completes the run is the chunk's last.
+        let behind = usize::from(self.params.rule == Rule::Literal);
+        found.map(|at| at + behind).or((complete && end > 0).then_some(end))
     }
 
     fn chunk_size_min(&self) -> usize {
@@ -290,36 +460,70 @@ impl fmt::Debug for SeqCdc {
 /// How many pairs are compared at once.
 const BLOCK_SIZE: usize = 64;
 
+/// What the two [`Rule`]s do not share, in the words of the pseudo-code.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// The `i` of the first pair that is looked at.
+    first: usize,
+    /// The pairs of a run.
+    length: u32,
+    /// The opposing pairs before a skip.
+    trigger: u32,
+}
+
 impl Params {
-    /// Returns where the rule cuts `data`, which has at most the largest size, or `None` where it
-    /// finds nothing in it. Bytes are compared by their `value`.
+    fn steps(&self) -> Steps {
+        let Params { length, trigger, chunk_size_min: min, .. } = *self;
+        match self.rule {
+            Rule::Released => Steps { first: min, length, trigger },
+            Rule::Literal => Steps {
+                first: min.saturating_sub(length as usize) + 1,
+                length: length - 1,
+                trigger: trigger + 1,
+            },
+        }
+    }
+
+    /// Returns which byte of `data`, which has at most the largest size, ends a run; `None` where the
+    /// rule finds none. Bytes are compared by their `value`.
     ///
     /// The comparisons of 64 pairs become two masks, and the masks are asked two questions that are
     /// cheap and nearly always answered with no: does a run end here, and is the trigger reached?
     /// One branch a pair, which random data mispredicts every other time, would cost far more.
+    ///
+    /// `EQUAL_BREAKS` is [`Equal::Break`].
     #[inline]
-    fn scan(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
-        let (mut run, mut opposing, mut i) = (0, 0, self.chunk_size_min);
+    fn scan<const EQUAL_BREAKS: bool>(
+        &self,
+        data: &[u8],
+        value: impl Fn(u8) -> u8 + Copy,
+    ) -> Option<usize> {
+        let steps @ Steps { trigger, .. } = self.steps();
+        let (mut run, mut opposing, mut i) = (0, 0, steps.first);
         while let Some(bytes) = data.get(i - 1..).and_then(|rest| rest.first_chunk()) {
-            // Zeros and other constant stretches: no count changes.
+            // Zeros and other constant stretches: no pair is in order or opposed.
             if bytes[..BLOCK_SIZE] == bytes[1..] {
+                if EQUAL_BREAKS {
+                    run = 0;
+                }
                 i += BLOCK_SIZE;
                 continue;
             }
             let (rising, falling) = compare(bytes, value);
-            let (ordered, mut opposed) = match self.mode {
+            let (ordered, opposed) = match self.mode {
                 Mode::Increasing => (rising, falling),
                 Mode::Decreasing => (falling, rising),
             };
             // The pair that reaches the trigger, if it is here. No run goes on from it.
             let opposed_count = opposed.count_ones();
-            let trigger_at = (opposing + opposed_count >= self.trigger)
-                .then(|| nth_one(opposed, self.trigger - opposing - 1));
+            let trigger_at = (opposing + opposed_count >= trigger)
+                .then(|| nth_one(opposed, trigger - opposing - 1));
+            let mut breaking = if EQUAL_BREAKS { !ordered } else { opposed };
             if let Some(at) = trigger_at {
-                opposed |= u64::MAX << at;
+                breaking |= u64::MAX << at;
             }
-            if self.may_end_run(ordered, opposed, run)
-                && let Some(at) = self.end_of_run(ordered, opposed, run)
+            if steps.may_end_run(ordered, breaking, run)
+                && let Some(at) = steps.end_of_run(ordered, breaking, run)
             {
                 return Some(i + at);
             }
@@ -328,45 +532,12 @@ impl Params {
                 i += at + 1 + self.skip_size;
             } else {
                 opposing += opposed_count;
-                run = if opposed == 0 { run } else { 0 }
-                    + ordered.unbounded_shr(u64::BITS - opposed.leading_zeros()).count_ones();
+                run = if breaking == 0 { run } else { 0 }
+                    + ordered.unbounded_shr(u64::BITS - breaking.leading_zeros()).count_ones();
                 i += BLOCK_SIZE;
             }
         }
         self.scan_pairs(data, value, run, opposing, i)
-    }
-
-    /// Returns whether a run of `self.length` may end in a block that follows on `run` pairs of one.
-    ///
-    /// False is certain. The pairs of a run stand side by side but for equal ones, so `self.length`
-    /// pairs in a row that are not opposed are needed, or `run` and what precedes the first opposed.
-    #[inline]
-    fn may_end_run(&self, ordered: u64, opposed: u64, run: u32) -> bool {
-        let mut free = !opposed;
-        let mut width = 1;
-        while 2 * width <= self.length {
-            free &= free >> width;
-            width *= 2;
-        }
-        free &= free >> (self.length - width);
-        let leading = opposed.trailing_zeros();
-        (free != 0 || run + leading >= self.length) && run + ordered.count_ones() >= self.length
-    }
-
-    /// Returns which pair of a block ends a run of `self.length`, of which `run` lie before.
-    #[cold]
-    fn end_of_run(&self, ordered: u64, opposed: u64, mut run: u32) -> Option<usize> {
-        for at in 0..BLOCK_SIZE {
-            if opposed >> at & 1 == 1 {
-                run = 0;
-            } else {
-                run += u32::from(ordered >> at & 1 == 1);
-                if run == self.length {
-                    return Some(at);
-                }
-            }
-        }
-        None
     }
 
     /// Goes on pair by pair from pair `i`: the rule as it is written, for the last bytes.
@@ -378,6 +549,7 @@ impl Params {
         mut opposing: u32,
         mut i: usize,
     ) -> Option<usize> {
+        let Steps { length, trigger, .. } = self.steps();
         while i < data.len() {
             let (before, byte) = (value(data[i - 1]), value(data[i]));
             let in_order = match self.mode {
@@ -386,18 +558,55 @@ impl Params {
             };
             if in_order {
                 run += 1;
-                if run == self.length {
+                if run == length {
                     return Some(i);
                 }
             } else if before != byte {
                 run = 0;
                 opposing += 1;
-                if opposing == self.trigger {
+                if opposing == trigger {
                     opposing = 0;
                     i += self.skip_size;
                 }
+            } else if self.equal == Equal::Break {
+                run = 0;
             }
             i += 1;
+        }
+        None
+    }
+}
+
+impl Steps {
+    /// Returns whether a run of `self.length` may end in a block that follows on `run` pairs of one.
+    ///
+    /// False is certain. The pairs of a run stand side by side but for equal ones, so `self.length`
+    /// pairs in a row that do not break it are needed, or `run` and what precedes the first that does.
+    #[inline]
+    fn may_end_run(&self, ordered: u64, breaking: u64, run: u32) -> bool {
+        let mut free = !breaking;
+        let mut width = 1;
+        while 2 * width <= self.length {
+            free &= free >> width;
+            width *= 2;
+        }
+        free &= free >> (self.length - width);
+        let leading = breaking.trailing_zeros();
+        (free != 0 || run + leading >= self.length) && run + ordered.count_ones() >= self.length
+    }
+
+    /// Returns which pair of a block ends a run of `self.length`, of which `run` lie before.
+    #[cold]
+    fn end_of_run(&self, ordered: u64, breaking: u64, mut run: u32) -> Option<usize> {
+        for at in 0..BLOCK_SIZE {
+            if breaking >> at & 1 == 1 {
+                run = 0;
+            } else {
+                run += u32::from(ordered >> at & 1 == 1);
+                if run == self.length {
+                    return Some(at);
+                }
+            }
         }
         None
     }

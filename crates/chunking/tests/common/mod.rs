@@ -1,135 +1,109 @@
-//! What the tests share: every rule in its plain form, and every way to feed a chunker.
+//! What the tests share: data of every kind, and every way to feed a chunker.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+#[path = "../cases/mod.rs"]
+pub(crate) mod cases;
 pub(crate) mod vectors;
 
 use std::io::{self, Read};
 
-use cutpoint_chunking::algorithm::{fastcdc, seqcdc};
-use cutpoint_chunking::{Chunker, Chunks, cuts};
-use cutpoint_testing::SplitMix64;
-use cutpoint_testing::digest::md5;
+use cutpoint_chunking::{Chunker, Chunks, KeyMaterial, Push, Spec, cuts};
+use cutpoint_testing::{SplitMix64, input};
 
-/// Cuts `data` by `first_cut`, the length of the first chunk of what it is given.
-pub(crate) fn plain_cuts(data: &[u8], first_cut: impl Fn(&[u8]) -> usize) -> Vec<usize> {
-    let mut ends = Vec::new();
-    let mut offset = 0;
-    while offset < data.len() {
-        offset += first_cut(&data[offset..]);
-        ends.push(offset);
-    }
-    ends
+/// The cut-points of `data` by the reference of the written-out `spec`.
+pub(crate) fn reference_cuts(spec: &Spec, data: &[u8]) -> Vec<usize> {
+    let cuts = cutpoint_reference::cuts(&spec.to_string(), data);
+    cuts.unwrap_or_else(|| panic!("{} has no reference", spec.algorithm()))
 }
 
-/// SeqCDC as the pseudo-code of `algorithm::seqcdc` says it.
-pub(crate) fn seqcdc(params: &seqcdc::Params, data: &[u8]) -> usize {
-    let n = data.len();
-    if n < params.chunk_size_min {
-        return n;
-    }
-    let end = n.min(params.chunk_size_max);
-    let (mut i, mut run, mut opposing) = (params.chunk_size_min, 0, 0);
-    while i < end {
-        let (a, b) = (data[i - 1], data[i]);
-        if a == b {
-            i += 1;
-            continue;
-        }
-        if (b > a) == (params.mode == seqcdc::Mode::Increasing) {
-            run += 1;
-            if run == params.length {
-                return i;
-            }
-            i += 1;
-        } else {
-            run = 0;
-            opposing += 1;
-            if opposing == params.trigger {
-                opposing = 0;
-                i += 1 + params.skip_size;
-            } else {
-                i += 1;
-            }
-        }
-    }
-    end
+/// The key material that a seed stands for.
+pub(crate) fn key_material(seed: u64) -> KeyMaterial {
+    let bytes = SplitMix64::bytes(seed, KeyMaterial::SIZE);
+    KeyMaterial::new(bytes.try_into().expect("the size is asked for"))
 }
 
-/// FastCDC as crate fastcdc 5.0.0 does it: two bytes a step, each table entry also doubled.
-pub(crate) fn fastcdc(params: &fastcdc::Params, gear: &[u64; 256], data: &[u8]) -> usize {
-    let mut remaining = data.len();
-    if remaining <= params.chunk_size_min {
-        return remaining;
-    }
-    let mut center = params.normal_size;
-    if remaining > params.chunk_size_max {
-        remaining = params.chunk_size_max;
-    } else if remaining < center {
-        center = remaining;
-    }
-    let bits = (params.normal_size as f64).log2().round();
-    let mask_s = mask(bits + f64::from(params.level));
-    let mask_l = mask(bits - f64::from(params.level));
-    let mut index = params.chunk_size_min / 2;
-    let mut hash = 0u64;
-    while index < remaining / 2 {
-        let mask = if index < center / 2 { mask_s } else { mask_l };
-        let a = index * 2;
-        hash = (hash << 2).wrapping_add(gear[usize::from(data[a])] << 1);
-        if hash & (mask << 1) == 0 {
-            return a;
-        }
-        hash = hash.wrapping_add(gear[usize::from(data[a + 1])]);
-        if hash & mask == 0 {
-            return a + 1;
-        }
-        index += 1;
-    }
-    remaining
+/// Data of `size` bytes of each kind that a rule may trip over.
+pub(crate) fn kinds(size: usize, seed: u64) -> Vec<(&'static str, Vec<u8>)> {
+    let mut random = SplitMix64::new(seed);
+    let noise = random.take(size);
+    let slow = (0..size).map(|i| noise[i / 5]).collect();
+    let few = noise.iter().map(|byte| byte & 1).collect();
+    let signs = noise.iter().map(|byte| 127 + (byte & 1)).collect();
+    // Long runs with rare ends: a trigger is reached seldom, counts cross many blocks.
+    let rare = noise.iter().scan(0u8, |last, &byte| {
+        *last = match byte {
+            0..=2 => last.wrapping_add(1),
+            3..=9 => last.saturating_sub(1),
+            _ => *last,
+        };
+        Some(*last)
+    });
+    let mut falling = input::saw(size);
+    falling.reverse();
+    // Zeros between noise, from everywhere to everywhere.
+    let mut holes = noise.clone();
+    let hole = random.below(size + 1)..;
+    let hole_size = random.below(size - hole.start + 1);
+    holes[hole][..hole_size].fill(0);
+    vec![
+        ("rare changes", rare.collect()),
+        ("noise", noise),
+        ("noise with a hole", holes),
+        ("each byte five times", slow),
+        ("two values", few),
+        ("127 and 128", signs),
+        ("rising", input::saw(size)),
+        ("falling", falling),
+        ("text", input::repeated(&input::text(3000), size)),
+        ("zeros", vec![0; size]),
+        ("255", vec![255; size]),
+    ]
 }
 
-/// The gear table of crate fastcdc, derived.
-pub(crate) fn gear() -> [u64; 256] {
-    let mut gear = [0; 256];
-    for (entry, value) in gear.iter_mut().zip(0..=255) {
-        *entry = u64::from_be_bytes(md5(&[value; 64])[..8].try_into().expect("8 bytes"));
+/// The sizes around `edges`, and 0 and 1.
+pub(crate) fn sizes_around(edges: &[usize]) -> Vec<usize> {
+    let mut sizes = vec![0, 1];
+    for &edge in edges {
+        sizes.extend(edge.saturating_sub(3)..=edge + 3);
     }
-    gear
+    sizes
 }
 
-/// Fixed-size chunks.
-pub(crate) fn fixed(size: usize, data: &[u8]) -> usize {
-    data.len().min(size)
+/// Checks that `spec` cuts `data` like its reference, however it is fed.
+pub(crate) fn check(spec: &Spec, name: &str, data: &[u8]) {
+    let expected = reference_cuts(spec, data);
+    check_cuts(
+        &*spec.chunker(),
+        &format!("{spec}, {} bytes of {name}", data.len()),
+        data,
+        &expected,
+    );
 }
 
-/// The masks of crate fastcdc 5.0.0, once more, so that a slip in the library's table shows.
-fn mask(bits: f64) -> u64 {
-    const MASKS: [u64; 21] = [
-        0x1804110,
-        0x1803110,
-        0x18035100,
-        0x1800035300,
-        0x19000353000,
-        0x590003530000,
-        0xd90003530000,
-        0xd90103530000,
-        0xd90303530000,
-        0xd90313530000,
-        0xd90f03530000,
-        0xd90303537000,
-        0xd90703537000,
-        0xd90707537000,
-        0xd91707537000,
-        0xd91747537000,
-        0xd91767537000,
-        0xd93767537000,
-        0xd93777537000,
-        0xd93777577000,
-        0xdb3777577000,
-    ];
-    let index = (5u32..26).position(|count| f64::from(count) == bits).expect("at least 5 bits");
-    MASKS[index]
+/// Checks that `chunker` cuts `data` as expected, however it is fed.
+pub(crate) fn check_cuts(chunker: &dyn Chunker, name: &str, data: &[u8], expected: &[usize]) {
+    // Byte by byte, where that does not take too long.
+    let small = 1 + data.len() / 3000;
+    for feed in [
+        Feed::Whole,
+        Feed::Slices(small, 1),
+        Feed::Slices(200 * small, 2),
+        Feed::Reader(300 * small, 3),
+        Feed::Push(small, 4),
+        Feed::Push(500 * small, 5),
+    ] {
+        let ends = fed_cuts(chunker, data, feed);
+        let first = ends.iter().zip(expected).position(|(ours, theirs)| ours != theirs);
+        assert!(
+            ends == expected,
+            "{name}, fed by {feed:?}: {} and {} cut-points, first difference: {:?}",
+            ends.len(),
+            expected.len(),
+            first.map(|index| (index, ends[index], expected[index]))
+        );
+    }
+    check_invariants(chunker, data, expected);
 }
 
 /// How a chunker is fed by [`fed_cuts`].
@@ -141,18 +115,26 @@ pub(crate) enum Feed {
     Slices(usize, u64),
     /// `Chunks` over a reader that gives at most so many bytes each time.
     Reader(usize, u64),
+    /// `Push` with slices of at most so many bytes.
+    Push(usize, u64),
 }
 
 impl Feed {
     /// Every way, with sizes that suit data of a few chunks or of many.
-    pub(crate) const ALL: [Feed; 6] = [
+    pub(crate) const ALL: [Feed; 8] = [
         Feed::Whole,
         Feed::Slices(3_000, 1),
         Feed::Slices(100_000, 2),
         Feed::Reader(1, 3),
         Feed::Reader(5_000, 4),
         Feed::Reader(1 << 20, 5),
+        Feed::Push(1, 6),
+        Feed::Push(20_000, 7),
     ];
+
+    /// The quicker ones, for data of megabytes.
+    pub(crate) const LARGE: [Feed; 3] =
+        [Feed::Whole, Feed::Reader(50_000, 4), Feed::Push(70_000, 7)];
 }
 
 /// Returns the cut-points of `data`, fed as `feed` says.
@@ -165,7 +147,7 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
             let (mut start, mut end) = (0, 0);
             while start < data.len() {
                 let more = end < data.len();
-                match chunker.next_cut(&data[start..end], more) {
+                match chunker.next_cut_after(&data[..start], &data[start..end], more) {
                     Some(cut) => {
                         assert!(0 < cut && cut <= end - start, "cut {cut} of {}", end - start);
                         start += cut;
@@ -173,7 +155,7 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
                     }
                     None => {
                         assert!(more, "no cut-point in the last {} bytes", end - start);
-                        let max = chunker.chunk_size_max();
+                        let max = chunker.needed_size_max();
                         assert!(max.is_none_or(|max| end - start < max), "no cut-point by max");
                         end = data.len().min(end + 1 + random.below(size_max));
                     }
@@ -192,6 +174,28 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
                 ends.push(offset);
                 assert_eq!(chunks.offset(), offset as u64, "offset");
             }
+            ends
+        }
+        Feed::Push(size_max, seed) => {
+            let mut random = SplitMix64::new(seed);
+            let mut push = Push::new(chunker);
+            let (mut ends, mut offset, mut end) = (Vec::new(), 0, 0);
+            let mut each = |chunk: &[u8]| {
+                assert_eq!(chunk, &data[offset..offset + chunk.len()], "bytes at {offset}");
+                offset += chunk.len();
+                ends.push(offset);
+            };
+            while end < data.len() {
+                let size = random.below(size_max + 1).min(data.len() - end);
+                push.push(&data[end..end + size], &mut each);
+                end += size;
+                let handed_out = usize::try_from(push.offset()).expect("it is small");
+                assert_eq!(handed_out + push.buffered_bytes(), end, "bytes handed out and held");
+                let max = chunker.needed_size_max();
+                assert!(max.is_none_or(|max| push.buffered_bytes() < max), "more is held than max");
+            }
+            push.finish(&mut each);
+            assert_eq!(push.buffered_bytes(), 0, "bytes held in the end");
             ends
         }
     }

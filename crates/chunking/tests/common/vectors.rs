@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
-use cutpoint_chunking::{Chunker, KeyMaterial, Spec, cuts};
+use cutpoint_chunking::{Chunker, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
+
+use super::{cases, key_material};
 
 const COMMENT: &str = "\
 Cut-points: for each case the exclusive ends of the chunks of its input, in bytes from its start. \
@@ -16,50 +18,24 @@ keyed: the 2048 bytes of key material are `random` with that seed. Where a spec 
 `canonical` is what it stands for. Printed by `cargo run -p cutpoint-chunking --example vectors NAME`.";
 
 /// The files: their names without `.json`, and the specs of their cases.
-pub(crate) const FILES: [(&str, &[&str]); 3] = [
-    (
-        "seqcdc",
-        &[
-            "seqcdc:paper=4k",
-            "seqcdc:paper=8k,mode=dec",
-            "seqcdc:paper=16k",
-            "seqcdc:avg=2048",
-            "seqcdc:avg=4099",
-            "seqcdc:avg=10007,mode=dec",
-            "seqcdc:avg=65536",
-            "seqcdc:mode=inc,length=5,trigger=50,skip=0,min=1,max=777",
-            "seqcdc:mode=dec,length=1,trigger=1,skip=1,min=100,max=100",
-            "seqcdc:mode=inc,length=3,trigger=65535,skip=3,min=1000,max=1073741824",
-        ],
-    ),
-    (
-        "fastcdc",
-        &[
-            "fastcdc:avg=1024",
-            "fastcdc:avg=10007,level=1",
-            "fastcdc:avg=65536,seed=0xfedcba9876543210",
-            "fastcdc:level=0,min=2048,normal=8192,max=65536,seed=0",
-            "fastcdc:level=1,min=2048,normal=11584,max=65536,seed=0",
-            "fastcdc:level=2,min=2048,normal=11586,max=65536,seed=666",
-            "fastcdc:level=3,min=64,normal=256,max=1024,seed=0",
-            "fastcdc:level=3,min=5794,normal=5794,max=5794,seed=0",
-        ],
-    ),
-    ("fixed", &["fixed:size=777", "fixed:size=8k", "fixed:size=1m"]),
-];
+pub(crate) fn files() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    cases::ALL.iter().flat_map(|cases| cases.vectors.iter().copied())
+}
 
 /// Returns the text of the file `name`.
 pub(crate) fn json(name: &str) -> Option<String> {
-    let (_, specs) = FILES.into_iter().find(|(file, _)| *file == name)?;
+    let (_, specs) = files().find(|(file, _)| *file == name)?;
     let mut cases = Vec::new();
     for text in specs {
         let spec: Spec = text.parse().expect("the spec is right");
-        let size = (spec.chunk_size_average() * 12).min(300_001);
-        let (min, max) = (spec.chunk_size_min(), spec.chunk_size_max());
+        let size = spec.chunk_size_average().map_or(100_000, |size| (size * 12).min(300_001));
         case(&mut cases, text, &spec, None, &Input::Random { seed: 1, size });
         case(&mut cases, text, &spec, Some(2), &Input::Random { seed: 1, size });
-        let small = |size: usize| size.min(300_001);
-        for size in [0, 1, min - 1, min, min + 1, max - 1, max, max + 1].map(small) {
+        let min = spec.chunk_size_min();
+        let mut sizes = vec![0, 1, min.saturating_sub(1), min, min + 1];
+        sizes.extend(spec.chunk_size_max().iter().flat_map(|&max| [max - 1, max, max + 1]));
+        for size in sizes {
+            let size = size.min(300_001);
             case(&mut cases, text, &spec, None, &Input::Random { seed: 3, size });
         }
         for byte in [0, 255] {
@@ -121,10 +97,4 @@ fn case(cases: &mut Vec<String>, text: &str, spec: &Spec, key_seed: Option<u64>,
     write!(case, "\"input\": {}, \"ends\": [{}]}}", input.json(), ends.join(", "))
         .expect("a string takes all");
     cases.push(case);
-}
-
-/// The key material that a seed stands for.
-pub(crate) fn key_material(seed: u64) -> KeyMaterial {
-    let bytes = SplitMix64::bytes(seed, KeyMaterial::SIZE);
-    KeyMaterial::new(bytes.try_into().expect("the size is asked for"))
 }

@@ -1,5 +1,6 @@
 //! The verbs.
 
+mod algorithms;
 mod backup;
 mod cat;
 mod check;
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Stats => stats::run(global, report),
         Verb::Check(check) => check::run(check, global, report),
         Verb::Cut(cut) => cut::run(cut, report),
+        Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
         Verb::Debug(debug) => debug::run(debug, global, report),
     }
 }

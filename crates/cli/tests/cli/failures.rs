@@ -406,7 +406,9 @@ fn help_teaches() {
     for text in ["Examples:", "Exit codes:", "  130  interrupted", "CUTPOINT_PASSPHRASE"] {
         assert!(help.text().contains(text), "{text:?} is missing");
     }
-    for verb in ["init", "config", "backup", "restore", "ls", "cat", "check", "cut", "debug"] {
+    for verb in
+        ["init", "config", "backup", "restore", "ls", "cat", "check", "cut", "algorithms", "debug"]
+    {
         let help = sandbox.run([verb, "--help"]).well();
         assert!(help.text().contains("Examples:"), "{verb} has no examples");
     }

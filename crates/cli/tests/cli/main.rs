@@ -1,5 +1,6 @@
 //! Runs the program as a process: what it prints, what it leaves, how it ends.
 
+mod algorithms;
 mod cut;
 mod damage;
 mod failures;

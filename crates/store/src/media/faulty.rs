@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
-use super::{Media, Put};
+use super::{Media, Put, Staged};
 use crate::error::{Error, Kind, Result};
 
 /// What goes wrong, and when. Calls are counted from 0, over all verbs.
@@ -25,6 +25,11 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct Faulty {
     inner: Arc<dyn Media>,
+    plan: Arc<Plan>,
+}
+
+#[derive(Debug)]
+struct Plan {
     fault: Fault,
     calls: AtomicU64,
 }
@@ -32,12 +37,12 @@ pub struct Faulty {
 impl Faulty {
     /// Wraps `inner`.
     pub fn new(inner: Arc<dyn Media>, fault: Fault) -> Faulty {
-        Faulty { inner, fault, calls: AtomicU64::new(0) }
+        Faulty { inner, plan: Arc::new(Plan { fault, calls: AtomicU64::new(0) }) }
     }
 
     /// How many calls there were.
     pub fn calls(&self) -> u64 {
-        self.calls.load(Ordering::SeqCst)
+        self.plan.calls.load(Ordering::SeqCst)
     }
 
     fn call<T>(
@@ -46,26 +51,74 @@ impl Faulty {
         name: &str,
         act: impl FnOnce(&dyn Media) -> Result<T>,
     ) -> Result<T> {
+        self.plan.call(is_put, name, || act(&*self.inner))
+    }
+}
+
+impl Plan {
+    fn call<T>(&self, is_put: bool, name: &str, act: impl FnOnce() -> Result<T>) -> Result<T> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         let dead = || Err(Error::new(Kind::Media, name, "the faulty medium is dead"));
         match self.fault {
             Fault::DeadBefore(at) if call >= at => dead(),
             Fault::DeadAfter(at) if call > at => dead(),
             Fault::DeadAfter(at) if call == at => {
-                act(&*self.inner)?;
+                act()?;
                 dead()
             }
             Fault::FullFrom(at) if is_put && call >= at => {
                 Err(Error::new(Kind::Full, name, "no space left on the faulty medium"))
             }
-            _ => act(&*self.inner),
+            _ => act(),
         }
+    }
+}
+
+/// An object in pieces, each of which is a call. Gathered where the medium takes whole ones only.
+#[derive(Debug)]
+struct FaultyStaged {
+    inner: Arc<dyn Media>,
+    plan: Arc<Plan>,
+    name: String,
+    staged: Option<Box<dyn Staged>>,
+    bytes: Vec<u8>,
+}
+
+impl Staged for FaultyStaged {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let (staged, gathered) = (&mut self.staged, &mut self.bytes);
+        self.plan.call(true, &self.name, || match staged {
+            Some(staged) => staged.write(bytes),
+            None => {
+                gathered.extend_from_slice(bytes);
+                Ok(())
+            }
+        })
+    }
+
+    fn finish(self: Box<Self>) -> Result<Put> {
+        let FaultyStaged { inner, plan, name, staged, bytes } = *self;
+        plan.call(true, &name, || match staged {
+            Some(staged) => staged.finish(),
+            None => inner.put_new(&name, Bytes::from(bytes)),
+        })
     }
 }
 
 impl Media for Faulty {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         self.call(true, name, |inner| inner.put_new(name, bytes))
+    }
+
+    fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
+        let staged = self.call(true, name, |inner| inner.stage(name))?;
+        Ok(Some(Box::new(FaultyStaged {
+            inner: self.inner.clone(),
+            plan: self.plan.clone(),
+            name: name.to_owned(),
+            staged,
+            bytes: Vec::new(),
+        })))
     }
 
     fn get(&self, name: &str) -> Result<Bytes> {

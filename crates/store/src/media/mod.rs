@@ -1,6 +1,6 @@
 //! Media: where objects lie.
 //!
-//! Seven calls are all that the store asks for. There is no overwriting, no renaming, no appending
+//! Eight calls are all that the store asks for. There is no overwriting, no renaming, no appending
 //! and no locking among them, so that a folder, an object storage and memory are equally good.
 //!
 //! What is assumed (`docs/ordering.md`, "What is assumed of the media"): a put that was answered is
@@ -29,6 +29,24 @@ pub enum Put {
     Exists,
 }
 
+/// An object that is on its way to a medium, piece by piece. What is dropped unfinished was never
+/// there, but for a leftover that [`Media::clean`] removes.
+pub trait Staged: Debug + Send {
+    /// Appends `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// `Full` or `Media`.
+    fn write(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Ends the object: the same promises as [`Media::put_new`] makes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Media::put_new`].
+    fn finish(self: Box<Self>) -> Result<Put>;
+}
+
 /// Where objects lie. Names are paths with `/`, as [`crate::name::ObjectName`] prints them.
 pub trait Media: Debug + Send + Sync {
     /// Puts an object that must not exist yet. When this returns, it has reached the disk.
@@ -37,6 +55,17 @@ pub trait Media: Debug + Send + Sync {
     ///
     /// `Full` or `Media`; the object may then exist all the same, whole.
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put>;
+
+    /// Begins an object that must not exist yet, and takes its bytes as they come, so that a large
+    /// one need not be gathered in memory. `None` where the medium takes whole objects only.
+    ///
+    /// # Errors
+    ///
+    /// `Full` or `Media`.
+    fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
+        let _ = name;
+        Ok(None)
+    }
 
     /// Returns a whole object.
     ///

@@ -5,6 +5,9 @@
 //! the end comes back short (every length is checked); `AlreadyExists` may be the answer to our own
 //! earlier try (the writer reads back and compares, rule W6).
 
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +19,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path as StorePath;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 
-use super::{Media, Put};
+use super::{Media, Put, Staged};
 use crate::error::{Error, Kind, Result};
 use crate::name::ObjectKind;
 
@@ -56,6 +59,64 @@ impl Local {
 #[derive(Debug, Default)]
 pub struct Memory {
     store: Arc<InMemory>,
+}
+
+impl Local {
+    /// Makes the folders above `target`, below the root, and syncs them.
+    fn make_folders(&self, target: &Path) -> Result<()> {
+        let Some(folder) = target.parent() else { return Ok(()) };
+        std::fs::create_dir_all(folder).map_err(|error| io_error(&folder.display(), error))?;
+        for above in folder.ancestors().skip(1) {
+            sync_folder(above)?;
+            if above == self.root {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file beside the place where the object is to be, under a name that no listing shows.
+#[derive(Debug)]
+struct StagedFile {
+    name: String,
+    target: PathBuf,
+    staged: PathBuf,
+    file: File,
+}
+
+impl Staged for StagedFile {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| io_error(&self.name, error))
+    }
+
+    fn finish(self: Box<Self>) -> Result<Put> {
+        let failed = |error| io_error(&self.name, error);
+        self.file.sync_all().map_err(failed)?;
+        match std::fs::hard_link(&self.staged, &self.target) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                // A folder of the network may answer so to its own second try.
+                let there = std::fs::metadata(&self.target).map_err(failed)?;
+                let own = self.file.metadata().map_err(failed)?;
+                if (there.dev(), there.ino()) != (own.dev(), own.ino()) {
+                    return Ok(Put::Exists);
+                }
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        match self.target.parent() {
+            Some(folder) => sync_folder(folder).map(|()| Put::Created),
+            None => Ok(Put::Created),
+        }
+    }
+}
+
+impl Drop for StagedFile {
+    fn drop(&mut self) {
+        // What stays behind is cleaned up later.
+        std::fs::remove_file(&self.staged).ok();
+    }
 }
 
 impl Memory {
@@ -162,6 +223,32 @@ fn delete(store: &dyn ObjectStore, name: &str) -> Result<()> {
 impl Media for Local {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         put_new(&self.store, name, bytes)
+    }
+
+    fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
+        let target = self
+            .store
+            .path_to_filesystem(&StorePath::from(name))
+            .map_err(|error| store_error(name, error))?;
+        let mut number = 1_u64;
+        loop {
+            let mut staged = target.clone().into_os_string();
+            staged.push(format!("#{number}"));
+            let staged = PathBuf::from(staged);
+            match File::create_new(&staged) {
+                Ok(file) => {
+                    let name = name.to_owned();
+                    return Ok(Some(Box::new(StagedFile { name, target, staged, file })));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && number == 1 => {
+                    // Whoever copied the repository left out what was empty.
+                    number += 1;
+                    self.make_folders(&target)?;
+                }
+                Err(error) => return Err(io_error(&name, error)),
+            }
+        }
     }
 
     fn get(&self, name: &str) -> Result<Bytes> {

@@ -305,15 +305,15 @@ impl Trailer {
     }
 }
 
-/// Seals the parts of one object and collects its bytes.
+/// Seals the parts of one object, in place and one after the other. Its bytes are the header, each
+/// sealed part, and what [`Sealer::finish`] returns.
 pub struct Sealer {
     name: ObjectName,
     header: [u8; HEADER_LEN],
     cipher: Cipher,
     directory_cipher: Option<Cipher>,
-    bytes: Vec<u8>,
     checksum: Box<Xxh3>,
-    checksummed: usize,
+    len: usize,
 }
 
 impl std::fmt::Debug for Sealer {
@@ -323,8 +323,8 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// Begins the object `name`. `salt` must be fresh; `buffer` is emptied and used for the bytes.
-    pub fn new(keys: &Keys, name: ObjectName, salt: [u8; SALT_LEN], buffer: Vec<u8>) -> Sealer {
+    /// Begins the object `name`. `salt` must be fresh.
+    pub fn new(keys: &Keys, name: ObjectName, salt: [u8; SALT_LEN]) -> Sealer {
         let epoch = keys.epoch();
         let mut header = Header {
             kind: name.kind().code(),
@@ -346,17 +346,15 @@ impl Sealer {
             let (key, _) = object_key(class_key(KeyClass::Index), &header, &[]);
             Cipher::new(keys.suite(), key)
         });
-        let mut bytes = buffer;
-        bytes.clear();
-        bytes.extend_from_slice(&header);
+        let mut checksum = Box::new(Xxh3::new());
+        checksum.update(&header);
         Sealer {
             name,
             header,
             cipher: Cipher::new(keys.suite(), key),
             directory_cipher,
-            bytes,
-            checksum: Box::new(Xxh3::new()),
-            checksummed: 0,
+            checksum,
+            len: HEADER_LEN,
         }
     }
 
@@ -367,12 +365,7 @@ impl Sealer {
 
     /// How many bytes there are so far.
     pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// The bytes so far.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.len
     }
 
     /// Never: there is a header.
@@ -380,40 +373,43 @@ impl Sealer {
         false
     }
 
-    /// Seals `part` and appends it; returns its offset in the object.
-    pub fn append(&mut self, kind: PartKind, part: &[u8]) -> u64 {
-        let offset = self.bytes.len();
-        self.bytes.extend_from_slice(part);
+    /// The first bytes of the object.
+    pub fn header(&self) -> [u8; HEADER_LEN] {
+        self.header
+    }
+
+    /// Seals `part`, which is the next: its tag comes behind it. Returns its offset in the object.
+    pub fn seal(&mut self, kind: PartKind, part: &mut Vec<u8>) -> u64 {
+        let offset = self.len;
         let cipher = match (kind, &self.directory_cipher) {
             (PartKind::Directory, Some(cipher)) => cipher,
             _ => &self.cipher,
         };
-        let tag = cipher.seal(&self.header, kind, &mut self.bytes[offset..]);
-        self.bytes.extend_from_slice(&tag);
+        let tag = cipher.seal(&self.header, kind, part);
+        part.extend_from_slice(&tag);
         // While it is still in the cache.
-        self.checksum.update(&self.bytes[self.checksummed..]);
-        self.checksummed = self.bytes.len();
+        self.checksum.update(part);
+        self.len += part.len();
         offset as u64
     }
 
-    /// Appends the last part, pads, and returns the whole object.
-    pub fn finish(mut self, kind: PartKind, part: &[u8]) -> Bytes {
-        let offset = self.append(kind, part);
-        let length = part.len() + TAG_LEN;
+    /// Seals the last part: padding and the trailer come behind it.
+    pub fn finish(mut self, kind: PartKind, part: &mut Vec<u8>) {
+        let offset = self.seal(kind, part);
+        let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
         let padding = match self.name {
             ObjectName::Container(..) => PADDING_CONTAINER,
             _ => PADDING_OTHER,
         };
-        let padded = (self.bytes.len() + TRAILER_LEN).next_multiple_of(padding);
-        self.bytes.resize(padded - TRAILER_LEN, 0);
-        let length = u32::try_from(length).unwrap_or(u32::MAX);
-        self.bytes.extend_from_slice(&length.to_le_bytes());
-        self.bytes.extend_from_slice(&[0; 4]);
-        self.bytes.extend_from_slice(&offset.to_le_bytes());
-        self.checksum.update(&self.bytes[self.checksummed..]);
+        let padded = (self.len + TRAILER_LEN).next_multiple_of(padding);
+        let tail = part.len();
+        part.resize(tail + padded - TRAILER_LEN - self.len, 0);
+        part.extend_from_slice(&length.to_le_bytes());
+        part.extend_from_slice(&[0; 4]);
+        part.extend_from_slice(&offset.to_le_bytes());
+        self.checksum.update(&part[tail..]);
         let checksum = self.checksum.digest128();
-        self.bytes.extend_from_slice(&checksum.to_le_bytes());
-        Bytes::from(self.bytes)
+        part.extend_from_slice(&checksum.to_le_bytes());
     }
 }
 
@@ -506,7 +502,13 @@ impl Opener {
 /// Seals an object of one part.
 pub fn seal_object(keys: &Keys, name: ObjectName, salt: [u8; SALT_LEN], body: &[u8]) -> Bytes {
     let room = (body.len() + HEADER_LEN + TAG_LEN + TRAILER_LEN).next_multiple_of(PADDING_OTHER);
-    Sealer::new(keys, name, salt, Vec::with_capacity(room)).finish(PartKind::Body, body)
+    let sealer = Sealer::new(keys, name, salt);
+    let header = sealer.header();
+    let mut part = Vec::with_capacity(room);
+    part.extend_from_slice(body);
+    sealer.finish(PartKind::Body, &mut part);
+    part.splice(0..0, header);
+    Bytes::from(part)
 }
 
 /// Opens an object of one part and returns its body.

@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::region::EncodedRegion;
+use super::region::{EncodedRegion, RegionBuffers};
 use crate::error::{Error, Result};
 use crate::fingerprint::Class;
 use crate::format::directory::{
-    CHUNK_RECORD_LEN, ChunkRecord, DIRECTORY_PADDING, Directory, Form, REGION_COUNT_MAX,
+    CHUNK_RECORD_LEN, ChunkRecord, Codec, DIRECTORY_PADDING, Directory, Form, REGION_COUNT_MAX,
     REGION_RECORD_LEN, RegionRecord,
 };
 use crate::format::segment::{ContainerRecord, Segment};
@@ -22,15 +20,46 @@ const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
 /// ... or so many nanoseconds, whichever comes first.
 const SEGMENT_NS: u64 = 60 * 1_000_000_000;
 
-/// An object that is to be put. They must be put in the order in which they come.
+/// The next bytes of an object that is to be put. Objects must be ended in the order in which
+/// their last parts come.
 #[derive(Debug)]
-pub struct SealedObject {
-    /// Its name.
+pub struct SealedPart {
+    /// The object's name.
     pub name: ObjectName,
-    /// Its bytes.
-    pub bytes: Bytes,
+    /// The bytes of the part are in one of them.
+    buffers: RegionBuffers,
+    codec: Codec,
+    is_region: bool,
+    /// Whether the object ends here.
+    pub is_last: bool,
     /// Where the object is an index segment: its content, and the regions that it publishes.
     pub segment: Option<Published>,
+}
+
+impl SealedPart {
+    fn new(name: ObjectName, bytes: Vec<u8>, is_last: bool) -> SealedPart {
+        SealedPart {
+            name,
+            buffers: RegionBuffers { raw: bytes, encoded: Vec::new() },
+            codec: Codec::Store,
+            is_region: false,
+            is_last,
+            segment: None,
+        }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self.codec {
+            Codec::Store => &self.buffers.raw,
+            Codec::Zstd => &self.buffers.encoded,
+        }
+    }
+
+    /// The buffers of a region that has been written, for the next one.
+    pub fn into_buffers(self) -> Option<RegionBuffers> {
+        self.is_region.then_some(self.buffers)
+    }
 }
 
 /// What a segment publishes.
@@ -53,7 +82,7 @@ pub struct ArchiveStatistics {
     pub stored_bytes: u64,
 }
 
-/// The second ordered stage: takes regions in order, gives objects in order.
+/// The second ordered stage: takes regions in order, gives the parts of objects in order.
 #[derive(Debug)]
 pub struct Archive {
     repository: Arc<Repository>,
@@ -66,10 +95,10 @@ pub struct Archive {
     pending_regions: BTreeSet<u64>,
     pending_bytes: u64,
     published_ns: u64,
-    ready: Vec<SealedObject>,
-    spent: Vec<Vec<u8>>,
-    /// Buffers of containers that were put.
-    spare: Vec<Vec<u8>>,
+    ready: Vec<SealedPart>,
+    /// What is sealed, for comparing, and what it opens to.
+    plain: Vec<u8>,
+    opened: Vec<u8>,
     statistics: ArchiveStatistics,
 }
 
@@ -113,8 +142,8 @@ impl Archive {
             pending_bytes: 0,
             published_ns: now,
             ready: Vec::new(),
-            spent: Vec::new(),
-            spare: Vec::new(),
+            plain: Vec::new(),
+            opened: Vec::new(),
             statistics: ArchiveStatistics::default(),
         }
     }
@@ -125,28 +154,40 @@ impl Archive {
     ///
     /// `Corrupt` where what was sealed does not open to what it was; `Media` without randomness.
     pub fn append(&mut self, region: EncodedRegion) -> Result<()> {
-        let class = region.raw.class;
+        let EncodedRegion { raw, codec, encoded } = region;
+        let class = raw.class;
         let index = usize::from(class == Class::Meta);
         if self.open[index].is_none() {
             self.open[index] = Some(self.create(class)?);
         }
         let Some(open) = self.open[index].as_mut() else { return Ok(()) };
+        let name = ObjectName::Container(class, open.name);
         let number = open.directory.regions.len();
         let kind = PartKind::Region(u32::try_from(number).unwrap_or(u32::MAX));
-        let offset = open.sealer.append(kind, region.bytes());
-        if region.raw.verify {
-            verify(open, &self.repository, class, kind, offset, region.bytes())?;
+        let raw_len = raw.bytes.len();
+        let mut buffers = RegionBuffers { raw: raw.bytes, encoded };
+        let part = match codec {
+            Codec::Store => &mut buffers.raw,
+            Codec::Zstd => &mut buffers.encoded,
+        };
+        if raw.verify {
+            self.plain.clone_from(part);
+        }
+        let offset = open.sealer.seal(kind, part);
+        if raw.verify {
+            self.opened.clone_from(part);
+            verify(open, &self.repository, kind, &mut self.opened, &self.plain)?;
         }
         let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         open.directory.regions.push(RegionRecord {
             offset: u32::try_from(offset).unwrap_or(u32::MAX),
-            stored_len: narrow(region.bytes().len() + TAG_LEN),
-            raw_len: narrow(region.raw.bytes.len()),
-            codec: region.codec,
+            stored_len: narrow(part.len()),
+            raw_len: narrow(raw_len),
+            codec,
             references: Vec::new(),
         });
         let region_number = u16::try_from(number).unwrap_or(u16::MAX);
-        open.directory.chunks.extend(region.raw.chunks.iter().map(|chunk| ChunkRecord {
+        open.directory.chunks.extend(raw.chunks.iter().map(|chunk| ChunkRecord {
             fingerprint: chunk.fingerprint,
             form: Form::Whole,
             region: region_number,
@@ -154,8 +195,15 @@ impl Archive {
             payload_len: chunk.len,
             chunk_len: chunk.len,
         }));
-        open.regions.insert(region.raw.number);
-        self.spent.push(region.raw.bytes);
+        open.regions.insert(raw.number);
+        self.ready.push(SealedPart {
+            name,
+            buffers,
+            codec,
+            is_region: true,
+            is_last: false,
+            segment: None,
+        });
         // Near the target, end after a region that leaves little to pad.
         let target = self.repository.config().container_size as usize;
         let is_near = open.sealer.len() >= target - target / 4;
@@ -175,33 +223,36 @@ impl Archive {
         *count += 1;
         let object = ObjectName::Container(class, name);
         let salt = self.repository.salt()?;
-        let buffer = self.spare.pop().unwrap_or_default();
-        let sealer = Sealer::new(self.repository.keys(), object, salt, buffer);
+        let sealer = Sealer::new(self.repository.keys(), object, salt);
+        self.ready.push(SealedPart::new(object, sealer.header().to_vec(), false));
         let directory = Directory::default();
         Ok(OpenContainer { name, sealer, opener: None, directory, regions: BTreeSet::new() })
     }
 
     fn close(&mut self, class: Class) {
         let Some(open) = self.open[usize::from(class == Class::Meta)].take() else { return };
-        let directory = open.directory.encode();
+        let mut part = open.directory.encode();
+        let directory_len = u32::try_from(part.len() + TAG_LEN).unwrap_or(u32::MAX);
         let directory_offset = u32::try_from(open.sealer.len()).unwrap_or(u32::MAX);
         let name = ObjectName::Container(class, open.name);
-        let bytes = open.sealer.finish(PartKind::Directory, &directory);
+        let before = open.sealer.len();
+        open.sealer.finish(PartKind::Directory, &mut part);
+        let stored_len = before + part.len();
         let container = u32::try_from(self.pending.containers.len()).unwrap_or(u32::MAX);
         self.pending.containers.push(ContainerRecord {
             name: open.name,
             class,
-            stored_len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            stored_len: u32::try_from(stored_len).unwrap_or(u32::MAX),
             directory_offset,
-            directory_len: u32::try_from(directory.len() + TAG_LEN).unwrap_or(u32::MAX),
+            directory_len,
         });
         let hints = open.directory.chunks.iter().map(|c| (c.fingerprint.hint(), container));
         self.pending.hints.extend(hints);
         self.pending_regions.extend(open.regions);
-        self.pending_bytes += bytes.len() as u64;
+        self.pending_bytes += stored_len as u64;
         self.statistics.container_count += 1;
-        self.statistics.stored_bytes += bytes.len() as u64;
-        self.ready.push(SealedObject { name, bytes, segment: None });
+        self.statistics.stored_bytes += stored_len as u64;
+        self.ready.push(SealedPart::new(name, part, true));
     }
 
     fn publish_if_due(&mut self) -> Result<()> {
@@ -234,7 +285,7 @@ impl Archive {
         self.segments.push(name);
         let regions = std::mem::take(&mut self.pending_regions);
         let segment = Some(Published { name, segment, regions });
-        self.ready.push(SealedObject { name: object, bytes, segment });
+        self.ready.push(SealedPart { segment, ..SealedPart::new(object, bytes.into(), true) });
         Ok(())
     }
 
@@ -249,22 +300,9 @@ impl Archive {
         self.publish(self.repository.environment().elapsed_ns())
     }
 
-    /// The objects that are to be put now, in order.
-    pub fn take_objects(&mut self) -> Vec<SealedObject> {
+    /// The parts that are to be put now, in order.
+    pub fn take_parts(&mut self) -> Vec<SealedPart> {
         std::mem::take(&mut self.ready)
-    }
-
-    /// Gives back the buffer of a container that has been put: fresh memory costs as much as
-    /// filling it.
-    pub fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.spare.is_empty() {
-            self.spare.push(buffer);
-        }
-    }
-
-    /// Buffers of regions that were stored, for [`super::Packer::recycle`].
-    pub fn take_spent(&mut self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.spent)
     }
 
     /// The segments published so far: what a commit names.
@@ -282,21 +320,17 @@ impl Archive {
 fn verify(
     open: &mut OpenContainer,
     repository: &Repository,
-    class: Class,
     kind: PartKind,
-    offset: u64,
-    encoded: &[u8],
+    sealed: &mut Vec<u8>,
+    plain: &[u8],
 ) -> Result<()> {
-    let name = ObjectName::Container(class, open.name);
-    if open.opener.is_none() {
-        open.opener = Some(Opener::new(repository.keys(), name, open.sealer.bytes())?);
-    }
-    let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    let mut part = open.sealer.bytes()[start..].to_vec();
-    if let Some(opener) = &open.opener {
-        opener.open(kind, &mut part)?;
-    }
-    if part == encoded {
+    let name = open.sealer.name();
+    let opener = match &mut open.opener {
+        Some(opener) => opener,
+        none => none.insert(Opener::new(repository.keys(), name, &open.sealer.header())?),
+    };
+    opener.open(kind, sealed)?;
+    if sealed == plain {
         Ok(())
     } else {
         Err(Error::corrupt(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::archive::Archive;
 use super::packer::{ChunkSink, Packer};
 use super::region::{RegionCodec, Verify};
+use super::uploads::Uploads;
 use super::{Committed, Writer};
 use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
@@ -19,6 +20,8 @@ pub struct Inline {
     packer: Packer,
     codec: RegionCodec,
     archive: Archive,
+    uploads: Uploads,
+    encoded: Vec<u8>,
 }
 
 impl Inline {
@@ -40,6 +43,8 @@ impl Inline {
             )?,
             codec: RegionCodec::new(config.compression_level)?,
             archive: Archive::new(repository.clone(), writer.ticket()),
+            uploads: Uploads::default(),
+            encoded: Vec::new(),
             index,
             writer,
         })
@@ -64,20 +69,30 @@ impl Inline {
 
     fn pump(&mut self) -> Result<()> {
         for region in self.packer.take_regions() {
-            let encoded = self.codec.encode(region)?;
+            let encoded = self.codec.encode(region, std::mem::take(&mut self.encoded))?;
             self.archive.append(encoded)?;
+            self.put()?;
         }
-        for object in self.archive.take_objects() {
-            self.writer.repository().put(object.name, object.bytes)?;
-            if let Some(published) = object.segment {
+        self.put()?;
+        self.writer.renew()
+    }
+
+    fn put(&mut self) -> Result<()> {
+        for part in self.archive.take_parts() {
+            let repository = self.writer.repository();
+            let written = self.uploads.write(repository, part)?;
+            if let Some(upload) = written.upload
+                && let Some(published) = upload.finish(repository)?
+            {
                 self.index.add(published.name, &published.segment)?;
                 self.packer.forget_published(|region| published.regions.contains(&region));
             }
+            if let Some(buffers) = written.buffers {
+                self.packer.recycle(buffers.raw);
+                self.encoded = buffers.encoded;
+            }
         }
-        for buffer in self.archive.take_spent() {
-            self.packer.recycle(buffer);
-        }
-        self.writer.renew()
+        Ok(())
     }
 
     /// Puts everything that was stored, and the segment that names it; goes on afterwards.

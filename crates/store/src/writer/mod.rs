@@ -13,6 +13,7 @@ mod packer;
 mod recipe;
 mod region;
 mod tree;
+mod uploads;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,13 +31,14 @@ use crate::repository::Repository;
 use crate::seal::seal_object;
 use crate::view::View;
 
-pub use archive::{Archive, ArchiveStatistics, SealedObject};
+pub use archive::{Archive, ArchiveStatistics, Published, SealedPart};
 pub use inline::Inline;
 pub use packer::{ChunkSink, Packer};
 pub use recipe::{RecipeWriter, TREE_CUT};
 pub(crate) use region::decode_region;
-pub use region::{EncodedRegion, RawRegion, RegionCodec, Verify};
+pub use region::{EncodedRegion, RawRegion, RegionBuffers, RegionCodec, Verify};
 pub use tree::TreeWriter;
+pub use uploads::{Upload, Uploads, Written};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const HOUR_NS: u64 = 3600 * SECOND_NS;

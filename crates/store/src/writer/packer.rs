@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
 use crate::index::{Index, Scope};
 use crate::name::PartName;
-use crate::seal::Keys;
+use crate::seal::{Keys, TAG_LEN};
 
 /// Takes chunks: what recipes and trees are written to.
 pub trait ChunkSink {
@@ -93,7 +93,8 @@ impl Packer {
         let number = &mut self.next_region;
         let (spare, verify, region_size) = (&mut self.spare, self.verify, self.region_size);
         let open = self.open[index].get_or_insert_with(|| {
-            let mut bytes = spare.pop().unwrap_or_else(|| Vec::with_capacity(region_size));
+            let mut bytes =
+                spare.pop().unwrap_or_else(|| Vec::with_capacity(region_size + TAG_LEN));
             bytes.clear();
             let region = RawRegion {
                 number: *number,
@@ -140,6 +141,11 @@ impl Packer {
     /// whoever takes them hands them on in the order of this list.
     pub fn take_regions(&mut self) -> Vec<RawRegion> {
         std::mem::take(&mut self.ready)
+    }
+
+    /// Whether there are any.
+    pub fn has_regions(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// Gives back the buffer of a region that has been stored.

@@ -5,6 +5,7 @@ use zstd::bulk::{Compressor, Decompressor};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::Codec;
+use crate::seal::TAG_LEN;
 
 /// Which regions are decoded and compared before they are put (W4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,16 @@ pub(super) struct RawChunk {
     pub(super) fingerprint: Fingerprint,
     pub(super) offset: u32,
     pub(super) len: u32,
+}
+
+/// The two large buffers that a region needs, to be used over and over: fresh memory costs as much
+/// as filling it.
+#[derive(Debug, Default)]
+pub struct RegionBuffers {
+    /// What the packer fills.
+    pub raw: Vec<u8>,
+    /// What the codec fills.
+    pub encoded: Vec<u8>,
 }
 
 /// A region as the packer filled it.
@@ -57,6 +68,20 @@ impl RawRegion {
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
+
+    /// The region as it is stored if there is nothing to encode: a sample of it did not shrink.
+    /// Else both come back.
+    ///
+    /// # Errors
+    ///
+    /// The region and the buffer, which are then for [`RegionCodec::encode`].
+    pub fn stored(self, encoded: Vec<u8>) -> std::result::Result<EncodedRegion, (Self, Vec<u8>)> {
+        if self.is_incompressible {
+            Ok(EncodedRegion { raw: self, codec: Codec::Store, encoded })
+        } else {
+            Err((self, encoded))
+        }
+    }
 }
 
 /// A region, encoded; not yet sealed.
@@ -64,7 +89,7 @@ impl RawRegion {
 pub struct EncodedRegion {
     pub(super) raw: RawRegion,
     pub(super) codec: Codec,
-    /// Empty where the codec is `Store`.
+    /// Of no meaning where the codec is `Store`.
     pub(super) encoded: Vec<u8>,
 }
 
@@ -73,20 +98,13 @@ impl EncodedRegion {
     pub fn number(&self) -> u64 {
         self.raw.number
     }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        match self.codec {
-            Codec::Store => &self.raw.bytes,
-            Codec::Zstd => &self.encoded,
-        }
-    }
 }
 
 /// Encodes regions. One for each thread: it keeps the tables of the compressor.
 pub struct RegionCodec {
     compressor: Compressor<'static>,
     decompressor: Decompressor<'static>,
-    spare: Vec<u8>,
+    decoded: Vec<u8>,
 }
 
 impl std::fmt::Debug for RegionCodec {
@@ -106,34 +124,36 @@ impl RegionCodec {
         Ok(RegionCodec {
             compressor: Compressor::new(level).map_err(failed)?,
             decompressor: Decompressor::new().map_err(failed)?,
-            spare: Vec::new(),
+            decoded: Vec::new(),
         })
     }
 
     /// Compresses a region, or leaves it as it is where it would not shrink by 3 %. Verifies it
-    /// where the packer asked for that.
+    /// where the packer asked for that. What is compressed goes to `encoded`, whose content does not
+    /// matter.
     ///
     /// # Errors
     ///
     /// `Corrupt` where what was compressed does not decode to what it was: broken memory, or a
     /// broken encoder.
-    pub fn encode(&mut self, raw: RawRegion) -> Result<EncodedRegion> {
+    pub fn encode(&mut self, raw: RawRegion, encoded: Vec<u8>) -> Result<EncodedRegion> {
+        let (raw, mut encoded) = match raw.stored(encoded) {
+            Ok(stored) => return Ok(stored),
+            Err(both) => both,
+        };
         let len = raw.bytes.len();
-        if raw.is_incompressible {
-            return Ok(EncodedRegion { raw, codec: Codec::Store, encoded: Vec::new() });
-        }
-        let mut encoded = std::mem::take(&mut self.spare);
         encoded.clear();
-        encoded.reserve(zstd::zstd_safe::compress_bound(len));
+        encoded.reserve_exact(zstd::zstd_safe::compress_bound(len) + TAG_LEN);
         let failed = |error: std::io::Error| Error::invalid("zstd", error);
         self.compressor.compress_to_buffer(&raw.bytes, &mut encoded).map_err(failed)?;
         if encoded.len() as u64 * 100 > len as u64 * 97 {
-            self.spare = encoded;
-            return Ok(EncodedRegion { raw, codec: Codec::Store, encoded: Vec::new() });
+            return Ok(EncodedRegion { raw, codec: Codec::Store, encoded });
         }
         if raw.verify {
-            let decoded = self.decompressor.decompress(&encoded, len).map_err(failed)?;
-            if decoded != raw.bytes {
+            self.decoded.clear();
+            self.decoded.reserve_exact(len);
+            self.decompressor.decompress_to_buffer(&encoded, &mut self.decoded).map_err(failed)?;
+            if self.decoded != raw.bytes {
                 return Err(Error::corrupt(
                     format!("region {}", raw.number),
                     "what was compressed does not decode to what it was: check this machine's \
@@ -141,10 +161,7 @@ impl RegionCodec {
                 ));
             }
         }
-        // Keep the large buffer, hand out one that fits: regions wait in queues.
-        let fitted = encoded.as_slice().to_vec();
-        self.spare = encoded;
-        Ok(EncodedRegion { raw, codec: Codec::Zstd, encoded: fitted })
+        Ok(EncodedRegion { raw, codec: Codec::Zstd, encoded })
     }
 }
 

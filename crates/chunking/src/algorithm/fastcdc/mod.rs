@@ -21,18 +21,88 @@
 //! With `bits = round(log2(normal))`, `mask_small` has `bits + level` one bits and `mask_large` has
 //! `bits - level`. The even end is a trait of the crate, which reads bytes in pairs: the last byte of
 //! a stream of odd length is never tested.
+//!
+//! # Dialects
+//!
+//! [`Form::DedupBench`] is FastCDC in dedup-bench, UWASL's program of the SeqCDC and VectorCDC papers:
+//! another gear table; `mask_small` and `mask_large` are the *lowest* `bits + level` and `bits - level`
+//! bits, so that only as many last bytes have a say; every byte is tested, also the last one; and
+//! sizes may be odd. Its lists come from a build in which `char` is unsigned; where it is signed, that
+//! program reads in front of its table.
 
 mod table;
+mod table_dedup_bench;
 
-use std::fmt;
+use alloc::boxed::Box;
+use core::fmt;
 
 use self::table::{GEAR, MASKS};
-use super::{check_range, power};
+use super::{Algorithm, check_range, constructors, power};
+use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "fastcdc";
 
-/// The parameters of FastCDC; sizes are in bytes and even.
+const ABOUT: About = About {
+    name: NAME,
+    title: "a gear hash against a harder mask, then an easier one",
+    rule: "From the smallest size on, every byte goes into a hash: twice the hash plus the byte's \
+           entry in a table. A chunk ends where the hash has zeros at all bits of a mask, which has \
+           `level` bits more than the logarithm of `normal` below that size, and `level` fewer \
+           above. The byte that completes the match opens the next chunk.",
+    source: "Xia et al., The Design of Fast Content-Defined Chunking for Data Deduplication Based \
+             Storage Systems (2020), in the form of crate fastcdc 5.0.0, v2020; its v2016 cuts alike.",
+    differences: "The last byte of a stream of odd length is never tested, as in the crate, which \
+                  reads bytes in pairs.",
+    good_at: "Sizes near the mean; cut-points settle soon after a change. The most used rule.",
+    bad_at: "A long constant stretch is cut at the largest size. One table look-up a byte, each \
+             waiting for the one before.",
+    key: KeyUse::Table,
+    parameters: &[
+        Parameter::new("level", "bits", "0 to 3", "The normalization level."),
+        Parameter::new("min", "bytes", "64 to 1048576, even", "The smallest chunk."),
+        Parameter::new(
+            "normal",
+            "bytes",
+            "256 to 4194304, even, not below min",
+            "Where the easier mask begins; the crate calls it the average, which it is not.",
+        ),
+        Parameter::new(
+            "max",
+            "bytes",
+            "1024 to 16777216, even, not below normal",
+            "The largest chunk.",
+        ),
+        Parameter::new("seed", "", "64 bits, decimal or 0x...", "XORed onto the table; no secret.")
+            .or("0"),
+        Parameter::new("form", "", "crate or dedup-bench", "Whose masks and table are used.")
+            .or("crate"),
+    ],
+    short_forms: &[ShortForm::new(
+        "avg",
+        &["level", "seed", "form"],
+        "1024 to 1048576; with a level, not in the gaps between two powers of two",
+        "The parameters whose mean is this many bytes; the level of 2, 3 and 1 that fits best \
+         unless given.",
+    )],
+    dialects: &[Dialect::new(
+        "form=dedup-bench",
+        "dedup-bench's: another table, masks of the lowest bits, every byte tested, odd sizes.",
+    )],
+};
+
+/// Whose form of the rule it is; the module says what differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Form {
+    /// That of crate fastcdc, whose masks are spread.
+    #[default]
+    Crate,
+    /// That of dedup-bench, whose masks are the lowest bits.
+    DedupBench,
+}
+
+/// The parameters of FastCDC; sizes are in bytes, and even unless the form allows odd ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
     /// The normalization level, 0 to 3: the masks have that many bits more and fewer.
@@ -45,22 +115,24 @@ pub struct Params {
     pub normal_size: usize,
     /// The largest chunk, 1 KiB to 16 MiB.
     pub chunk_size_max: usize,
-    /// XORed onto every entry of the gear table. It is no secret: see [`FastCdc::keyed`].
+    /// XORed onto every entry of the gear table. It is no secret, and is so too onto a secret table.
     pub seed: u64,
+    /// Whose form of the rule it is.
+    pub form: Form,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_mean`] can give, in bytes.
-    pub const MEAN_MIN: usize = 1024;
+    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MIN: usize = 1024;
 
-    /// The largest mean that [`Params::for_mean`] can give, in bytes.
-    pub const MEAN_MAX: usize = 1024 * 1024;
+    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MAX: usize = 1024 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is even and in its limits, which are those of crate fastcdc, and
+    /// [`SpecError`] unless each is in its limits and, but for dedup-bench's form, even, which are those of crate fastcdc, and
     /// `min <= normal <= max`.
     pub fn check(&self) -> Result<(), SpecError> {
         let Params {
@@ -69,13 +141,14 @@ impl Params {
             normal_size: normal,
             chunk_size_max: max,
             seed: _,
+            form,
         } = *self;
         check_range(NAME, "level", level as usize, 0, 3)?;
         check_range(NAME, "min", min, 64, 1024 * 1024)?;
         check_range(NAME, "normal", normal, min.max(256), 4 * 1024 * 1024)?;
         check_range(NAME, "max", max, normal.max(1024), 16 * 1024 * 1024)?;
         for (parameter, size) in [("min", min), ("normal", normal), ("max", max)] {
-            if size % 2 != 0 {
+            if size % 2 != 0 && form == Form::Crate {
                 return Err(SpecError::new(NAME, parameter, size, "must be even"));
             }
         }
@@ -91,11 +164,11 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::MEAN_MIN`] to [`Params::MEAN_MAX`] and `level`
+    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and `level`
     /// from 1 to 3, and where no smallest size from 1/16 to 3/4 gives the mean at that level: each
     /// level has such a gap between two powers of two. Without a level there is none.
-    pub fn for_mean(mean: usize, level: Option<u32>) -> Result<Params, SpecError> {
-        check_range(NAME, "avg", mean, Params::MEAN_MIN, Params::MEAN_MAX)?;
+    pub fn for_average(mean: usize, level: Option<u32>) -> Result<Params, SpecError> {
+        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let (given, any) = (level.map(|level| [level]), [2, 3, 1]);
         if let Some(level) = level {
             check_range(NAME, "level", level as usize, 1, 3)?;
@@ -111,6 +184,7 @@ impl Params {
                         normal_size: 0,
                         chunk_size_max: mean * 4,
                         seed: 0,
+                        form: Form::Crate,
                     };
                     if params.solve_normal_size(mean) {
                         return Ok(params);
@@ -175,7 +249,11 @@ impl Params {
     /// Returns the mask up to the normal size, and the one after.
     fn masks(&self) -> (u64, u64) {
         let bits = rounded_log2(self.normal_size);
-        (MASKS[(bits + self.level) as usize], MASKS[(bits - self.level) as usize])
+        let mask = |count: u32| match self.form {
+            Form::Crate => MASKS[count as usize],
+            Form::DedupBench => (1 << count) - 1,
+        };
+        (mask(bits + self.level), mask(bits - self.level))
     }
 }
 
@@ -195,6 +273,58 @@ fn first_of_bits(bits: u32) -> usize {
     (exact + 1).next_multiple_of(2)
 }
 
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        let seed = keys.bits("seed", 0)?;
+        let form =
+            keys.word("form", &[("crate", Form::Crate), ("dedup-bench", Form::DedupBench)])?;
+        if keys.form() == "avg" {
+            let params = Params::for_average(keys.size("avg")?, keys.optional_number("level")?)?;
+            return Ok(Params { seed, form, ..params });
+        }
+        Ok(Params {
+            level: keys.number("level")?,
+            chunk_size_min: keys.size("min")?,
+            normal_size: keys.size("normal")?,
+            chunk_size_max: keys.size("max")?,
+            seed,
+            form,
+        })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Params { level, chunk_size_min, normal_size, chunk_size_max, seed, form } = self;
+        write!(f, "level={level},min={chunk_size_min},normal={normal_size},max={chunk_size_max}")?;
+        write!(f, ",seed={seed}")?;
+        match form {
+            Form::Crate => Ok(()),
+            Form::DedupBench => write!(f, ",form=dedup-bench"),
+        }
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        Some(self.chunk_size_max)
+    }
+
+    fn mean(&self) -> Option<f64> {
+        Some(self.mean())
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(FastCdc::from_checked(*self, material))
+    }
+}
+
 /// The chunker of FastCDC.
 #[derive(Clone)]
 pub struct FastCdc {
@@ -204,45 +334,18 @@ pub struct FastCdc {
     gear: Box<[u64; 256]>,
 }
 
+constructors!(FastCdc);
+
 impl FastCdc {
-    /// Makes a chunker with the gear table of crate fastcdc.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Params::check`].
-    pub fn new(params: Params) -> Result<FastCdc, SpecError> {
-        params.check()?;
-        Ok(FastCdc::from_checked(params, None))
-    }
-
-    /// Makes a chunker whose gear table is secret.
-    ///
-    /// Entry `v` of the table is the 8 bytes of `material` from byte `8 * v`, little-endian. The
-    /// seed of `params` is XORed onto every entry, as it is without a key.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Params::check`].
-    pub fn keyed(params: Params, material: &KeyMaterial) -> Result<FastCdc, SpecError> {
-        params.check()?;
-        Ok(FastCdc::from_checked(params, Some(material)))
-    }
-
-    pub(crate) fn from_checked(params: Params, material: Option<&KeyMaterial>) -> FastCdc {
-        let mut gear = Box::new(GEAR);
-        if let Some(material) = material {
-            for (entry, &bytes) in gear.iter_mut().zip(material.bytes().as_chunks::<8>().0) {
-                *entry = u64::from_le_bytes(bytes);
-            }
-        }
+    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> FastCdc {
+        let mut gear = match (material, params.form) {
+            (Some(material), _) => material.table(),
+            (None, Form::Crate) => Box::new(GEAR),
+            (None, Form::DedupBench) => Box::new(table_dedup_bench::GEAR),
+        };
         gear.iter_mut().for_each(|entry| *entry ^= params.seed);
         let (mask_small, mask_large) = params.masks();
         FastCdc { params, mask_small, mask_large, gear }
-    }
-
-    /// Returns the parameters.
-    pub fn params(&self) -> &Params {
-        &self.params
     }
 }
 
@@ -251,8 +354,12 @@ impl Chunker for FastCdc {
         let Params { chunk_size_min: min, normal_size: normal, chunk_size_max: max, .. } =
             self.params;
         let complete = !more || data.len() >= max;
-        // With more to come the last byte has a neighbour, so that it is tested even at an odd end.
-        let end = if more { data.len() } else { data.len() / 2 * 2 }.min(max);
+        // The last byte of an odd number waits for its neighbour, which may not come.
+        let end = match self.params.form {
+            Form::Crate => data.len() / 2 * 2,
+            Form::DedupBench => data.len(),
+        }
+        .min(max);
         if end > min {
             let mut hash = 0;
             let switch = normal.min(end);

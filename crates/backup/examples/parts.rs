@@ -1,0 +1,65 @@
+//! Prints what reading, cutting and fingerprinting a file cost together and by themselves, in one
+//! thread: the least that a backup of known data can cost.
+//!
+//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`; `lab/bench/reread.py` sets
+//! it beside a backup.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::Read;
+
+use cutpoint_chunking::{Chunks, KeyMaterial, Spec};
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::seal::{Keyring, Keys, RepositoryId, Secret, Suite};
+
+/// What repositories are cut with by default.
+const CUT: &str = "fastcdc:avg=44k";
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().expect("a file is named");
+    let rounds: usize = arguments.next().map_or(5, |text| text.parse().expect("a number"));
+    let secret = Secret([7; 32]);
+    let keyring = Keyring { repository: RepositoryId([0; 16]), epochs: vec![(1, secret)] };
+    let keys = Keys::derive(&keyring, Suite::Aes256Gcm);
+    let spec: Spec = CUT.parse().expect("the spec is right");
+    let material = KeyMaterial::new(keys.cut_material());
+    let open = || File::open(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    for _ in 0..rounds {
+        let mut buffer = vec![0; 1 << 20];
+        let read = measure(|| {
+            let mut file = open();
+            while file.read(black_box(&mut buffer)).expect("the file is read") > 0 {}
+        });
+        let mut count = 0;
+        let cut = measure(|| {
+            let mut chunks = Chunks::new(spec.keyed_chunker(&material), open());
+            while chunks.next().expect("the file is read").is_some() {
+                count += 1;
+            }
+        });
+        let all = measure(|| {
+            let mut chunks = Chunks::new(spec.keyed_chunker(&material), open());
+            while let Some(chunk) = chunks.next().expect("the file is read") {
+                black_box(keys.fingerprint(Class::Data, chunk));
+            }
+        });
+        println!(
+            "{{\"read_cpu_s\": {read:.4}, \"read_cut_cpu_s\": {cut:.4}, \
+             \"read_cut_fingerprint_cpu_s\": {all:.4}, \"chunk_count\": {count}}}"
+        );
+    }
+}
+
+/// The CPU time of `work` in seconds, the system's part included.
+fn measure(work: impl FnOnce()) -> f64 {
+    let before = cpu_seconds();
+    work();
+    cpu_seconds() - before
+}
+
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts");
+    let nanoseconds = text.split(' ').next().expect("the first field");
+    nanoseconds.parse::<f64>().expect("a number") / 1e9
+}

@@ -1,0 +1,284 @@
+//! What a run owes to the next one when it takes long: an index segment every 256 MiB or 60 s, and
+//! a partial snapshot before its ticket is a day old.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Parent, Source, backup};
+use cutpoint_backup::files::walk::WalkOptions;
+use cutpoint_backup::restore::{RestoreOptions, restore};
+use cutpoint_store::environment::{Environment, Process};
+use cutpoint_store::error::{Kind, Result};
+use cutpoint_store::media::{Media, Memory};
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::{InitOptions, Repository};
+use cutpoint_store::seal::{Suite, Unlock};
+use cutpoint_store::view::View;
+use cutpoint_store::writer::Verify;
+use cutpoint_testing::SplitMix64;
+
+const SECOND_NS: u64 = 1_000_000_000;
+const HOUR_NS: u64 = 3600 * SECOND_NS;
+
+/// Longer than it takes the pipeline to see what it is waited for.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// A clock that stands still unless a test moves it, and randomness from a seed.
+#[derive(Debug, Default)]
+struct Clock {
+    elapsed_ns: AtomicU64,
+    random: AtomicU64,
+}
+
+impl Clock {
+    fn advance(&self, ns: u64) {
+        self.elapsed_ns.fetch_add(ns, Ordering::SeqCst);
+    }
+}
+
+impl Environment for Clock {
+    fn now_ns(&self) -> i64 {
+        // Long after the files of the tests were made.
+        let ns = 3_000_000_000 * SECOND_NS + self.elapsed_ns();
+        i64::try_from(ns).expect("before the year 2262")
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.elapsed_ns.load(Ordering::SeqCst)
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> Result<()> {
+        let seed = self.random.fetch_add(1, Ordering::SeqCst);
+        bytes.copy_from_slice(&SplitMix64::new(seed).take(bytes.len()));
+        Ok(())
+    }
+
+    fn process(&self) -> Process {
+        Process { host: "test".to_owned(), process_id: 1, ..Process::default() }
+    }
+
+    fn may_be_alive(&self, _: &Process) -> bool {
+        true
+    }
+}
+
+fn make() -> (Arc<Clock>, Arc<dyn Media>, Arc<Repository>) {
+    let (clock, media) = (Arc::new(Clock::default()), Arc::new(Memory::new()));
+    let options = InitOptions {
+        suite: Suite::None,
+        cut: "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0".to_owned(),
+        region_size: 64 * 1024,
+        container_size: 4 * 1024 * 1024,
+        compression_level: 1,
+    };
+    let repository =
+        Repository::init(media.clone(), clock.clone(), &Unlock::Nothing, &options).expect("init");
+    (clock, media, Arc::new(repository))
+}
+
+fn options() -> BackupOptions {
+    BackupOptions {
+        parent: Parent::Newest,
+        force_read: false,
+        skip_if_unchanged: false,
+        verify: Verify::Some,
+        threads: 2,
+        tags: Vec::new(),
+        description: String::new(),
+        host: "test".to_owned(),
+        user: "tester".to_owned(),
+        program: "test".to_owned(),
+    }
+}
+
+fn files(path: &Path) -> Source {
+    Source::Files { paths: vec![path.to_path_buf()], options: WalkOptions::default() }
+}
+
+const FILE_LEN: usize = 300_000;
+
+/// The bytes of a file.
+fn file_bytes(number: usize) -> Vec<u8> {
+    SplitMix64::bytes(number as u64, FILE_LEN)
+}
+
+/// So many files, from `00` on, in two folders.
+fn make_files(root: &Path, count: usize) {
+    for number in 0..count {
+        let folder = root.join(if number < count / 2 { "a" } else { "b" });
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join(format!("{number:02}")), file_bytes(number)).expect("a file");
+    }
+}
+
+/// Waits until the medium has an object of the folder `prefix`; returns whether it came.
+fn wait_for(media: &dyn Media, prefix: &str) -> bool {
+    let began = Instant::now();
+    while media.list(prefix).expect("memory lists").is_empty() {
+        if began.elapsed() > PATIENCE {
+            return false;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// Does something when a file begins to be read, and notes which were.
+struct AtFile<F> {
+    read: Mutex<Vec<PathBuf>>,
+    at: F,
+    cancelled: AtomicBool,
+}
+
+impl<F: Fn(usize) -> bool + Sync> AtFile<F> {
+    /// `at` gets the number of the file, and says whether to stop.
+    fn new(at: F) -> AtFile<F> {
+        AtFile { read: Mutex::default(), at, cancelled: AtomicBool::new(false) }
+    }
+}
+
+impl<F: Fn(usize) -> bool + Sync> BackupMonitor for AtFile<F> {
+    fn reading(&self, path: &Path) {
+        self.read.lock().expect("no panic").push(path.to_path_buf());
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        if (self.at)(name.parse().expect("a number")) {
+            self.cancelled.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
+    }
+}
+
+/// After 60 s what is stored is published, however little it is.
+#[test]
+fn a_minute_of_storing_is_the_most_that_is_lost() {
+    const COUNT: usize = 60;
+    let folder = tempfile::tempdir().expect("a folder");
+    make_files(folder.path(), COUNT);
+    let (clock, media, repository) = make();
+    let monitor = AtFile::new(|file| match file {
+        30 => {
+            assert!(wait_for(&*media, "data"), "nothing was stored");
+            assert!(media.list("index").expect("list").is_empty(), "published before its time");
+            clock.advance(61 * SECOND_NS);
+            false
+        }
+        50 => {
+            assert!(wait_for(&*media, "index"), "nothing was published");
+            true
+        }
+        _ => false,
+    });
+    let error = backup(&repository, files(folder.path()), &options(), &monitor)
+        .expect_err("it was interrupted");
+    assert_eq!(error.kind(), Kind::Interrupted, "{error}");
+    assert!(View::list(&repository).expect("view").snapshots().is_empty(), "no snapshot");
+    let next = backup(&repository, files(folder.path()), &options(), &()).expect("backup");
+    let (new, all) = (next.statistics.new_bytes, (COUNT * FILE_LEN) as u64);
+    assert!(new <= all - 3_500_000, "{new} of {all} bytes are new: a container was not used");
+    assert_eq!(next.statistics.read_file_count, COUNT as u64, "there was no parent");
+}
+
+/// A stream without an end; at `pause` it waits for `media` to have an index segment, then breaks.
+struct Stream {
+    random: SplitMix64,
+    left: usize,
+    pause: Option<(usize, Arc<dyn Media>)>,
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some((left, media)) = &self.pause
+            && self.left <= *left
+        {
+            wait_for(&**media, "index");
+            return Err(io::Error::other("the other end is gone"));
+        }
+        // Always of this length, so that every reader sees the same bytes.
+        let len = self.left.min(64 * 1024).min(buffer.len());
+        buffer[..len].copy_from_slice(&self.random.take(len));
+        self.left -= len;
+        Ok(len)
+    }
+}
+
+/// After 256 MiB what is stored is published, however fast it was.
+#[test]
+fn a_quarter_of_a_gibibyte_is_the_most_that_is_lost() {
+    const LEN: usize = 300 << 20;
+    let (_, media, repository) = make();
+    let stream = |pause| Source::Stream {
+        name: b"stream".to_vec(),
+        reader: Box::new(Stream { random: SplitMix64::new(1), left: LEN, pause }),
+    };
+    let error = backup(&repository, stream(Some((8 << 20, media.clone()))), &options(), &())
+        .expect_err("the stream broke");
+    assert!(error.to_string().contains("the other end is gone"), "{error}");
+    assert!(View::list(&repository).expect("view").snapshots().is_empty(), "no snapshot");
+    let next = backup(&repository, stream(None), &options(), &()).expect("backup");
+    let new = next.statistics.new_bytes;
+    assert!(new < (LEN - (250 << 20)) as u64, "{new} bytes are new: what was stored is not used");
+}
+
+/// W8: a run that takes longer than a ticket may live ends in a partial snapshot and goes on from
+/// there. No file is read twice, and the last snapshot is whole.
+#[test]
+fn a_long_run_goes_on_from_a_checkpoint() {
+    const COUNT: usize = 20;
+    let folder = tempfile::tempdir().expect("a folder");
+    make_files(folder.path(), COUNT);
+    let (clock, media, repository) = make();
+    let monitor = AtFile::new(|file| {
+        // The second ticket is as long at it as the first one.
+        if [6, 13].contains(&file) {
+            let tickets = media.list("tickets").expect("list").len();
+            clock.advance(21 * HOUR_NS);
+            // The ticket is renewed, and seen to be old, by the thread that puts.
+            let began = Instant::now();
+            while media.list("tickets").expect("list").len() == tickets
+                && began.elapsed() < PATIENCE
+            {
+                sleep(Duration::from_millis(5));
+            }
+            sleep(Duration::from_millis(250));
+        }
+        false
+    });
+    let report = backup(&repository, files(folder.path()), &options(), &monitor).expect("backup");
+    assert_eq!(report.restart_count, 2, "two tickets grew old");
+    let mut read = monitor.read.into_inner().expect("no panic");
+    assert_eq!(read.len(), COUNT, "a file was read twice: {read:?}");
+    read.sort();
+    read.dedup();
+    assert_eq!(read.len(), COUNT, "each file was read: {read:?}");
+
+    let view = View::list(&repository).expect("view");
+    let snapshots = view.snapshots();
+    let partial: Vec<_> = snapshots.iter().map(|(_, snapshot)| snapshot.partial).collect();
+    assert_eq!(partial, [true, true, false], "two checkpoints and the end");
+    let parents: Vec<_> = snapshots.iter().map(|(_, snapshot)| snapshot.parent).collect();
+    assert_eq!(parents, [None, Some(snapshots[0].0), Some(snapshots[1].0)], "one from the other");
+    let counts: Vec<_> = snapshots.iter().map(|(_, s)| s.statistics.file_count).collect();
+    assert_eq!(counts, [7, 14, COUNT as u64], "what was complete");
+    let (last, snapshot) = snapshots[2];
+    assert_eq!(report.snapshot, Some(last), "the last one is reported");
+    assert_eq!(snapshot.statistics.new_bytes, (6 * FILE_LEN) as u64, "nothing is stored again");
+
+    let target = tempfile::tempdir().expect("a target");
+    let root = snapshot.root.clone();
+    let reader = Reader::open(repository.clone(), view).expect("reader");
+    restore(&reader, &root, target.path(), &RestoreOptions::default(), &()).expect("restore");
+    let back = target.path().join(folder.path().strip_prefix("/").expect("absolute"));
+    for number in 0..COUNT {
+        let path =
+            back.join(if number < COUNT / 2 { "a" } else { "b" }).join(format!("{number:02}"));
+        assert!(fs::read(path).is_ok_and(|bytes| bytes == file_bytes(number)), "file {number}");
+    }
+}

@@ -1,0 +1,216 @@
+//! MAXP: a chunk begins at a byte that is the greatest of a window on both sides.
+//!
+//! Source: Bjorner et al., "Content-dependent chunking for differential compression, the local maximum
+//! approach" (2010); Zhang et al., AE (2017), section 2; the released code of Udayashankar et al.
+//! (dedup-bench).
+//!
+//! The rule, for a chunk that starts at byte 0:
+//!
+//! ```text
+//! n = min(bytes to the end of the stream, max)
+//! for c in window..n, while c + window < n - 1  (`form=released`), or < n  (`form=strict`):
+//!     if byte c is greater than each of the `window` bytes behind it, and
+//!        not below (`released`), or greater than (`strict`), each of the `window` bytes before it:
+//!         cut at c
+//! cut at n
+//! ```
+//!
+//! The papers want strict maxima on both sides; the released code lets those on the left be equal, and
+//! leaves the last byte that could complete a window unseen. Both forms need no state: within a window
+//! behind a cut-point no byte can be a maximum, and what lies before a cut-point is in no later
+//! window. So the cut-points are the same as without restarting at each, but for those that a largest
+//! size makes.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use super::bytes::{ByteRule, byte_chunker};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, power};
+use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError};
+
+const NAME: &str = "maxp";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "local maxima",
+    rule: "A chunk begins at a byte that is greater than all bytes of a window behind it, and than \
+           those of a window before it, of which the released form allows equal ones.",
+    source: "Bjorner et al., the local maximum approach (2010); Zhang et al., AE (2017), section 2; \
+             the released code (dedup-bench).",
+    differences: "None from the released code; the papers' text is form=strict.",
+    good_at: "Nothing is carried over a cut-point: a change is forgotten within two windows.",
+    bad_at: "Constant and slowly changing data has no maxima, and is cut at the largest size only.",
+    key: KeyUse::Permutation,
+    parameters: &[
+        Parameter::new("window", "bytes", "1 to 536870911", "The window on each side (w)."),
+        Parameter::new(
+            "form",
+            "",
+            "released or strict",
+            "Whether equal bytes may stand on the left, and where a stream's end is.",
+        )
+        .or("released"),
+        Parameter::new("max", "bytes", "2 * window + 1 to 1073741824", "The largest chunk.")
+            .or("none"),
+    ],
+    short_forms: &[ShortForm::new(
+        "avg",
+        &["form", "max"],
+        "2048 to 1048576",
+        "The window whose mean is this many bytes, were there no max.",
+    )],
+    dialects: &[Dialect::new("form=strict", "The papers' text: strictly greater on both sides.")],
+};
+
+/// Whose rule it is; the module says what differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// That of the released code.
+    Released,
+    /// That of the papers' texts.
+    Strict,
+}
+
+/// The parameters of MAXP; sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// The window on each side, at least 1.
+    pub window: usize,
+    /// Whose rule it is.
+    pub form: Form,
+    /// The largest chunk, at least both windows and a byte; `None` for no limit.
+    pub chunk_size_max: Option<usize>,
+}
+
+byte_chunker! {
+    /// The chunker of MAXP.
+    Maxp
+}
+
+impl Params {
+    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MIN: usize = 2048;
+
+    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MAX: usize = 1024 * 1024;
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    pub fn check(&self) -> Result<(), SpecError> {
+        check_range(NAME, "window", self.window, 1, (CHUNK_SIZE_LIMIT - 1) / 2)?;
+        if let Some(max) = self.chunk_size_max {
+            check_range(NAME, "max", max, 2 * self.window + 1, CHUNK_SIZE_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the parameters whose mean on random data, were there no largest size, is `mean`
+    /// bytes: those of `self` with another window.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
+        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
+        let is_enough = |window| Params { window, ..self }.mean_without_max() >= mean as f64;
+        Ok(Params { window: bisect(1, mean, is_enough), ..self })
+    }
+
+    /// The mean chunk size in bytes on random data without end and without a largest size: the
+    /// inverse of the chance that a byte is such a maximum, exactly.
+    fn mean_without_max(&self) -> f64 {
+        let window = self.window as u64;
+        let chance: f64 = (0..256)
+            .map(|value| {
+                let less = power(f64::from(value) / 256.0, window);
+                let left = match self.form {
+                    Form::Released => power(f64::from(value + 1) / 256.0, window),
+                    Form::Strict => less,
+                };
+                less * left / 256.0
+            })
+            .sum();
+        1.0 / chance
+    }
+}
+
+impl ByteRule for Params {
+    #[inline]
+    fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
+        let window = self.window;
+        let end = match self.form {
+            Form::Released => data.len().saturating_sub(1),
+            Form::Strict => data.len(),
+        };
+        let mut candidate = window;
+        while candidate + window < end {
+            let middle = value(data[candidate]);
+            let right = &data[candidate + 1..=candidate + window];
+            if let Some(at) = right.iter().position(|&byte| value(byte) >= middle) {
+                candidate += 1 + at;
+                continue;
+            }
+            let left = &data[candidate - window..candidate];
+            let is_maximum = match self.form {
+                Form::Released => left.iter().all(|&byte| value(byte) <= middle),
+                Form::Strict => left.iter().all(|&byte| value(byte) < middle),
+            };
+            if is_maximum {
+                return Some(candidate);
+            }
+            // Each byte of the right window has a greater one within a window to its left.
+            candidate += window + 1;
+        }
+        None
+    }
+}
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        let params = Params {
+            window: 1,
+            form: keys.word("form", &[("released", Form::Released), ("strict", Form::Strict)])?,
+            chunk_size_max: keys.optional_size("max")?,
+        };
+        if keys.form() == "avg" {
+            return params.for_average(keys.size("avg")?);
+        }
+        Ok(Params { window: keys.size("window")?, ..params })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "window={}", self.window)?;
+        if self.form == Form::Strict {
+            write!(f, ",form=strict")?;
+        }
+        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.window
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunk_size_max
+    }
+
+    fn mean(&self) -> Option<f64> {
+        let mean = self.mean_without_max();
+        self.chunk_size_max.is_none_or(|max| max as f64 >= 8.0 * mean).then_some(mean)
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(Maxp::from_checked(*self, material))
+    }
+}

@@ -1,0 +1,253 @@
+//! MII, minimal incremental interval: a chunk ends when its last bytes rise.
+//!
+//! Source: Zhang et al., "MII: A Novel Content Defined Chunking Algorithm for Finding Incremental Data
+//! in Data Synchronization" (2019), as Gregoriadis et al., "A Thorough Investigation of
+//! Content-Defined Chunking Algorithms for Data Deduplication", state it (algorithm 4) and as their
+//! code does it.
+//!
+//! The rule, for a chunk that starts at byte 0:
+//!
+//! ```text
+//! n = min(bytes to the end of the stream, max)
+//! run = 1  (`first=0`: 0 in the first chunk of the stream)
+//! for i in 1..n:
+//!     run = run + 1 if byte i > byte i - 1, else 1
+//!     if run == length:  cut at i + 1
+//! cut at n
+//! ```
+//!
+//! `length` counts bytes, as the code and equation 2 of Gregoriadis et al. do; algorithm 4 counts the
+//! steps between them. In their code the first chunk of a stream begins with a run of 0, all others
+//! with 1, so that a run at its start needs a byte more: that is `first=0`.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::bytes::{ByteRule, byte_chunker};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, unreachable_average};
+use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError};
+
+const NAME: &str = "mii";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "minimal incremental interval",
+    rule: "A chunk ends as soon as its last bytes, `length` of them, each are greater than the one \
+           before.",
+    source: "Zhang et al., MII (2019); Gregoriadis et al., A Thorough Investigation, algorithm 4.",
+    differences: "Length counts bytes, as in the code of Gregoriadis et al., where their algorithm \
+                  counts steps.",
+    good_at: "A change moves cut-points within a few bytes only; one comparison a byte.",
+    bad_at: "Only few averages can be reached, and text, whose bytes rise often, is cut into chunks \
+             of another size than random data.",
+    key: KeyUse::Permutation,
+    parameters: &[
+        Parameter::new("length", "bytes", "2 to 32", "The rising bytes that end a chunk (w)."),
+        Parameter::new(
+            "first",
+            "bytes",
+            "0 or 1",
+            "The run that the first chunk of a stream begins with; all others begin with 1.",
+        )
+        .or("1"),
+        Parameter::new("max", "bytes", "length to 1073741824", "The largest chunk.").or("none"),
+    ],
+    short_forms: &[ShortForm::new(
+        "avg",
+        &["max"],
+        "within 2 % of 8, 31, 149, 888, 6232, 50461 or 463007",
+        "The length whose mean is this many bytes, were there no max.",
+    )],
+    dialects: &[Dialect::new("first=0", "The code of Gregoriadis et al.")],
+};
+
+/// The parameters of MII; sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// How many rising bytes end a chunk: 2 to 32.
+    pub length: u32,
+    /// The length of the run that the first chunk of a stream begins with: 0 or 1.
+    pub first_run: u32,
+    /// The largest chunk; `None` for no limit.
+    pub chunk_size_max: Option<usize>,
+}
+
+byte_chunker! {
+    /// The chunker of MII.
+    Mii
+}
+
+/// The means on random data of lengths from [`LENGTH_FIRST`] on, in bytes: the solutions of the chain
+/// over (run, last byte), as the test below finds them.
+const MEANS: [f64; 7] =
+    [7.990390, 30.576679, 149.183434, 887.598787, 6232.473030, 50460.506816, 463006.801527];
+
+/// The first length that has a mean in [`MEANS`].
+const LENGTH_FIRST: u32 = 3;
+
+impl Params {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits.
+    pub fn check(&self) -> Result<(), SpecError> {
+        check_range(NAME, "length", self.length as usize, 2, 32)?;
+        check_range(NAME, "first", self.first_run as usize, 0, 1)?;
+        if let Some(max) = self.chunk_size_max {
+            check_range(NAME, "max", max, self.length as usize, CHUNK_SIZE_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the parameters whose mean on random data, were there no largest size, is within 2 % of
+    /// `mean` bytes: those of `self` with another length.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where there is no such length; it says which means are nearest.
+    pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
+        let is_near = |reached: f64| (reached / mean as f64 - 1.0).abs() <= 0.02;
+        match (LENGTH_FIRST..).zip(MEANS).find(|&(_, reached)| is_near(reached)) {
+            Some((length, _)) => Ok(Params { length, ..self }),
+            None => {
+                #[expect(clippy::cast_possible_truncation, reason = "all are below a gigabyte")]
+                let reachable: Vec<usize> =
+                    MEANS.iter().map(|mean| (mean + 0.5) as usize).collect();
+                Err(unreachable_average(NAME, mean, &reachable))
+            }
+        }
+    }
+}
+
+impl ByteRule for Params {
+    fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
+        self.find_run(self.first_run, data, value)
+    }
+
+    fn find_later(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
+        self.find_run(1, data, value)
+    }
+
+    const KNOWS_FIRST: bool = true;
+}
+
+impl Params {
+    /// The rule, with what the run begins with.
+    #[inline]
+    fn find_run(&self, mut run: u32, data: &[u8], value: impl Fn(u8) -> u8) -> Option<usize> {
+        let mut last = value(*data.first()?);
+        for (i, &byte) in data.iter().enumerate().skip(1) {
+            let byte = value(byte);
+            run = if byte > last { run + 1 } else { 1 };
+            if run == self.length {
+                return Some(i + 1);
+            }
+            last = byte;
+        }
+        None
+    }
+}
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        let params = Params {
+            length: 2,
+            first_run: keys.optional_number("first")?.unwrap_or(1),
+            chunk_size_max: keys.optional_size("max")?,
+        };
+        if keys.form() == "avg" {
+            return params.for_average(keys.size("avg")?);
+        }
+        Ok(Params { length: keys.number("length")?, ..params })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "length={}", self.length)?;
+        if self.first_run != 1 {
+            write!(f, ",first={}", self.first_run)?;
+        }
+        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.length as usize
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunk_size_max
+    }
+
+    fn mean(&self) -> Option<f64> {
+        let index = self.length.checked_sub(LENGTH_FIRST)?;
+        let mean = *MEANS.get(index as usize)?;
+        let is_max_rare = self.chunk_size_max.is_none_or(|max| max as f64 >= 8.0 * mean);
+        (is_max_rare && self.first_run == 1).then_some(mean)
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(Mii::from_checked(*self, material))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// The mean by the chain over (run, last byte): from each byte that begins a run, how many bytes
+    /// the run takes and with which chance it ends before another byte instead of a cut; then the
+    /// linear equations of that, by elimination.
+    fn mean(length: u32) -> f64 {
+        let mut rows: Vec<Vec<f64>> = Vec::new();
+        for first in 0..256 {
+            let mut row = vec![0.0; 257];
+            row[first] = 1.0;
+            let mut chances = vec![0.0; 256];
+            chances[first] = 1.0;
+            for _ in 1..length {
+                row[256] += chances.iter().sum::<f64>();
+                let mut above = 0.0;
+                for value in (0..256).rev() {
+                    above += chances[value];
+                    row[value] -= above / 256.0;
+                }
+                let mut below = 0.0;
+                for chance in &mut chances {
+                    let here = *chance;
+                    *chance = below / 256.0;
+                    below += here;
+                }
+            }
+            rows.push(row);
+        }
+        for column in 0..256 {
+            let pivot = rows[column].clone();
+            for (index, row) in rows.iter_mut().enumerate() {
+                let factor = if index == column { 0.0 } else { row[column] / pivot[column] };
+                row.iter_mut().zip(&pivot).for_each(|(cell, pivot)| *cell -= factor * pivot);
+            }
+        }
+        let solutions = (0..256).map(|index| rows[index][256] / rows[index][index]);
+        1.0 + solutions.sum::<f64>() / 256.0
+    }
+
+    #[test]
+    fn means_are_those_of_the_chain() {
+        for (length, frozen) in (LENGTH_FIRST..).zip(MEANS) {
+            let mean = mean(length);
+            assert!((mean / frozen - 1.0).abs() < 1e-6, "length {length}: {mean}, not {frozen}");
+        }
+    }
+}

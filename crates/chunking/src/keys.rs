@@ -1,0 +1,131 @@
+//! The text behind the colon: keys and their values, and reading values.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::str::FromStr;
+
+use crate::SpecError;
+use crate::about::About;
+
+/// The keys of a text and their values, by one of the forms that an [`About`] allows.
+pub(crate) struct Keys<'a> {
+    about: &'static About,
+    form: &'static str,
+    values: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Keys<'a> {
+    /// Splits `list`; each key must be allowed in the form that `list` has, and given once.
+    ///
+    /// The form is that of the first [`ShortForm`](crate::ShortForm) whose key is there, else the
+    /// written-out one. Every key without a default must be there.
+    pub(crate) fn parse(about: &'static About, list: &'a str) -> Result<Keys<'a>, SpecError> {
+        let has = |key: &str| {
+            list.split(',').any(|item| item.split_once('=').is_some_and(|(name, _)| name == key))
+        };
+        let short = about.short_forms.iter().find(|form| has(form.key));
+        let allowed: Vec<&str> = match short {
+            Some(short) => [short.key].iter().chain(short.beside).copied().collect(),
+            None => about.parameters.iter().map(|parameter| parameter.key).collect(),
+        };
+        let mut values: Vec<(&str, &str)> = Vec::new();
+        for item in list.split(',').filter(|_| !list.is_empty()) {
+            let (key, value) = item.split_once('=').unwrap_or((item, ""));
+            if !allowed.contains(&key) {
+                let allowed = format!("unknown here; allowed: {}", allowed.join(", "));
+                return Err(SpecError::new(about.name, key, value, allowed));
+            }
+            if values.iter().any(|&(other, _)| other == key) {
+                return Err(SpecError::new(about.name, key, value, "given twice"));
+            }
+            values.push((key, value));
+        }
+        let keys = Keys { about, form: short.map_or("", |short| short.key), values };
+        if short.is_none() {
+            let required = || about.parameters.iter().filter(|each| each.default.is_none());
+            if let Some(missing) = required().find(|each| keys.given(each.key).is_none()) {
+                let needed: Vec<&str> = required().map(|each| each.key).collect();
+                return Err(
+                    keys.error(missing.key, format!("missing; needed: {}", needed.join(", ")))
+                );
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Returns the key of the short form; empty for the written-out one.
+    pub(crate) fn form(&self) -> &'static str {
+        self.form
+    }
+
+    /// Returns the text of a value, or `None` where the key is not there.
+    pub(crate) fn given(&self, key: &str) -> Option<&'a str> {
+        self.values.iter().find(|&&(name, _)| name == key).map(|&(_, value)| value)
+    }
+
+    /// Returns the error that says of the value of `key` what is `expected`.
+    pub(crate) fn error(&self, key: &str, expected: impl Into<String>) -> SpecError {
+        SpecError::new(self.about.name, key, self.given(key).unwrap_or(""), expected)
+    }
+
+    /// Reads a size in bytes: digits, then perhaps `k` or `m`.
+    pub(crate) fn size(&self, key: &'static str) -> Result<usize, SpecError> {
+        let value = self.given(key).unwrap_or("");
+        let (digits, unit) = match value.as_bytes().last() {
+            Some(b'k') => (&value[..value.len() - 1], 1024),
+            Some(b'm') => (&value[..value.len() - 1], 1024 * 1024),
+            _ => (value, 1),
+        };
+        parse_digits::<usize>(digits)
+            .and_then(|number| number.checked_mul(unit))
+            .ok_or_else(|| self.error(key, "must be a number of bytes, or of k or m"))
+    }
+
+    /// Reads a size in bytes that may be left out.
+    pub(crate) fn optional_size(&self, key: &'static str) -> Result<Option<usize>, SpecError> {
+        self.given(key).map(|_| self.size(key)).transpose()
+    }
+
+    /// Reads a whole number.
+    pub(crate) fn number(&self, key: &'static str) -> Result<u32, SpecError> {
+        let number = parse_digits(self.given(key).unwrap_or(""));
+        number.ok_or_else(|| self.error(key, "must be a whole number"))
+    }
+
+    /// Reads a whole number that may be left out.
+    pub(crate) fn optional_number(&self, key: &'static str) -> Result<Option<u32>, SpecError> {
+        self.given(key).map(|_| self.number(key)).transpose()
+    }
+
+    /// Reads a number of 64 bits, decimal or hexadecimal after `0x`; `default` where it is left out.
+    pub(crate) fn bits(&self, key: &'static str, default: u64) -> Result<u64, SpecError> {
+        let Some(value) = self.given(key) else { return Ok(default) };
+        let parsed = match value.strip_prefix("0x") {
+            Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16).ok(),
+            Some(_) => None,
+            None => parse_digits(value),
+        };
+        parsed.ok_or_else(|| self.error(key, "must be a 64-bit number, decimal or 0x..."))
+    }
+
+    /// Reads one of the `words`; the first of them where the key is left out.
+    pub(crate) fn word<T: Copy>(
+        &self,
+        key: &'static str,
+        words: &[(&'static str, T)],
+    ) -> Result<T, SpecError> {
+        let value = self.given(key).unwrap_or(words[0].0);
+        let found = words.iter().find(|&&(word, _)| word == value);
+        found.map(|&(_, meaning)| meaning).ok_or_else(|| {
+            let (last, others) = words.split_last().unwrap_or((&words[0], &[]));
+            let others: Vec<&str> = others.iter().map(|&(word, _)| word).collect();
+            self.error(key, format!("must be {} or {}", others.join(", "), last.0))
+        })
+    }
+}
+
+/// Parses digits only: no sign, which `from_str` would take.
+fn parse_digits<N: FromStr>(text: &str) -> Option<N> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}

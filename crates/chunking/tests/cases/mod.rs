@@ -1,0 +1,33 @@
+//! What each algorithm is tested with: a file and a line each.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub(crate) mod ae;
+pub(crate) mod fastcdc;
+pub(crate) mod fixed;
+pub(crate) mod maxp;
+pub(crate) mod mii;
+pub(crate) mod ram;
+pub(crate) mod seqcdc;
+
+/// What an algorithm is tested with.
+#[derive(Clone, Copy)]
+pub(crate) struct Cases {
+    pub(crate) algorithm: &'static str,
+    /// Specs for `tests/conformance.rs`: every dialect, and parameters at their limits. Of small
+    /// sizes, since each is cut many times, and fed byte by byte.
+    pub(crate) specs: &'static [&'static str],
+    /// The files of `vectors/`, one a dialect: the name without `.json`, and the specs of its cases.
+    pub(crate) vectors: &'static [(&'static str, &'static [&'static str])],
+    /// Averages in bytes that are measured in `tests/mean.rs`, by the spec in front of the number:
+    /// `("seqcdc:avg=", &[2048, 4096])`.
+    pub(crate) averages: &'static [(&'static str, &'static [usize])],
+}
+
+/// The list: a line for each algorithm.
+pub(crate) const ALL: &[Cases] =
+    &[seqcdc::CASES, fastcdc::CASES, fixed::CASES, ae::CASES, maxp::CASES, ram::CASES, mii::CASES];
+
+/// The averages that every algorithm should be able to give.
+pub(crate) const AVERAGES: &[usize] =
+    &[2048, 4096, 5000, 8192, 10_007, 16_384, 24_576, 32_768, 50_000, 65_536];

@@ -1,0 +1,144 @@
+//! What holds for every algorithm and dialect: cut-points are those of the reference and of its
+//! description, at every edge and however they are fed. `cases/` says what is tested.
+
+mod common;
+
+use common::{cases, check, check_cuts, key_material, kinds, sizes_around};
+use cutpoint_chunking::{KeyMaterial, KeyUse, Spec, algorithms};
+use cutpoint_testing::SplitMix64;
+
+/// Every spec that is tested, with its cases.
+fn specs() -> impl Iterator<Item = (cases::Cases, Spec)> {
+    cases::ALL.iter().flat_map(|&cases| {
+        cases.specs.iter().map(move |text| {
+            let spec: Spec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            (cases, spec)
+        })
+    })
+}
+
+#[test]
+fn every_algorithm_has_cases() {
+    let known: Vec<&str> = algorithms().iter().map(|about| about.name).collect();
+    let tested: Vec<&str> = cases::ALL.iter().map(|cases| cases.algorithm).collect();
+    assert_eq!(tested, known, "the lists of algorithms, in their order");
+    for cases in cases::ALL {
+        assert!(!cases.specs.is_empty(), "{}: no specs", cases.algorithm);
+        assert!(!cases.vectors.is_empty(), "{}: no vectors", cases.algorithm);
+    }
+    for (cases, spec) in specs() {
+        assert_eq!(spec.algorithm(), cases.algorithm, "{spec}");
+    }
+}
+
+#[test]
+fn cut_points_are_those_of_the_reference() {
+    for (index, (_, spec)) in specs().enumerate() {
+        let (min, max) = (spec.chunk_size_min(), spec.chunk_size_max());
+        let average = spec.chunk_size_average().unwrap_or(4 * min);
+        let far = max.unwrap_or(4 * average).min(100_000);
+        for size in sizes_around(&[min, 2 * min, average, far, far + min]).into_iter().chain([7001])
+        {
+            for (name, data) in kinds(size, (index * 10_000 + size) as u64) {
+                check(&spec, name, &data);
+            }
+        }
+    }
+}
+
+#[test]
+fn keyed_cut_points_are_those_of_the_reference() {
+    for (index, (_, spec)) in specs().enumerate() {
+        let seed = 500 + index as u64;
+        let material = SplitMix64::bytes(seed, KeyMaterial::SIZE);
+        let chunker = spec.keyed_chunker(&key_material(seed));
+        let mut has_changed = false;
+        for (name, data) in kinds(8001, seed) {
+            let text = spec.to_string();
+            let expected = cutpoint_reference::keyed_cuts(&text, &material, &data).expect("a rule");
+            check_cuts(&*chunker, &format!("{spec}, keyed, {name}"), &data, &expected);
+            has_changed |= expected != common::reference_cuts(&spec, &data);
+        }
+        let is_fixed = Some(spec.chunk_size_min()) == spec.chunk_size_max();
+        let expects_change = spec.about().key != KeyUse::None && !is_fixed;
+        assert_eq!(has_changed, expects_change, "{spec}: a key moves cut-points");
+    }
+}
+
+/// Empty data, one byte, and the promises about sizes.
+#[test]
+fn the_contract_at_its_edges() {
+    for (_, spec) in specs() {
+        let chunker = spec.chunker();
+        let (min, max) = (chunker.chunk_size_min(), chunker.chunk_size_max());
+        assert_eq!((min, max), (spec.chunk_size_min(), spec.chunk_size_max()), "{spec}: sizes");
+        assert!(max.is_none_or(|max| min <= max), "{spec}: sizes");
+        for more in [false, true] {
+            assert_eq!(chunker.next_cut(&[], more), None, "{spec}, empty");
+        }
+        assert_eq!(chunker.next_cut(&[7], false), Some(1), "{spec}, one byte");
+        let needed = chunker.needed_size_max();
+        assert!(needed >= max, "{spec}: no chunk is larger than what is needed to see it");
+        let Some(needed) = needed else { continue };
+        for data in [vec![0; needed + 1], vec![255; needed + 1]] {
+            let cut = chunker.next_cut(&data[..needed], true);
+            assert!(cut.is_some() && cut <= max, "{spec}: {cut:?} of {needed} bytes");
+            assert_eq!(chunker.next_cut(&data, true), cut, "{spec}: a byte more");
+            assert_eq!(chunker.next_cut(&data, false), cut, "{spec}: a byte more, the last");
+        }
+    }
+}
+
+/// Descriptions name the keys that are written, and those alone.
+#[test]
+fn descriptions_are_true() {
+    for about in algorithms() {
+        for text in [about.name, about.title, about.rule, about.source, about.good_at, about.bad_at]
+        {
+            assert!(!text.is_empty() && text.is_ascii(), "{}: {text:?}", about.name);
+            assert!(!text.contains("  "), "{}: {text:?}", about.name);
+        }
+        assert!(!about.parameters.is_empty(), "{}", about.name);
+        // A short form takes what it says.
+        for form in about.short_forms {
+            assert!(!form.meaning.is_empty() && !form.allowed.is_empty(), "{}", about.name);
+            let known = |key| about.parameters.iter().any(|parameter| parameter.key == key);
+            assert!(form.beside.iter().all(|&key| known(key)), "{}: {form:?}", about.name);
+        }
+        let error = format!("{}:no=1", about.name).parse::<Spec>().expect_err("no such key");
+        let keys: Vec<&str> = about.parameters.iter().map(|parameter| parameter.key).collect();
+        assert_eq!(error.expected(), format!("unknown here; allowed: {}", keys.join(", ")), "keys");
+    }
+    for (_, spec) in specs() {
+        let (about, text) = (spec.about(), spec.to_string());
+        let list = text.split_once(':').expect("a colon").1;
+        let written: Vec<&str> =
+            list.split(',').map(|item| item.split_once('=').expect("a value").0).collect();
+        let mut keys = about
+            .parameters
+            .iter()
+            .filter(|each| each.default.is_none() || written.contains(&each.key));
+        assert!(
+            written.iter().all(|&key| keys.next().is_some_and(|each| each.key == key)),
+            "{text}"
+        );
+        assert!(keys.next().is_none(), "{text} leaves out a parameter that has no default");
+        // A dialect's keys are taken beside those that are written.
+        assert_eq!(text.parse::<Spec>().as_ref(), Ok(&spec), "{text}");
+    }
+}
+
+/// Every dialect that is named is among the specs that are tested.
+#[test]
+fn every_dialect_is_tested() {
+    for about in algorithms() {
+        for dialect in about.dialects {
+            let has_all = |text: &str| {
+                let has = |item| text.split([':', ',']).any(|other| other == item);
+                dialect.keys.split(',').all(has)
+            };
+            let is_tested = specs().any(|(_, spec)| has_all(&spec.to_string()));
+            assert!(is_tested, "{}: {}", about.name, dialect.keys);
+        }
+    }
+}

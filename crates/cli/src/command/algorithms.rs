@@ -1,0 +1,129 @@
+//! `algorithms`: what there is to know about the algorithms that cut.
+
+use anyhow::Result;
+use cutpoint_chunking::{About, KeyUse, Parameter, algorithms};
+
+use crate::args::Algorithms;
+use crate::event::Event;
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+
+/// How many columns a line has at most.
+const WIDTH: usize = 80;
+
+pub(crate) fn run(args: &Algorithms, report: &Report) -> Result<Exit> {
+    let mut chosen: Vec<&About> = algorithms().to_vec();
+    if let Some(name) = &args.name {
+        chosen.retain(|about| about.name == name);
+        if chosen.is_empty() {
+            let names: Vec<&str> = algorithms().iter().map(|about| about.name).collect();
+            return Err(Failure::failed(format!("there is no algorithm `{name}`"))
+                .with_remedy(format!("name one of {}", names.join(", ")))
+                .into());
+        }
+    }
+    for about in chosen {
+        if report.is_json() {
+            report.event(&Event::Algorithm(about.into()))?;
+        } else if args.name.is_some() {
+            explain(about, report)?;
+        } else {
+            list(about, report)?;
+        }
+    }
+    Ok(Exit::Well)
+}
+
+/// A few lines for the list of all.
+fn list(about: &About, report: &Report) -> Result<()> {
+    report.line(&format!("{}: {}", about.name, about.title))?;
+    let parameters: Vec<String> = about.parameters.iter().map(key_and_default).collect();
+    paragraph(report, 4, &format!("Parameters: {}.", parameters.join(", ")))?;
+    paragraph(report, 4, &format!("Source: {}", about.source))
+}
+
+fn key_and_default(parameter: &Parameter) -> String {
+    match parameter.default {
+        Some(default) => format!("{} (default {default})", parameter.key),
+        None => parameter.key.to_owned(),
+    }
+}
+
+/// All there is to know.
+fn explain(about: &About, report: &Report) -> Result<()> {
+    report.line(&format!("{}: {}", about.name, about.title))?;
+    section(report, "Rule", &[about.rule.to_owned()])?;
+    section(report, "Source", &[about.source.to_owned()])?;
+    if !about.differences.is_empty() {
+        section(report, "Differences", &[about.differences.to_owned()])?;
+    }
+    section(report, "Good at", &[about.good_at.to_owned()])?;
+    section(report, "Bad at", &[about.bad_at.to_owned()])?;
+    let parameters: Vec<String> = about
+        .parameters
+        .iter()
+        .map(|each| {
+            let unit = match each.unit {
+                "" => String::new(),
+                unit => format!(" ({unit})"),
+            };
+            let default = each.default.map(|value| format!("; default {value}"));
+            let default = default.unwrap_or_default();
+            format!("{}: {} Allowed: {}{unit}{default}.", each.key, each.meaning, each.allowed)
+        })
+        .collect();
+    section(report, "Parameters", &parameters)?;
+    let short_forms: Vec<String> = about
+        .short_forms
+        .iter()
+        .map(|each| {
+            let beside = match each.beside {
+                [] => String::new(),
+                keys => format!(" Beside it, if wanted: {}.", keys.join(", ")),
+            };
+            format!("{}: {} Allowed: {}.{beside}", each.key, each.meaning, each.allowed)
+        })
+        .collect();
+    if !short_forms.is_empty() {
+        section(report, "Instead of all parameters", &short_forms)?;
+    }
+    let dialects: Vec<String> =
+        about.dialects.iter().map(|each| format!("{}: {}", each.keys, each.meaning)).collect();
+    if !dialects.is_empty() {
+        section(report, "Dialects", &dialects)?;
+    }
+    let key = match about.key {
+        KeyUse::Permutation => "It sees each byte value as another one, by a secret permutation.",
+        KeyUse::Table => "Its table is a secret one.",
+        _ => "It has no use for a key.",
+    };
+    section(report, "In an encrypted repository", &[key.to_owned()])
+}
+
+fn section(report: &Report, title: &str, items: &[String]) -> Result<()> {
+    report.line("")?;
+    report.line(&format!("{title}:"))?;
+    for item in items {
+        paragraph(report, 2, item)?;
+    }
+    Ok(())
+}
+
+/// Prints `text` in lines of [`WIDTH`], the first indented by `indent`, the others by two more.
+fn paragraph(report: &Report, indent: usize, text: &str) -> Result<()> {
+    let mut line = " ".repeat(indent);
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        if !is_empty && line.len() + 1 + word.len() > WIDTH {
+            report.line(&line)?;
+            line = " ".repeat(indent + 2);
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    report.line(&line)
+}

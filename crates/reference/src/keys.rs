@@ -1,0 +1,46 @@
+//! The text behind the colon of a spec, and the key material.
+
+/// Keys and values.
+pub(crate) struct Keys<'a> {
+    list: &'a str,
+    material: Option<&'a [u8]>,
+}
+
+impl<'a> Keys<'a> {
+    pub(crate) fn new(list: &'a str, material: Option<&'a [u8]>) -> Keys<'a> {
+        Keys { list, material }
+    }
+
+    /// The text of a value; `None` where the key is not there.
+    pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
+        let mut items = self.list.split(',').filter_map(|item| item.split_once('='));
+        items.find(|&(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// A value that is a size in bytes, or a count.
+    pub(crate) fn size(&self, key: &str) -> usize {
+        self.optional_size(key).unwrap_or_else(|| panic!("{}: no {key}", self.list))
+    }
+
+    /// The same, which may be left out.
+    pub(crate) fn optional_size(&self, key: &str) -> Option<usize> {
+        let value = self.text(key)?;
+        Some(value.parse().unwrap_or_else(|_| panic!("{key}={value} is no number")))
+    }
+
+    /// A number of 64 bits, decimal.
+    pub(crate) fn bits(&self, key: &str) -> u64 {
+        let value = self.text(key).unwrap_or_else(|| panic!("{}: no {key}", self.list));
+        value.parse().unwrap_or_else(|_| panic!("{key}={value} is no number"))
+    }
+
+    /// The table of the key material, where there is any; else `table`.
+    pub(crate) fn table(&self, table: impl FnOnce() -> [u64; 256]) -> [u64; 256] {
+        let Some(material) = self.material else { return table() };
+        let mut table = [0; 256];
+        for (entry, bytes) in table.iter_mut().zip(material.as_chunks::<8>().0) {
+            *entry = u64::from_le_bytes(*bytes);
+        }
+        table
+    }
+}

@@ -1,0 +1,93 @@
+//! Every chunking algorithm as its source states it: one file each, slow, and without cleverness.
+//!
+//! Tests, fuzzing and the lab hold the fast forms against these. Nothing here knows the fast forms:
+//! an algorithm is named by the written-out text of its spec, such as `fixed:size=4096`, and read
+//! from there once more. The texts are taken to be right; wrong ones may panic.
+//!
+//! [`oracle`] reads the lists of cut-points that other people's programs made.
+#![forbid(unsafe_code)]
+
+mod ae;
+mod fastcdc;
+mod fixed;
+mod key;
+mod keys;
+mod maxp;
+mod mii;
+pub mod oracle;
+mod ram;
+mod seqcdc;
+mod table;
+
+use crate::keys::Keys;
+
+/// What becomes of key material.
+#[derive(Clone, Copy)]
+enum Keyed {
+    /// Nothing.
+    Not,
+    /// The data is replaced, byte by byte.
+    Data,
+    /// The rule takes it as its table: [`Keys::table`].
+    Table,
+}
+
+/// Returns all cut-points of a stream: the exclusive end of each chunk.
+type Rule = fn(&Keys<'_>, &[u8]) -> Vec<usize>;
+
+/// The rules by name: a line for each algorithm.
+const RULES: &[(&str, Keyed, Rule)] = &[
+    ("ae", Keyed::Data, ae::cuts),
+    ("fastcdc", Keyed::Table, fastcdc::cuts),
+    ("fixed", Keyed::Not, fixed::cuts),
+    ("maxp", Keyed::Data, maxp::cuts),
+    ("mii", Keyed::Data, mii::cuts),
+    ("ram", Keyed::Data, ram::cuts),
+    ("seqcdc", Keyed::Data, seqcdc::cuts),
+];
+
+/// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.
+/// `None` where there is no reference for the algorithm.
+///
+/// # Panics
+///
+/// If the spec is not right.
+pub fn cuts(spec: &str, data: &[u8]) -> Option<Vec<usize>> {
+    cuts_by(spec, None, data)
+}
+
+/// Returns the cut-points of `data` by the written-out `spec` and 2048 bytes of key material.
+///
+/// # Panics
+///
+/// If the spec or the size of the material is not right.
+pub fn keyed_cuts(spec: &str, material: &[u8], data: &[u8]) -> Option<Vec<usize>> {
+    assert_eq!(material.len(), 2048, "the size of the key material");
+    cuts_by(spec, Some(material), data)
+}
+
+fn cuts_by(spec: &str, material: Option<&[u8]>, data: &[u8]) -> Option<Vec<usize>> {
+    let (name, list) = spec.split_once(':').expect("a spec has a colon");
+    let &(_, keyed, rule) = RULES.iter().find(|(rule, ..)| *rule == name)?;
+    Some(match (keyed, material) {
+        (Keyed::Not, _) | (_, None) => rule(&Keys::new(list, None), data),
+        (Keyed::Table, Some(_)) => rule(&Keys::new(list, material), data),
+        (Keyed::Data, Some(material)) => {
+            let permutation = key::permutation(material);
+            let data: Vec<u8> = data.iter().map(|&byte| permutation[usize::from(byte)]).collect();
+            rule(&Keys::new(list, None), &data)
+        }
+    })
+}
+
+/// Cuts `data` by `first_cut`, the length of the first chunk of what it is given, where a rule knows
+/// nothing of former chunks.
+fn chunk_by_chunk(data: &[u8], first_cut: impl Fn(&[u8]) -> usize) -> Vec<usize> {
+    let mut ends = Vec::new();
+    let mut offset = 0;
+    while offset < data.len() {
+        offset += first_cut(&data[offset..]);
+        ends.push(offset);
+    }
+    ends
+}

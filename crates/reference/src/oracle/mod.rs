@@ -1,0 +1,177 @@
+//! Lists of cut-points that other people's programs made, and which spec each belongs to.
+//!
+//! A list is a file of one integer a line: the exclusive end of each chunk. Its place says what it
+//! is, in one of these forms, at any depth below the folder that is read:
+//!
+//! | place | family | parameters |
+//! | --- | --- | --- |
+//! | `FAMILY/PARAMETERS__INPUT.csv` | `FAMILY` | `PARAMETERS`, apart by `__` |
+//! | `go/FAMILY__PARAMETERS__INPUT.csv`, `other/...` | `FAMILY` | `PARAMETERS`, if any |
+//! | `INPUT/PARAMETERS.csv`, its first line `end_offset` | `dedup-bench` | `PARAMETERS` |
+//! | `edge_prefixes.csv`, a list a line | `dedup-bench` | the first column; only a prefix of the input is cut |
+//!
+//! A family reads its parameters, whatever their values, in a file of its own; what it does not know
+//! has no spec.
+
+mod dedup_bench;
+mod fastcdc;
+mod paper;
+mod seq_chunking;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cutpoint_testing::input;
+
+/// Returns the spec that a list belongs to.
+type Family = fn(&Name, &mut Inputs) -> Option<String>;
+
+/// The families by what their name begins with: a line each.
+const FAMILIES: &[(&str, Family)] = &[
+    ("dedup-bench", dedup_bench::spec),
+    ("fastcdc-", fastcdc::spec),
+    ("paper", paper::spec),
+    ("seq_chunking-", seq_chunking::spec),
+];
+
+/// Files and folders that are no lists.
+const OTHER_FILES: [&str; 2] = ["simd_vs_native.csv", "bfbc_divisors.csv"];
+const OTHER_FOLDERS: [&str; 1] = ["tables"];
+
+/// What the place of a list says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The family, with its version if it has one.
+    pub family: String,
+    /// The parameters, apart by `__` in the file's name.
+    pub parameters: Vec<String>,
+    /// The input's name; empty where none is named.
+    pub input: String,
+    /// The folder of the file, for what lies beside it.
+    pub folder: PathBuf,
+}
+
+/// A list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List {
+    /// Where it is, from the folder that was read.
+    pub place: String,
+    /// What that says.
+    pub name: Name,
+    /// How many bytes of the input are cut; `None` for all.
+    pub prefix_size: Option<usize>,
+    /// The exclusive end of each chunk, in bytes from the start of the input.
+    pub ends: Vec<usize>,
+}
+
+impl List {
+    /// Returns the spec that the list belongs to; `None` where the name is not known.
+    pub fn spec(&self, inputs: &mut Inputs) -> Option<String> {
+        let family = &self.name.family;
+        let (_, spec) = FAMILIES.iter().find(|(begin, _)| family.starts_with(begin))?;
+        inputs.get(&self.name.input)?;
+        spec(&self.name, inputs)
+    }
+}
+
+/// The inputs by name, each made once.
+#[derive(Debug, Default)]
+pub struct Inputs(BTreeMap<String, Option<Vec<u8>>>);
+
+impl Inputs {
+    /// Returns the input; `None` where there is no recipe for it.
+    pub fn get(&mut self, name: &str) -> Option<&[u8]> {
+        self.0.entry(name.to_owned()).or_insert_with(|| input::by_name(name)).as_deref()
+    }
+}
+
+/// Reads all lists below `folder`, in the order of their places.
+///
+/// # Errors
+///
+/// Those of reading, and [`io::ErrorKind::InvalidData`] for a line that is no integer, with the file.
+pub fn lists(folder: &Path) -> io::Result<Vec<List>> {
+    // So that the folder's own name counts where it is that of a family.
+    let root = fs::canonicalize(folder)?;
+    let mut lists = Vec::new();
+    for path in files(&root)? {
+        let text = fs::read_to_string(&path)?;
+        let place = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+        let invalid = |line: &str| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {line:?}", path.display()))
+        };
+        let numbers = |line: &str| -> io::Result<Vec<usize>> {
+            let words = line.split_whitespace();
+            words.map(|word| word.parse().map_err(|_| invalid(line))).collect()
+        };
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let file_name = |path: &Path| -> String {
+            path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        };
+        let folder = file_name(parent);
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let of_dedup_bench = |parameters: &str, input: &str| Name {
+            family: "dedup-bench".to_owned(),
+            parameters: vec![parameters.to_owned()],
+            input: input.to_owned(),
+            folder: parent.to_owned(),
+        };
+        if stem == "edge_prefixes" {
+            for line in text.lines().skip(1) {
+                let columns: Vec<&str> = line.split(',').collect();
+                let [parameters, input, prefix_size, ends] = columns[..] else {
+                    return Err(invalid(line));
+                };
+                lists.push(List {
+                    place: format!("{place}: {parameters},{input},{prefix_size}"),
+                    name: of_dedup_bench(parameters, input),
+                    prefix_size: Some(prefix_size.parse().map_err(|_| invalid(line))?),
+                    ends: numbers(ends)?,
+                });
+            }
+            continue;
+        }
+        let (name, text) = if let Some(text) = text.strip_prefix("end_offset\n") {
+            (of_dedup_bench(&stem, &folder), text)
+        } else {
+            let mut words: Vec<String> = stem.split("__").map(str::to_owned).collect();
+            let family = match folder.as_str() {
+                "go" | "other" => words.remove(0),
+                _ => folder,
+            };
+            let input = words.pop().unwrap_or_default();
+            let name = Name { family, parameters: words, input, folder: parent.to_owned() };
+            (name, text.as_str())
+        };
+        lists.push(List { place, name, prefix_size: None, ends: numbers(text)? });
+    }
+    Ok(lists)
+}
+
+/// All files below `folder` that are lists, sorted.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() {
+            if !OTHER_FOLDERS.contains(&&*name) {
+                files.extend(self::files(&path)?);
+            }
+        } else if name.ends_with(".csv") && !OTHER_FILES.contains(&&*name) {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// Returns the number behind `word` in `text`, if that is all there is: `number("min64", "min")`.
+fn number(text: &str, word: &str) -> Option<u64> {
+    let digits = text.strip_prefix(word)?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { digits.parse().ok() } else { None }
+}

@@ -1,0 +1,100 @@
+//! SeqCDC: the released code's rule (dedup-bench), and that of the papers' texts.
+
+use crate::chunk_by_chunk;
+use crate::keys::Keys;
+
+pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
+    let rule = Rule {
+        is_increasing: keys.text("mode") == Some("inc"),
+        length: keys.size("length"),
+        trigger: keys.size("trigger"),
+        skip: keys.size("skip"),
+        min: keys.size("min"),
+        max: keys.size("max"),
+        equal_breaks: keys.text("equal") == Some("break"),
+    };
+    match keys.text("rule") {
+        None => chunk_by_chunk(data, |rest| rule.released(rest)),
+        Some(_) => chunk_by_chunk(data, |rest| rule.literal(rest)),
+    }
+}
+
+struct Rule {
+    is_increasing: bool,
+    length: usize,
+    trigger: usize,
+    skip: usize,
+    min: usize,
+    max: usize,
+    equal_breaks: bool,
+}
+
+impl Rule {
+    /// The released code, which counts pairs.
+    fn released(&self, data: &[u8]) -> usize {
+        let n = data.len();
+        if n < self.min {
+            return n;
+        }
+        let end = n.min(self.max);
+        let (mut i, mut run, mut opposing) = (self.min, 0, 0);
+        while i < end {
+            let (a, b) = (data[i - 1], data[i]);
+            if a == b {
+                if self.equal_breaks {
+                    run = 0;
+                }
+                i += 1;
+                continue;
+            }
+            if (b > a) == self.is_increasing {
+                run += 1;
+                if run == self.length {
+                    return i;
+                }
+                i += 1;
+            } else {
+                run = 0;
+                opposing += 1;
+                if opposing == self.trigger {
+                    opposing = 0;
+                    i += 1 + self.skip;
+                } else {
+                    i += 1;
+                }
+            }
+        }
+        end
+    }
+
+    /// The text: data of size min - length is not scanned; a boundary stands at the end of a sequence
+    /// of `length` bytes; bytes are skipped when the opposing pairs exceed the trigger.
+    fn literal(&self, data: &[u8]) -> usize {
+        let end = data.len().min(self.max);
+        // The last byte that was scanned, and the bytes of the sequence that it ends.
+        let mut last = self.min.saturating_sub(self.length);
+        let (mut sequence, mut opposing) = (1, 0);
+        while last + 1 < end {
+            let (a, b) = (data[last], data[last + 1]);
+            last += 1;
+            if a == b {
+                if self.equal_breaks {
+                    sequence = 1;
+                }
+            } else if (b > a) == self.is_increasing {
+                sequence += 1;
+                if sequence == self.length {
+                    return last + 1;
+                }
+            } else {
+                sequence = 1;
+                opposing += 1;
+                if opposing > self.trigger {
+                    opposing = 0;
+                    last += self.skip;
+                }
+            }
+        }
+        end
+    }
+}

@@ -1,0 +1,98 @@
+//! Putting what an archive gives: large objects piece by piece.
+
+use bytes::Bytes;
+
+use super::archive::{Published, SealedPart};
+use super::region::RegionBuffers;
+use crate::error::Result;
+use crate::media::Staged;
+use crate::name::ObjectName;
+use crate::repository::Repository;
+
+/// Objects that are on their way to the medium: one container of each class at most.
+#[derive(Debug, Default)]
+pub struct Uploads {
+    open: Vec<Upload>,
+}
+
+/// An object all of whose bytes are there; it exists once [`Upload::finish`] has returned.
+#[derive(Debug)]
+pub struct Upload {
+    name: ObjectName,
+    staged: Option<Box<dyn Staged>>,
+    /// What could not be staged.
+    bytes: Vec<u8>,
+    len: u64,
+    segment: Option<Published>,
+}
+
+/// What [`Uploads::write`] gives back.
+#[derive(Debug)]
+pub struct Written {
+    /// The object that ended with the part.
+    pub upload: Option<Upload>,
+    /// The region's buffers, for the next one.
+    pub buffers: Option<RegionBuffers>,
+}
+
+impl Uploads {
+    /// Takes the next part.
+    ///
+    /// # Errors
+    ///
+    /// As the medium.
+    pub fn write(&mut self, repository: &Repository, mut part: SealedPart) -> Result<Written> {
+        let found = self.open.iter().position(|upload| upload.name == part.name);
+        let mut upload = match found {
+            Some(found) => self.open.swap_remove(found),
+            None => {
+                // An object of one part is put at once.
+                let staged = match part.is_last {
+                    true => None,
+                    false => repository.media().stage(&part.name.to_string())?,
+                };
+                Upload { name: part.name, staged, bytes: Vec::new(), len: 0, segment: None }
+            }
+        };
+        let bytes = part.bytes();
+        upload.len += bytes.len() as u64;
+        match &mut upload.staged {
+            Some(staged) => staged.write(bytes)?,
+            None => upload.bytes.extend_from_slice(bytes),
+        }
+        upload.segment = part.segment.take();
+        let upload = if part.is_last {
+            Some(upload)
+        } else {
+            self.open.push(upload);
+            None
+        };
+        Ok(Written { upload, buffers: part.into_buffers() })
+    }
+}
+
+impl Upload {
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Never: every object has a header.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Waits until the object has reached the disk under its name. Where it is an index segment:
+    /// what that publishes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::put`].
+    pub fn finish(self, repository: &Repository) -> Result<Option<Published>> {
+        match self.staged {
+            Some(staged) => repository.put_staged(self.name, staged)?,
+            None => repository.put(self.name, Bytes::from(self.bytes))?,
+        }
+        Ok(self.segment)
+    }
+}

@@ -1,0 +1,39 @@
+//! Chunks that are stored whatever is known of them, and whatever they are said to be.
+
+use std::sync::Arc;
+
+use cutpoint_store::error::Result;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::index::Index;
+use cutpoint_store::name::{PartName, TicketId};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::view::View;
+use cutpoint_store::writer::{Archive, Packer, RegionCodec, Uploads, Verify};
+
+/// Stores `chunks` and returns the segments that name them.
+pub(crate) fn store_anew(
+    repository: &Arc<Repository>,
+    ticket: TicketId,
+    chunks: impl IntoIterator<Item = (Class, Fingerprint, Vec<u8>)>,
+) -> Result<Vec<PartName>> {
+    let nothing = Arc::new(Index::open(repository.clone(), &View::default())?);
+    let keys = repository.keys().clone();
+    let mut packer = Packer::new(keys, nothing, repository.config().region_size, Verify::Some)?;
+    let mut codec = RegionCodec::new(1)?;
+    let mut archive = Archive::new(repository.clone(), ticket);
+    for (class, fingerprint, bytes) in chunks {
+        packer.store(class, fingerprint, &bytes)?;
+    }
+    packer.flush();
+    for region in packer.take_regions() {
+        archive.append(codec.encode(region, Vec::new())?)?;
+    }
+    archive.finish()?;
+    let mut uploads = Uploads::default();
+    for part in archive.take_parts() {
+        if let Some(upload) = uploads.write(repository, part)?.upload {
+            upload.finish(repository)?;
+        }
+    }
+    Ok(archive.segments().to_vec())
+}
