@@ -23,6 +23,9 @@
 //! at hand, larger ones get their name once they are complete; where the file system has no
 //! nameless files, they are written under their name and removed if they fail. A file that is
 //! replaced is removed last, but where a large file is written under its name, first.
+//!
+//! A full target ends the restore, since nothing else would fit either. A file that is larger than
+//! the target's file system or a limit of the process allows is a problem of that file alone.
 
 mod file;
 mod links;
@@ -33,6 +36,7 @@ mod selection;
 mod walker;
 
 use std::num::NonZero;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,7 +82,7 @@ pub fn restore(
     monitor: &dyn RestoreMonitor,
 ) -> Result<RestoreStats> {
     let selection = Selection::new(&options.selection)?;
-    let (base, made) = open_target(target)
+    let (base, made) = open_target(target, options.folder.is_some())
         .map_err(|error| Error::new(Kind::Media, target.display(), &error).with_source(error))?;
     let run = Run::new(reader, options, monitor, base);
     let threads = match options.threads {
@@ -98,10 +102,18 @@ pub fn restore(
     run.finish()
 }
 
-/// Opens `target`; it may be a symbolic link to a folder. Returns whether it was made.
-fn open_target(target: &Path) -> std::io::Result<(Handle, bool)> {
+/// Opens `target`; it may be a symbolic link to a folder. Returns whether it was made: if it is to
+/// get metadata of its own, nobody else may look into it until then.
+fn open_target(target: &Path, private: bool) -> std::io::Result<(Handle, bool)> {
     let made = !target.exists();
-    std::fs::create_dir_all(target)?;
+    if made && private {
+        if let Some(parent) = target.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::DirBuilder::new().mode(0o700).create(target)?;
+    } else {
+        std::fs::create_dir_all(target)?;
+    }
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = rustix::fs::open(target, flags | OFlags::RDONLY, Mode::empty())
         .or_else(|_| rustix::fs::open(target, flags | OFlags::PATH, Mode::empty()))?;

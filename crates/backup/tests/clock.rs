@@ -163,15 +163,18 @@ fn a_minute_of_storing_is_the_most_that_is_lost() {
     let folder = tempfile::tempdir().expect("a folder");
     make_files(folder.path(), COUNT);
     let (clock, media, repository) = make();
+    // What is seen while it runs is judged after it: a panic there would leave the others waiting.
+    let [stored, early, published] = [const { AtomicBool::new(false) }; 3];
     let monitor = AtFile::new(|file| match file {
         30 => {
-            assert!(wait_for(&*media, "data"), "nothing was stored");
-            assert!(media.list("index").expect("list").is_empty(), "published before its time");
+            stored.store(wait_for(&*media, "data"), Ordering::SeqCst);
+            let is_early = !media.list("index").expect("memory lists").is_empty();
+            early.store(is_early, Ordering::SeqCst);
             clock.advance(61 * SECOND_NS);
             false
         }
         50 => {
-            assert!(wait_for(&*media, "index"), "nothing was published");
+            published.store(wait_for(&*media, "index"), Ordering::SeqCst);
             true
         }
         _ => false,
@@ -179,6 +182,9 @@ fn a_minute_of_storing_is_the_most_that_is_lost() {
     let error = backup(&repository, files(folder.path()), &options(), &monitor)
         .expect_err("it was interrupted");
     assert_eq!(error.kind(), Kind::Interrupted, "{error}");
+    assert!(stored.into_inner(), "nothing was stored");
+    assert!(!early.into_inner(), "published before its time");
+    assert!(published.into_inner(), "nothing was published");
     assert!(View::list(&repository).expect("view").snapshots().is_empty(), "no snapshot");
     let next = backup(&repository, files(folder.path()), &options(), &()).expect("backup");
     let (new, all) = (next.statistics.new_bytes, (COUNT * FILE_LEN) as u64);
@@ -186,19 +192,23 @@ fn a_minute_of_storing_is_the_most_that_is_lost() {
     assert_eq!(next.statistics.read_file_count, COUNT as u64, "there was no parent");
 }
 
-/// A stream without an end; at `pause` it waits for `media` to have an index segment, then breaks.
+/// A stream of `left` bytes. With `pause` it waits near its end until the medium has an index
+/// segment, notes whether it came, and breaks.
 struct Stream {
     random: SplitMix64,
     left: usize,
-    pause: Option<(usize, Arc<dyn Media>)>,
+    pause: Option<(Arc<dyn Media>, Arc<AtomicBool>)>,
 }
+
+/// Where a stream pauses: so many bytes before its end.
+const PAUSE_LEFT: usize = 8 << 20;
 
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some((left, media)) = &self.pause
-            && self.left <= *left
+        if let Some((media, published)) = &self.pause
+            && self.left <= PAUSE_LEFT
         {
-            wait_for(&**media, "index");
+            published.store(wait_for(&**media, "index"), Ordering::SeqCst);
             return Err(io::Error::other("the other end is gone"));
         }
         // Always of this length, so that every reader sees the same bytes.
@@ -218,9 +228,12 @@ fn a_quarter_of_a_gibibyte_is_the_most_that_is_lost() {
         name: b"stream".to_vec(),
         reader: Box::new(Stream { random: SplitMix64::new(1), left: LEN, pause }),
     };
-    let error = backup(&repository, stream(Some((8 << 20, media.clone()))), &options(), &())
-        .expect_err("the stream broke");
+    let published = Arc::new(AtomicBool::new(false));
+    let pause = Some((media, published.clone()));
+    let error = backup(&repository, stream(pause), &options(), &()).expect_err("the stream broke");
     assert!(error.to_string().contains("the other end is gone"), "{error}");
+    // The end of a run publishes, too: it must not have waited for that.
+    assert!(published.load(Ordering::SeqCst), "nothing was published in time");
     assert!(View::list(&repository).expect("view").snapshots().is_empty(), "no snapshot");
     let next = backup(&repository, stream(None), &options(), &()).expect("backup");
     let new = next.statistics.new_bytes;
@@ -231,14 +244,15 @@ fn a_quarter_of_a_gibibyte_is_the_most_that_is_lost() {
 /// there. No file is read twice, and the last snapshot is whole.
 #[test]
 fn a_long_run_goes_on_from_a_checkpoint() {
-    const COUNT: usize = 20;
+    const COUNT: usize = 40;
     let folder = tempfile::tempdir().expect("a folder");
     make_files(folder.path(), COUNT);
     let (clock, media, repository) = make();
+    let jumps = AtomicU64::new(0);
     let monitor = AtFile::new(|file| {
-        // Two steps a ticket, each short enough for the ticket to stay fresh (W5). The second ticket
-        // is as long at it as the first one.
-        if [3, 6, 10, 13].contains(&file) {
+        // Two tickets in turn grow old, in two steps each, short enough for a ticket to stay fresh (W5);
+        // no more, or a run that reads all again would never end.
+        if [6, 14, 24, 32].contains(&file) && jumps.fetch_add(1, Ordering::SeqCst) < 4 {
             let tickets = media.list("tickets").expect("list").len();
             clock.advance(11 * HOUR_NS);
             // The ticket is renewed, and seen to be old, by the thread that puts.
@@ -267,10 +281,10 @@ fn a_long_run_goes_on_from_a_checkpoint() {
     let parents: Vec<_> = snapshots.iter().map(|(_, snapshot)| snapshot.parent).collect();
     assert_eq!(parents, [None, Some(snapshots[0].0), Some(snapshots[1].0)], "one from the other");
     let counts: Vec<_> = snapshots.iter().map(|(_, s)| s.statistics.file_count).collect();
-    assert_eq!(counts, [7, 14, COUNT as u64], "what was complete");
+    assert_eq!(counts, [15, 33, COUNT as u64], "what was complete");
     let (last, snapshot) = snapshots[2];
     assert_eq!(report.snapshot, Some(last), "the last one is reported");
-    assert_eq!(snapshot.statistics.new_bytes, (6 * FILE_LEN) as u64, "nothing is stored again");
+    assert_eq!(snapshot.statistics.new_bytes, (7 * FILE_LEN) as u64, "nothing is stored again");
 
     let target = tempfile::tempdir().expect("a target");
     let root = snapshot.root.clone();

@@ -14,8 +14,8 @@ use core::iter::FusedIterator;
 ///
 /// [`context_size`]: Chunker::context_size
 pub trait Chunker: Send + Sync + Debug {
-    /// Returns the first cut-point of `data`: the length in bytes of the chunk that starts at
-    /// `data[0]`, at most `data.len()`.
+    /// Where `data` is cut first: how many bytes the chunk has that `data[0]` begins, and never more
+    /// than there are.
     ///
     /// `more` says whether bytes may follow `data`. `None` means that the rule cannot tell before it
     /// sees more of them, or that there are none, and is returned only when `more`. Given [`needed_size_max`] bytes or more

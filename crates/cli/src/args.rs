@@ -272,7 +272,11 @@ pub(crate) struct Filter {
 #[command(after_help = "\
 SNAPSHOT is an id, its first digits (at least four), or `latest`. SNAPSHOT:PATH restores what is in
 PATH directly into FOLDER, which gets the permissions, times and so on of PATH, unless it was there
-before and nothing may be overwritten. Nothing outside of FOLDER is ever written.
+before and nothing may be overwritten, or only some paths are restored. Nothing outside of FOLDER is
+ever written.
+
+A full disk ends the restore with exit code 14. A file that is only larger than the file system of
+FOLDER or `ulimit -f` allows is named, the others are restored, and the exit code is 1.
 
 Examples:
   cutpoint restore latest --to /tmp/back                       everything

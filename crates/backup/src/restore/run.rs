@@ -29,6 +29,10 @@ pub(super) struct Run<'a> {
     stop_reason: Mutex<Option<Error>>,
 }
 
+/// What is said of a file that is too large for the target, but not for what is free there.
+const TOO_LARGE: &str = "; a limit of the target's file system, or of this process (`ulimit -f`), \
+    is below its size";
+
 /// [`RestoreStats`] in the making.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -116,7 +120,12 @@ impl<'a> Run<'a> {
                 {
                     self.stop(Error::new(Kind::Full, path.display(), error));
                 }
-                self.report(path, &format!("cannot be made: {error}"));
+                let mut message = format!("cannot be made: {error}");
+                if error.kind() == io::ErrorKind::FileTooLarge {
+                    // Smaller ones can be made.
+                    message.push_str(TOO_LARGE);
+                }
+                self.report(path, &message);
             }
             Failure::Snapshot(error) if error.kind() == Kind::Interrupted => {
                 self.stop(Error::new(Kind::Interrupted, path.display(), error));

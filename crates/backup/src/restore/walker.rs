@@ -82,7 +82,11 @@ impl<'r, 'a> Walker<'r, 'a> {
     pub(super) fn walk(mut self, root: &Content, made: bool) -> Result<()> {
         let base = self.run.base.clone();
         let options = self.run.options;
-        let keeps_its_own = !made && options.overwrite == Overwrite::Never;
+        let way = self.selection.root();
+        let keeps_its_own = !made && (options.overwrite == Overwrite::Never || way.is_some());
+        if made && options.folder.is_some() {
+            metadata::remove_acls(&base);
+        }
         let stat = rustix::fs::fstat(&base)
             .map_err(|error| Error::invalid("target", error).with_source(error))?;
         let folder = Folder {
@@ -91,12 +95,8 @@ impl<'r, 'a> Walker<'r, 'a> {
             made,
             inherits: metadata::has_default_acl(&base),
         };
-        let frame = Frame {
-            folder: Arc::new(folder),
-            entries: self.entries(root)?,
-            last: None,
-            way: self.selection.root(),
-        };
+        let frame =
+            Frame { folder: Arc::new(folder), entries: self.entries(root)?, last: None, way };
         let mut stack = FolderStack::new(base, Identity::of(&stat), frame);
         while !self.run.stopped() {
             let Some((frame, handle)) = stack.top() else { break };

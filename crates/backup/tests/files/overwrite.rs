@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::Mutex;
 
-use cutpoint_backup::restore::{Overwrite, RestoreOptions};
+use cutpoint_backup::restore::{Overwrite, RestoreMonitor, RestoreOptions, restore};
 use cutpoint_store::format::recipe::Content;
 use cutpoint_store::format::tree::Time;
 
@@ -132,4 +133,45 @@ fn inherited_acls_do_not_stay() {
         let mode = fs::metadata(scratch.path().join(path)).unwrap().mode() & 0o777;
         assert_eq!(mode, if path == "folder" { 0o755 } else { 0o644 }, "{path}");
     }
+    // Nor do they on a target that is made for a folder of the snapshot.
+    let options = RestoreOptions { folder: Some(store.folder("f", vec![])), ..Default::default() };
+    let target = scratch.path().join("made");
+    restore_into(&store, &root, &target, options);
+    for path in [target.clone(), target.join("file"), target.join("folder")] {
+        for name in ["system.posix_acl_access", "system.posix_acl_default"] {
+            let result = rustix::fs::getxattr_query(&path, name);
+            assert_eq!(result, Err(rustix::io::Errno::NODATA), "{} {name}", path.display());
+        }
+    }
+}
+
+/// Looks at the permissions of the target while it is filled.
+struct Looks<'a> {
+    target: &'a std::path::Path,
+    seen: Mutex<Vec<u32>>,
+}
+
+impl RestoreMonitor for Looks<'_> {
+    fn progress(&self, _: u64, _: u64) {
+        let mode = fs::metadata(self.target).map_or(0, |stat| stat.mode() & 0o7777);
+        self.seen.lock().unwrap().push(mode);
+    }
+}
+
+/// What a private folder holds is nobody else's while it comes back.
+#[test]
+fn a_target_with_metadata_of_its_own_is_private_until_then() {
+    let scratch = tempfile::tempdir().unwrap();
+    let target = scratch.path().join("new/target");
+    let mut store = MemoryStore::default();
+    let files = ["a", "b"].map(|name| store.file(name, b"for few"));
+    let root = store.tree_of(files.to_vec());
+    let mut folder = store.folder("folder", vec![]);
+    folder.mode = 0o750;
+    let options = RestoreOptions { folder: Some(folder), threads: 1, ..Default::default() };
+    let looks = Looks { target: &target, seen: Mutex::default() };
+    restore(&store, &root, &target, &options, &looks).unwrap();
+    let seen = looks.seen.into_inner().unwrap();
+    assert!(!seen.is_empty() && seen.iter().all(|mode| *mode == 0o700), "{seen:?}");
+    assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0o750, "in the end");
 }

@@ -148,7 +148,11 @@ fn a_target_that_is_made_is_like_its_folder() {
     let (mode, found) = restore(&[]);
     assert_eq!(mode, 0o700, "of a target that was there");
     assert_ne!(found, time, "of a target that was there");
+    let some = restore(&["deep", "--overwrite", "changed"]);
+    assert_eq!(some.0, 0o700, "a folder on the way is left as it is");
     assert_eq!(restore(&["--overwrite", "changed"]), (0o2751, time), "where it may be overwritten");
+    fs::remove_dir_all(sandbox.path("back")).expect("removed");
+    assert_eq!(restore(&["deep"]), (0o2751, time), "a folder on the way that was made");
 }
 
 #[test]
