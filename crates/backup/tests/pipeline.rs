@@ -364,3 +364,32 @@ fn a_stream_becomes_a_file() {
         "other bytes came back"
     );
 }
+
+/// Removes a file when it is about to be read.
+struct RemoveAt(PathBuf);
+
+impl BackupMonitor for RemoveAt {
+    fn reading(&self, path: &Path) {
+        if *path == self.0 {
+            fs::remove_file(path).expect("it is there");
+        }
+    }
+}
+
+/// A file has a name less than before, and loses nothing else.
+#[test]
+fn a_file_whose_first_name_vanishes_is_saved_by_its_next_one() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("b"), SplitMix64::new(1).take(100_000)).expect("file");
+    fs::hard_link(path("b"), path("a")).expect("link");
+    fs::hard_link(path("b"), path("c")).expect("link");
+    let environment = Seeded::new(1);
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(&media, &environment);
+    let monitor = RemoveAt(path("a"));
+    let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
+    assert_eq!(report.statistics.problem_count, 1, "the name that vanished");
+    assert_eq!(report.statistics.file_count, 2, "the names that are left");
+    restore_and_compare(&repository, folder.path());
+}

@@ -292,7 +292,8 @@ impl<'a> Cutting<'a> {
             self.read_xattrs(path, &mut entry, folder);
             return self.event(Event::Item(Box::new(entry)));
         }
-        if entry.is_hard_link() && !self.linked.insert((entry.device, entry.inode)) {
+        let key = (entry.device, entry.inode);
+        if entry.is_hard_link() && !self.linked.insert(key) {
             return self.event(Event::Link(Box::new(entry)));
         }
         if let Some(before) = before
@@ -307,11 +308,16 @@ impl<'a> Cutting<'a> {
         let file = match open_file(folder, &entry) {
             Ok(file) => file,
             Err(error) => {
+                // The next name of the same file is read instead.
+                self.linked.remove(&key);
                 self.problem(path, &error.to_string());
                 return Ok(());
             }
         };
         file.refresh(&mut entry);
+        if (entry.device, entry.inode) != key {
+            self.linked.remove(&key);
+        }
         let found = xattrs::of_file(&file);
         self.take_xattrs(path, &mut entry, found);
         self.counts.read_files += 1;
@@ -319,6 +325,7 @@ impl<'a> Cutting<'a> {
             return self.event(Event::Item(Box::new(entry)));
         }
         if let Err(error) = self.read_file(&file)? {
+            self.linked.remove(&key);
             self.problem(path, &error.to_string());
             return self.event(Event::Dropped);
         }
