@@ -14,12 +14,13 @@ use cutpoint_backup::files::walk::WalkOptions;
 use cutpoint_backup::restore::{RestoreOptions, restore};
 use cutpoint_store::environment::{Environment, Process};
 use cutpoint_store::error::{Kind, Result};
-use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::media::{Fault, Faulty, Local, Media, Memory};
+use cutpoint_store::name::TicketId;
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::{InitOptions, Repository};
 use cutpoint_store::seal::{Secret, Suite, Unlock};
 use cutpoint_store::view::View;
-use cutpoint_store::writer::Verify;
+use cutpoint_store::writer::{Verify, end_writer};
 use cutpoint_testing::SplitMix64;
 
 /// A clock that steps a second a question, and randomness from a seed.
@@ -391,5 +392,39 @@ fn a_file_whose_first_name_vanishes_is_saved_by_its_next_one() {
     let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
     assert_eq!(report.statistics.problem_count, 1, "the name that vanished");
     assert_eq!(report.statistics.file_count, 2, "the names that are left");
+    restore_and_compare(&repository, folder.path());
+}
+
+/// Ends the writer that is at it, and removes what it has staged, as another machine would that takes
+/// it for dead.
+struct EndAt(PathBuf, Arc<dyn Media>, Arc<Repository>, AtomicBool);
+
+impl BackupMonitor for EndAt {
+    fn reading(&self, path: &Path) {
+        if *path != self.0 || self.3.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        for (name, _) in self.1.list("tickets").expect("list") {
+            let ticket = name.strip_prefix("tickets/").and_then(TicketId::parse);
+            end_writer(&self.2, ticket.expect("a ticket")).expect("it ends");
+        }
+        self.1.clean(&|_, _| true).expect("it is cleaned");
+    }
+}
+
+/// What was staged is gone: the run does not fail, but begins anew.
+#[test]
+fn a_run_that_was_ended_begins_anew_on_a_disk() {
+    let (folder, disk) = (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("disk"));
+    for name in ["a", "b", "c"] {
+        let seed = u64::from(name.as_bytes()[0]);
+        fs::write(folder.path().join(name), SplitMix64::new(seed).take(6_000_000)).expect("file");
+    }
+    let environment = Seeded::new(1);
+    let media: Arc<dyn Media> = Arc::new(Local::create(disk.path()).expect("a folder"));
+    let repository = init(&media, &environment);
+    let monitor = EndAt(folder.path().join("c"), media, repository.clone(), AtomicBool::new(false));
+    let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
+    assert_eq!(report.restart_count, 1, "it began anew");
     restore_and_compare(&repository, folder.path());
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use cutpoint_chunking::{Chunker, KeyMaterial, Spec};
 use cutpoint_store::error::{Error, Kind, Result};
-use cutpoint_store::format::commit::{Outcome as CommitOutcome, Snapshot, Statistics};
+use cutpoint_store::format::commit::{Commit, Outcome as CommitOutcome, Snapshot, Statistics};
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::{Entry, EntryKind, Time, check_name};
 use cutpoint_store::index::Index;
-use cutpoint_store::name::TicketId;
+use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
@@ -128,13 +128,21 @@ impl Attempt {
         monitor: &dyn BackupMonitor,
     ) -> Result<Ended> {
         let result = self.run_inner(source, cut, chunker, options, monitor);
-        if result.is_err() {
-            // Nothing is committed, but what was published stays, and nobody has to wait for this
-            // ticket. Where even that fails, the next run of this machine does it.
-            let own = self.writer.ticket();
-            cutpoint_store::writer::end_writer(self.writer.repository(), own).ok();
-        }
-        result
+        let Err(error) = result else { return result };
+        // Nothing is committed, but what was published stays, and nobody has to wait for this ticket.
+        // Where even that fails, the next run of this machine does it.
+        let own = self.writer.ticket();
+        let ended = cutpoint_store::writer::end_writer(self.writer.repository(), own);
+        // Whoever ended it before may have removed what was being put, which made the run fail.
+        let was_ended = matches!(ended, Ok(Committed::Ended)) && self.is_void();
+        if was_ended && error.kind() != Kind::Interrupted { Ok(Ended::Lost) } else { Err(error) }
+    }
+
+    /// Whether the ticket has ended without a result.
+    fn is_void(&self) -> bool {
+        let name = ObjectName::Commit(self.writer.ticket());
+        let commit = self.writer.repository().get(name).and_then(|body| Commit::decode(&body));
+        commit.is_ok_and(|commit| matches!(commit.outcome, CommitOutcome::Void))
     }
 
     fn run_inner(
