@@ -64,6 +64,7 @@ impl Environment for Seeded {
         Process {
             host: "test".to_owned(),
             boot_id: "boot".to_owned(),
+            namespace: String::new(),
             process_id: self.process_id,
             started: 1,
         }

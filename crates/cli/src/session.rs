@@ -157,17 +157,6 @@ fn is_absent(media: &dyn Media) -> bool {
     but_keys.map(|kind| media.list(kind.folder())).all(|list| list.is_ok_and(|l| l.is_empty()))
 }
 
-/// Removes the keys that an `init` has left which was cut off: they open nothing, and the next
-/// client could take them for the real ones.
-fn clear_unfinished(media: &dyn Media) -> Result<()> {
-    if is_absent(media) {
-        for (name, _) in media.list(ObjectKind::Key.folder())? {
-            media.delete(&name)?;
-        }
-    }
-    Ok(())
-}
-
 fn open_repository(media: &Arc<dyn Media>, global: &Global, report: &Report) -> Result<Repository> {
     let open = |unlock: &Unlock| Repository::open(media.clone(), Arc::new(System), unlock);
     if let Some(unlock) = unlock::given(&global.secrets)? {
@@ -284,7 +273,6 @@ fn make(
     let secret = unlock::for_new(&global.secrets)?;
     undo.extend(secret.made_file().map(Path::to_path_buf));
     let media = Local::create(location)?;
-    clear_unfinished(&media)?;
     Ok(Repository::init(Arc::new(media), Arc::new(System), &secret.unlock, options)?)
 }
 

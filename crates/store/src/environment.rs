@@ -37,6 +37,9 @@ pub struct Process {
     pub host: String,
     /// Changes whenever the machine starts; empty where the system does not tell.
     pub boot_id: String,
+    /// Where the process id counts: containers of one machine number their processes apart from
+    /// each other. Empty where the system does not tell.
+    pub namespace: String,
     /// The process id.
     pub process_id: u32,
     /// When the process started, in the system's own ticks since boot: tells apart processes that
@@ -78,6 +81,7 @@ impl Environment for System {
         Process {
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             boot_id: boot_id(),
+            namespace: process_namespace(),
             process_id,
             started: process_started(process_id),
         }
@@ -92,6 +96,10 @@ impl Environment for System {
         if other.boot_id != this.boot_id {
             return false;
         }
+        // What another container runs cannot be seen from here.
+        if other.namespace != this.namespace {
+            return true;
+        }
         other.started == 0 || process_started(other.process_id) == other.started
     }
 }
@@ -99,6 +107,13 @@ impl Environment for System {
 fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// The namespace of the process ids: on Linux a text such as `pid:[4026531836]`.
+fn process_namespace() -> String {
+    std::fs::read_link("/proc/self/ns/pid")
+        .map(|namespace| namespace.to_string_lossy().into_owned())
         .unwrap_or_default()
 }
 
@@ -111,4 +126,25 @@ fn process_started(process_id: u32) -> u64 {
     // The command, in parentheses, may hold anything; the numbers follow the last parenthesis.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     fields.split_whitespace().nth(19).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Environment, Process, System};
+
+    #[test]
+    fn only_a_process_that_is_known_to_be_gone_is_dead() {
+        let this = System.process();
+        let gone = Process { started: this.started + 1, ..this.clone() };
+        assert!(System.may_be_alive(&this), "this process runs");
+        if !this.boot_id.is_empty() {
+            assert!(!System.may_be_alive(&gone), "the id belongs to another process now");
+            let rebooted = Process { boot_id: "another".to_owned(), ..this.clone() };
+            assert!(!System.may_be_alive(&rebooted), "the machine has started since");
+        }
+        let contained = Process { namespace: "pid:[1]".to_owned(), ..gone.clone() };
+        assert!(System.may_be_alive(&contained), "its container numbers processes itself");
+        let elsewhere = Process { host: format!("{}-2", this.host), ..gone };
+        assert!(System.may_be_alive(&elsewhere), "another machine's processes are not seen");
+    }
 }

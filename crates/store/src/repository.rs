@@ -49,9 +49,13 @@ impl Repository {
     /// Makes a new repository on an empty medium and opens it. A repository that is sealed cuts
     /// with a secret.
     ///
+    /// Keys that an `init` has left which was cut off are removed: without a config they open
+    /// nothing. Of two that make it at the same moment, one wins.
+    ///
     /// # Errors
     ///
-    /// `Invalid` where there is a repository already, or the settings make no sense.
+    /// `Invalid` where there is a repository already, or the settings make no sense; `Conflict`
+    /// where somebody else was faster.
     pub fn init(
         media: Arc<dyn Media>,
         environment: Arc<dyn Environment>,
@@ -65,13 +69,13 @@ impl Repository {
         if !media.list(ObjectKind::Config.folder())?.is_empty() {
             return Err(Error::invalid(media.describe(), "there is a repository already"));
         }
-        for kind in ObjectKind::ALL {
-            // Keys that another `init` has left would stand beside the new ones, and open nothing.
+        for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
             if let Some((name, _)) = media.list(kind.folder())?.first() {
-                let message = format!("has {name} but no config: remove what a cut-off init left");
+                let message = format!("has {name} but no config: it was deleted, or never put");
                 return Err(Error::invalid(media.describe(), message));
             }
         }
+        let left_over = media.list(ObjectKind::Key.folder())?;
         let mut repository = RepositoryId([0; 16]);
         environment.random(&mut repository.0)?;
         let mut secret = Secret([0; 32]);
@@ -97,8 +101,20 @@ impl Repository {
         let repository =
             Repository { media, environment, keys, config, config_number: 0, cache: None };
         repository.media.put_new(RESERVE, Bytes::from(vec![0; RESERVE_LEN]))?;
-        repository.add_key(unlock)?;
-        repository.put_config(0, &repository.config)?;
+        let own = repository.add_key(unlock)?;
+        if let Err(error) = repository.put_config(0, &repository.config) {
+            if error.kind() == Kind::Conflict {
+                for copy in [false, true] {
+                    repository.media.delete(&ObjectName::Key { id: own, copy }.to_string())?;
+                }
+            }
+            return Err(error);
+        }
+        // Now that it has won: whoever else was at it is told so by the config. What of others'
+        // keys stays opens nothing, and is passed over.
+        for (name, _) in left_over {
+            repository.media.delete(&name)?;
+        }
         Ok(repository)
     }
 
@@ -208,25 +224,22 @@ impl Repository {
         let name = ObjectName::Config { number, copy: false };
         let bytes = seal_object(&self.keys, name, self.salt()?, &body);
         // The copy is the same object: header and seal do not know which copy they are in.
-        match self.media.put_new(&name.to_string(), bytes.clone())? {
-            Put::Created => {}
-            Put::Exists => {
-                return Err(Error::new(
-                    Kind::Conflict,
-                    name,
-                    "somebody else made or changed the settings at this moment; try again",
-                ));
-            }
+        if !self.put_or_find(name, &bytes)? {
+            return Err(Error::new(
+                Kind::Conflict,
+                name,
+                "somebody else made or changed the settings at this moment; try again",
+            ));
         }
         self.put(ObjectName::Config { number, copy: true }, bytes)
     }
 
-    /// Adds a way to unlock the repository; puts it twice.
+    /// Adds a way to unlock the repository; puts it twice. Returns its name.
     ///
     /// # Errors
     ///
     /// As the medium.
-    pub fn add_key(&self, unlock: &Unlock) -> Result<()> {
+    pub fn add_key(&self, unlock: &Unlock) -> Result<[u8; 16]> {
         let mut id = [0; 16];
         self.environment.random(&mut id)?;
         let salts = [self.salt()?, self.salt()?];
@@ -234,7 +247,7 @@ impl Repository {
         for copy in [false, true] {
             self.put(ObjectName::Key { id, copy }, bytes.clone())?;
         }
-        Ok(())
+        Ok(id)
     }
 
     /// Fresh random bytes for one object.
@@ -250,12 +263,19 @@ impl Repository {
     ///
     /// `Conflict` where another object has the name.
     pub fn put(&self, name: ObjectName, bytes: Bytes) -> Result<()> {
+        if self.put_or_find(name, &bytes)? { Ok(()) } else { Err(shared_ticket(name)) }
+    }
+
+    /// Puts an object; whether what lies there now is `bytes`.
+    fn put_or_find(&self, name: ObjectName, bytes: &Bytes) -> Result<bool> {
         let path = name.to_string();
         match self.media.put_new(&path, bytes.clone())? {
-            Put::Created => Ok(()),
+            Put::Created => Ok(true),
             // A medium may answer so to its own second try: then what lies there is ours.
-            Put::Exists if self.media.get(&path)? == bytes => Ok(()),
-            Put::Exists => Err(shared_ticket(name)),
+            Put::Exists if self.media.get(&path)? == *bytes => {
+                self.media.sync(&path).map(|()| true)
+            }
+            Put::Exists => Ok(false),
         }
     }
 

@@ -208,6 +208,10 @@ impl Media for BadSectors {
         self.inner.put_new(name, bytes)
     }
 
+    fn sync(&self, name: &str) -> Result<()> {
+        self.inner.sync(name)
+    }
+
     fn get(&self, name: &str) -> Result<Bytes> {
         self.fails(name)?;
         self.inner.get(name)

@@ -139,6 +139,32 @@ fn a_disk_may_be_full_at_any_put() {
     (0..calls_of_a_backup()).for_each(|call| run_into(Fault::FullFrom(call)));
 }
 
+/// What is seen has not always reached the disk: a run that went on would promise too much.
+#[test]
+fn what_did_not_reach_the_disk_is_not_acknowledged() {
+    let run = |fault| {
+        let media = start();
+        let faulty = Arc::new(Faulty::new(media.clone(), fault));
+        let ended =
+            open(faulty.clone(), 2).and_then(|repository| back_up(&repository, &FILES, true));
+        let repository = open(media, 3).expect("a crash needs no repair");
+        let snapshots = restore_all(&repository).expect("all snapshots restore");
+        (ended.is_ok(), snapshots, faulty.failures())
+    };
+    let (mut seen_alone, mut synced_again) = (0, 0);
+    for call in 0..calls_of_a_backup() {
+        let (is_acknowledged, snapshots, failures) = run(Fault::UnsyncedFrom(call));
+        assert!(!is_acknowledged || failures == 0, "{call}: acknowledged");
+        seen_alone += u64::from(!is_acknowledged && snapshots == 2);
+        let (is_acknowledged, snapshots, failures) = run(Fault::UnsyncedAt(call));
+        assert!(!is_acknowledged || snapshots == 2, "{call}: gone");
+        synced_again += u64::from(is_acknowledged && failures > 0);
+    }
+    assert!(seen_alone >= 1, "no commit was seen that did not reach the disk");
+    // The commit alone is asked for, and synced once more; of everything else the run tells.
+    assert_eq!(synced_again, 1, "only the commit is worth a second try");
+}
+
 /// With the same state, environment and input the stored bytes are equal.
 #[test]
 fn two_runs_store_the_same_bytes() {
@@ -179,22 +205,6 @@ fn a_commit_looks_whether_its_hits_exist() {
     assert_eq!(back_up(&repository, &[1, 2], false).expect("it works"), Committed::Done);
     let (committed, _) = run(Some(Mutant::TrustsHits));
     assert_eq!(committed, Committed::Done, "the mutant no longer breaks W5");
-}
-
-/// What a cut-off init has left must not stay beside the new keys.
-#[test]
-fn an_init_does_not_mix_with_what_another_left() {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    for (name, _) in media.list("config").expect("memory lists") {
-        media.delete(&name).expect("memory deletes");
-    }
-    let error = init(media.clone()).expect_err("keys are left over");
-    assert!(error.to_string().contains("keys/"), "{error}");
-    for (name, _) in media.list("keys").expect("memory lists") {
-        media.delete(&name).expect("memory deletes");
-    }
-    init(media).expect("nothing is left over");
 }
 
 /// W5, where there are few hits and where there are many: with one container less than the run has

@@ -127,8 +127,13 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         features_optional: vec!["b".to_owned(), String::new()],
         extra: vec![(128, vec![0x83, 1, 2, 3])],
     };
-    let process =
-        Process { host: "h".to_owned(), boot_id: "b".to_owned(), process_id: 9, started: 1 << 40 };
+    let process = Process {
+        host: "h".to_owned(),
+        boot_id: "b".to_owned(),
+        namespace: "n".to_owned(),
+        process_id: 9,
+        started: 1 << 40,
+    };
     let ticket = Ticket { purpose: Purpose::Sweep, process, time_ns: -9, extra: Vec::new() };
     let note = Note {
         snapshot: Some(TicketId([2; 12])),

@@ -58,11 +58,14 @@ fn once(media: &dyn Media) -> Outcome {
     ensure(put(b"second")? == Put::Exists, "the second put finds the first")?;
     ensure(put(b"first")? == Put::Exists, "the same bytes again are a second put as well")?;
     ensure(media.get(name).map_err(text)? == "first", "the first bytes stay")?;
+    media.sync(name).map_err(text)?;
     media.delete(name).map_err(text)?;
     ensure(media.delete(name).is_ok(), "deleting twice is harmless")?;
     ensure(media.head(name).map_err(text)?.is_none(), "what was deleted is gone")?;
     let missing = |result: StoreResult<Bytes>| result.is_err_and(|e| e.kind() == Kind::Missing);
     ensure(missing(media.get(name)), "getting what is gone is `Missing`")?;
+    let synced = media.sync(name).map(|()| Bytes::new());
+    ensure(missing(synced), "syncing what is gone is `Missing`")?;
     ensure(missing(media.get_range(name, 0, 1)), "a range of what is gone is `Missing`")
 }
 
@@ -180,6 +183,18 @@ fn a_local_folder_keeps_the_contract() {
     keeps_the_contract(&created).expect("a folder that was made");
 }
 
+/// A name of any bytes; what it answers where an object exists included.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_folder_may_have_any_name() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let name = std::ffi::OsStr::from_bytes(b"re\xffpo # 1%20\n");
+    let created = Local::create(&folder.path().join(name)).expect("it can be made");
+    keeps_the_contract(&created).expect("a folder with an odd name");
+}
+
 #[test]
 fn a_faulty_medium_without_faults_keeps_the_contract() {
     keeps_the_contract(&Faulty::new(Arc::new(Memory::new()), Fault::None)).expect("faulty");
@@ -240,6 +255,10 @@ impl Media for Liar {
         }
         let put = self.inner.put_new(name, bytes)?;
         Ok(if self.lie == Lie::SaysCreated { Put::Created } else { put })
+    }
+
+    fn sync(&self, name: &str) -> StoreResult<()> {
+        self.inner.sync(name)
     }
 
     fn get(&self, name: &str) -> StoreResult<Bytes> {

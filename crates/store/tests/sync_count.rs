@@ -96,6 +96,10 @@ impl Media for Counting {
         Ok(staged.map(|inner| -> Box<dyn Staged> { Box::new(CountingStaged { inner, created }) }))
     }
 
+    fn sync(&self, name: &str) -> Result<()> {
+        self.inner.sync(name)
+    }
+
     fn get(&self, name: &str) -> Result<Bytes> {
         self.inner.get(name)
     }
@@ -132,6 +136,10 @@ fn every_put_syncs_the_object_and_its_folder() {
     let inode =
         |name: &str| std::fs::metadata(folder.path().join(name)).expect("it is there").ino();
     let local = Local::open(folder.path()).expect("it is there");
+    synced();
+    Local::create(&folder.path().join("deep").join("er")).expect("it can be made");
+    assert_eq!(synced(), [inode(""), inode("deep")], "the folders that have new entries");
+    std::fs::remove_dir_all(folder.path().join("deep")).expect("it is there");
     let media = Arc::new(Counting { inner: local, created: Arc::default() });
     synced();
     media.prepare().expect("it is empty");

@@ -80,15 +80,22 @@ impl Stats {
 }
 
 fn show(stats: &Stats, report: &Report) -> Result<()> {
-    let percent = |savings: Option<f64>| {
-        // Adding nothing makes a zero of a negative zero.
-        let rounded = |savings: f64| (savings * 1000.0).round() / 10.0 + 0.0;
-        savings.map_or_else(|| "-".to_owned(), |savings| format!("{:.1} %", rounded(savings)))
+    // A share says nothing where a few bytes were saved: what is around them is larger.
+    let saves = |savings: Option<f64>, part: u64, whole: u64| match part.checked_sub(whole) {
+        Some(more) if more > 0 => format!("adds {}", units::size(more)),
+        _ => savings.map_or_else(
+            || "saves nothing".to_owned(),
+            |savings| format!("saves {:.1} %", (savings * 1000.0).round() / 10.0),
+        ),
     };
     let ratio = stats.dedup_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
-    let dedup = format!("dedup_ratio {ratio}, saves {}", percent(stats.dedup_space_savings));
-    let compression = format!("compression saves {}", percent(stats.compression_space_savings));
-    let total = format!("{} saved in all", percent(stats.space_savings));
+    let dedup = saves(stats.dedup_space_savings, stats.unique_bytes, stats.size);
+    let dedup = format!("dedup_ratio {ratio}, {dedup}");
+    let compression =
+        saves(stats.compression_space_savings, stats.compressed_bytes, stats.unique_bytes);
+    let compression = format!("compression {compression}");
+    let total = saves(stats.space_savings, stats.stored_bytes, stats.size);
+    let total = format!("all together {total}");
     let of_snapshots = format!(
         "{}, {}",
         units::count(stats.snapshot_count, "snapshot"),

@@ -59,7 +59,8 @@ impl Ticket {
         let mut map = MapWriter::new();
         map.uint(0, self.purpose.code()).text(1, &self.process.host);
         map.text(2, &self.process.boot_id).uint(3, u64::from(self.process.process_id));
-        map.uint(4, self.process.started).int(5, self.time_ns).extra(&self.extra);
+        map.uint(4, self.process.started).int(5, self.time_ns);
+        map.text(6, &self.process.namespace).extra(&self.extra);
         map.finish()
     }
 
@@ -77,6 +78,7 @@ impl Ticket {
                 3 => process.process_id = d.u32().map_err(malformed)?,
                 4 => process.started = d.u64().map_err(malformed)?,
                 5 => time_ns = d.i64().map_err(malformed)?,
+                6 => process.namespace = d.str().map_err(malformed)?.to_owned(),
                 _ => return Ok(false),
             }
             Ok(true)

@@ -19,6 +19,11 @@ pub enum Fault {
     DeadAfter(u64),
     /// A put at or after this call finds the storage full; everything else works.
     FullFrom(u64),
+    /// This call, a put, is carried out and seen, but does not reach the disk, and says so. A
+    /// second sync does what the first did not.
+    UnsyncedAt(u64),
+    /// From this call on no put reaches the disk, whatever is done about it; each says so.
+    UnsyncedFrom(u64),
 }
 
 /// A medium that passes every call on, counts it, and fails as [`Fault`] says.
@@ -32,17 +37,26 @@ pub struct Faulty {
 struct Plan {
     fault: Fault,
     calls: AtomicU64,
+    failures: AtomicU64,
 }
 
 impl Faulty {
     /// Wraps `inner`.
     pub fn new(inner: Arc<dyn Media>, fault: Fault) -> Faulty {
-        Faulty { inner, plan: Arc::new(Plan { fault, calls: AtomicU64::new(0) }) }
+        Faulty {
+            inner,
+            plan: Arc::new(Plan { fault, calls: AtomicU64::new(0), failures: AtomicU64::new(0) }),
+        }
     }
 
     /// How many calls there were.
     pub fn calls(&self) -> u64 {
         self.plan.calls.load(Ordering::SeqCst)
+    }
+
+    /// How many of them failed as planned.
+    pub fn failures(&self) -> u64 {
+        self.plan.failures.load(Ordering::SeqCst)
     }
 
     fn call<T>(
@@ -58,16 +72,20 @@ impl Faulty {
 impl Plan {
     fn call<T>(&self, is_put: bool, name: &str, act: impl FnOnce() -> Result<T>) -> Result<T> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
-        let dead = || Err(Error::new(Kind::Media, name, "the faulty medium is dead"));
+        let fail = |kind, message: &str| {
+            self.failures.fetch_add(1, Ordering::SeqCst);
+            Err(Error::new(kind, name, message))
+        };
+        let dead = || fail(Kind::Media, "the faulty medium is dead");
+        let unsynced = || fail(Kind::Media, "the faulty medium does not sync");
         match self.fault {
             Fault::DeadBefore(at) if call >= at => dead(),
             Fault::DeadAfter(at) if call > at => dead(),
-            Fault::DeadAfter(at) if call == at => {
-                act()?;
-                dead()
-            }
+            Fault::DeadAfter(at) if call == at => act().and_then(|_| dead()),
+            Fault::UnsyncedAt(at) if is_put && call == at => act().and_then(|_| unsynced()),
+            Fault::UnsyncedFrom(at) if is_put && call >= at => act().and_then(|_| unsynced()),
             Fault::FullFrom(at) if is_put && call >= at => {
-                Err(Error::new(Kind::Full, name, "no space left on the faulty medium"))
+                fail(Kind::Full, "no space left on the faulty medium")
             }
             _ => act(),
         }
@@ -119,6 +137,10 @@ impl Media for Faulty {
             staged,
             bytes: Vec::new(),
         })))
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        self.call(true, name, |inner| inner.sync(name))
     }
 
     fn get(&self, name: &str) -> Result<Bytes> {

@@ -1,6 +1,6 @@
 //! Media: where objects lie.
 //!
-//! Eight calls are all that the store asks for. There is no overwriting, no renaming, no appending
+//! Nine calls are all that the store asks for. There is no overwriting, no renaming, no appending
 //! and no locking among them, so that a folder, an object storage and memory are equally good.
 //!
 //! What is assumed (`docs/ordering.md`, "What is assumed of the media"): a put that was answered is
@@ -66,6 +66,14 @@ pub trait Media: Debug + Send + Sync {
         let _ = name;
         Ok(None)
     }
+
+    /// Makes sure that an object that is seen has reached the disk: asked where a put failed, and
+    /// the object is there all the same.
+    ///
+    /// # Errors
+    ///
+    /// `Missing` where there is none; `Media`.
+    fn sync(&self, name: &str) -> Result<()>;
 
     /// Returns a whole object.
     ///

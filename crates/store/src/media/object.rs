@@ -1,9 +1,11 @@
 //! Media over the crate `object_store`: a local folder, and memory.
 //!
-//! Its traps, and what is done about each: syncing is off by default (on here); a put that was cut
-//! off leaves `name#1` behind, which its listing hides ([`Media::clean`] removes it); a range past
-//! the end comes back short (every length is checked); `AlreadyExists` may be the answer to our own
-//! earlier try (the writer reads back and compares, rule W6).
+//! Its traps, and what is done about each: its puts into a folder do not sync unless told to, and
+//! panic where the path is no UTF-8 (so our own [`Staged`] file does every put, by the same steps:
+//! written to `name#1`, which its listing hides, synced, linked, its folder synced; what was cut off
+//! is removed by [`Media::clean`]); a range past the end comes back short (every length is checked);
+//! `AlreadyExists` may be the answer to our own earlier try (the writer reads back and compares,
+//! rule W6).
 
 use std::fs::File;
 use std::io::Write;
@@ -41,17 +43,47 @@ impl Local {
         let store = LocalFileSystem::new_with_prefix(root).map_err(|error| {
             Error::missing(describe, "there is no such folder").with_source(error)
         })?;
-        Ok(Local { root: root.to_path_buf(), store: store.with_fsync(true) })
+        Ok(Local { root: root.to_path_buf(), store })
     }
 
-    /// The folder `root`, made with its parents where it does not exist.
+    /// The folder `root`, made and synced with its parents where it does not exist.
     ///
     /// # Errors
     ///
     /// `Media` where it cannot be made.
     pub fn create(root: &Path) -> Result<Local> {
-        std::fs::create_dir_all(root).map_err(|error| io_error(&root.display(), error))?;
+        make_folders(root)?;
         Local::open(root)
+    }
+
+    fn path_of(&self, name: &str) -> Result<PathBuf> {
+        let path = self.store.path_to_filesystem(&StorePath::from(name));
+        path.map_err(|error| store_error(name, error))
+    }
+
+    fn stage_file(&self, name: &str) -> Result<Box<StagedFile>> {
+        let target = self.path_of(name)?;
+        let mut number = 1_u64;
+        loop {
+            let mut staged = target.clone().into_os_string();
+            staged.push(format!("#{number}"));
+            let staged = PathBuf::from(staged);
+            match File::create_new(&staged) {
+                Ok(file) => {
+                    let name = name.to_owned();
+                    return Ok(Box::new(StagedFile { name, target, staged, file }));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && number == 1 => {
+                    // Whoever copied the repository left out what was empty.
+                    number += 1;
+                    if let Some(folder) = target.parent() {
+                        make_folders(folder)?;
+                    }
+                }
+                Err(error) => return Err(io_error(&name, error)),
+            }
+        }
     }
 }
 
@@ -59,21 +91,6 @@ impl Local {
 #[derive(Debug, Default)]
 pub struct Memory {
     store: Arc<InMemory>,
-}
-
-impl Local {
-    /// Makes the folders above `target`, below the root, and syncs them.
-    fn make_folders(&self, target: &Path) -> Result<()> {
-        let Some(folder) = target.parent() else { return Ok(()) };
-        std::fs::create_dir_all(folder).map_err(|error| io_error(&folder.display(), error))?;
-        for above in folder.ancestors().skip(1) {
-            sync_folder(above)?;
-            if above == self.root {
-                break;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// A file beside the place where the object is to be, under a name that no listing shows.
@@ -105,10 +122,7 @@ impl Staged for StagedFile {
             }
             Err(error) => return Err(failed(error)),
         }
-        match self.target.parent() {
-            Some(folder) => sync_folder(folder).map(|()| Put::Created),
-            None => Ok(Put::Created),
-        }
+        sync_folder(folder_of(&self.target)).map(|()| Put::Created)
     }
 }
 
@@ -155,16 +169,6 @@ fn store_error(name: &str, error: object_store::Error) -> Error {
     }
     let message = message.unwrap_or_else(|| error.to_string());
     Error::new(kind, name, message).with_source(error)
-}
-
-fn put_new(store: &dyn ObjectStore, name: &str, bytes: Bytes) -> Result<Put> {
-    let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-    let payload = PutPayload::from_bytes(bytes);
-    match block_on(store.put_opts(&StorePath::from(name), payload, options)) {
-        Ok(_) => Ok(Put::Created),
-        Err(object_store::Error::AlreadyExists { .. }) => Ok(Put::Exists),
-        Err(error) => Err(store_error(name, error)),
-    }
 }
 
 fn get(store: &dyn ObjectStore, name: &str) -> Result<Bytes> {
@@ -222,33 +226,20 @@ fn delete(store: &dyn ObjectStore, name: &str) -> Result<()> {
 
 impl Media for Local {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        put_new(&self.store, name, bytes)
+        let mut staged = self.stage_file(name)?;
+        staged.write(&bytes)?;
+        staged.finish()
     }
 
     fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
-        let target = self
-            .store
-            .path_to_filesystem(&StorePath::from(name))
-            .map_err(|error| store_error(name, error))?;
-        let mut number = 1_u64;
-        loop {
-            let mut staged = target.clone().into_os_string();
-            staged.push(format!("#{number}"));
-            let staged = PathBuf::from(staged);
-            match File::create_new(&staged) {
-                Ok(file) => {
-                    let name = name.to_owned();
-                    return Ok(Some(Box::new(StagedFile { name, target, staged, file })));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound && number == 1 => {
-                    // Whoever copied the repository left out what was empty.
-                    number += 1;
-                    self.make_folders(&target)?;
-                }
-                Err(error) => return Err(io_error(&name, error)),
-            }
-        }
+        Ok(Some(self.stage_file(name)?))
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        let path = self.path_of(name)?;
+        let file = File::open(&path).and_then(|file| file.sync_all());
+        file.map_err(|error| io_error(&name, error))?;
+        sync_folder(folder_of(&path))
     }
 
     fn get(&self, name: &str) -> Result<Bytes> {
@@ -308,8 +299,24 @@ fn make_folder(folder: &Path) -> Result<()> {
     }
 }
 
+/// Makes `folder` and what is missing above it, and syncs what has a new entry.
+fn make_folders(folder: &Path) -> Result<()> {
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    std::fs::create_dir_all(folder).map_err(|error| io_error(&folder.display(), error))?;
+    made.into_iter().rev().try_for_each(|made| sync_folder(folder_of(made)))
+}
+
+/// The folder that `path` is an entry of.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
 fn sync_folder(folder: &Path) -> Result<()> {
-    std::fs::File::open(folder)
+    File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|error| io_error(&folder.display(), error))
 }
@@ -351,7 +358,17 @@ fn clean_folder(
 
 impl Media for Memory {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        put_new(&*self.store, name, bytes)
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let payload = PutPayload::from_bytes(bytes);
+        match block_on(self.store.put_opts(&StorePath::from(name), payload, options)) {
+            Ok(_) => Ok(Put::Created),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(Put::Exists),
+            Err(error) => Err(store_error(name, error)),
+        }
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        self.head(name)?.map(|_| ()).ok_or_else(|| Error::missing(name, "is not there"))
     }
 
     fn get(&self, name: &str) -> Result<Bytes> {

@@ -54,6 +54,7 @@ impl Environment for Machine {
         Process {
             host: "machine".to_owned(),
             boot_id: "boot".to_owned(),
+            namespace: String::new(),
             process_id: self.process,
             started: 1,
         }

@@ -792,6 +792,10 @@ impl Media for Turnstile {
         })
     }
 
+    fn sync(&self, name: &str) -> Result<()> {
+        self.call(format!("sync {name}"), |_, memory| memory.sync(name))
+    }
+
     fn get(&self, name: &str) -> Result<Bytes> {
         self.call(format!("get {name}"), |_, memory| memory.get(name))
     }
@@ -851,6 +855,7 @@ impl Environment for Place {
         Process {
             host: format!("host {}", self.actor % 2),
             boot_id: "boot".to_owned(),
+            namespace: String::new(),
             process_id: u32::try_from(self.actor).unwrap_or(0),
             started: 1,
         }
