@@ -43,7 +43,7 @@
 //! cut-point.
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 #[cfg(feature = "std")]
@@ -53,6 +53,7 @@ mod about;
 pub mod algorithm;
 mod chunker;
 mod error;
+mod kernel;
 mod key;
 mod keys;
 mod push;
@@ -65,6 +66,7 @@ mod window;
 pub use about::{About, Dialect, KeyUse, Parameter, ShortForm};
 pub use chunker::{Chunker, Cuts, cuts};
 pub use error::SpecError;
+pub use kernel::{Level, LevelError};
 pub use key::KeyMaterial;
 pub use push::Push;
 pub use spec::{Spec, algorithms};

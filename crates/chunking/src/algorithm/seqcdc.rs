@@ -46,8 +46,9 @@ use core::fmt;
 
 use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::kernel::{BLOCK_SIZE, Kernel, Task};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError};
+use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "seqcdc";
 
@@ -407,13 +408,15 @@ pub struct SeqCdc {
     params: Params,
     /// What each byte value counts as; `None` without a key.
     permutation: Option<Box<[u8; 256]>>,
+    level: Level,
 }
 
 constructors!(SeqCdc);
 
 impl SeqCdc {
     fn from_checked(params: Params, material: Option<&KeyMaterial>) -> SeqCdc {
-        SeqCdc { params, permutation: material.map(KeyMaterial::permutation) }
+        let permutation = material.map(KeyMaterial::permutation);
+        SeqCdc { params, permutation, level: Level::best() }
     }
 }
 
@@ -422,17 +425,12 @@ impl Chunker for SeqCdc {
         let max = self.params.chunk_size_max;
         let end = data.len().min(max);
         let complete = !more || end == max;
-        let found = match (&self.permutation, self.params.equal) {
-            (None, Equal::Absorb) => self.params.scan::<false>(&data[..end], |byte| byte),
-            (None, Equal::Break) => self.params.scan::<true>(&data[..end], |byte| byte),
-            (Some(permutation), equal) => {
-                let value = |byte| permutation[usize::from(byte)];
-                match equal {
-                    Equal::Absorb => self.params.scan::<false>(&data[..end], value),
-                    Equal::Break => self.params.scan::<true>(&data[..end], value),
-                }
-            }
-        };
+        let found = self.level.dispatch(Scan {
+            params: &self.params,
+            permutation: self.permutation.as_deref(),
+            data,
+            end,
+        });
         // By the text the byte that completes the run is the chunk's last.
         let behind = usize::from(self.params.rule == Rule::Literal);
         found.map(|at| at + behind).or((complete && end > 0).then_some(end))
@@ -457,8 +455,73 @@ impl fmt::Debug for SeqCdc {
     }
 }
 
-/// How many pairs are compared at once.
-const BLOCK_SIZE: usize = 64;
+/// Looks for the end of a run in the first `end` bytes of `data`, bytes standing for what
+/// `permutation` says.
+struct Scan<'a> {
+    params: &'a Params,
+    permutation: Option<&'a [u8; 256]>,
+    data: &'a [u8],
+    end: usize,
+}
+
+impl Task for Scan<'_> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run<K: Kernel>(self, kernel: K) -> Option<usize> {
+        let Scan { params, permutation, data, end } = self;
+        match (permutation, params.equal) {
+            (None, Equal::Absorb) => params.scan::<K, false>(kernel, data, end, AsItIs),
+            (None, Equal::Break) => params.scan::<K, true>(kernel, data, end, AsItIs),
+            (Some(table), Equal::Absorb) => {
+                params.scan::<K, false>(kernel, data, end, Permuted(table))
+            }
+            (Some(table), Equal::Break) => {
+                params.scan::<K, true>(kernel, data, end, Permuted(table))
+            }
+        }
+    }
+}
+
+/// What bytes stand for.
+trait Values: Copy {
+    fn value(self, byte: u8) -> u8;
+
+    /// Compares neighbours by their values.
+    fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64);
+}
+
+/// Without a key: for themselves.
+#[derive(Clone, Copy)]
+struct AsItIs;
+
+impl Values for AsItIs {
+    #[inline(always)]
+    fn value(self, byte: u8) -> u8 {
+        byte
+    }
+
+    #[inline(always)]
+    fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
+        kernel.compare(bytes)
+    }
+}
+
+/// With a key: for others.
+#[derive(Clone, Copy)]
+struct Permuted<'a>(&'a [u8; 256]);
+
+impl Values for Permuted<'_> {
+    #[inline(always)]
+    fn value(self, byte: u8) -> u8 {
+        self.0[usize::from(byte)]
+    }
+
+    #[inline(always)]
+    fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
+        kernel.compare(&bytes.map(|byte| self.value(byte)))
+    }
+}
 
 /// What the two [`Rule`]s do not share, in the words of the pseudo-code.
 #[derive(Clone, Copy)]
@@ -484,60 +547,81 @@ impl Params {
         }
     }
 
-    /// Returns which byte of `data`, which has at most the largest size, ends a run; `None` where the
-    /// rule finds none. Bytes are compared by their `value`.
+    /// Returns which of the first `end` bytes of `data` ends a run; `None` where the rule finds none.
     ///
-    /// The comparisons of 64 pairs become two masks, and the masks are asked two questions that are
-    /// cheap and nearly always answered with no: does a run end here, and is the trigger reached?
-    /// One branch a pair, which random data mispredicts every other time, would cost far more.
+    /// The comparisons of 64 pairs become two masks. Equal pairs are squeezed out of them, and then
+    /// two questions are asked that are cheap and nearly always answered alike: does a run end here,
+    /// and is the trigger reached? One branch a pair, which random data mispredicts every other time,
+    /// would cost far more.
     ///
     /// `EQUAL_BREAKS` is [`Equal::Break`].
-    #[inline]
-    fn scan<const EQUAL_BREAKS: bool>(
+    #[inline(always)]
+    fn scan<K: Kernel, const EQUAL_BREAKS: bool>(
         &self,
+        kernel: K,
         data: &[u8],
-        value: impl Fn(u8) -> u8 + Copy,
+        end: usize,
+        values: impl Values,
     ) -> Option<usize> {
-        let steps @ Steps { trigger, .. } = self.steps();
-        let (mut run, mut opposing, mut i) = (0, 0, steps.first);
-        while let Some(bytes) = data.get(i - 1..).and_then(|rest| rest.first_chunk()) {
-            // Zeros and other constant stretches: no pair is in order or opposed.
-            if bytes[..BLOCK_SIZE] == bytes[1..] {
-                if EQUAL_BREAKS {
-                    run = 0;
-                }
-                i += BLOCK_SIZE;
-                continue;
-            }
-            let (rising, falling) = compare(bytes, value);
+        let Steps { first, length, trigger } = self.steps();
+        let (mut run, mut opposing, mut i) = (0, 0, first);
+        self.prefetch_first(kernel, data, i);
+        while let Some(bytes) = data[..end].get(i - 1..).and_then(|rest| rest.first_chunk()) {
+            let (rising, falling) = values.compare(kernel, bytes);
             let (ordered, opposed) = match self.mode {
                 Mode::Increasing => (rising, falling),
                 Mode::Decreasing => (falling, rising),
             };
-            // The pair that reaches the trigger, if it is here. No run goes on from it.
+            // The pairs that count, at the low end: those in order are the ones of `squeezed`.
+            let counted = if EQUAL_BREAKS { u64::MAX } else { ordered | opposed };
+            let squeezed = if EQUAL_BREAKS { ordered } else { kernel.squeeze(ordered, counted) };
             let opposed_count = opposed.count_ones();
-            let trigger_at = (opposing + opposed_count >= trigger)
-                .then(|| nth_one(opposed, trigger - opposing - 1));
-            let mut breaking = if EQUAL_BREAKS { !ordered } else { opposed };
-            if let Some(at) = trigger_at {
-                breaking |= u64::MAX << at;
+            let is_triggered = opposing + opposed_count >= trigger;
+            let ends = runs(squeezed, length);
+            let leading = squeezed.trailing_ones();
+            if ends != 0 || run + leading >= length {
+                // The first run may have begun before.
+                let last =
+                    if run + leading >= length { length - run - 1 } else { ends.trailing_zeros() };
+                let at = kernel.nth_one(counted, last);
+                let trigger_at =
+                    if is_triggered { kernel.nth_one(opposed, trigger - opposing - 1) } else { 64 };
+                if at < trigger_at {
+                    return Some(i + at as usize);
+                }
             }
-            if steps.may_end_run(ordered, breaking, run)
-                && let Some(at) = steps.end_of_run(ordered, breaking, run)
-            {
-                return Some(i + at);
-            }
-            if let Some(at) = trigger_at {
+            if is_triggered {
+                i += kernel.nth_one(opposed, trigger - opposing - 1) as usize + 1 + self.skip_size;
                 (run, opposing) = (0, 0);
-                i += at + 1 + self.skip_size;
+                self.prefetch_next(kernel, data, i);
             } else {
+                let count = counted.count_ones();
+                // The ones at the high end of what was squeezed.
+                let trailing = (squeezed << (63 - (count.wrapping_sub(1) & 63))).leading_ones();
+                run = if leading >= count { run + count } else { trailing };
                 opposing += opposed_count;
-                run = if breaking == 0 { run } else { 0 }
-                    + ordered.unbounded_shr(u64::BITS - breaking.leading_zeros()).count_ones();
                 i += BLOCK_SIZE;
             }
         }
-        self.scan_pairs(data, value, run, opposing, i)
+        self.scan_pairs(&data[..end], |byte| values.value(byte), run, opposing, i)
+    }
+
+    #[inline(always)]
+    fn prefetch_first<K: Kernel>(&self, kernel: K, data: &[u8], i: usize) {
+        for line in 0..24 {
+            kernel.prefetch(data, i + line * 64);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_next<K: Kernel>(&self, kernel: K, data: &[u8], i: usize) {
+        for line in 0..6 {
+            kernel.prefetch(data, i + 1536 + line * 64);
+        }
+        let next = i + 100 + self.skip_size + self.chunk_size_min;
+        for line in 0..6 {
+            kernel.prefetch(data, next + line * 64);
+        }
     }
 
     /// Goes on pair by pair from pair `i`: the rule as it is written, for the last bytes.
@@ -577,100 +661,13 @@ impl Params {
     }
 }
 
-impl Steps {
-    /// Returns whether a run of `self.length` may end in a block that follows on `run` pairs of one.
-    ///
-    /// False is certain. The pairs of a run stand side by side but for equal ones, so `self.length`
-    /// pairs in a row that do not break it are needed, or `run` and what precedes the first that does.
-    #[inline]
-    fn may_end_run(&self, ordered: u64, breaking: u64, run: u32) -> bool {
-        let mut free = !breaking;
-        let mut width = 1;
-        while 2 * width <= self.length {
-            free &= free >> width;
-            width *= 2;
-        }
-        free &= free >> (self.length - width);
-        let leading = breaking.trailing_zeros();
-        (free != 0 || run + leading >= self.length) && run + ordered.count_ones() >= self.length
-    }
-
-    /// Returns which pair of a block ends a run of `self.length`, of which `run` lie before.
-    #[cold]
-    fn end_of_run(&self, ordered: u64, breaking: u64, mut run: u32) -> Option<usize> {
-        for at in 0..BLOCK_SIZE {
-            if breaking >> at & 1 == 1 {
-                run = 0;
-            } else {
-                run += u32::from(ordered >> at & 1 == 1);
-                if run == self.length {
-                    return Some(at);
-                }
-            }
-        }
-        None
-    }
-}
-
-/// Compares each of the 65 bytes but the last with the one after.
-///
-/// Returns two masks: bit `k` of the first says that byte `k` has the lesser value, of the second
-/// that it has the greater.
+/// Which bits of `mask` end `length` ones in a row, or more.
 #[inline(always)]
-fn compare(bytes: &[u8; BLOCK_SIZE + 1], value: impl Fn(u8) -> u8) -> (u64, u64) {
-    let values = bytes.map(value);
-    let (mut rising, mut falling) = (0, 0);
-    let (before, after) = (values[..BLOCK_SIZE].as_chunks(), values[1..].as_chunks());
-    for (&before, &after) in before.0.iter().zip(after.0).rev() {
-        let (before, after) = (u64::from_le_bytes(before), u64::from_le_bytes(after));
-        let less = less(before, after);
-        rising = rising << 8 | gather(less);
-        falling = falling << 8 | gather(unequal(before, after) & !less);
+fn runs(mut mask: u64, length: u32) -> u64 {
+    let mut width = 1;
+    while 2 * width <= length {
+        mask &= mask.unbounded_shl(width);
+        width *= 2;
     }
-    (rising, falling)
-}
-
-/// The top bit of each byte.
-const TOPS: u64 = 0x8080_8080_8080_8080;
-
-/// Returns the top bit of each byte of `a` that is less than its counterpart in `b`.
-#[inline(always)]
-fn less(a: u64, b: u64) -> u64 {
-    // Byte by byte, with the top bits set and clear so that nothing is borrowed from a neighbour:
-    // the difference keeps its top bit if the lower seven bits of a are not less.
-    let not_less = (a | TOPS) - (b & !TOPS);
-    (!a & b | !(a ^ b) & !not_less) & TOPS
-}
-
-/// Returns the top bit of each byte of `a` that is not its counterpart in `b`.
-#[inline(always)]
-fn unequal(a: u64, b: u64) -> u64 {
-    let changed = a ^ b;
-    // The sum carries into the top bit if any of the lower seven bits is set.
-    (((changed & !TOPS) + !TOPS) | changed) & TOPS
-}
-
-/// Moves the top bits of the 8 bytes to the lowest 8 bits, in order.
-#[inline(always)]
-fn gather(tops: u64) -> u64 {
-    (tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
-}
-
-/// Returns the index of one bit of `mask`: that with `n` one bits below it.
-#[inline]
-fn nth_one(mut mask: u64, mut n: u32) -> usize {
-    // Halve first: on average n is near 30, and clearing one bit at a time would take as many steps.
-    let mut index = 0;
-    for width in [32, 16, 8] {
-        let low_count = (mask & ((1 << width) - 1)).count_ones();
-        if n >= low_count {
-            n -= low_count;
-            mask >>= width;
-            index += width;
-        }
-    }
-    for _ in 0..n {
-        mask &= mask - 1;
-    }
-    (index + mask.trailing_zeros()) as usize
+    mask & mask.unbounded_shl(length - width)
 }

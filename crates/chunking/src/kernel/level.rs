@@ -1,0 +1,115 @@
+//! The instruction sets by name, and the choice among them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+#[cfg(target_arch = "x86_64")]
+use super::x86_64::{Avx2, Avx512, Sse41};
+use super::{Scalar, Task};
+
+/// An instruction set that this CPU has. It decides how fast cut-points are found, never where.
+///
+/// A value is a proof: only [`Level::available`], [`Level::best`] and [`Level::named`] make one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level(Any);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Any {
+    Scalar(Scalar),
+    #[cfg(target_arch = "x86_64")]
+    Sse41(Sse41),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+}
+
+/// Every level that there is on any CPU, slowest first.
+pub(crate) const NAMES: [&str; 4] = ["scalar", "sse4.1", "avx2", "avx512"];
+
+impl Level {
+    /// Portable Rust, on every CPU.
+    pub const SCALAR: Level = Level(Any::Scalar(Scalar));
+
+    /// Every level of this CPU, slowest first, beginning with the scalar one.
+    pub fn available() -> Vec<Level> {
+        NAMES.iter().filter_map(|name| Level::detect(name)).collect()
+    }
+
+    /// The fastest level of this CPU.
+    pub fn best() -> Level {
+        NAMES.iter().rev().find_map(|name| Level::detect(name)).unwrap_or(Level::SCALAR)
+    }
+
+    /// The level of this name: `scalar`, `sse4.1`, `avx2` or `avx512`.
+    ///
+    /// # Errors
+    ///
+    /// [`LevelError`] where no level has this name, and where this CPU lacks it.
+    pub fn named(name: &str) -> Result<Level, LevelError> {
+        Level::detect(name)
+            .ok_or_else(|| LevelError { name: name.into(), is_known: NAMES.contains(&name) })
+    }
+
+    /// Its name, as [`Level::named`] takes it.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Any::Scalar(_) => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Any::Sse41(_) => "sse4.1",
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx512(_) => "avx512",
+        }
+    }
+
+    fn detect(name: &str) -> Option<Level> {
+        match name {
+            "scalar" => Some(Level::SCALAR),
+            #[cfg(target_arch = "x86_64")]
+            "sse4.1" => Sse41::detect().map(|kernel| Level(Any::Sse41(kernel))),
+            #[cfg(target_arch = "x86_64")]
+            "avx2" => Avx2::detect().map(|kernel| Level(Any::Avx2(kernel))),
+            #[cfg(target_arch = "x86_64")]
+            "avx512" => Avx512::detect().map(|kernel| Level(Any::Avx512(kernel))),
+            _ => None,
+        }
+    }
+
+    /// Runs `task` on this level.
+    #[inline]
+    pub(crate) fn dispatch<T: Task>(self, task: T) -> T::Output {
+        match self.0 {
+            Any::Scalar(kernel) => task.run(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Any::Sse41(kernel) => kernel.enter(task),
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx2(kernel) => kernel.enter(task),
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx512(kernel) => kernel.enter(task),
+        }
+    }
+}
+
+/// There is no such level, or not on this CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LevelError {
+    name: String,
+    is_known: bool,
+}
+
+impl fmt::Display for LevelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LevelError { name, is_known } = self;
+        if *is_known {
+            let available: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
+            write!(f, "level {name:?}: this CPU lacks it; it has {}", available.join(", "))
+        } else {
+            write!(f, "level {name:?}: must be one of {}", NAMES.join(", "))
+        }
+    }
+}
+
+impl core::error::Error for LevelError {}

@@ -1,0 +1,66 @@
+//! Questions about bytes that an instruction set answers many at a time.
+//!
+//! A file of this folder knows blocks of bytes and masks of bits. It does not know what a chunk is:
+//! the rules are written once, in [`algorithm`](crate::algorithm), over any [`Kernel`]. [`Scalar`]
+//! is plain Rust, and the definition of what the others must answer (`conformance.rs`).
+//!
+//! There are three shapes of `unsafe` here, and nowhere else in the crate: entering code that was
+//! compiled for an instruction set, calling a function of it, and loading from a reference.
+
+#[cfg(test)]
+mod conformance;
+mod level;
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
+mod x86_64;
+
+pub use level::{Level, LevelError};
+pub(crate) use scalar::Scalar;
+
+/// How many bytes are asked about at once.
+pub(crate) const BLOCK_SIZE: usize = 64;
+
+/// As many bytes.
+pub(crate) type Block = [u8; BLOCK_SIZE];
+
+/// What an instruction set supplies to the rules. Bit `k` of a mask is about byte `k`.
+///
+/// A value of an implementing type is a proof that this CPU has the instruction set: that is why
+/// the methods are safe. They are `#[inline(always)]`, to be inlined into the one function of their
+/// instruction set that [`Level::dispatch`] enters.
+pub(crate) trait Kernel: Copy {
+    /// Compares each of the 65 bytes but the last with the one after. The first mask says where the
+    /// first of the two is less, the second where it is greater.
+    fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64);
+
+    /// Which bytes are greater than `value`.
+    fn above(self, block: &Block, value: u8) -> u64;
+
+    /// Which bytes are less than `value`.
+    fn below(self, block: &Block, value: u8) -> u64;
+
+    /// Which bytes are `value`.
+    fn equal(self, block: &Block, value: u8) -> u64;
+
+    /// The greatest byte.
+    fn greatest(self, block: &Block) -> u8;
+
+    /// Keeps the bits of `bits` at which `kept` has a one, and moves them together at the low end.
+    fn squeeze(self, bits: u64, kept: u64) -> u64;
+
+    /// The index of the one bit of `mask` that has `n` one bits below it; 64 where there is none.
+    fn nth_one(self, mask: u64, n: u32) -> u32;
+
+    /// Asks for the cache line of byte `offset` of `data`, which may lie behind its end.
+    fn prefetch(self, data: &[u8], offset: usize);
+}
+
+/// Work that is written once for every kernel: a closure cannot be generic, so it is a struct.
+pub(crate) trait Task {
+    /// What it results in.
+    type Output;
+
+    /// Does the work; `#[inline(always)]`, for the reason given at [`Kernel`].
+    fn run<K: Kernel>(self, kernel: K) -> Self::Output;
+}

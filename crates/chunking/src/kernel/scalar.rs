@@ -1,0 +1,113 @@
+//! Portable Rust: the definition of every answer.
+
+use super::{BLOCK_SIZE, Block, Kernel};
+
+/// The kernel of every CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scalar;
+
+impl Kernel for Scalar {
+    #[inline(always)]
+    fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
+        let (mut rising, mut falling) = (0, 0);
+        let (before, after) = (bytes[..BLOCK_SIZE].as_chunks(), bytes[1..].as_chunks());
+        for (&before, &after) in before.0.iter().zip(after.0).rev() {
+            let (before, after) = (u64::from_le_bytes(before), u64::from_le_bytes(after));
+            let less = less(before, after);
+            rising = rising << 8 | gather(less);
+            falling = falling << 8 | gather(unequal(before, after) & !less);
+        }
+        (rising, falling)
+    }
+
+    #[inline(always)]
+    fn above(self, block: &Block, value: u8) -> u64 {
+        mask(block, |byte| byte > value)
+    }
+
+    #[inline(always)]
+    fn below(self, block: &Block, value: u8) -> u64 {
+        mask(block, |byte| byte < value)
+    }
+
+    #[inline(always)]
+    fn equal(self, block: &Block, value: u8) -> u64 {
+        mask(block, |byte| byte == value)
+    }
+
+    #[inline(always)]
+    fn greatest(self, block: &Block) -> u8 {
+        block.iter().copied().fold(0, u8::max)
+    }
+
+    #[inline(always)]
+    fn squeeze(self, mut bits: u64, mut kept: u64) -> u64 {
+        bits &= kept;
+        // Each round takes out the lowest stretch of bits that are not kept.
+        while kept & kept.wrapping_add(1) != 0 {
+            let start = kept.trailing_ones();
+            let width = (kept >> start).trailing_zeros();
+            let below = (1 << start) - 1;
+            bits = bits & below | bits >> width & !below;
+            kept = kept & below | kept >> width & !below;
+        }
+        bits
+    }
+
+    #[inline(always)]
+    fn nth_one(self, mut mask: u64, mut n: u32) -> u32 {
+        // Halve first: on average n is near 30, and clearing one bit at a time would take as many
+        // steps.
+        let mut index = 0;
+        for width in [32, 16, 8] {
+            let low_count = (mask & ((1 << width) - 1)).count_ones();
+            if n >= low_count {
+                n -= low_count;
+                mask >>= width;
+                index += width;
+            }
+        }
+        for _ in 0..n {
+            mask &= mask.wrapping_sub(1);
+        }
+        if mask == 0 { 64 } else { index + mask.trailing_zeros() }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, _: &[u8], _: usize) {}
+}
+
+#[inline(always)]
+fn mask(block: &Block, is_wanted: impl Fn(u8) -> bool) -> u64 {
+    let mut mask = 0;
+    for (k, &byte) in block.iter().enumerate() {
+        mask |= u64::from(is_wanted(byte)) << k;
+    }
+    mask
+}
+
+/// The top bit of each byte.
+const TOPS: u64 = 0x8080_8080_8080_8080;
+
+/// Returns the top bit of each byte of `a` that is less than its counterpart in `b`.
+#[inline(always)]
+fn less(a: u64, b: u64) -> u64 {
+    // Byte by byte, with the top bits set and clear so that nothing is borrowed from a neighbour:
+    // the difference keeps its top bit if the lower seven bits of a are not less.
+    let not_less = (a | TOPS) - (b & !TOPS);
+    (!a & b | !(a ^ b) & !not_less) & TOPS
+}
+
+/// Returns the top bit of each byte of `a` that is not its counterpart in `b`.
+#[inline(always)]
+fn unequal(a: u64, b: u64) -> u64 {
+    let changed = a ^ b;
+    // The sum carries into the top bit if any of the lower seven bits is set.
+    (((changed & !TOPS) + !TOPS) | changed) & TOPS
+}
+
+/// Moves the top bits of the 8 bytes to the lowest 8 bits, in order.
+#[inline(always)]
+fn gather(tops: u64) -> u64 {
+    (tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}

@@ -1,0 +1,58 @@
+//! The instruction sets of x86-64.
+
+mod avx2;
+mod avx512;
+mod sse41;
+
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+pub(super) use avx2::Avx2;
+pub(super) use avx512::Avx512;
+pub(super) use sse41::Sse41;
+
+/// Whether this CPU has every one of the features.
+macro_rules! has {
+    ($($feature:tt),+) => {{
+        #[cfg(feature = "std")]
+        let has = $(std::is_x86_feature_detected!($feature))&&+;
+        #[cfg(not(feature = "std"))]
+        let has = cfg!(all($(target_feature = $feature),+));
+        has
+    }};
+}
+use has;
+
+/// Writes the proof type of a level, and how code that is compiled for it is entered.
+macro_rules! level {
+    ($(#[$docs:meta])* $Level:ident, $features:literal, $($feature:tt),+) => {
+        $(#[$docs])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) struct $Level(());
+
+        impl $Level {
+            pub(crate) fn detect() -> Option<$Level> {
+                super::has!($($feature),+).then_some($Level(()))
+            }
+
+            /// Runs `task` in code that was compiled for the level.
+            #[inline]
+            pub(crate) fn enter<T: Task>(self, task: T) -> T::Output {
+                #[target_feature(enable = $features)]
+                fn entered<T: Task>(kernel: $Level, task: T) -> T::Output {
+                    task.run(kernel)
+                }
+                // SAFETY: `detect` alone makes a value, on a CPU that has the features.
+                unsafe { entered(self, task) }
+            }
+        }
+    };
+}
+use level;
+
+/// Asks for the cache line of byte `offset` of `data`.
+#[inline(always)]
+fn prefetch(data: &[u8], offset: usize) {
+    // SAFETY: a prefetch reads nothing that a program could see, and cannot fail whatever the
+    // address; every x86-64 CPU has it.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(data.as_ptr().wrapping_add(offset).cast()) }
+}
