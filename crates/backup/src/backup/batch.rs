@@ -53,15 +53,20 @@ impl Batch {
 
     /// Fingerprints all chunks: what workers do.
     pub(super) fn fingerprint(&mut self, keys: &Keys) {
+        let (mut chunks, mut wanted) = (Vec::new(), Vec::new());
         for event in &mut self.events {
             if let Event::Chunk { start, len, fingerprint, zeros } = event {
                 let chunk = &self.bytes[*start..*start + *len];
-                if is_zero(chunk) {
-                    *zeros = true;
-                } else {
-                    *fingerprint = keys.fingerprint(Class::Data, chunk);
+                *zeros = is_zero(chunk);
+                if !*zeros {
+                    chunks.push(chunk);
+                    wanted.push(fingerprint);
                 }
             }
+        }
+        for (wanted, fingerprint) in wanted.into_iter().zip(keys.fingerprints(Class::Data, &chunks))
+        {
+            *wanted = fingerprint;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cutpoint_fingerprint::Blake3;
 use minicbor::Decoder;
 use zeroize::Zeroize;
 
@@ -283,11 +284,21 @@ impl Keys {
 
     /// The fingerprint of a chunk.
     pub fn fingerprint(&self, class: Class, chunk: &[u8]) -> Fingerprint {
-        let key = match class {
-            Class::Data => &self.fingerprint_data,
-            Class::Meta => &self.fingerprint_meta,
-        };
-        Fingerprint(*blake3::keyed_hash(&key.0, chunk).as_bytes())
+        Fingerprint(*blake3::keyed_hash(self.fingerprint_key(class), chunk).as_bytes())
+    }
+
+    /// The fingerprints of many chunks, in order: the same, and faster than one after the other.
+    pub fn fingerprints(&self, class: Class, chunks: &[&[u8]]) -> Vec<Fingerprint> {
+        let mut digests = Vec::with_capacity(chunks.len());
+        Blake3::keyed(self.fingerprint_key(class)).digests(chunks, &mut digests);
+        digests.into_iter().map(Fingerprint).collect()
+    }
+
+    fn fingerprint_key(&self, class: Class) -> &[u8; 32] {
+        match class {
+            Class::Data => &self.fingerprint_data.0,
+            Class::Meta => &self.fingerprint_meta.0,
+        }
     }
 
     /// `N` bytes for a keyed chunker, the same for ever in this repository.

@@ -1,0 +1,117 @@
+//! Vectors of 32-bit words, and the choice among them.
+
+mod emulated;
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
+mod x86_64;
+
+use emulated::Emulated;
+#[cfg(target_arch = "x86_64")]
+use x86_64::{Avx2, Avx512};
+
+/// The most lanes that there are.
+pub(crate) const LANES_MAX: usize = 16;
+
+/// What an instruction set supplies: as many 32-bit words at once as a vector has lanes.
+///
+/// A value of an implementing type is a proof that this CPU has the instruction set. The methods are
+/// `#[inline(always)]`, to be inlined into the one function that [`Level::dispatch`] enters.
+pub(crate) trait Lanes: Copy {
+    /// A word in each lane.
+    type Vector: Copy;
+
+    /// How many lanes there are; at most [`LANES_MAX`].
+    const COUNT: usize;
+
+    /// The same word in each lane.
+    fn splat(self, word: u32) -> Self::Vector;
+
+    /// A word for each lane.
+    fn each(self, word: impl Fn(usize) -> u32) -> Self::Vector;
+
+    /// The sum, modulo 2^32.
+    fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// The exclusive or.
+    fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// Rotates to the right by 16 bits.
+    fn rotate_16(self, a: Self::Vector) -> Self::Vector;
+
+    /// Rotates to the right by 12 bits.
+    fn rotate_12(self, a: Self::Vector) -> Self::Vector;
+
+    /// Rotates to the right by 8 bits.
+    fn rotate_8(self, a: Self::Vector) -> Self::Vector;
+
+    /// Rotates to the right by 7 bits.
+    fn rotate_7(self, a: Self::Vector) -> Self::Vector;
+
+    /// The bits of `a` where `mask` has ones, else those of `b`.
+    fn select(self, mask: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// The sixteen little-endian words of each lane's block: vector `w` has word `w` of all.
+    fn load<'a>(self, block: impl Fn(usize) -> &'a [u8; 64]) -> [Self::Vector; 16];
+
+    /// The words of eight vectors, lane by lane; of lanes that there are not, anything.
+    fn words(self, vectors: &[Self::Vector; 8]) -> [[u32; LANES_MAX]; 8];
+
+    /// Asks for the cache line of byte `offset` of `bytes`, which may lie behind their end.
+    fn prefetch(self, bytes: &[u8], offset: usize);
+}
+
+/// Work that is written once for every instruction set.
+pub(crate) trait Task {
+    /// What it results in.
+    type Output;
+
+    /// Does the work; `#[inline(always)]`, for the reason given at [`Lanes`].
+    fn run<L: Lanes>(self, lanes: L) -> Self::Output;
+}
+
+/// An instruction set that this CPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// No lanes: the crate `blake3`.
+    Crate,
+    Emulated(Emulated),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+}
+
+/// Every level that there is on any CPU, slowest first.
+pub(crate) const NAMES: [&str; 4] = ["emulated", "crate", "avx2", "avx512"];
+
+impl Level {
+    /// The fastest level of this CPU.
+    pub(crate) fn best() -> Level {
+        NAMES.iter().rev().find_map(|name| Level::named(name)).unwrap_or(Level::Crate)
+    }
+
+    /// The level of this name, if this CPU has it.
+    pub(crate) fn named(name: &str) -> Option<Level> {
+        match name {
+            "emulated" => Some(Level::Emulated(Emulated)),
+            "crate" => Some(Level::Crate),
+            #[cfg(target_arch = "x86_64")]
+            "avx2" => Avx2::detect().map(Level::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            "avx512" => Avx512::detect().map(Level::Avx512),
+            _ => None,
+        }
+    }
+
+    /// Runs `task` on this level; `None` where it has no lanes.
+    pub(crate) fn dispatch<T: Task>(self, task: T) -> Option<T::Output> {
+        match self {
+            Level::Crate => None,
+            Level::Emulated(lanes) => Some(task.run(lanes)),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2(lanes) => Some(lanes.enter(task)),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(lanes) => Some(lanes.enter(task)),
+        }
+    }
+}

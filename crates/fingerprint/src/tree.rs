@@ -1,0 +1,342 @@
+//! BLAKE3's tree over many chunks at once, in lanes. Source: the BLAKE3 paper (2020), section 2.
+//!
+//! Whole leaves of all chunks go through the lanes first, then the last leaf of each chunk, whose
+//! length may be any, then the parents, level by level. A lane does not know its chunk: what it
+//! needs is the place of its input, its counter and flags, and where its result goes.
+
+use crate::Digest;
+use crate::lanes::{Lanes, Task};
+
+/// The fractional parts of the square roots of the first eight primes, as in SHA-256.
+pub(crate) const INITIAL: [u32; 8] = [
+    0x6A09_E667,
+    0xBB67_AE85,
+    0x3C6E_F372,
+    0xA54F_F53A,
+    0x510E_527F,
+    0x9B05_688C,
+    0x1F83_D9AB,
+    0x5BE0_CD19,
+];
+
+const BLOCK_SIZE: usize = 64;
+const LEAF_SIZE: usize = 1024;
+const LEAF_BLOCKS: usize = LEAF_SIZE / BLOCK_SIZE;
+
+const LEAF_START: u32 = 1;
+const LEAF_END: u32 = 1 << 1;
+const PARENT: u32 = 1 << 2;
+const ROOT: u32 = 1 << 3;
+const KEYED: u32 = 1 << 4;
+
+/// Which word of a block goes where, for each of the seven rounds.
+const SCHEDULE: [[usize; 16]; 7] = schedule();
+
+const fn schedule() -> [[usize; 16]; 7] {
+    const STEP: [usize; 16] = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8];
+    let mut rounds = [[0; 16]; 7];
+    let mut word = 0;
+    while word < 16 {
+        rounds[0][word] = word;
+        word += 1;
+    }
+    let mut round = 1;
+    while round < 7 {
+        let mut word = 0;
+        while word < 16 {
+            rounds[round][word] = rounds[round - 1][STEP[word]];
+            word += 1;
+        }
+        round += 1;
+    }
+    rounds
+}
+
+/// The digests of `chunks`.
+pub(crate) struct Hash<'a> {
+    /// The key, or [`INITIAL`].
+    pub(crate) words: &'a [u32; 8],
+    /// Whether it is a key.
+    pub(crate) key: bool,
+    pub(crate) chunks: &'a [&'a [u8]],
+}
+
+/// A leaf: its bytes, its number in the chunk, and the place of its result.
+struct Leaf<'a> {
+    bytes: &'a [u8],
+    number: u64,
+    result: usize,
+}
+
+impl Task for Hash<'_> {
+    type Output = Vec<Digest>;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> Vec<Digest> {
+        let Hash { words, key, chunks } = self;
+        let key_flag = if key { KEYED } else { 0 };
+        let (mut whole, mut last) = (Vec::new(), Vec::with_capacity(chunks.len()));
+        // The results of a chunk's leaves lie together; its parents take the front of the same
+        // place, level by level.
+        let mut places = Vec::with_capacity(chunks.len());
+        let mut count = 0;
+        for chunk in chunks {
+            let start = count;
+            let mut leaves = chunk.chunks(LEAF_SIZE);
+            let end = leaves.next_back().unwrap_or(&[]);
+            for (number, bytes) in (0..).zip(leaves) {
+                whole.push(Leaf { bytes, number, result: count });
+                count += 1;
+            }
+            last.push(Leaf { bytes: end, number: (count - start) as u64, result: count });
+            count += 1;
+            places.push((start, count - start));
+        }
+        let mut results = vec![[0_u8; 32]; count];
+        let start = words.map(|word| lanes.splat(word));
+        for (at, group) in (0..).step_by(L::COUNT).zip(whole.chunks(L::COUNT)) {
+            let next = whole.get(at + L::COUNT..).unwrap_or(&[]);
+            whole_leaves(lanes, &start, key_flag, group, next, &mut results);
+        }
+        for group in last.chunks(L::COUNT) {
+            last_leaves(lanes, &start, key_flag, group, &mut results);
+        }
+        parents(lanes, &start, key_flag, &mut places, &mut results);
+        places.into_iter().map(|(place, _)| results[place]).collect()
+    }
+}
+
+/// Leaves of 1 KiB that do not end their chunk: all lanes have the same flags.
+#[inline(always)]
+fn whole_leaves<L: Lanes>(
+    lanes: L,
+    start: &[L::Vector; 8],
+    key_flag: u32,
+    group: &[Leaf<'_>],
+    next: &[Leaf<'_>],
+    results: &mut [Digest],
+) {
+    let leaf = |lane: usize| &group[lane.min(group.len() - 1)];
+    let (low, high) = counters(lanes, |lane| leaf(lane).number);
+    let size = lanes.splat(64);
+    let mut state = *start;
+    for block in 0..LEAF_BLOCKS {
+        let message = lanes.load(|lane| {
+            let bytes = leaf(lane).bytes.get(block * BLOCK_SIZE..);
+            bytes.and_then(|bytes| bytes.first_chunk()).unwrap_or(&[0; BLOCK_SIZE])
+        });
+        // Sixteen streams are more than the hardware foresees.
+        for leaf in next.iter().take(L::COUNT) {
+            lanes.prefetch(leaf.bytes, block * BLOCK_SIZE);
+        }
+        let flags = key_flag
+            | if block == 0 { LEAF_START } else { 0 }
+            | if block == LEAF_BLOCKS - 1 { LEAF_END } else { 0 };
+        compress(lanes, &mut state, &message, (low, high), size, lanes.splat(flags));
+    }
+    store(lanes, &state, group.iter().map(|leaf| leaf.result), results);
+}
+
+/// The last leaf of each chunk: of any length, and its root if it is the only one.
+#[inline(always)]
+fn last_leaves<L: Lanes>(
+    lanes: L,
+    start: &[L::Vector; 8],
+    key_flag: u32,
+    group: &[Leaf<'_>],
+    results: &mut [Digest],
+) {
+    let leaf = |lane: usize| &group[lane.min(group.len() - 1)];
+    let block_count = |leaf: &Leaf<'_>| leaf.bytes.len().div_ceil(BLOCK_SIZE).max(1);
+    let (low, high) = counters(lanes, |lane| leaf(lane).number);
+    let mut state = *start;
+    for block in 0..group.iter().map(block_count).max().unwrap_or(0) {
+        let mut padded = [[0; BLOCK_SIZE]; 16];
+        let message = {
+            for (lane, padded) in padded.iter_mut().enumerate().take(L::COUNT) {
+                let bytes = leaf(lane).bytes.get(block * BLOCK_SIZE..).unwrap_or(&[]);
+                let bytes = &bytes[..bytes.len().min(BLOCK_SIZE)];
+                padded[..bytes.len()].copy_from_slice(bytes);
+            }
+            lanes.load(|lane| &padded[lane])
+        };
+        let size = lanes.each(|lane| {
+            let left = leaf(lane).bytes.len().saturating_sub(block * BLOCK_SIZE);
+            u32::try_from(left.min(BLOCK_SIZE)).unwrap_or(0)
+        });
+        let is_last = |lane| block + 1 == block_count(leaf(lane));
+        let flags = lanes.each(|lane| {
+            let end = if leaf(lane).number == 0 { LEAF_END | ROOT } else { LEAF_END };
+            key_flag | if block == 0 { LEAF_START } else { 0 } | if is_last(lane) { end } else { 0 }
+        });
+        let mut after = state;
+        compress(lanes, &mut after, &message, (low, high), size, flags);
+        // A lane whose leaf has ended keeps what it has.
+        let goes_on = lanes.each(|lane| if block < block_count(leaf(lane)) { u32::MAX } else { 0 });
+        for word in 0..8 {
+            state[word] = lanes.select(goes_on, after[word], state[word]);
+        }
+    }
+    store(lanes, &state, group.iter().map(|leaf| leaf.result), results);
+}
+
+/// Pairs results until each chunk has one: neighbours first, an odd last one goes up as it is.
+#[inline(always)]
+fn parents<L: Lanes>(
+    lanes: L,
+    start: &[L::Vector; 8],
+    key_flag: u32,
+    places: &mut [(usize, usize)],
+    results: &mut [Digest],
+) {
+    let size = lanes.splat(64);
+    // Where a pair lies, where its result goes, and whether that is a root.
+    let mut pairs: Vec<(usize, usize, bool)> = Vec::new();
+    loop {
+        pairs.clear();
+        for (place, count) in places.iter() {
+            let is_root = *count == 2;
+            pairs.extend((0..count / 2).map(|pair| (place + 2 * pair, place + pair, is_root)));
+        }
+        if pairs.is_empty() {
+            return;
+        }
+        // The result of a pair lies in front of all pairs that follow.
+        for group in pairs.chunks(L::COUNT) {
+            let pair = |lane: usize| group[lane.min(group.len() - 1)];
+            let message = lanes.load(|lane| {
+                let children = results[pair(lane).0..].as_flattened();
+                children.first_chunk().unwrap_or(&[0; BLOCK_SIZE])
+            });
+            let flags = lanes.each(|lane| key_flag | PARENT | if pair(lane).2 { ROOT } else { 0 });
+            let mut state = *start;
+            let zero = lanes.splat(0);
+            compress(lanes, &mut state, &message, (zero, zero), size, flags);
+            store(lanes, &state, group.iter().map(|pair| pair.1), results);
+        }
+        for (place, count) in places.iter_mut() {
+            if *count % 2 == 1 {
+                results[*place + *count / 2] = results[*place + *count - 1];
+            }
+            *count = count.div_ceil(2);
+        }
+    }
+}
+
+/// The low and the high half of each lane's counter.
+#[inline(always)]
+fn counters<L: Lanes>(lanes: L, number: impl Fn(usize) -> u64) -> (L::Vector, L::Vector) {
+    #[expect(clippy::cast_possible_truncation, reason = "the halves are meant")]
+    (lanes.each(|lane| number(lane) as u32), lanes.each(|lane| (number(lane) >> 32) as u32))
+}
+
+/// Puts each lane's state to where its result belongs.
+#[inline(always)]
+fn store<L: Lanes>(
+    lanes: L,
+    state: &[L::Vector; 8],
+    places: impl Iterator<Item = usize>,
+    results: &mut [Digest],
+) {
+    let words = lanes.words(state);
+    for (lane, place) in places.enumerate() {
+        for (bytes, words) in results[place].as_chunks_mut::<4>().0.iter_mut().zip(&words) {
+            *bytes = words[lane].to_le_bytes();
+        }
+    }
+}
+
+/// The compression function, in every lane; its first eight words become the state.
+#[inline(always)]
+fn compress<L: Lanes>(
+    lanes: L,
+    state: &mut [L::Vector; 8],
+    message: &[L::Vector; 16],
+    (low, high): (L::Vector, L::Vector),
+    size: L::Vector,
+    flags: L::Vector,
+) {
+    let initial = |word: usize| lanes.splat(INITIAL[word]);
+    let [a, b, c, d, e, f, g, h] = *state;
+    let mut v = [
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        initial(0),
+        initial(1),
+        initial(2),
+        initial(3),
+        low,
+        high,
+        size,
+        flags,
+    ];
+    // The steps of a half round are taken side by side: each waits for the one before.
+    macro_rules! half {
+        ($words:expr, $offset:literal, $a:expr, $b:expr, $c:expr, $d:expr) => {
+            let (a, b, c, d): ([usize; 4], [usize; 4], [usize; 4], [usize; 4]) = ($a, $b, $c, $d);
+            for i in 0..4 {
+                let word = message[$words[$offset + 2 * i]];
+                v[a[i]] = lanes.add(lanes.add(v[a[i]], v[b[i]]), word);
+            }
+            for i in 0..4 {
+                v[d[i]] = lanes.rotate_16(lanes.xor(v[d[i]], v[a[i]]));
+            }
+            for i in 0..4 {
+                v[c[i]] = lanes.add(v[c[i]], v[d[i]]);
+            }
+            for i in 0..4 {
+                v[b[i]] = lanes.rotate_12(lanes.xor(v[b[i]], v[c[i]]));
+            }
+            for i in 0..4 {
+                let word = message[$words[$offset + 2 * i + 1]];
+                v[a[i]] = lanes.add(lanes.add(v[a[i]], v[b[i]]), word);
+            }
+            for i in 0..4 {
+                v[d[i]] = lanes.rotate_8(lanes.xor(v[d[i]], v[a[i]]));
+            }
+            for i in 0..4 {
+                v[c[i]] = lanes.add(v[c[i]], v[d[i]]);
+            }
+            for i in 0..4 {
+                v[b[i]] = lanes.rotate_7(lanes.xor(v[b[i]], v[c[i]]));
+            }
+        };
+    }
+    macro_rules! round {
+        ($number:literal) => {
+            const WORDS: [usize; 16] = SCHEDULE[$number];
+            half!(WORDS, 0, [0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]);
+            half!(WORDS, 8, [0, 1, 2, 3], [5, 6, 7, 4], [10, 11, 8, 9], [15, 12, 13, 14]);
+        };
+    }
+    {
+        round!(0);
+    }
+    {
+        round!(1);
+    }
+    {
+        round!(2);
+    }
+    {
+        round!(3);
+    }
+    {
+        round!(4);
+    }
+    {
+        round!(5);
+    }
+    {
+        round!(6);
+    }
+    for word in 0..8 {
+        state[word] = lanes.xor(v[word], v[word + 8]);
+    }
+}
