@@ -586,3 +586,102 @@ impl<'a> Cursor<'a> {
         Ok(Some(record))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::TicketId;
+
+    fn part(count: u32) -> PartName {
+        PartName { ticket: TicketId([1; 12]), count }
+    }
+
+    /// A segment of one container with so many hints; every third comes twice.
+    fn segment(number: u32, count: u64) -> Segment {
+        let name = part(number);
+        let container = ContainerRecord {
+            name,
+            class: Class::Data,
+            stored_len: 1,
+            directory_offset: 2,
+            directory_len: 3,
+        };
+        let hint = |n: u64| (n + (u64::from(number) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hints = (0..count).flat_map(|n| vec![(hint(n), 0); if n % 3 == 0 { 2 } else { 1 }]);
+        let mut hints: Vec<_> = hints.collect();
+        hints.sort_unstable();
+        Segment { containers: vec![container], hints, ..Segment::default() }
+    }
+
+    fn expect_found(run: &Run, segment: &Segment) {
+        for at in segment.hints.chunk_by(|one, other| one.0 == other.0) {
+            let mut found = Vec::new();
+            run.find(at[0].0, &mut found).expect("nothing is damaged");
+            assert_eq!(found, vec![segment.containers[0]; at.len()], "hint {:x}", at[0].0);
+            run.find(at[0].0 ^ 1, &mut found).expect("nothing is damaged");
+            assert_eq!(found.len(), at.len(), "nobody has inserted {:x}", at[0].0 ^ 1);
+        }
+    }
+
+    #[test]
+    fn runs_find_what_their_segments_name() {
+        let folder = tempfile::tempdir().expect("made");
+        for count in [0, 1, 255, 256, 257, 1000, 20_000] {
+            let segment = segment(0, count);
+            expect_found(&Run::create(None, part(0), &segment), &segment);
+            let written = Run::create(Some(folder.path()), part(0), &segment);
+            let Hints::File { path, .. } = &written.hints else { panic!("it can be written") };
+            expect_found(&written, &segment);
+            expect_found(&open(path).expect("it is what was written"), &segment);
+        }
+        let segments: Vec<_> = (0..10).map(|number| segment(number, 2000)).collect();
+        let create =
+            |(number, segment)| Arc::new(Run::create(Some(folder.path()), part(number), segment));
+        let mut runs: Vec<_> = (0..).zip(&segments).map(create).collect();
+        assert!(merge_tiers(Some(folder.path()), &mut runs).is_none(), "nothing is damaged");
+        let [merged] = &runs[..] else { panic!("they become one, not {}", runs.len()) };
+        segments.iter().for_each(|segment| expect_found(merged, segment));
+        assert_eq!(std::fs::read_dir(folder.path()).expect("it lists").count(), 1, "files");
+    }
+
+    /// Whatever bit of a file is flipped: the file is refused, or the block is, or it is never asked.
+    #[test]
+    fn no_block_is_believed_unseen() {
+        let folder = tempfile::tempdir().expect("made");
+        let segment = segment(0, 600);
+        let run = Run::create(Some(folder.path()), part(0), &segment);
+        let Hints::File { path, .. } = &run.hints else { panic!("it can be written") };
+        let whole = std::fs::read(path).expect("it is there");
+        let all = |run: &Run| {
+            segment.hints.iter().all(|(hint, _)| run.find(*hint, &mut Vec::new()).is_ok())
+        };
+        assert!(all(&open(path).expect("whole")), "whole");
+        for place in (0..whole.len()).step_by(7) {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1 << (place % 8);
+            std::fs::write(path, &bytes).expect("written");
+            assert!(!open(path).is_some_and(|run| all(&run)), "byte {place} was flipped");
+        }
+        // A block in the place of another; and that of another run in the same place.
+        let hints_len = usize::try_from(blocks_len(run.hint_count)).expect("it is small");
+        let block = whole.len() - hints_len;
+        let mut bytes = whole.clone();
+        bytes.copy_within(block..block + BLOCK_LEN, block + BLOCK_LEN);
+        std::fs::write(path, &bytes).expect("written");
+        assert!(!open(path).is_some_and(|run| all(&run)), "the first block twice");
+        let other = Run::create(Some(folder.path()), part(1), &segment);
+        let Hints::File { path: other, .. } = &other.hints else { panic!("it can be written") };
+        let mut bytes = std::fs::read(other).expect("it is there");
+        bytes[block..].copy_from_slice(&whole[block..]);
+        std::fs::write(other, &bytes).expect("written");
+        assert!(!open(other).is_some_and(|run| all(&run)), "another's blocks");
+    }
+
+    #[test]
+    fn nobody_shares_a_staged_file() {
+        let folder = tempfile::tempdir().expect("made");
+        let (one, _) = stage(folder.path(), "a.run").expect("staged");
+        let (other, _) = stage(folder.path(), "a.run").expect("staged");
+        assert_ne!(one, other, "of one run, by one process");
+    }
+}
