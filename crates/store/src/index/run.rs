@@ -678,6 +678,29 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_run_is_not_merged() {
+        let folder = tempfile::tempdir().expect("made");
+        let create = |number| {
+            Arc::new(Run::create(Some(folder.path()), part(number), &segment(number, 2000)))
+        };
+        for place in [0, 20_000] {
+            let mut runs: Vec<_> = (0..10).map(create).collect();
+            let Hints::File { path, offset, .. } = &runs[7].hints else { panic!("in a file") };
+            let mut bytes = std::fs::read(path).expect("it is there");
+            bytes[usize::try_from(*offset).expect("it is small") + place] ^= 1;
+            std::fs::write(path, bytes).expect("written");
+            let damaged = merge_tiers(Some(folder.path()), &mut runs).expect("it is found");
+            assert_eq!(damaged.covers(), [part(7)], "the damaged one");
+            assert_eq!(runs.len(), 9, "the others are as they were");
+            assert!(merge_tiers(Some(folder.path()), &mut runs).is_none(), "they are whole");
+            let staged = std::fs::read_dir(folder.path()).expect("it lists").flatten();
+            let staged =
+                staged.filter(|entry| entry.path().extension().is_some_and(|e| e == "tmp"));
+            assert_eq!(staged.count(), 0, "nothing half written is left");
+        }
+    }
+
+    #[test]
     fn nobody_shares_a_staged_file() {
         let folder = tempfile::tempdir().expect("made");
         let (one, _) = stage(folder.path(), "a.run").expect("staged");
