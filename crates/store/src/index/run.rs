@@ -626,7 +626,7 @@ mod tests {
     #[test]
     fn runs_find_what_their_segments_name() {
         let folder = tempfile::tempdir().expect("made");
-        for count in [0, 1, 255, 256, 257, 1000, 20_000] {
+        for count in [0, 1, 255, 256, 257, 1000, 5000] {
             let segment = segment(0, count);
             expect_found(&Run::create(None, part(0), &segment), &segment);
             let written = Run::create(Some(folder.path()), part(0), &segment);
