@@ -169,12 +169,12 @@ fn damaged_runs_are_not_merged() {
             }
         };
         let view = || View::list(&cached.open()).expect("it lists");
-        back_up_with(cached.cache.path(), 100..105);
+        back_up_with(cached.cache.path(), 100..112);
         let index = Index::open(cached.open(), &view()).expect("it opens");
         let before = cached.runs();
         before.iter().for_each(|run| overwrite(run, change));
         // By another machine.
-        back_up_with(TempDir::new().expect("made").path(), 105..120);
+        back_up_with(TempDir::new().expect("made").path(), 112..120);
         index.refresh(&view()).expect(case);
         let fresh = Index::open_without_cache(cached.open(), &view()).expect("it opens");
         let count = |index: &Index| index.statistics().hint_count;
