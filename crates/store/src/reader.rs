@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minicbor::Decoder;
@@ -33,6 +33,8 @@ pub struct Reader {
     view: Mutex<View>,
     /// How often a newer view was taken up.
     listings: AtomicU64,
+    /// Whether what was cached of the index has been dropped.
+    is_rebuilt: AtomicBool,
     regions: Mutex<Regions>,
     openers: Mutex<HashMap<(Class, PartName), Arc<Opener>>>,
 }
@@ -93,6 +95,7 @@ impl Reader {
             index,
             view: Mutex::new(view),
             listings: AtomicU64::new(0),
+            is_rebuilt: AtomicBool::new(false),
             regions: Mutex::default(),
             openers: Mutex::default(),
         }
@@ -182,11 +185,12 @@ impl Reader {
     /// find more.
     fn rebuild_index(&self) -> Result<bool> {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.index.rebuild()? {
-            return Ok(false);
+        if self.index.rebuild()? {
+            self.index.refresh(&view)?;
+            self.is_rebuilt.store(true, Ordering::Release);
         }
-        self.index.refresh(&view)?;
-        Ok(true)
+        // Perhaps by another thread, since the try.
+        Ok(self.is_rebuilt.load(Ordering::Acquire))
     }
 
     /// As [`Reader::chunk`], but without another listing. Tries every place that the index has:

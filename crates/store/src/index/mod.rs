@@ -99,8 +99,6 @@ struct State {
     hiding: BTreeSet<ObjectName>,
     /// Runs whose files turned out damaged.
     damaged_run_count: u32,
-    /// Whether runs of earlier processes were dropped.
-    is_rebuilt: bool,
     directories: Directories,
     condemned: HashSet<(Class, PartName)>,
     damaged: HashSet<Damage>,
@@ -270,8 +268,8 @@ impl Index {
     }
 
     /// Reads anew what an earlier process had cached: perhaps it is not what the segments say,
-    /// though it looks well. Returns whether there has ever been anything of the kind, so that a
-    /// lookup is worth another try after [`Index::refresh`].
+    /// though it looks well. Returns whether there was anything of the kind; then
+    /// [`Index::refresh`] takes up what only an unreadable segment names.
     ///
     /// # Errors
     ///
@@ -281,11 +279,10 @@ impl Index {
         let runs = std::mem::take(&mut state.runs);
         let (found, made): (Vec<_>, Vec<_>) = runs.into_iter().partition(|run| run.is_found());
         state.runs = made;
-        state.is_rebuilt |= !found.is_empty();
         found.iter().for_each(|run| run.remove_file());
         let segments = found.iter().flat_map(|run| run.covers()).copied().collect();
         self.read_again(&mut state, segments)?;
-        Ok(state.is_rebuilt)
+        Ok(!found.is_empty())
     }
 
     /// The segments of the view that could not be read when it was taken up, and why. One that is
