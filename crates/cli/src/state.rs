@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cutpoint_store::name::{ObjectName, TicketId};
@@ -34,6 +35,9 @@ struct Memory {
 
 /// The version of the file.
 const VERSION: u32 = 1;
+
+/// Nobody is still writing what was staged so long ago.
+const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What is remembered of one repository.
 #[derive(Debug)]
@@ -213,5 +217,21 @@ fn write(file: &Path, memory: &Memory) -> Result<()> {
     if result.is_err() {
         fs::remove_file(&staged).ok();
     }
+    clear_staged(folder);
     result.with_context(context)
+}
+
+/// Removes what processes that were killed had staged. What cannot be removed is in nobody's way.
+fn clear_staged(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_staged = path
+            .file_name()
+            .and_then(|name| name.to_str()?.split_once(".json."))
+            .is_some_and(|(_, process)| process.parse::<u32>().is_ok());
+        let age = || fs::metadata(&path)?.modified()?.elapsed().map_err(std::io::Error::other);
+        if is_staged && age().is_ok_and(|age| age > STAGED_AGE_MAX) {
+            fs::remove_file(&path).ok();
+        }
+    }
 }

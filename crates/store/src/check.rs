@@ -105,9 +105,10 @@ pub struct CheckReport {
     pub snapshot_count: u64,
     /// References to chunks that were followed; each tree and recipe was read once.
     pub reference_count: u64,
-    /// Containers that the index names.
+    /// Containers that the index names, or may have named before parts of it became unreadable.
     pub container_count: u64,
-    /// Containers that nothing names: what interrupted runs left.
+    /// Containers that nothing names, nor anything unreadable can have named: what interrupted runs
+    /// left.
     pub unreferenced_count: u64,
     /// Their size in bytes.
     pub unreferenced_bytes: u64,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minicbor::Decoder;
@@ -33,6 +33,8 @@ pub struct Reader {
     view: Mutex<View>,
     /// How often a newer view was taken up.
     listings: AtomicU64,
+    /// Whether what was cached of the index has been dropped.
+    is_rebuilt: AtomicBool,
     regions: Mutex<Regions>,
     openers: Mutex<HashMap<(Class, PartName), Arc<Opener>>>,
 }
@@ -93,6 +95,7 @@ impl Reader {
             index,
             view: Mutex::new(view),
             listings: AtomicU64::new(0),
+            is_rebuilt: AtomicBool::new(false),
             regions: Mutex::default(),
             openers: Mutex::default(),
         }
@@ -106,7 +109,7 @@ impl Reader {
     ///
     /// As [`View::list`] and [`Index::open`].
     pub fn open(repository: Arc<Repository>, mut view: View) -> Result<Reader> {
-        let index = Arc::new(Index::open(repository.clone(), &view)?);
+        let index = Arc::new(Index::open_to_read(repository.clone(), &view)?);
         if index.unreadable().values().any(|error| error.kind() == Kind::Missing) {
             view = view.list_again(&repository)?;
             index.refresh(&view)?;
@@ -134,38 +137,60 @@ impl Reader {
     /// # Errors
     ///
     /// `Missing` where the index has no place for it, `Corrupt` where what lies there is not it.
-    /// Both only after another listing and another try (R3).
+    /// Both only after another listing and another try (R3); `Missing` only of an index that was
+    /// made from the segments by this very process.
     pub fn chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let listings = self.listings.load(Ordering::Acquire);
-        let error = match self.try_chunk(class, fingerprint) {
+        let mut error = match self.try_chunk(class, fingerprint) {
             Ok(chunk) => return Ok(chunk),
             Err(error) => error,
         };
-        if !matches!(error.kind(), Kind::Missing | Kind::Corrupt) {
-            return Err(error);
+        if matches!(error.kind(), Kind::Missing | Kind::Corrupt) && self.list_again(listings)? {
+            error = match self.try_chunk(class, fingerprint) {
+                Ok(chunk) => return Ok(chunk),
+                Err(error) => error,
+            };
         }
-        // A sweep may have moved it since the listing.
-        {
-            let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
-            let newer = view.list_again(&self.repository)?;
-            // A segment that could not be read may be readable now; and another thread may have
-            // taken up a newer view since the try.
-            let is_same = newer.commits.keys().eq(view.commits.keys())
-                && newer.prunes.keys().eq(view.prunes.keys())
-                && self.index.unreadable().is_empty();
-            if is_same && self.listings.load(Ordering::Acquire) == listings {
-                return Err(error);
-            }
-            *view = newer;
+        if error.kind() == Kind::Missing && self.rebuild_index()? {
+            return self.try_chunk(class, fingerprint);
+        }
+        Err(error)
+    }
+
+    /// Takes up a newer view: a sweep may have moved what is missing. Returns whether there has been
+    /// one since the listing of this number.
+    fn list_again(&self, listings: u64) -> Result<bool> {
+        let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        let newer = view.list_again(&self.repository)?;
+        // A segment that could not be read may be readable now; and another thread may have
+        // taken up a newer view since the try.
+        let is_same = newer.commits.keys().eq(view.commits.keys())
+            && newer.prunes.keys().eq(view.prunes.keys())
+            && self.index.unreadable().is_empty();
+        if is_same && self.listings.load(Ordering::Acquire) == listings {
+            return Ok(false);
+        }
+        *view = newer;
+        self.index.refresh(&view)?;
+        // Swept since this very listing.
+        if self.index.unreadable().values().any(|error| error.kind() == Kind::Missing) {
+            *view = view.list_again(&self.repository)?;
             self.index.refresh(&view)?;
-            // Swept since this very listing.
-            if self.index.unreadable().values().any(|error| error.kind() == Kind::Missing) {
-                *view = view.list_again(&self.repository)?;
-                self.index.refresh(&view)?;
-            }
-            self.listings.fetch_add(1, Ordering::Release);
         }
-        self.try_chunk(class, fingerprint)
+        self.listings.fetch_add(1, Ordering::Release);
+        Ok(true)
+    }
+
+    /// What this machine has cached must not be taken for a loss. Returns whether another try may
+    /// find more.
+    fn rebuild_index(&self) -> Result<bool> {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.index.rebuild()? {
+            self.index.refresh(&view)?;
+            self.is_rebuilt.store(true, Ordering::Release);
+        }
+        // Perhaps by another thread, since the try.
+        Ok(self.is_rebuilt.load(Ordering::Acquire))
     }
 
     /// As [`Reader::chunk`], but without another listing. Tries every place that the index has:

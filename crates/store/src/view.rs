@@ -25,6 +25,20 @@ pub struct View {
     pub unreadable: BTreeMap<ObjectName, Arc<Error>>,
 }
 
+/// Whose containers may be named by nothing but what cannot be read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hidden {
+    writers: BTreeSet<TicketId>,
+    is_anybody: bool,
+}
+
+impl Hidden {
+    /// Whether something that cannot be read may name containers of `writer`.
+    pub(crate) fn may_name(&self, writer: TicketId) -> bool {
+        self.is_anybody || self.writers.contains(&writer)
+    }
+}
+
 impl View {
     /// Lists and reads commits, then prunes. One that cannot be read does not stop the others: it
     /// is in [`View::unreadable`].
@@ -95,6 +109,30 @@ impl View {
                 ),
             )),
         }
+    }
+
+    /// What `unreadable` objects may name: segments and commits the containers of their writer;
+    /// prune records, and the segments that they have published, those of anybody.
+    pub(crate) fn hidden<'a>(
+        &self,
+        unreadable: impl IntoIterator<Item = &'a ObjectName>,
+    ) -> Hidden {
+        let mut hidden = Hidden::default();
+        for name in unreadable {
+            match name {
+                ObjectName::Commit(ticket) => {
+                    hidden.writers.insert(*ticket);
+                }
+                ObjectName::Segment(part) => {
+                    hidden.writers.insert(part.ticket);
+                    hidden.is_anybody |=
+                        self.prunes.values().any(|prune| prune.published.contains(part));
+                }
+                ObjectName::Prune(_) => hidden.is_anybody = true,
+                _ => {}
+            }
+        }
+        hidden
     }
 
     /// The segments that count: named by a commit or a prune, and not superseded.

@@ -19,11 +19,12 @@ use cutpoint_store::describe::{describe, describe_chunk};
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::prune::Prune;
-use cutpoint_store::format::recipe::Content;
+use cutpoint_store::format::recipe::{Content, Segment as Piece};
+use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::Index;
 use cutpoint_store::media::{Media, Put};
-use cutpoint_store::name::{ObjectName, TicketId};
+use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
@@ -291,6 +292,73 @@ fn every_object_can_be_described() {
             flip(&store, name, place);
             let _ = describe(&store.repository, ObjectName::parse(name).expect("a name"));
             flip(&store, name, place);
+        }
+    }
+}
+
+/// A prune may publish one segment for the containers of many writers.
+#[test]
+fn what_a_prune_published_is_found_without_its_segment() {
+    let store = Store::new(&build());
+    let view = View::list(&store.repository).expect("it lists");
+    let mut merged = Segment::default();
+    for part in view.segments() {
+        let body = store.repository.get(ObjectName::Segment(part)).expect("it is there");
+        let segment = Segment::decode(&body).expect("it is whole");
+        let first = u32::try_from(merged.containers.len()).expect("there are few");
+        merged.containers.extend(segment.containers);
+        merged.hints.extend(segment.hints.iter().map(|(hint, number)| (*hint, number + first)));
+        merged.covers.push(part);
+    }
+    merged.hints.sort_unstable();
+    let part = PartName { ticket: TicketId([0x55; 12]), count: 0 };
+    let name = ObjectName::Segment(part);
+    store.repository.seal_and_put(name, &merged.encode()).expect("memory takes it");
+    let superseded = merged.covers;
+    put_prune(&store, 1, &Prune { published: vec![part], superseded, ..Prune::default() });
+    assert_eq!(errors(&store.check(false)), [""; 0], "merged");
+    for lost in [name, ObjectName::Prune(1)] {
+        flip(&store, &lost.to_string(), 100);
+        let findings = store.check(false);
+        assert_eq!(errors(&findings).len(), 1, "{findings:#?}");
+        assert!(findings.has_error(&lost.to_string()), "{findings:#?}");
+        store.compare(&findings, &lost.to_string());
+        flip(&store, &lost.to_string(), 100);
+    }
+}
+
+/// A writer goes by what it can read (W2): what only an unreadable segment names is stored again, and
+/// from then on nobody needs it.
+#[test]
+fn what_only_an_unreadable_segment_names_is_stored_again() {
+    let objects = build();
+    for (number, segment) in (2..).zip(objects.keys().filter(|name| name.starts_with("index/"))) {
+        let store = Store::new(&objects);
+        let name = ObjectName::parse(segment).expect("a name");
+        let body = store.repository.get(name).expect("it is there");
+        let named = Segment::decode(&body).expect("it is whole").containers;
+        flip(&store, segment, 100);
+        let view = View::list(&store.repository).expect("it lists");
+        let repository = open(store.media.clone(), number).expect("it opens");
+        back_up(&repository, &[1, 2, 3, 4, 5], false).expect("nothing fails here");
+        for container in named {
+            let name = ObjectName::Container(container.class, container.name);
+            store.replace(&name.to_string(), None);
+        }
+        let reader = store.reader();
+        let snapshots = reader.view();
+        let snapshots = snapshots.snapshots();
+        let new = snapshots.iter().find(|(id, _)| !view.commits.contains_key(id));
+        let (_, snapshot) = new.expect("it was made");
+        for entry in reader.tree(&snapshot.root) {
+            let entry = entry.expect("its tree is found");
+            for piece in reader.segments(&entry.content) {
+                let Piece::Chunk { fingerprint, .. } = piece.expect("its recipe is found") else {
+                    continue;
+                };
+                let chunk = reader.chunk(Class::Data, &fingerprint);
+                assert!(chunk.is_ok(), "{segment} is needed: {chunk:?}");
+            }
         }
     }
 }

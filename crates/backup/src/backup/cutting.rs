@@ -11,7 +11,7 @@ use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::{Entry, EntryKind, Time};
-use cutpoint_store::index::Scope;
+use cutpoint_store::index::{Index, Scope};
 use cutpoint_store::reader::{Entries, Reader};
 
 use super::BackupMonitor;
@@ -28,6 +28,8 @@ const SETTLED_NS: i64 = 2_000_000_000;
 /// A former snapshot to compare with.
 pub(super) struct Former<'a> {
     pub(super) reader: &'a Reader,
+    /// The writer's: what is known, and may be referred to.
+    pub(super) index: &'a Index,
     pub(super) root: &'a Content,
     /// When it began, in nanoseconds since 1970.
     pub(super) started_ns: i64,
@@ -259,8 +261,7 @@ impl<'a> Cutting<'a> {
         former.reader.segments(&before.content).any(|segment| match segment {
             Ok(Segment::Chunk { fingerprint, .. }) => {
                 let is_known = || {
-                    let index = former.reader.index();
-                    let found = index.find(Class::Data, &fingerprint, Scope::Write);
+                    let found = former.index.find(Class::Data, &fingerprint, Scope::Write);
                     found.is_ok_and(|location| location.is_some())
                 };
                 former.damaged.contains(&fingerprint) || !(former.index_is_whole || is_known())

@@ -160,10 +160,13 @@ impl Attempt {
         for (name, error) in view.unreadable.iter().chain(&unreadable) {
             monitor.unreadable(name, error);
         }
-        let reader = Reader::new(repository.clone(), index.clone(), view.clone());
+        // An index of its own: should the reader take up a newer view, the packer goes on by this
+        // one (W1), and neither waits for the other.
+        let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
         let former = match &self.parent {
             Some((id, snapshot)) if !options.force_read => Some(Former {
                 reader: &reader,
+                index: &index,
                 root: &snapshot.root,
                 started_ns: snapshot.started_ns,
                 damaged: view.damaged_since(*id),
@@ -172,7 +175,7 @@ impl Attempt {
             _ => None,
         };
         let run = Run {
-            index,
+            index: index.clone(),
             chunker,
             cut: cut.to_string(),
             former,

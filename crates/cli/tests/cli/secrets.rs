@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, SystemTime};
 
 use crate::sandbox::{Sandbox, make_source, run};
 
@@ -158,4 +159,28 @@ fn a_vanished_snapshot_is_missed() {
     fs::remove_file(sandbox.path(format!("repo/commits/{id}"))).expect("the commit goes");
     sandbox.run(["snapshots"]).ended(0, &["warning: ", &id, "is gone"]);
     sandbox.run(["backup", "source"]).ended(0, &["is gone"]);
+}
+
+/// What a process that was killed has left beside the state is removed, once nobody can still be
+/// writing it.
+#[test]
+fn what_was_left_beside_the_state_is_removed() {
+    let sandbox = Sandbox::with_source();
+    let folder = sandbox.path("home/.local/state/cutpoint");
+    let file = fs::read_dir(&folder).expect("it lists").next().expect("one").expect("it lists");
+    let leave = |end: &str, age_s: u64| {
+        let path = file.path().with_extension(end);
+        let left = fs::File::create(&path).expect("made");
+        let at = SystemTime::now() - Duration::from_secs(age_s);
+        left.set_modified(at).expect("set");
+        path
+    };
+    let stale = leave("json.4000000", 2 * 86_400);
+    let recent = leave("json.4000001", 3_600);
+    let foreign = leave("json.kept", 2 * 86_400);
+    sandbox.run(["backup", "source"]).well();
+    assert!(!stale.exists(), "nobody can still be writing this");
+    assert!(recent.exists(), "somebody may be");
+    assert!(foreign.exists(), "this is nothing of ours");
+    assert!(file.path().exists(), "the state itself");
 }

@@ -11,11 +11,9 @@ use super::{Check, CheckOptions, FindingKind, Need, plain};
 use crate::error::{Error, Kind, Result};
 use crate::format::commit::Damage;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
-use crate::index::load_directory;
+use crate::index::{load_directory, read_record};
 use crate::name::ObjectName;
-use crate::seal::{
-    HEADER_LEN, Header, Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact,
-};
+use crate::seal::{Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact};
 use crate::writer::decode_region;
 
 /// Checks all containers of `tasks`, several at once.
@@ -74,15 +72,11 @@ fn check_container(check: &Check<'_>, seen: &Seen, task: &Task, read_data: bool)
         check.monitor.progress(1, len);
         result
     } else {
-        match &task.record {
-            Some(record) => load_directory(check.repository, record).map(drop),
-            None => check
-                .repository
-                .media()
-                .get_range(&name.to_string(), 0, HEADER_LEN)
-                .and_then(|header| Header::decode(&name, &header))
-                .map(drop),
-        }
+        let len = stored_len(check, task);
+        let record = task
+            .record
+            .map_or_else(|| read_record(check.repository, task.class, task.name, len), Ok);
+        record.and_then(|record| load_directory(check.repository, &record)).map(drop)
     };
     match result {
         Ok(()) => Ok(()),

@@ -16,7 +16,7 @@ use crate::format::ticket::Ticket;
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::repository::Repository;
 use crate::seal::{Header, object_is_intact, open_object};
-use crate::view::View;
+use crate::view::{Hidden, View};
 
 /// Lists every object.
 pub(super) fn list(repository: &Repository) -> Result<BTreeMap<String, u64>> {
@@ -30,14 +30,12 @@ pub(super) fn list(repository: &Repository) -> Result<BTreeMap<String, u64>> {
 /// What is named, and what stands in its way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Commits and prunes that could be read, without the segments that could not.
+    /// Commits and prunes.
     pub(super) view: View,
-    /// Commits and prunes that are there, but cannot be read.
-    unreadable: HashSet<ObjectName>,
     /// Writers that have not ended.
     unfinished: BTreeSet<TicketId>,
-    /// Segments that cannot be read.
-    lost: HashSet<PartName>,
+    /// Whose containers may be named only by what cannot be read.
+    hidden: Hidden,
     /// Containers that are gone.
     pub(super) gone: HashSet<(Class, PartName)>,
 }
@@ -45,9 +43,7 @@ pub(super) struct Seen {
 impl Seen {
     /// How much is known of what this writer has put and no segment or commit names.
     fn need(&self, ticket: TicketId) -> Need {
-        let is_in_doubt = self.unfinished.contains(&ticket)
-            || self.unreadable.contains(&ObjectName::Commit(ticket))
-            || self.lost.iter().any(|part| part.ticket == ticket);
+        let is_in_doubt = self.unfinished.contains(&ticket) || self.hidden.may_name(ticket);
         if is_in_doubt { Need::Named } else { Need::Unnamed }
     }
 
@@ -67,14 +63,13 @@ impl Seen {
                     ObjectName::Prune(number) => self.view.prunes.contains_key(&number),
                     _ => true,
                 };
-                if is_known || self.unreadable.contains(&name) {
+                if is_known || self.view.unreadable.contains_key(&name) {
                     continue;
                 }
                 let Ok(body) = check.repository.get(name) else { continue };
                 is_newer |= self.take_up(name, &body).is_ok();
             }
         }
-        self.leave_out_lost();
         Ok(is_newer)
     }
 
@@ -89,19 +84,6 @@ impl Seen {
             _ => {}
         }
         Ok(())
-    }
-
-    fn leave_out_lost(&mut self) {
-        if self.lost.is_empty() {
-            return;
-        }
-        let lost = &self.lost;
-        for commit in self.view.commits.values_mut() {
-            Arc::make_mut(commit).segments.retain(|segment| !lost.contains(segment));
-        }
-        for prune in self.view.prunes.values_mut() {
-            Arc::make_mut(prune).published.retain(|segment| !lost.contains(segment));
-        }
     }
 }
 
@@ -246,7 +228,8 @@ pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
         for name in names(check, kind) {
             let taken_up = open(check, name, Need::Named, |body| seen.take_up(name, body))?;
             if taken_up.is_none() {
-                seen.unreadable.insert(name);
+                let error = Error::corrupt(name, "cannot be read");
+                seen.view.unreadable.insert(name, Arc::new(error));
             }
         }
     }
@@ -276,7 +259,7 @@ fn check_named_commits(check: &Check<'_>, seen: &mut Seen) -> Result<()> {
             commits.flat_map(|commit| commit.view.new.iter().copied()).collect();
         let is_missing = |ticket: &TicketId| {
             let is_there = seen.view.commits.contains_key(ticket)
-                || seen.unreadable.contains(&ObjectName::Commit(*ticket));
+                || seen.view.unreadable.contains_key(&ObjectName::Commit(*ticket));
             !is_there && !taken.contains(ticket)
         };
         named.into_iter().filter(is_missing).collect::<Vec<_>>()
@@ -297,7 +280,7 @@ fn check_prune_numbers(check: &Check<'_>, seen: &Seen) {
     let highest = viewed.chain(seen.view.prunes.keys().copied()).max().unwrap_or(0);
     for number in 1..=highest {
         let name = ObjectName::Prune(number);
-        if !seen.view.prunes.contains_key(&number) && !seen.unreadable.contains(&name) {
+        if !seen.view.prunes.contains_key(&number) && !seen.view.unreadable.contains_key(&name) {
             check.finding(FindingKind::Missing, name, "prune records are never deleted");
         }
     }
@@ -313,8 +296,7 @@ pub(super) struct Task {
     pub(super) need: Need,
 }
 
-/// Every segment. Those of the view that cannot be read are left out of it from then on. Returns
-/// what the others say of containers.
+/// Every segment. Returns what those that can be read say of containers.
 pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<Task>> {
     let mut live = seen.view.segments();
     let gone = live.iter().any(|part| {
@@ -336,15 +318,15 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
             }
         }
     };
+    let mut unreadable: Vec<ObjectName> = seen.view.unreadable.keys().copied().collect();
     for part in &live {
         let name = ObjectName::Segment(*part);
         match open(check, name, Need::Named, Segment::decode)? {
             Some(segment) => take(name, segment, Need::Named),
-            None => {
-                seen.lost.insert(*part);
-            }
+            None => unreadable.push(name),
         }
     }
+    seen.hidden = seen.view.hidden(&unreadable);
     // Those of a writer that has not ended are named by whoever ends it, those of a commit that
     // cannot be read by that. The others were superseded, or came too late.
     for name in names(check, ObjectKind::Segment) {
@@ -359,7 +341,6 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
             take(name, segment, need);
         }
     }
-    seen.leave_out_lost();
     Ok(tasks.into_values().collect())
 }
 
@@ -411,8 +392,13 @@ pub(super) fn check_containers(
             let task = Task { class, name: part, record: None, need: seen.need(part.ticket) };
             let len = listed(&task).unwrap_or(0);
             check.count(|report| {
-                report.unreferenced_count += 1;
-                report.unreferenced_bytes += len;
+                // The index takes these up by their own directories.
+                if seen.hidden.may_name(part.ticket) {
+                    report.container_count += 1;
+                } else {
+                    report.unreferenced_count += 1;
+                    report.unreferenced_bytes += len;
+                }
             });
             checked.push(task);
         }

@@ -3,13 +3,16 @@
 //! Only directories are believed. The index holds hints, and filters that spare a look at them: a
 //! hint leads to a container whose directory is read and counts only where all 32 bytes agree. So
 //! a hint that is false, old or made up by somebody costs a lookup or a second copy, and no data.
+//! What this machine has cached is not trusted either: a run that is not what was written is made
+//! anew from the segments.
 
 mod directories;
 mod filter;
 mod run;
+mod unnamed;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result, Tolerance};
@@ -19,7 +22,7 @@ use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::name::{ObjectName, PartName};
 use crate::repository::Repository;
-use crate::seal::{HEADER_LEN, Opener, PartKind};
+use crate::seal::{HEADER_LEN, Opener, PartKind, TRAILER_LEN, Trailer};
 use crate::view::View;
 #[cfg(feature = "mutants")]
 use crate::writer::mutant::{self, Mutant};
@@ -65,18 +68,37 @@ pub enum Scope {
     Read,
 }
 
+/// So many damaged runs are replaced by files; a disk that goes on failing is no place for a cache.
+const DAMAGED_RUNS_MAX: u32 = 16;
+
 /// Finds chunks. Shared by threads.
 #[derive(Debug)]
 pub struct Index {
     repository: Arc<Repository>,
     /// Where runs are kept; in memory without.
     folder: Option<PathBuf>,
+    purpose: Purpose,
     state: Mutex<State>,
+}
+
+/// What becomes of containers that only an unreadable object may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// They do not count (W2): what is stored again heals what is lost.
+    Write,
+    /// Their own directories say what they hold.
+    Read,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    runs: Vec<Run>,
+    runs: Vec<Arc<Run>>,
+    /// Containers that no readable segment names, and the unreadable objects for whose sake they
+    /// were looked for.
+    unnamed: Option<Arc<Run>>,
+    hiding: BTreeSet<ObjectName>,
+    /// Runs whose files turned out damaged.
+    damaged_run_count: u32,
     directories: Directories,
     condemned: HashSet<(Class, PartName)>,
     damaged: HashSet<Damage>,
@@ -99,38 +121,76 @@ pub struct IndexStatistics {
 }
 
 impl Index {
-    /// The index of what `view` names. A segment that cannot be read does not stop the others: it
-    /// is in [`Index::unreadable`], and what only it names is not found.
+    /// The index of what the segments of `view` name, for a writer. A segment that cannot be read
+    /// does not stop the others: it is in [`Index::unreadable`], and what only it names is not
+    /// found.
     ///
     /// # Errors
     ///
-    /// `Media` where the cache cannot be written and there is no memory either, or where the medium
-    /// fails for so many segments that it is to blame itself.
+    /// `Media` where the medium fails for so many segments that it is to blame itself.
     pub fn open(repository: Arc<Repository>, view: &View) -> Result<Index> {
-        let folder = repository.cache().map(|cache| cache.join("index"));
-        Index::with_folder(repository, folder, view)
+        let folder = cache_folder(&repository);
+        Index::with_folder(repository, folder, Purpose::Write, view)
     }
 
-    /// The same from the segments alone, whatever the cache of this machine has.
+    /// The same for a reader: what may be named only by a segment, commit or prune record that
+    /// cannot be read is found all the same, since the directories of containers say what they
+    /// hold. That takes a look at each such container.
+    ///
+    /// # Errors
+    ///
+    /// As [`Index::open`].
+    pub fn open_to_read(repository: Arc<Repository>, view: &View) -> Result<Index> {
+        let folder = cache_folder(&repository);
+        Index::with_folder(repository, folder, Purpose::Read, view)
+    }
+
+    /// As [`Index::open_to_read`], whatever the cache of this machine has.
     ///
     /// # Errors
     ///
     /// As [`Index::open`].
     pub fn open_without_cache(repository: Arc<Repository>, view: &View) -> Result<Index> {
-        Index::with_folder(repository, None, view)
+        Index::with_folder(repository, None, Purpose::Read, view)
     }
 
     fn with_folder(
         repository: Arc<Repository>,
         folder: Option<PathBuf>,
+        purpose: Purpose,
         view: &View,
     ) -> Result<Index> {
-        let index = Index { repository, folder, state: Mutex::default() };
+        let index = Index { repository, folder, purpose, state: Mutex::default() };
         if let Some(folder) = &index.folder {
-            index.lock().runs = run::open_all(folder, &view.segments());
+            let now_ns = index.repository.environment().now_ns();
+            index.lock().runs = run::open_all(folder, &view.segments(), now_ns);
         }
         index.refresh(view)?;
         Ok(index)
+    }
+
+    /// A second index of what this one knows by now. They share what is large, the filters and
+    /// files of the runs. Neither waits for lookups of the other or drops its directories, and what
+    /// one takes up later the other does not see.
+    #[must_use]
+    pub fn fork(&self) -> Index {
+        let state = self.lock();
+        let forked = State {
+            runs: state.runs.clone(),
+            unnamed: state.unnamed.clone(),
+            hiding: state.hiding.clone(),
+            condemned: state.condemned.clone(),
+            damaged: state.damaged.clone(),
+            unreadable: state.unreadable.clone(),
+            own: state.own.clone(),
+            ..State::default()
+        };
+        Index {
+            repository: self.repository.clone(),
+            folder: self.folder.clone(),
+            purpose: self.purpose,
+            state: Mutex::new(forked),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -145,7 +205,7 @@ impl Index {
     /// As [`Index::open`].
     pub fn refresh(&self, view: &View) -> Result<()> {
         let live = view.segments();
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<Arc<Run>> = Vec::new();
         let mut unreadable = BTreeMap::new();
         let mut tolerance = Tolerance::default();
         let mut state = loop {
@@ -158,10 +218,11 @@ impl Index {
             };
             let Some(name) = live.iter().find(is_open).copied() else { break state };
             // Others look up meanwhile, and may merge what was counted on: hence the loop.
+            let folder = self.folder(&state);
             drop(state);
             let object = ObjectName::Segment(name);
             match self.repository.read(object, Segment::decode) {
-                Ok(segment) => runs.push(self.run(name, &segment)?),
+                Ok(segment) => runs.push(Arc::new(Run::create(folder, name, &segment))),
                 Err(error) => {
                     unreadable.insert(object, Arc::new(tolerance.of_one(error)?));
                 }
@@ -177,7 +238,51 @@ impl Index {
         for run in runs {
             self.push(&mut state, run)?;
         }
+        drop(state);
+        if self.purpose == Purpose::Read { self.take_up_unnamed(view, tolerance) } else { Ok(()) }
+    }
+
+    /// Looks for the containers that may be named only by what cannot be read.
+    fn take_up_unnamed(&self, view: &View, tolerance: Tolerance) -> Result<()> {
+        let (hiding, named) = {
+            let mut state = self.lock();
+            let hiding: BTreeSet<ObjectName> =
+                view.unreadable.keys().chain(state.unreadable.keys()).copied().collect();
+            // They were looked for, or there is no need to.
+            if hiding == state.hiding {
+                return Ok(());
+            }
+            if hiding.is_empty() {
+                (state.unnamed, state.hiding) = (None, hiding);
+                return Ok(());
+            }
+            let named = state.runs.iter().flat_map(|run| run.containers());
+            let named: HashSet<_> = named.map(|c| (c.class, c.name)).collect();
+            (hiding, named)
+        };
+        let hidden = view.hidden(&hiding);
+        let unnamed = unnamed::look_for(&self.repository, &hidden, &named, tolerance)?;
+        let mut state = self.lock();
+        (state.unnamed, state.hiding) = (Some(Arc::new(unnamed)), hiding);
         Ok(())
+    }
+
+    /// Reads anew what an earlier process had cached: perhaps it is not what the segments say,
+    /// though it looks well. Returns whether there was anything of the kind; then
+    /// [`Index::refresh`] takes up what only an unreadable segment names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Index::open`].
+    pub fn rebuild(&self) -> Result<bool> {
+        let mut state = self.lock();
+        let runs = std::mem::take(&mut state.runs);
+        let (found, made): (Vec<_>, Vec<_>) = runs.into_iter().partition(|run| run.is_found());
+        state.runs = made;
+        found.iter().for_each(|run| run.remove_file());
+        let segments = found.iter().flat_map(|run| run.covers()).copied().collect();
+        self.read_again(&mut state, segments)?;
+        Ok(!found.is_empty())
     }
 
     /// The segments of the view that could not be read when it was taken up, and why. One that is
@@ -190,36 +295,88 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// `Media` where the cache cannot be read.
+    /// `Media` where the cache is damaged, and the medium fails as well.
     pub fn places(&self, class: Class, fingerprint: &Fingerprint) -> Result<Vec<PartName>> {
-        let state = self.lock();
-        let mut candidates = Vec::new();
-        for run in &state.runs {
-            run.find(fingerprint.hint(), &mut candidates)?;
+        let candidates = self.candidates(&mut self.lock(), class, fingerprint)?;
+        Ok(candidates.into_iter().map(|container| container.name).collect())
+    }
+
+    /// The containers to which hints lead for a chunk; those that are going come last, since they
+    /// may be gone at any time.
+    fn candidates(
+        &self,
+        state: &mut State,
+        class: Class,
+        fingerprint: &Fingerprint,
+    ) -> Result<Vec<ContainerRecord>> {
+        let hint = fingerprint.hint();
+        loop {
+            let mut found = Vec::new();
+            let damaged = state.all_runs().position(|run| run.find(hint, &mut found).is_err());
+            let Some(damaged) = damaged else {
+                found.retain(|container| container.class == class);
+                found.sort_by_key(|container| state.is_condemned(class, container.name));
+                return Ok(found);
+            };
+            // That one is in a file; what is unnamed is not, and comes last.
+            let damaged = state.runs.swap_remove(damaged);
+            let segments = state.drop_damaged(&damaged);
+            self.read_again(state, segments)?;
         }
-        let of_class = candidates.into_iter().filter(|container| container.class == class);
-        Ok(of_class.map(|container| container.name).collect())
     }
 
     /// Takes up a segment that the caller has just put.
     ///
     /// # Errors
     ///
-    /// `Media` where the cache cannot be written and there is no memory either.
+    /// As [`Index::places`].
     pub fn add(&self, name: PartName, segment: &Segment) -> Result<()> {
-        let run = self.run(name, segment)?;
         let mut state = self.lock();
+        let folder = self.folder(&state);
+        drop(state);
+        let run = Arc::new(Run::create(folder, name, segment));
+        state = self.lock();
         state.own.insert(name);
         self.push(&mut state, run)
     }
 
-    fn run(&self, name: PartName, segment: &Segment) -> Result<Run> {
-        Run::create(self.folder.as_deref(), name, segment)
+    /// Where runs are kept now.
+    fn folder(&self, state: &State) -> Option<&Path> {
+        self.folder.as_deref().filter(|_| state.damaged_run_count < DAMAGED_RUNS_MAX)
     }
 
-    fn push(&self, state: &mut State, run: Run) -> Result<()> {
+    fn push(&self, state: &mut State, run: Arc<Run>) -> Result<()> {
         state.runs.push(run);
-        run::merge_tiers(self.folder.as_deref(), &mut state.runs)
+        let segments = self.merge(state);
+        self.read_again(state, segments)
+    }
+
+    /// Merges runs. Returns the segments of those that turned out damaged and were dropped.
+    fn merge(&self, state: &mut State) -> Vec<PartName> {
+        let mut segments = Vec::new();
+        while let Some(damaged) = run::merge_tiers(self.folder(state), &mut state.runs) {
+            segments.extend(state.drop_damaged(&damaged));
+        }
+        segments
+    }
+
+    /// Reads segments again whose runs were dropped. Others wait: they would miss what these name.
+    fn read_again(&self, state: &mut State, mut segments: Vec<PartName>) -> Result<()> {
+        let mut tolerance = Tolerance::default();
+        while let Some(name) = segments.pop() {
+            let object = ObjectName::Segment(name);
+            match self.repository.read(object, Segment::decode) {
+                Ok(segment) => {
+                    let run = Run::create(self.folder(state), name, &segment);
+                    state.runs.push(Arc::new(run));
+                    segments.extend(self.merge(state));
+                }
+                Err(error) => {
+                    state.unreadable.insert(object, Arc::new(tolerance.of_one(error)?));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Looks a chunk up.
@@ -250,7 +407,7 @@ impl Index {
         scope: Scope,
         accepts: impl Fn(&Location) -> bool,
     ) -> Result<Option<Location>> {
-        let state = self.lock();
+        let mut state = self.lock();
         // What is condemned may be gone at any time: a reader takes it only where nothing else is.
         if let Some(location) = state.directories.find(fingerprint)
             && state.allows(&location, class, scope)
@@ -259,17 +416,12 @@ impl Index {
         {
             return Ok(Some(location));
         }
-        let mut candidates = Vec::new();
-        for run in &state.runs {
-            run.find(fingerprint.hint(), &mut candidates)?;
-        }
-        candidates.sort_by_key(|container| state.is_condemned(class, container.name));
+        let candidates = self.candidates(&mut state, class, fingerprint)?;
         drop(state);
         let mut failure = None;
         for container in candidates {
             let mut state = self.lock();
-            let is_condemned = state.is_condemned(class, container.name);
-            if container.class != class || (scope == Scope::Write && is_condemned) {
+            if scope == Scope::Write && state.is_condemned(class, container.name) {
                 continue;
             }
             let loaded = match state.directories.get(container.name, class) {
@@ -311,7 +463,7 @@ impl Index {
     pub fn containers(&self) -> Vec<ContainerRecord> {
         let state = self.lock();
         let mut seen = HashSet::new();
-        let all = state.runs.iter().flat_map(|run| run.containers().iter().copied());
+        let all = state.all_runs().flat_map(|run| run.containers().iter().copied());
         all.filter(|container| seen.insert((container.class, container.name))).collect()
     }
 
@@ -319,15 +471,31 @@ impl Index {
     pub fn statistics(&self) -> IndexStatistics {
         let state = self.lock();
         IndexStatistics {
-            hint_count: state.runs.iter().map(Run::hint_count).sum(),
-            container_count: state.runs.iter().map(|run| run.containers().len() as u64).sum(),
-            memory_bytes: state.runs.iter().map(Run::memory_bytes).sum(),
+            hint_count: state.all_runs().map(Run::hint_count).sum(),
+            container_count: state.all_runs().map(|run| run.containers().len() as u64).sum(),
+            memory_bytes: state.all_runs().map(Run::memory_bytes).sum(),
             directory_bytes: state.directories.bytes(),
         }
     }
 }
 
+/// Where the runs of a repository are kept.
+fn cache_folder(repository: &Repository) -> Option<PathBuf> {
+    repository.cache().map(|cache| cache.join("index"))
+}
+
 impl State {
+    fn all_runs(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().chain(&self.unnamed).map(|run| &**run)
+    }
+
+    /// Gives up a run that has left the list. Returns what it covered.
+    fn drop_damaged(&mut self, damaged: &Run) -> Vec<PartName> {
+        damaged.remove_file();
+        self.damaged_run_count += 1;
+        damaged.covers().to_vec()
+    }
+
     /// Whether all that a run covers counts: by a view, whose segments are `live`, or as our own.
     fn is_live(&self, run: &Run, live: &BTreeSet<PartName>) -> bool {
         run.covers().iter().all(|segment| live.contains(segment) || self.own.contains(segment))
@@ -353,6 +521,33 @@ impl State {
         }
         self.condemned.contains(&(class, container))
     }
+}
+
+/// What a segment would say of a container of `stored_len` bytes: its trailer says it as well.
+///
+/// # Errors
+///
+/// `Missing` or `Corrupt`, naming the container.
+pub(crate) fn read_record(
+    repository: &Repository,
+    class: Class,
+    part: PartName,
+    stored_len: u64,
+) -> Result<ContainerRecord> {
+    let name = ObjectName::Container(class, part);
+    let offset = stored_len.saturating_sub(TRAILER_LEN as u64);
+    let bytes = repository.media().get_range(&name.to_string(), offset, TRAILER_LEN)?;
+    let trailer = Trailer::decode(&name, &bytes, stored_len)?;
+    let number = |number: u64| {
+        u32::try_from(number).map_err(|_| Error::corrupt(name, format!("{number} is too much")))
+    };
+    Ok(ContainerRecord {
+        name: part,
+        class,
+        stored_len: number(stored_len)?,
+        directory_offset: number(trailer.offset)?,
+        directory_len: trailer.length,
+    })
 }
 
 /// Reads and opens the directory of a container.

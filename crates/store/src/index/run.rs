@@ -2,30 +2,48 @@
 //!
 //! A run file: magic 8, number of covered segments 4, of containers 4, of hints 8, checksum of the
 //! rest without the hints 8, covered segments (16 each), containers, filter, hints (12 each,
-//! rising). Ten runs of like size are merged into one; a run is never written to again.
+//! rising) in blocks of 341, each with a checksum of 4 behind it. Ten runs of like size are merged
+//! into one; a run is never written to again.
+//!
+//! Nothing is synced: what a power cut has left unwritten fails its checksum like any other damage,
+//! and the segments have it all.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::filter::Filter;
-use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Class;
 use crate::format::segment::{CONTAINER_RECORD_LEN, ContainerRecord, HINT_LEN, Segment};
 use crate::name::PartName;
 
-const MAGIC: [u8; 8] = *b"CutPrun1";
+/// Ends with the version: files of others are removed.
+const MAGIC: [u8; 8] = *b"CutPrun2";
 const FIXED_LEN: usize = 8 + 4 + 4 + 8 + 8;
 /// As many runs of like size become one.
 const TIER_RUNS: usize = 10;
-/// How many hints a lookup reads at once: hints are uniform, so that the one that is looked for is
-/// within two standard deviations of where its value says, in runs of a million.
-const WINDOW: u64 = 1024;
+/// How many hints a block has; the last may have fewer.
+const BLOCK_HINTS: u64 = 341;
+const CHECKSUM_LEN: usize = 4;
+/// The length of a block with its checksum, in bytes.
+const BLOCK_LEN: usize = 4096;
+const _: () = assert!(
+    BLOCK_LEN as u64 == BLOCK_HINTS * HINT_LEN as u64 + CHECKSUM_LEN as u64,
+    "hints and checksum fill a block"
+);
+/// How many blocks a lookup reads at once: hints are uniform, so that the one that is looked for is
+/// mostly within one block of where its value says, in runs of a million.
+const WINDOW_BLOCKS: u64 = 3;
+/// What was left half written is given up after this time.
+const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Where a run's hints are.
 #[derive(Debug)]
@@ -42,15 +60,40 @@ pub(super) struct Run {
     hint_count: u64,
     filter: Filter,
     hints: Hints,
+    /// Whether it was found in the cache, or merged with what was.
+    is_found: bool,
 }
 
-fn cache_error(path: &Path, error: std::io::Error) -> Error {
-    Error::new(Kind::Media, path.display(), format!("the cache: {error}")).with_source(error)
+/// Some of a run's hints, verified.
+#[derive(Debug, Default)]
+struct Window {
+    /// The number of the first one.
+    start: u64,
+    records: Vec<u8>,
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.start + (self.records.len() / HINT_LEN) as u64
+    }
+
+    fn get(&self, at: u64) -> Option<(u64, u32)> {
+        let index = usize::try_from(at.checked_sub(self.start)?).ok()?;
+        let record = self.records.get(index.checked_mul(HINT_LEN)?..)?;
+        (record.len() >= HINT_LEN).then(|| decode(record))
+    }
 }
 
 impl Run {
-    /// A run of one segment, in `folder` where there is one.
-    pub(super) fn create(folder: Option<&Path>, name: PartName, segment: &Segment) -> Result<Run> {
+    /// A run of one segment, in `folder` where there is one. A cache that cannot be written is no
+    /// reason to fail: memory will do.
+    pub(super) fn create(folder: Option<&Path>, name: PartName, segment: &Segment) -> Run {
+        let run = Run::in_memory(vec![name], segment);
+        folder.and_then(|folder| merge(folder, &[&run]).ok()).unwrap_or(run)
+    }
+
+    /// A run of `segment` in memory.
+    pub(super) fn in_memory(covers: Vec<PartName>, segment: &Segment) -> Run {
         let mut filter = Filter::with_room_for(segment.hints.len() as u64);
         let mut bytes = Vec::with_capacity(segment.hints.len() * HINT_LEN);
         for (hint, container) in &segment.hints {
@@ -58,20 +101,13 @@ impl Run {
             bytes.extend_from_slice(&hint.to_be_bytes());
             bytes.extend_from_slice(&container.to_le_bytes());
         }
-        let run = Run {
-            covers: vec![name],
+        Run {
+            covers,
             containers: segment.containers.clone(),
             hint_count: segment.hints.len() as u64,
             filter,
             hints: Hints::Memory(bytes),
-        };
-        match folder {
-            // A cache that cannot be written is no reason to fail: memory will do.
-            Some(folder) => match run.write(folder) {
-                Ok(written) => Ok(written),
-                Err(_) => Ok(run),
-            },
-            None => Ok(run),
+            is_found: false,
         }
     }
 
@@ -87,6 +123,10 @@ impl Run {
         self.hint_count
     }
 
+    pub(super) fn is_found(&self) -> bool {
+        self.is_found
+    }
+
     pub(super) fn memory_bytes(&self) -> u64 {
         let hints = match &self.hints {
             Hints::Memory(bytes) => bytes.len() as u64,
@@ -95,67 +135,119 @@ impl Run {
         self.filter.bytes() + hints
     }
 
-    fn read(&self, start: u64, count: u64, buffer: &mut Vec<u8>) -> Result<()> {
-        let len = usize::try_from(count).unwrap_or(usize::MAX) * HINT_LEN;
-        buffer.clear();
+    /// Removes the run's file. Whoever has it open goes on reading.
+    pub(super) fn remove_file(&self) {
+        if let Hints::File { path, .. } = &self.hints {
+            // Left over, it would only be read and dropped next time.
+            std::fs::remove_file(path).ok();
+        }
+    }
+
+    /// Reads `count` blocks from block `first` on, fewer at the end.
+    fn read(&self, first: u64, count: u64, window: &mut Window) -> io::Result<()> {
+        let start = first * BLOCK_HINTS;
+        let end = (start + count * BLOCK_HINTS).min(self.hint_count);
+        let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX) * HINT_LEN;
+        window.start = start;
+        window.records.clear();
         match &self.hints {
             Hints::Memory(bytes) => {
-                let start = usize::try_from(start).unwrap_or(usize::MAX) * HINT_LEN;
-                buffer.extend_from_slice(&bytes[start..start + len]);
+                window.records.extend_from_slice(&bytes[index(start)..index(end)]);
                 Ok(())
             }
-            Hints::File { file, path, offset } => {
-                buffer.resize(len, 0);
-                file.read_exact_at(buffer, offset + start * HINT_LEN as u64)
-                    .map_err(|error| cache_error(path, error))
+            Hints::File { file, offset, .. } => {
+                let len = usize::try_from(blocks_len(end - start)).unwrap_or(usize::MAX);
+                window.records.resize(len, 0);
+                file.read_exact_at(&mut window.records, offset + first * BLOCK_LEN as u64)?;
+                verify(&mut window.records, identity(&self.covers), first)
             }
         }
     }
 
+    /// The hint of number `at`, and its container's number. Reads `count` blocks where it is not in
+    /// `window`.
+    fn record(&self, at: u64, count: u64, window: &mut Window) -> io::Result<(u64, u32)> {
+        if window.get(at).is_none() {
+            self.read(at / BLOCK_HINTS, count, window)?;
+        }
+        window.get(at).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
     /// Adds the containers to which `hint` leads to `found`.
-    pub(super) fn find(&self, hint: u64, found: &mut Vec<ContainerRecord>) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be read, or is not what was written.
+    pub(super) fn find(&self, hint: u64, found: &mut Vec<ContainerRecord>) -> io::Result<()> {
         if self.hint_count == 0 || !self.filter.may_hold(hint) {
             return Ok(());
         }
         // The first place whose hint is not below `hint` lies in low..=high.
         let (mut low, mut high) = (0, self.hint_count);
         let mut guess = u64::try_from((u128::from(hint) * u128::from(self.hint_count)) >> 64);
-        let mut buffer = Vec::new();
+        let mut window = Window::default();
         while low < high {
             let middle = guess.unwrap_or(low + (high - low) / 2).clamp(low, high - 1);
-            let start = middle.saturating_sub(WINDOW / 2).max(low);
-            let end = (start + WINDOW).min(high);
-            self.read(start, end - start, &mut buffer)?;
-            let below = partition(&buffer, hint);
-            if below == 0 {
-                high = start;
-            } else if below == end - start {
-                low = end;
+            let first = (middle / BLOCK_HINTS).saturating_sub(1).max(low / BLOCK_HINTS);
+            self.read(first, WINDOW_BLOCKS, &mut window)?;
+            let place = window.start + partition(&window.records, hint);
+            if place == window.start {
+                high = place;
+            } else if place == window.end() {
+                low = place;
             } else {
-                low = start + below;
-                high = low;
+                (low, high) = (place, place);
             }
             guess = Ok(low + (high - low) / 2);
         }
-        let mut at = low;
-        while at < self.hint_count {
-            self.read(at, (self.hint_count - at).min(4), &mut buffer)?;
-            for record in buffer.chunks_exact(HINT_LEN) {
-                let (each, container) = decode(record);
-                if each != hint {
-                    return Ok(());
-                }
-                // The cache is not checked bit by bit: a wrong number is a wrong hint.
-                found.extend(self.containers.get(container as usize));
-                at += 1;
+        for at in low..self.hint_count {
+            let (each, container) = self.record(at, 1, &mut window)?;
+            if each != hint {
+                break;
             }
+            found.extend(self.containers.get(container as usize));
         }
         Ok(())
     }
+}
 
-    fn write(&self, folder: &Path) -> Result<Run> {
-        merge(folder, &[self])
+/// What so many hints take in a file, in bytes.
+fn blocks_len(hint_count: u64) -> u64 {
+    hint_count * HINT_LEN as u64 + hint_count.div_ceil(BLOCK_HINTS) * CHECKSUM_LEN as u64
+}
+
+/// What a file's blocks are bound to: that of another run, or of another place, is none of them.
+fn identity(covers: &[PartName]) -> u64 {
+    let mut hasher = Xxh3::new();
+    covers.iter().for_each(|part| hasher.update(&part.to_bytes()));
+    hasher.digest()
+}
+
+fn checksum(hints: &[u8], identity: u64, block: u64) -> [u8; CHECKSUM_LEN] {
+    let sum = xxh3_64_with_seed(hints, identity ^ block).to_le_bytes();
+    [sum[0], sum[1], sum[2], sum[3]]
+}
+
+/// Takes the checksums out of `blocks`, the first of which has the number `first`.
+fn verify(blocks: &mut Vec<u8>, identity: u64, first: u64) -> io::Result<()> {
+    let (mut kept, mut at) = (0, 0);
+    for number in first.. {
+        let end = (at + BLOCK_LEN).min(blocks.len());
+        if at == end {
+            break;
+        }
+        let Some(body) = end.checked_sub(CHECKSUM_LEN).filter(|body| *body > at) else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        if checksum(&blocks[at..body], identity, number) != blocks[body..end] {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        blocks.copy_within(at..body, kept);
+        kept += body - at;
+        at = end;
     }
+    blocks.truncate(kept);
+    Ok(())
 }
 
 /// The number of records in `bytes` whose hint is below `hint`.
@@ -180,34 +272,32 @@ fn decode(record: &[u8]) -> (u64, u32) {
     (u64::from_be_bytes(hint), u32::from_le_bytes(container))
 }
 
-/// Merges runs until no ten have like size.
-pub(super) fn merge_tiers(folder: Option<&Path>, runs: &mut Vec<Run>) -> Result<()> {
-    let Some(folder) = folder else { return Ok(()) };
+/// Merges runs until no ten have like size. A run that cannot be read is taken out of `runs` and
+/// returned.
+pub(super) fn merge_tiers(folder: Option<&Path>, runs: &mut Vec<Arc<Run>>) -> Option<Arc<Run>> {
+    let folder = folder?;
     loop {
         let mut tiers: HashMap<u32, usize> = HashMap::new();
         for run in runs.iter() {
             *tiers.entry(tier(run)).or_default() += 1;
         }
-        let Some((&full, _)) = tiers.iter().find(|(_, count)| **count >= TIER_RUNS) else {
-            return Ok(());
-        };
-        let (parts, rest): (Vec<Run>, Vec<Run>) = runs.drain(..).partition(|run| tier(run) == full);
+        let (&full, _) = tiers.iter().find(|(_, count)| **count >= TIER_RUNS)?;
+        let (mut parts, rest): (Vec<_>, Vec<_>) = runs.drain(..).partition(|run| tier(run) == full);
         *runs = rest;
-        let merged = merge(folder, &parts.iter().collect::<Vec<_>>());
-        match merged {
+        match merge(folder, &parts.iter().map(|run| &**run).collect::<Vec<_>>()) {
             Ok(merged) => {
-                for part in &parts {
-                    if let Hints::File { path, .. } = &part.hints {
-                        // Left over, it would only be read and dropped next time.
-                        std::fs::remove_file(path).ok();
-                    }
-                }
-                runs.push(merged);
+                parts.iter().for_each(|part| part.remove_file());
+                runs.push(Arc::new(merged));
             }
-            Err(_) => {
+            Err(Unmerged::Damaged(number)) => {
+                let damaged = parts.remove(number);
+                runs.extend(parts);
+                return Some(damaged);
+            }
+            Err(Unmerged::Unwritten) => {
                 // A full disk under the cache: go on with what there is.
                 runs.extend(parts);
-                return Ok(());
+                return None;
             }
         }
     }
@@ -217,14 +307,47 @@ fn tier(run: &Run) -> u32 {
     run.hint_count.max(1).ilog10()
 }
 
+/// Why runs were not merged.
+#[derive(Debug)]
+enum Unmerged {
+    /// The run of this number cannot be read.
+    Damaged(usize),
+    /// The cache cannot be written.
+    Unwritten,
+}
+
+impl From<io::Error> for Unmerged {
+    fn from(_: io::Error) -> Unmerged {
+        Unmerged::Unwritten
+    }
+}
+
 /// Writes the union of `runs` as one run file. Memory: a filter, container tables, small buffers.
-fn merge(folder: &Path, runs: &[&Run]) -> Result<Run> {
-    let mut covers = Vec::new();
+fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, Unmerged> {
+    std::fs::create_dir_all(folder)?;
+    let mut covers: Vec<PartName> = runs.iter().flat_map(|run| run.covers.clone()).collect();
+    covers.sort_unstable();
+    covers.dedup();
+    let name = run_name(&covers);
+    let (staged, file) = stage(folder, &name)?;
+    let merged = write_merged(file, covers, runs).and_then(|(run, offset)| {
+        let path = folder.join(&name);
+        std::fs::rename(&staged, &path)?;
+        let hints = Hints::File { file: File::open(&path)?, path, offset };
+        Ok(Run { hints, ..run })
+    });
+    if merged.is_err() {
+        std::fs::remove_file(&staged).ok();
+    }
+    merged
+}
+
+/// Writes the union of `runs` to `file`. Returns the run without its hints, and where they start.
+fn write_merged(file: File, covers: Vec<PartName>, runs: &[&Run]) -> Result<(Run, u64), Unmerged> {
     let mut containers: Vec<ContainerRecord> = Vec::new();
     let mut numbers: HashMap<(Class, PartName), u32> = HashMap::new();
     let mut renumber: Vec<Vec<u32>> = Vec::new();
     for run in runs {
-        covers.extend_from_slice(&run.covers);
         let table = run.containers.iter().map(|container| {
             *numbers.entry((container.class, container.name)).or_insert_with(|| {
                 containers.push(*container);
@@ -233,54 +356,86 @@ fn merge(folder: &Path, runs: &[&Run]) -> Result<Run> {
         });
         renumber.push(table.collect());
     }
-    covers.sort_unstable();
-    covers.dedup();
     let hint_count: u64 = runs.iter().map(|run| run.hint_count).sum();
     let mut filter = Filter::with_room_for(hint_count);
-    let name = run_name(&covers);
-    let path = folder.join(&name);
-    let staged = folder.join(format!("{name}.{}.tmp", std::process::id()));
-    let io = |error| cache_error(&staged, error);
-    std::fs::create_dir_all(folder).map_err(io)?;
     let head_len = FIXED_LEN as u64
         + covers.len() as u64 * 16
         + containers.len() as u64 * CONTAINER_RECORD_LEN as u64
         + Filter::encoded_len(hint_count);
-    let file = private_file(&staged).map_err(io)?;
     let mut out = BufWriter::with_capacity(64 * 1024, file);
-    out.seek(SeekFrom::Start(head_len)).map_err(io)?;
+    out.seek(SeekFrom::Start(head_len))?;
+    let mut blocks = Blocks::new(identity(&covers));
     let mut cursors: Vec<Cursor<'_>> = runs.iter().map(|run| Cursor::new(run)).collect();
     let mut heap = BinaryHeap::new();
     for (number, cursor) in cursors.iter_mut().enumerate() {
-        if let Some(next) = cursor.next()? {
+        if let Some(next) = cursor.next().map_err(|_| Unmerged::Damaged(number))? {
             heap.push(Reverse((next, number)));
         }
     }
     while let Some(Reverse(((hint, container), number))) = heap.pop() {
         let container = renumber[number].get(container as usize).copied().unwrap_or(u32::MAX);
         filter.insert(hint);
-        out.write_all(&hint.to_be_bytes()).map_err(io)?;
-        out.write_all(&container.to_le_bytes()).map_err(io)?;
-        if let Some(next) = cursors[number].next()? {
+        blocks.push(hint, container, &mut out)?;
+        if let Some(next) = cursors[number].next().map_err(|_| Unmerged::Damaged(number))? {
             heap.push(Reverse((next, number)));
         }
     }
-    out.seek(SeekFrom::Start(0)).map_err(io)?;
+    blocks.end(&mut out)?;
+    out.seek(SeekFrom::Start(0))?;
     let tail = encode_tail(&covers, &containers, &filter);
-    out.write_all(&encode_fixed(covers.len(), containers.len(), hint_count, &tail)).map_err(io)?;
-    out.write_all(&tail).map_err(io)?;
-    let file = out.into_inner().map_err(|error| cache_error(&staged, error.into_error()))?;
-    drop(file);
-    std::fs::rename(&staged, &path).map_err(io)?;
-    let file = File::open(&path).map_err(io)?;
-    let hints = Hints::File { file, path, offset: head_len };
-    Ok(Run { covers, containers, hint_count, filter, hints })
+    out.write_all(&encode_fixed(covers.len(), containers.len(), hint_count, &tail))?;
+    out.write_all(&tail)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let is_found = runs.iter().any(|run| run.is_found);
+    let hints = Hints::Memory(Vec::new());
+    Ok((Run { covers, containers, hint_count, filter, hints, is_found }, head_len))
 }
 
-/// Hints are halves of keyed fingerprints: nobody else's business.
-fn private_file(path: &Path) -> std::io::Result<File> {
+/// Hints on their way to a file.
+struct Blocks {
+    identity: u64,
+    number: u64,
+    block: Vec<u8>,
+}
+
+impl Blocks {
+    fn new(identity: u64) -> Blocks {
+        Blocks { identity, number: 0, block: Vec::with_capacity(BLOCK_LEN) }
+    }
+
+    fn push(&mut self, hint: u64, container: u32, out: &mut impl Write) -> io::Result<()> {
+        self.block.extend_from_slice(&hint.to_be_bytes());
+        self.block.extend_from_slice(&container.to_le_bytes());
+        if self.block.len() + CHECKSUM_LEN == BLOCK_LEN { self.end(out) } else { Ok(()) }
+    }
+
+    fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let sum = checksum(&self.block, self.identity, self.number);
+        self.block.extend_from_slice(&sum);
+        out.write_all(&self.block)?;
+        self.block.clear();
+        self.number += 1;
+        Ok(())
+    }
+}
+
+/// A new file that no other index writes to, whichever process it is in. Hints are halves of keyed
+/// fingerprints: nobody else's business.
+fn stage(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     use std::os::unix::fs::OpenOptionsExt;
-    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
+    static STAGED: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let (process, count) = (std::process::id(), STAGED.fetch_add(1, Ordering::Relaxed));
+        let path = folder.join(format!("{name}.{process}-{count}.tmp"));
+        match File::options().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn encode_fixed(covers: usize, containers: usize, hint_count: u64, tail: &[u8]) -> Vec<u8> {
@@ -317,20 +472,25 @@ fn run_name(covers: &[PartName]) -> String {
 }
 
 /// Opens the runs in `folder` whose segments are all live, each segment at most once; removes the
-/// others.
-pub(super) fn open_all(folder: &Path, live: &BTreeSet<PartName>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+/// others, and what was left half written a day before `now_ns`.
+pub(super) fn open_all(folder: &Path, live: &BTreeSet<PartName>, now_ns: i64) -> Vec<Arc<Run>> {
+    let mut runs: Vec<Arc<Run>> = Vec::new();
     let Ok(entries) = std::fs::read_dir(folder) else { return runs };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if path.extension().is_none_or(|extension| extension != "run") {
-            continue;
-        }
-        match open(&path) {
-            Some(run) if run.covers.iter().all(|segment| live.contains(segment)) => runs.push(run),
-            _ => {
-                std::fs::remove_file(&path).ok();
-            }
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let is_useless = match extension {
+            Some("run") => match open(&path) {
+                Some(run) if run.covers.iter().all(|segment| live.contains(segment)) => {
+                    runs.push(Arc::new(run));
+                    false
+                }
+                _ => true,
+            },
+            Some("tmp") => is_stale(&path, now_ns),
+            _ => false,
+        };
+        if is_useless {
+            std::fs::remove_file(&path).ok();
         }
     }
     // After a crash between merge and removal both lie there: the larger says it all.
@@ -340,10 +500,19 @@ pub(super) fn open_all(folder: &Path, live: &BTreeSet<PartName>) -> Vec<Run> {
         let fresh = run.covers.iter().all(|segment| !covered.contains(segment));
         if fresh {
             covered.extend(run.covers.iter().copied());
+        } else {
+            run.remove_file();
         }
         fresh
     });
     runs
+}
+
+/// Whether nobody can still be writing to this file.
+fn is_stale(path: &Path, now_ns: i64) -> bool {
+    let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_ns).unwrap_or(0));
+    let written = std::fs::metadata(path).and_then(|metadata| metadata.modified());
+    written.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > STAGED_AGE_MAX))
 }
 
 /// Opens a run file; `None` where anything about it is wrong.
@@ -359,11 +528,12 @@ fn open(path: &Path) -> Option<Run> {
     hints.copy_from_slice(&fixed[16..24]);
     let hint_count = u64::from_le_bytes(hints);
     let tables_len = covers_count * 16 + container_count * CONTAINER_RECORD_LEN as u64;
-    let hints_len = hint_count.checked_mul(HINT_LEN as u64)?;
-    // Before anything is allocated: do the numbers fit the file?
-    let head_len =
-        (FIXED_LEN as u64 + tables_len).checked_add(Filter::encoded_len(hint_count.min(len)))?;
-    if fixed[..8] != MAGIC || hint_count > len || head_len.checked_add(hints_len)? != len {
+    // Before anything is allocated or multiplied: do the numbers fit the file?
+    if fixed[..8] != MAGIC || hint_count > len {
+        return None;
+    }
+    let head_len = FIXED_LEN as u64 + tables_len + Filter::encoded_len(hint_count);
+    if head_len + blocks_len(hint_count) != len {
         return None;
     }
     let mut tail = vec![0; usize::try_from(head_len).ok()? - FIXED_LEN];
@@ -392,34 +562,149 @@ fn open(path: &Path) -> Option<Run> {
         tables.chunks_exact(CONTAINER_RECORD_LEN).map(container).collect::<Option<Vec<_>>>()?;
     let filter = Filter::decode(hint_count, filter)?;
     let hints = Hints::File { file, path: path.to_path_buf(), offset: head_len };
-    Some(Run { covers, containers, hint_count, filter, hints })
+    Some(Run { covers, containers, hint_count, filter, hints, is_found: true })
 }
 
 /// Reads a run from front to back.
 struct Cursor<'a> {
     run: &'a Run,
     next: u64,
-    buffer: Vec<u8>,
-    taken: usize,
+    window: Window,
 }
 
 impl<'a> Cursor<'a> {
     fn new(run: &'a Run) -> Cursor<'a> {
-        Cursor { run, next: 0, buffer: Vec::new(), taken: 0 }
+        Cursor { run, next: 0, window: Window::default() }
     }
 
-    fn next(&mut self) -> Result<Option<(u64, u32)>> {
-        if self.taken == self.buffer.len() {
-            let count = (self.run.hint_count - self.next).min(WINDOW);
-            if count == 0 {
-                return Ok(None);
-            }
-            self.run.read(self.next, count, &mut self.buffer)?;
-            self.next += count;
-            self.taken = 0;
+    fn next(&mut self) -> io::Result<Option<(u64, u32)>> {
+        if self.next == self.run.hint_count {
+            return Ok(None);
         }
-        let record = decode(&self.buffer[self.taken..]);
-        self.taken += HINT_LEN;
+        let record = self.run.record(self.next, WINDOW_BLOCKS, &mut self.window)?;
+        self.next += 1;
         Ok(Some(record))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::TicketId;
+
+    fn part(count: u32) -> PartName {
+        PartName { ticket: TicketId([1; 12]), count }
+    }
+
+    /// A segment of one container with so many hints; every third comes twice.
+    fn segment(number: u32, count: u64) -> Segment {
+        let name = part(number);
+        let container = ContainerRecord {
+            name,
+            class: Class::Data,
+            stored_len: 1,
+            directory_offset: 2,
+            directory_len: 3,
+        };
+        let hint = |n: u64| (n + (u64::from(number) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hints = (0..count).flat_map(|n| vec![(hint(n), 0); if n % 3 == 0 { 2 } else { 1 }]);
+        let mut hints: Vec<_> = hints.collect();
+        hints.sort_unstable();
+        Segment { containers: vec![container], hints, ..Segment::default() }
+    }
+
+    fn expect_found(run: &Run, segment: &Segment) {
+        for at in segment.hints.chunk_by(|one, other| one.0 == other.0) {
+            let mut found = Vec::new();
+            run.find(at[0].0, &mut found).expect("nothing is damaged");
+            assert_eq!(found, vec![segment.containers[0]; at.len()], "hint {:x}", at[0].0);
+            run.find(at[0].0 ^ 1, &mut found).expect("nothing is damaged");
+            assert_eq!(found.len(), at.len(), "nobody has inserted {:x}", at[0].0 ^ 1);
+        }
+    }
+
+    #[test]
+    fn runs_find_what_their_segments_name() {
+        let folder = tempfile::tempdir().expect("made");
+        for count in [0, 1, 255, 256, 257, 1000, 5000] {
+            let segment = segment(0, count);
+            expect_found(&Run::create(None, part(0), &segment), &segment);
+            let written = Run::create(Some(folder.path()), part(0), &segment);
+            let Hints::File { path, .. } = &written.hints else { panic!("it can be written") };
+            expect_found(&written, &segment);
+            expect_found(&open(path).expect("it is what was written"), &segment);
+        }
+        let segments: Vec<_> = (0..10).map(|number| segment(number, 2000)).collect();
+        let create =
+            |(number, segment)| Arc::new(Run::create(Some(folder.path()), part(number), segment));
+        let mut runs: Vec<_> = (0..).zip(&segments).map(create).collect();
+        assert!(merge_tiers(Some(folder.path()), &mut runs).is_none(), "nothing is damaged");
+        let [merged] = &runs[..] else { panic!("they become one, not {}", runs.len()) };
+        segments.iter().for_each(|segment| expect_found(merged, segment));
+        assert_eq!(std::fs::read_dir(folder.path()).expect("it lists").count(), 1, "files");
+    }
+
+    /// Whatever bit of a file is flipped: the file is refused, or the block is, or it is never asked.
+    #[test]
+    fn no_block_is_believed_unseen() {
+        let folder = tempfile::tempdir().expect("made");
+        let segment = segment(0, 600);
+        let run = Run::create(Some(folder.path()), part(0), &segment);
+        let Hints::File { path, .. } = &run.hints else { panic!("it can be written") };
+        let whole = std::fs::read(path).expect("it is there");
+        let all = |run: &Run| {
+            segment.hints.iter().all(|(hint, _)| run.find(*hint, &mut Vec::new()).is_ok())
+        };
+        assert!(all(&open(path).expect("whole")), "whole");
+        for place in (0..whole.len()).step_by(7) {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1 << (place % 8);
+            std::fs::write(path, &bytes).expect("written");
+            assert!(!open(path).is_some_and(|run| all(&run)), "byte {place} was flipped");
+        }
+        // A block in the place of another; and that of another run in the same place.
+        let hints_len = usize::try_from(blocks_len(run.hint_count)).expect("it is small");
+        let block = whole.len() - hints_len;
+        let mut bytes = whole.clone();
+        bytes.copy_within(block..block + BLOCK_LEN, block + BLOCK_LEN);
+        std::fs::write(path, &bytes).expect("written");
+        assert!(!open(path).is_some_and(|run| all(&run)), "the first block twice");
+        let other = Run::create(Some(folder.path()), part(1), &segment);
+        let Hints::File { path: other, .. } = &other.hints else { panic!("it can be written") };
+        let mut bytes = std::fs::read(other).expect("it is there");
+        bytes[block..].copy_from_slice(&whole[block..]);
+        std::fs::write(other, &bytes).expect("written");
+        assert!(!open(other).is_some_and(|run| all(&run)), "another's blocks");
+    }
+
+    #[test]
+    fn a_damaged_run_is_not_merged() {
+        let folder = tempfile::tempdir().expect("made");
+        let create = |number| {
+            Arc::new(Run::create(Some(folder.path()), part(number), &segment(number, 2000)))
+        };
+        for place in [0, 20_000] {
+            let mut runs: Vec<_> = (0..10).map(create).collect();
+            let Hints::File { path, offset, .. } = &runs[7].hints else { panic!("in a file") };
+            let mut bytes = std::fs::read(path).expect("it is there");
+            bytes[usize::try_from(*offset).expect("it is small") + place] ^= 1;
+            std::fs::write(path, bytes).expect("written");
+            let damaged = merge_tiers(Some(folder.path()), &mut runs).expect("it is found");
+            assert_eq!(damaged.covers(), [part(7)], "the damaged one");
+            assert_eq!(runs.len(), 9, "the others are as they were");
+            assert!(merge_tiers(Some(folder.path()), &mut runs).is_none(), "they are whole");
+            let staged = std::fs::read_dir(folder.path()).expect("it lists").flatten();
+            let staged =
+                staged.filter(|entry| entry.path().extension().is_some_and(|e| e == "tmp"));
+            assert_eq!(staged.count(), 0, "nothing half written is left");
+        }
+    }
+
+    #[test]
+    fn nobody_shares_a_staged_file() {
+        let folder = tempfile::tempdir().expect("made");
+        let (one, _) = stage(folder.path(), "a.run").expect("staged");
+        let (other, _) = stage(folder.path(), "a.run").expect("staged");
+        assert_ne!(one, other, "of one run, by one process");
     }
 }

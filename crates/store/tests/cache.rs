@@ -1,0 +1,276 @@
+//! The local index: whatever has become of its files, it costs time and nothing else.
+
+#[path = "common/backup.rs"]
+mod backup;
+#[path = "common/damage.rs"]
+#[expect(dead_code, reason = "single findings matter elsewhere")]
+mod damage;
+#[path = "common/whole.rs"]
+mod whole;
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use cutpoint_store::environment::Environment;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::recipe::Segment as Piece;
+use cutpoint_store::format::segment::Segment;
+use cutpoint_store::index::{Index, Scope};
+use cutpoint_store::name::{ObjectKind, ObjectName};
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::Repository;
+use cutpoint_store::view::View;
+use tempfile::TempDir;
+
+use backup::{Machine, back_up, restore_all, unlock};
+use damage::{Store, build};
+
+/// A day, and more than what was left half written is kept.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A repository with what [`build`] makes, and a cache.
+struct Cached {
+    store: Store,
+    cache: TempDir,
+}
+
+impl Cached {
+    /// The cache has everything.
+    fn new() -> Cached {
+        let cached = Cached { store: Store::new(&build()), cache: TempDir::new().expect("made") };
+        assert_eq!(restore_all(&cached.open()).expect("nothing is damaged"), 2, "snapshots");
+        assert!(cached.runs().len() > 2, "there is a cache");
+        cached
+    }
+
+    /// The repository as another process of this machine has it.
+    fn open(&self) -> Arc<Repository> {
+        with_cache(&self.store, self.cache.path())
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.open().cache().expect("it has one").join("index")
+    }
+
+    fn runs(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.folder()).expect("it lists");
+        let mut paths: Vec<_> = entries.map(|entry| entry.expect("it lists").path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "run"));
+        paths.sort();
+        paths
+    }
+
+    fn expect_all_is_well(&self, case: &str) {
+        let (media, repository) = (self.store.media.clone(), self.open());
+        assert_eq!(restore_all(&repository).expect(case), 2, "{case}: snapshots");
+        let store = Store { media, repository: self.open() };
+        let findings = store.check(true);
+        assert_eq!(findings.report.error_count, 0, "{case}: {:#?}", findings.all);
+        store.compare(&findings, case);
+    }
+
+    fn containers(&self) -> usize {
+        let kinds = [ObjectKind::Data, ObjectKind::Meta].into_iter();
+        kinds.map(|kind| self.store.media.list(kind.folder()).expect("it lists").len()).sum()
+    }
+}
+
+fn with_cache(store: &Store, cache: &Path) -> Arc<Repository> {
+    static PROCESSES: AtomicU32 = AtomicU32::new(2);
+    let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
+    let repository = Repository::open(store.media.clone(), Machine::new(process), &unlock());
+    Arc::new(repository.expect("it opens").with_cache(cache.to_path_buf()))
+}
+
+/// Writes to the file itself, as a bad disk would: whoever has it open sees it.
+fn overwrite(path: &Path, change: impl Fn(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).expect("it is there");
+    change(&mut bytes);
+    fs::write(path, bytes).expect("written");
+}
+
+type Change = (&'static str, fn(&mut Vec<u8>));
+
+const CHANGES: [Change; 9] = [
+    ("the last hint", |bytes| flip_behind(bytes, 4 + 12)),
+    ("the last container number", |bytes| flip_behind(bytes, 4 + 4)),
+    ("the last checksum", |bytes| flip_behind(bytes, 1)),
+    ("the header", |bytes| bytes[17] ^= 1),
+    ("the version", |bytes| bytes[7] = b'1'),
+    ("the tables", |bytes| bytes[40] ^= 1),
+    ("cut to nothing", Vec::clear),
+    ("cut by a byte", |bytes| bytes.truncate(bytes.len() - 1)),
+    ("zeros at the end", |bytes| {
+        let len = bytes.len();
+        bytes[len - 100..].fill(0);
+    }),
+];
+
+fn flip_behind(bytes: &mut [u8], behind: usize) {
+    let place = bytes.len() - behind;
+    bytes[place] ^= 0x40;
+}
+
+#[test]
+fn a_damaged_run_costs_time_only() {
+    for (case, change) in CHANGES {
+        let cached = Cached::new();
+        cached.runs().iter().for_each(|run| overwrite(run, change));
+        cached.expect_all_is_well(case);
+    }
+}
+
+#[test]
+fn a_run_may_be_damaged_while_it_is_in_use() {
+    for (case, change) in CHANGES {
+        let cached = Cached::new();
+        let repository = cached.open();
+        let view = View::list(&repository).expect("it lists");
+        let reader = Reader::open(repository.clone(), view.clone()).expect("it opens");
+        cached.runs().iter().for_each(|run| overwrite(run, change));
+        for (_, snapshot) in view.snapshots() {
+            for entry in reader.tree(&snapshot.root) {
+                let entry = entry.expect(case);
+                for piece in reader.segments(&entry.content) {
+                    let Piece::Chunk { fingerprint, .. } = piece.expect(case) else { continue };
+                    reader.chunk(Class::Data, &fingerprint).expect(case);
+                }
+            }
+        }
+    }
+}
+
+/// What is known is not stored again.
+#[test]
+fn a_backup_finds_what_a_damaged_run_named() {
+    for (case, change) in CHANGES {
+        let cached = Cached::new();
+        cached.runs().iter().for_each(|run| overwrite(run, change));
+        let before = cached.containers();
+        back_up(&cached.open(), &[1, 2, 3], false).expect(case);
+        assert_eq!(cached.containers(), before, "{case}: containers");
+        assert_eq!(restore_all(&cached.open()).expect(case), 3, "{case}: snapshots");
+    }
+}
+
+/// Ten runs of like size become one; one that is damaged is read again first.
+#[test]
+fn damaged_runs_are_not_merged() {
+    for (case, change) in CHANGES {
+        let cached = Cached::new();
+        let back_up_with = |cache: &Path, numbers: Range<u64>| {
+            for number in numbers {
+                let repository = with_cache(&cached.store, cache);
+                back_up(&repository, &[number], false).expect(case);
+            }
+        };
+        let view = || View::list(&cached.open()).expect("it lists");
+        back_up_with(cached.cache.path(), 100..112);
+        let index = Index::open(cached.open(), &view()).expect("it opens");
+        let before = cached.runs();
+        before.iter().for_each(|run| overwrite(run, change));
+        // By another machine.
+        back_up_with(TempDir::new().expect("made").path(), 112..120);
+        index.refresh(&view()).expect(case);
+        let fresh = Index::open_without_cache(cached.open(), &view()).expect("it opens");
+        let count = |index: &Index| index.statistics().hint_count;
+        assert_eq!(count(&index), count(&fresh), "{case}: hints");
+        assert!(cached.runs().iter().any(|run| !before.contains(run)), "{case}: none was merged");
+        assert!(cached.runs().len() < 10, "{case}: {} runs", cached.runs().len());
+    }
+}
+
+/// A run that looks well, and says less than the segments do.
+#[test]
+fn a_run_that_lies_does_not_hide_chunks() {
+    let objects = build();
+    let liar = Store::new(&objects);
+    for name in objects.keys() {
+        if let Ok(name @ ObjectName::Segment(_)) = ObjectName::parse(name) {
+            liar.replace(&name.to_string(), None);
+            let nothing = Segment::default().encode();
+            liar.repository.seal_and_put(name, &nothing).expect("memory takes it");
+        }
+    }
+    let cached = Cached::new();
+    cached.runs().iter().for_each(|run| fs::remove_file(run).expect("it is there"));
+    let repository = with_cache(&liar, cached.cache.path());
+    Index::open(repository.clone(), &View::list(&repository).expect("it lists")).expect("it opens");
+    assert!(cached.runs().len() > 2, "the lies are cached");
+    cached.expect_all_is_well("lies");
+    cached.expect_all_is_well("the truth again");
+}
+
+/// A cache on a disk that fails at every turn is given up, and the work goes on.
+#[test]
+fn a_cache_that_cannot_be_written_is_done_without() {
+    let cached = Cached::new();
+    let folder = cached.folder();
+    fs::remove_dir_all(&folder).expect("removed");
+    File::create(&folder).expect("a file in the place of the folder");
+    cached.expect_all_is_well("no folder");
+}
+
+#[test]
+fn what_was_left_half_written_is_removed() {
+    let cached = Cached::new();
+    let now_ns = Machine::new(1).now_ns();
+    let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_ns).expect("after 1970"));
+    let leave = |name: &str, age: Duration| {
+        let path = cached.folder().join(name);
+        let file = File::create(&path).expect("made");
+        file.set_modified(now - age).expect("set");
+        path
+    };
+    let stale = leave("00.run.1-0.tmp", 2 * DAY);
+    let recent = leave("00.run.2-0.tmp", DAY / 2);
+    cached.expect_all_is_well("leftovers");
+    assert!(!stale.exists(), "nobody can still be writing this");
+    assert!(recent.exists(), "somebody may be");
+}
+
+/// A fork knows what there was, and nothing that the first one takes up later; and the other way
+/// round.
+#[test]
+fn a_fork_goes_its_own_way() {
+    let cached = Cached::new();
+    let repository = cached.open();
+    let before = View::list(&repository).expect("it lists");
+    let index = Index::open(repository.clone(), &before).expect("it opens");
+    let fork = index.fork();
+    let known = first_chunks(&repository);
+    back_up(&cached.open(), &[77], false).expect("nothing fails here");
+    let new: Vec<_> =
+        first_chunks(&repository).into_iter().filter(|chunk| !known.contains(chunk)).collect();
+    assert_eq!(new.len(), 1, "one tree more");
+    index.refresh(&View::list(&repository).expect("it lists")).expect("it opens");
+    let has = |index: &Index, chunk: &Fingerprint| {
+        index.find(Class::Meta, chunk, Scope::Write).expect("it reads").is_some()
+    };
+    for chunk in &known {
+        assert!(has(&index, chunk) && has(&fork, chunk), "both know what there was");
+    }
+    assert!(has(&index, &new[0]), "taken up");
+    assert!(!has(&fork, &new[0]), "by the other");
+    // Files that one of them gives up the other still reads.
+    assert!(index.rebuild().expect("it reads"), "there was a cache");
+    assert!(known.iter().all(|chunk| has(&fork, chunk)), "the fork knows them still");
+}
+
+/// The first chunk of each snapshot's tree.
+fn first_chunks(repository: &Arc<Repository>) -> Vec<Fingerprint> {
+    let view = View::list(repository).expect("it lists");
+    let reader = Reader::open(repository.clone(), view.clone()).expect("it opens");
+    let roots = view.snapshots().into_iter().map(|(_, snapshot)| &snapshot.root);
+    let pieces = roots.filter_map(|root| reader.segments(root).next());
+    pieces
+        .filter_map(|piece| match piece.expect("it reads") {
+            Piece::Chunk { fingerprint, .. } => Some(fingerprint),
+            _ => None,
+        })
+        .collect()
+}
