@@ -207,18 +207,26 @@ impl Scan<'_> {
                 return;
             }
         };
+        let whole: Vec<_> = chunks
+            .iter()
+            .filter(|chunk| chunk.form != Form::Composite)
+            .map(|chunk| {
+                let start = chunk.offset as usize;
+                (chunk, decoded.get(start..start + chunk.payload_len as usize))
+            })
+            .collect();
+        let payloads: Vec<_> = whole.iter().filter_map(|(_, payload)| *payload).collect();
         let keys = self.check.repository.keys();
+        let mut fingerprints = keys.fingerprints(self.task.class, &payloads).into_iter();
         let mut verified = 0;
-        for chunk in chunks.iter().filter(|chunk| chunk.form != Form::Composite) {
-            let start = chunk.offset as usize;
-            let payload = decoded.get(start..start + chunk.payload_len as usize);
-            let found = payload.map(|payload| keys.fingerprint(self.task.class, payload));
+        for (chunk, payload) in whole {
+            let found = payload.and_then(|_| fingerprints.next());
             if found == Some(chunk.fingerprint) {
                 verified += 1;
                 continue;
             }
             self.bad(chunk);
-            let recorded = chunk.fingerprint;
+            let (start, recorded) = (chunk.offset, chunk.fingerprint);
             let found = found.map_or_else(String::new, |found| found.to_string());
             self.found(format!(
                 "region {number}, chunk at byte {start}: fingerprint is {found}, recorded as \
