@@ -4,7 +4,7 @@ mod common;
 
 use common::{Feed, check, fed_cuts, kinds, reference_cuts, sizes_around};
 use cutpoint_chunking::algorithm::seqcdc;
-use cutpoint_chunking::{Chunker, Spec};
+use cutpoint_chunking::{Chunker, Level, Spec, cuts};
 use cutpoint_testing::SplitMix64;
 
 #[test]
@@ -34,7 +34,23 @@ fn random_parameters_cut_like_the_reference() {
         for size in sizes_around(&[edge]).into_iter().chain([3001]) {
             for (name, data) in kinds(size, random.next()) {
                 check(&spec, name, &data);
+                at_every_level(params, name, &data);
             }
+        }
+    }
+}
+
+/// Plain and keyed, every level of this CPU cuts `data` as the scalar one does.
+fn at_every_level(params: seqcdc::Params, name: &str, data: &[u8]) {
+    let plain = seqcdc::SeqCdc::new(params).expect("the parameters are right");
+    let material = common::key_material(3);
+    let keyed = seqcdc::SeqCdc::keyed(params, &material).expect("the parameters are right");
+    for chunker in [plain, keyed] {
+        let scalar = chunker.clone().at_level(Level::SCALAR);
+        let expected: Vec<usize> = cuts(&scalar, data).collect();
+        for level in Level::available() {
+            let ends: Vec<usize> = cuts(&chunker.clone().at_level(level), data).collect();
+            assert_eq!(ends, expected, "{}: {params:?}, {name}, {}", level.name(), data.len());
         }
     }
 }

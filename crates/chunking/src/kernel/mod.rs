@@ -34,18 +34,6 @@ pub(crate) trait Kernel: Copy {
     /// first of the two is less, the second where it is greater.
     fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64);
 
-    /// Which bytes are greater than `value`.
-    fn above(self, block: &Block, value: u8) -> u64;
-
-    /// Which bytes are less than `value`.
-    fn below(self, block: &Block, value: u8) -> u64;
-
-    /// Which bytes are `value`.
-    fn equal(self, block: &Block, value: u8) -> u64;
-
-    /// The greatest byte.
-    fn greatest(self, block: &Block) -> u8;
-
     /// Keeps the bits of `bits` at which `kept` has a one, and moves them together at the low end.
     fn squeeze(self, bits: u64, kept: u64) -> u64;
 

@@ -1,6 +1,6 @@
 //! Portable Rust: the definition of every answer.
 
-use super::{BLOCK_SIZE, Block, Kernel};
+use super::{BLOCK_SIZE, Kernel};
 
 /// The kernel of every CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,26 +18,6 @@ impl Kernel for Scalar {
             falling = falling << 8 | gather(unequal(before, after) & !less);
         }
         (rising, falling)
-    }
-
-    #[inline(always)]
-    fn above(self, block: &Block, value: u8) -> u64 {
-        mask(block, |byte| byte > value)
-    }
-
-    #[inline(always)]
-    fn below(self, block: &Block, value: u8) -> u64 {
-        mask(block, |byte| byte < value)
-    }
-
-    #[inline(always)]
-    fn equal(self, block: &Block, value: u8) -> u64 {
-        mask(block, |byte| byte == value)
-    }
-
-    #[inline(always)]
-    fn greatest(self, block: &Block) -> u8 {
-        block.iter().copied().fold(0, u8::max)
     }
 
     #[inline(always)]
@@ -75,15 +55,6 @@ impl Kernel for Scalar {
 
     #[inline(always)]
     fn prefetch(self, _: &[u8], _: usize) {}
-}
-
-#[inline(always)]
-fn mask(block: &Block, is_wanted: impl Fn(u8) -> bool) -> u64 {
-    let mut mask = 0;
-    for (k, &byte) in block.iter().enumerate() {
-        mask |= u64::from(is_wanted(byte)) << k;
-    }
-    mask
 }
 
 /// The top bit of each byte.

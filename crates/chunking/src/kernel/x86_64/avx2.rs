@@ -1,13 +1,11 @@
 //! AVX2 with BMI2: 32 bytes at a time.
 
 use core::arch::x86_64::{
-    __m256i, _mm_max_epu8, _mm256_castsi256_si128, _mm256_cmpeq_epi8, _mm256_extracti128_si256,
-    _mm256_loadu_si256, _mm256_max_epu8, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_set1_epi8,
+    __m256i, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8,
     _pdep_u64, _pext_u64,
 };
 
 use super::level;
-use super::sse41::greatest_of as greatest_of_16;
 use crate::kernel::{BLOCK_SIZE, Block, Kernel, Task};
 
 level! {
@@ -28,26 +26,6 @@ impl Kernel for Avx2 {
     #[inline(always)]
     fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
         call!(compare(bytes))
-    }
-
-    #[inline(always)]
-    fn above(self, block: &Block, value: u8) -> u64 {
-        call!(above(block, value))
-    }
-
-    #[inline(always)]
-    fn below(self, block: &Block, value: u8) -> u64 {
-        call!(below(block, value))
-    }
-
-    #[inline(always)]
-    fn equal(self, block: &Block, value: u8) -> u64 {
-        call!(equal(block, value))
-    }
-
-    #[inline(always)]
-    fn greatest(self, block: &Block) -> u8 {
-        call!(greatest(block))
     }
 
     #[inline(always)]
@@ -78,45 +56,6 @@ fn compare(bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
     (!join(not_rising0, not_rising1), !join(not_falling0, not_falling1))
 }
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn above(block: &Block, value: u8) -> u64 {
-    let value = _mm256_set1_epi8(value.cast_signed());
-    let [low, high] = load(block);
-    !join(at_least(value, low), at_least(value, high))
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn below(block: &Block, value: u8) -> u64 {
-    let value = _mm256_set1_epi8(value.cast_signed());
-    let [low, high] = load(block);
-    !join(at_least(low, value), at_least(high, value))
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn equal(block: &Block, value: u8) -> u64 {
-    let value = _mm256_set1_epi8(value.cast_signed());
-    let [low, high] = load(block);
-    join(_mm256_cmpeq_epi8(low, value), _mm256_cmpeq_epi8(high, value))
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn greatest(block: &Block) -> u8 {
-    let [low, high] = load(block);
-    greatest_of(_mm256_max_epu8(low, high))
-}
-
-/// The greatest of 32 bytes.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn greatest_of(bytes: __m256i) -> u8 {
-    let low = _mm256_castsi256_si128(bytes);
-    greatest_of_16(_mm_max_epu8(low, _mm256_extracti128_si256::<1>(bytes)))
-}
-
 /// Which bytes of `a` are not less than those of `b`: AVX2 compares signed bytes only.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -136,6 +75,9 @@ fn join(low: __m256i, high: __m256i) -> u64 {
 #[target_feature(enable = "avx2")]
 fn load(block: &Block) -> [__m256i; 2] {
     let (low, high) = block.split_at(32);
-    // SAFETY: each half is 32 readable bytes, and `loadu` asks for no alignment.
-    unsafe { [_mm256_loadu_si256(low.as_ptr().cast()), _mm256_loadu_si256(high.as_ptr().cast())] }
+    // SAFETY: `low` is 32 readable bytes, and `loadu` asks for no alignment.
+    let low = unsafe { _mm256_loadu_si256(low.as_ptr().cast()) };
+    // SAFETY: as above.
+    let high = unsafe { _mm256_loadu_si256(high.as_ptr().cast()) };
+    [low, high]
 }

@@ -1,12 +1,10 @@
 //! AVX-512 with byte lanes (F and BW) and BMI2: 64 bytes at a time.
 
 use core::arch::x86_64::{
-    __m512i, _mm256_max_epu8, _mm512_castsi512_si256, _mm512_cmpeq_epu8_mask,
-    _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask, _mm512_extracti64x4_epi64, _mm512_loadu_si512,
-    _mm512_set1_epi8, _pdep_u64, _pext_u64,
+    __m512i, _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask, _mm512_loadu_si512, _pdep_u64,
+    _pext_u64,
 };
 
-use super::avx2::greatest_of;
 use super::level;
 use crate::kernel::{BLOCK_SIZE, Block, Kernel, Task};
 
@@ -28,26 +26,6 @@ impl Kernel for Avx512 {
     #[inline(always)]
     fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
         call!(compare(bytes))
-    }
-
-    #[inline(always)]
-    fn above(self, block: &Block, value: u8) -> u64 {
-        call!(above(block, value))
-    }
-
-    #[inline(always)]
-    fn below(self, block: &Block, value: u8) -> u64 {
-        call!(below(block, value))
-    }
-
-    #[inline(always)]
-    fn equal(self, block: &Block, value: u8) -> u64 {
-        call!(equal(block, value))
-    }
-
-    #[inline(always)]
-    fn greatest(self, block: &Block) -> u8 {
-        call!(greatest(block))
     }
 
     #[inline(always)]
@@ -74,34 +52,6 @@ fn compare(bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
     };
     let (before, after) = (load(before), load(after));
     (_mm512_cmplt_epu8_mask(before, after), _mm512_cmpgt_epu8_mask(before, after))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn above(block: &Block, value: u8) -> u64 {
-    _mm512_cmpgt_epu8_mask(load(block), _mm512_set1_epi8(value.cast_signed()))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn below(block: &Block, value: u8) -> u64 {
-    _mm512_cmplt_epu8_mask(load(block), _mm512_set1_epi8(value.cast_signed()))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn equal(block: &Block, value: u8) -> u64 {
-    _mm512_cmpeq_epu8_mask(load(block), _mm512_set1_epi8(value.cast_signed()))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx2")]
-fn greatest(block: &Block) -> u8 {
-    let bytes = load(block);
-    greatest_of(_mm256_max_epu8(
-        _mm512_castsi512_si256(bytes),
-        _mm512_extracti64x4_epi64::<1>(bytes),
-    ))
 }
 
 #[inline]

@@ -1,8 +1,7 @@
 //! SSE4.1 with POPCNT: 16 bytes at a time.
 
 use core::arch::x86_64::{
-    __m128i, _mm_cmpeq_epi8, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_max_epu8, _mm_min_epu8,
-    _mm_minpos_epu16, _mm_movemask_epi8, _mm_set1_epi8, _mm_srli_epi16, _mm_xor_si128,
+    __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8,
 };
 
 use super::level;
@@ -25,26 +24,6 @@ impl Kernel for Sse41 {
     #[inline(always)]
     fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
         call!(compare(bytes))
-    }
-
-    #[inline(always)]
-    fn above(self, block: &Block, value: u8) -> u64 {
-        call!(above(block, value))
-    }
-
-    #[inline(always)]
-    fn below(self, block: &Block, value: u8) -> u64 {
-        call!(below(block, value))
-    }
-
-    #[inline(always)]
-    fn equal(self, block: &Block, value: u8) -> u64 {
-        call!(equal(block, value))
-    }
-
-    #[inline(always)]
-    fn greatest(self, block: &Block) -> u8 {
-        call!(greatest(block))
     }
 
     #[inline(always)]
@@ -78,60 +57,6 @@ fn compare(bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
         falling |= mask(at_least(after, before)) << (16 * k);
     }
     (!rising, !falling)
-}
-
-#[inline]
-#[target_feature(enable = "sse4.1")]
-fn above(block: &Block, value: u8) -> u64 {
-    let value = _mm_set1_epi8(value.cast_signed());
-    let mut found = 0;
-    for (k, bytes) in block.as_chunks().0.iter().enumerate() {
-        found |= mask(at_least(value, load(bytes))) << (16 * k);
-    }
-    !found
-}
-
-#[inline]
-#[target_feature(enable = "sse4.1")]
-fn below(block: &Block, value: u8) -> u64 {
-    let value = _mm_set1_epi8(value.cast_signed());
-    let mut found = 0;
-    for (k, bytes) in block.as_chunks().0.iter().enumerate() {
-        found |= mask(at_least(load(bytes), value)) << (16 * k);
-    }
-    !found
-}
-
-#[inline]
-#[target_feature(enable = "sse4.1")]
-fn equal(block: &Block, value: u8) -> u64 {
-    let value = _mm_set1_epi8(value.cast_signed());
-    let mut found = 0;
-    for (k, bytes) in block.as_chunks().0.iter().enumerate() {
-        found |= mask(_mm_cmpeq_epi8(load(bytes), value)) << (16 * k);
-    }
-    found
-}
-
-#[inline]
-#[target_feature(enable = "sse4.1")]
-fn greatest(block: &Block) -> u8 {
-    let [a, b, c, d] = block.as_chunks().0 else { return 0 };
-    greatest_of(_mm_max_epu8(_mm_max_epu8(load(a), load(b)), _mm_max_epu8(load(c), load(d))))
-}
-
-/// The greatest of 16 bytes.
-#[inline]
-#[target_feature(enable = "sse4.1")]
-pub(super) fn greatest_of(bytes: __m128i) -> u8 {
-    // There is an instruction for the least of 8 pairs of bytes: of each pair the least complement
-    // goes to the low byte, and the high byte, which counts more, is cleared.
-    let flipped = _mm_xor_si128(bytes, _mm_set1_epi8(-1));
-    let least = _mm_min_epu8(flipped, _mm_srli_epi16::<8>(flipped));
-    let least = _mm_cvtsi128_si32(_mm_minpos_epu16(least));
-    #[expect(clippy::cast_possible_truncation, reason = "the low byte is meant")]
-    let least = least as u8;
-    !least
 }
 
 /// Which bytes of `a` are not less than those of `b`: SSE compares signed bytes only.
