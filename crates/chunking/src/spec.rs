@@ -8,7 +8,7 @@ use core::str::FromStr;
 
 use crate::algorithm::{
     Algorithm, ae, bfbc, buzhash, crc, fastcdc, fixed, gear, maxp, mii, mincdc, pci, rabin, ram,
-    repmaxcdc, ronomon, samplebyte, seqcdc,
+    repmaxcdc, ronomon, samplebyte, seqcdc, tttd,
 };
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
@@ -102,6 +102,7 @@ all! {
     Gear(gear::Params),
     Rabin(rabin::Params),
     Crc(crc::Params),
+    Tttd(tttd::Params),
     Pci(pci::Params),
     Bfbc(bfbc::Params),
     SampleByte(samplebyte::Params),

@@ -28,6 +28,7 @@ mod ronomon;
 mod samplebyte;
 mod seqcdc;
 mod table;
+mod tttd;
 
 use crate::keys::Keys;
 
@@ -50,6 +51,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("ae", Keyed::Data, ae::cuts),
     ("buzhash", Keyed::Table, buzhash::cuts),
     ("crc", Keyed::Data, crc::cuts),
+    ("tttd", Keyed::Data, tttd::cuts),
     ("fastcdc", Keyed::Table, fastcdc::cuts),
     ("fixed", Keyed::Not, fixed::cuts),
     ("gear", Keyed::Table, gear::cuts),

@@ -24,6 +24,7 @@ mod rolling;
 pub mod ronomon;
 pub mod samplebyte;
 pub mod seqcdc;
+pub mod tttd;
 
 use alloc::boxed::Box;
 use alloc::format;

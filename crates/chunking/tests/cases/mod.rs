@@ -19,6 +19,7 @@ pub(crate) mod repmaxcdc;
 pub(crate) mod ronomon;
 pub(crate) mod samplebyte;
 pub(crate) mod seqcdc;
+pub(crate) mod tttd;
 
 /// What an algorithm is tested with.
 #[derive(Clone, Copy)]
@@ -46,6 +47,7 @@ pub(crate) const ALL: &[Cases] = &[
     gear::CASES,
     rabin::CASES,
     crc::CASES,
+    tttd::CASES,
     pci::CASES,
     bfbc::CASES,
     samplebyte::CASES,

@@ -219,6 +219,33 @@ impl Read for Portions<'_> {
     }
 }
 
+/// SplitMix64's bytes without end.
+struct Endless(SplitMix64);
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (words, rest) = buffer.as_chunks_mut::<8>();
+        for word in words.iter_mut() {
+            *word = self.0.next().to_le_bytes();
+        }
+        // A read of less than 8 bytes gives the first of a number; the rest of it is dropped.
+        if words.is_empty() {
+            rest.copy_from_slice(&self.0.next().to_le_bytes()[..rest.len()]);
+            return Ok(rest.len());
+        }
+        Ok(words.len() * 8)
+    }
+}
+
+/// The mean size of the first `count` chunks of random data, in bytes.
+pub(crate) fn measured_mean(spec: &Spec, count: usize) -> f64 {
+    let mut chunks = Chunks::new(spec.chunker(), Endless(SplitMix64::new(99)));
+    for _ in 0..count {
+        chunks.next().expect("memory does not fail").expect("it has no end");
+    }
+    chunks.offset() as f64 / count as f64
+}
+
 /// Checks what holds for every rule: chunks cover `data` in order, within the sizes.
 pub(crate) fn check_invariants(chunker: &dyn Chunker, data: &[u8], ends: &[usize]) {
     assert_eq!(ends.last().copied().unwrap_or(0), data.len(), "the last end");
