@@ -25,19 +25,12 @@ fn main() {
         return;
     }
     for cases in cases::ALL {
-        let with_name = [(format!("{}:avg=", cases.algorithm), None)];
-        let listed: Vec<_> =
-            cases.averages.iter().map(|(text, own)| ((*text).to_owned(), Some(*own))).collect();
-        let texts = if listed.is_empty() { with_name.as_slice() } else { listed.as_slice() };
-        for (text, own) in texts {
-            // The averages that only some parameters reach are asked for, too.
-            for average in AVERAGES {
+        let name = format!("{}:avg=", cases.algorithm);
+        let plain = [(name.as_str(), [].as_slice())];
+        for (text, own) in if cases.averages.is_empty() { &plain } else { cases.averages } {
+            // Some reach only averages of their own.
+            for average in own.iter().copied().filter(|&own| own < AVERAGES[0]).chain(AVERAGES) {
                 print(&format!("{text}{average}"), Some(average), count);
-            }
-            for &average in own.unwrap_or(&[]) {
-                if average < AVERAGES[0] || average.is_power_of_two() && average > 65_536 {
-                    print(&format!("{text}{average}"), Some(average), count);
-                }
             }
         }
     }

@@ -7,8 +7,8 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::algorithm::{
-    Algorithm, ae, bfbc, buzhash, crc, fastcdc, fixed, gear, maxp, mii, mincdc, pci, rabin, ram,
-    repmaxcdc, ronomon, samplebyte, seqcdc, tttd,
+    Algorithm, ae, bfbc, buzhash, crc, fastcdc, fixed, gear, jc, maxp, mii, mincdc, pci, rabin,
+    ram, repmaxcdc, ronomon, samplebyte, seqcdc, tttd, ultracdc,
 };
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
@@ -110,6 +110,8 @@ all! {
     Buzhash(buzhash::Params),
     Ronomon(ronomon::Params),
     RepMaxCdc(repmaxcdc::Params),
+    UltraCdc(ultracdc::Params),
+    Jc(jc::Params),
 }
 
 /// Returns what there is to know about each algorithm.

@@ -14,6 +14,7 @@ mod crc;
 mod fastcdc;
 mod fixed;
 mod gear;
+mod jc;
 mod key;
 mod keys;
 mod maxp;
@@ -29,6 +30,7 @@ mod samplebyte;
 mod seqcdc;
 mod table;
 mod tttd;
+mod ultracdc;
 
 use crate::keys::Keys;
 
@@ -66,6 +68,8 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("mincdc", Keyed::Data, mincdc::cuts),
     ("ronomon", Keyed::Table, ronomon::cuts),
     ("repmaxcdc", Keyed::Table, repmaxcdc::cuts),
+    ("ultracdc", Keyed::Data, ultracdc::cuts),
+    ("jc", Keyed::Table, jc::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

@@ -12,6 +12,7 @@ pub mod fastcdc;
 pub mod fixed;
 pub mod gear;
 mod greedy;
+pub mod jc;
 pub mod maxp;
 pub mod mii;
 pub mod mincdc;
@@ -25,6 +26,7 @@ pub mod ronomon;
 pub mod samplebyte;
 pub mod seqcdc;
 pub mod tttd;
+pub mod ultracdc;
 
 use alloc::boxed::Box;
 use alloc::format;
