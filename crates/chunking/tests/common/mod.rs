@@ -7,6 +7,7 @@ pub(crate) mod cases;
 pub(crate) mod vectors;
 
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cutpoint_chunking::{Chunker, Chunks, KeyMaterial, Push, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
@@ -217,6 +218,22 @@ impl Read for Portions<'_> {
         let size = (1 + self.random.below(self.size_max)).min(buffer.len());
         self.data.read(&mut buffer[..size])
     }
+}
+
+/// Calls `test` for each item and its number, on all processors.
+pub(crate) fn on_all_processors<T: Sync>(items: &[T], test: impl Fn(usize, &T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let index = next.fetch_add(1, Ordering::Relaxed)
+                    && let Some(item) = items.get(index)
+                {
+                    test(index, item);
+                }
+            });
+        }
+    });
 }
 
 /// SplitMix64's bytes without end.
