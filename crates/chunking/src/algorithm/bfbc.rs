@@ -43,7 +43,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, greedy, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_max, check_range, constructors, greedy, power};
 use crate::about::{About, KeyUse, Parameter};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -104,10 +104,7 @@ impl Params {
             return Err(SpecError::new(NAME, "pairs", text, "each pair once, in rising order"));
         }
         check_range(NAME, "min", self.chunk_size_min, 2, CHUNK_SIZE_LIMIT)?;
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.chunk_size_min, CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_max(NAME, self.chunk_size_min, self.chunk_size_max)
     }
 
     /// Returns the mean on random data in bytes; infinite where there are no pairs.

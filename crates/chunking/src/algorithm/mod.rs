@@ -11,6 +11,7 @@ pub mod crc;
 pub mod fastcdc;
 pub mod fixed;
 pub mod gear;
+mod geometric;
 mod greedy;
 pub mod jc;
 pub mod maxp;
@@ -114,6 +115,32 @@ pub(crate) fn check_range(
     } else {
         Err(SpecError::out_of_range(algorithm, parameter, value, low, high))
     }
+}
+
+/// Checks that a smallest size is at least 1, and a largest one, if there is one, at least `least`.
+pub(crate) fn check_sizes(
+    algorithm: &'static str,
+    min: usize,
+    least: usize,
+    max: Option<usize>,
+) -> Result<(), SpecError> {
+    check_range(algorithm, "min", min, 1, CHUNK_SIZE_LIMIT)?;
+    check_max(algorithm, least, max)
+}
+
+/// Checks that a largest size, if there is one, is at least `least`.
+pub(crate) fn check_max(
+    algorithm: &'static str,
+    least: usize,
+    max: Option<usize>,
+) -> Result<(), SpecError> {
+    max.map_or(Ok(()), |max| check_range(algorithm, "max", max, least, CHUNK_SIZE_LIMIT))
+}
+
+/// Returns the `mean` of chunks without a largest size if there is none, or it is so many means that it
+/// hardly matters.
+pub(crate) fn far_from_max(mean: f64, max: Option<usize>, means: f64) -> Option<f64> {
+    max.is_none_or(|max| max as f64 >= means * mean).then_some(mean)
 }
 
 /// Says that no parameters give `average`, and which averages `reachable` are, in rising order: the

@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, greedy, power};
+use super::{Algorithm, check_max, check_range, constructors, greedy, power};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -101,10 +101,7 @@ impl Params {
             let text = format!("{:02x}", two[1]);
             return Err(SpecError::new(NAME, "markers", text, "each once, in rising order"));
         }
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.period / 2 + 1, CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_max(NAME, self.period / 2 + 1, self.chunk_size_max)
     }
 
     /// Returns the parameters whose mean on random data, were there no largest size, is within 2 % of

@@ -40,7 +40,7 @@ pub use super::bytes::Cut;
 use super::rabin::{POLYNOMIAL, Reduce, check_polynomial, check_window};
 use super::residue::Residue;
 use super::rolling::Rolling;
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -200,8 +200,8 @@ impl Params {
         check_range(NAME, "divisor", divisor, 2, 1 << bits_max)?;
         check_range(NAME, "backup", self.backup_divisor as usize, 1, divisor - 1)?;
         check_range(NAME, "remainder", self.remainder as usize, 0, divisor - 1)?;
-        check_range(NAME, "min", self.chunk_size_min, 1, CHUNK_SIZE_LIMIT)?;
-        check_range(NAME, "max", self.chunk_size_max, self.chunk_size_min(), CHUNK_SIZE_LIMIT)
+        let (min, max) = (self.chunk_size_min, self.chunk_size_max);
+        check_sizes(NAME, min, self.chunk_size_min(), Some(max))
     }
 
     /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with an even

@@ -37,7 +37,10 @@ mod table_gearhash;
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power};
+pub use super::bytes::Cut;
+use super::{
+    Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, geometric, power,
+};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError, table};
@@ -145,16 +148,6 @@ pub enum Start {
     Carry,
 }
 
-/// Where a chunk ends, seen from the byte that is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Cut {
-    /// The byte is the chunk's last.
-    #[default]
-    After,
-    /// The byte is the next chunk's first.
-    Before,
-}
-
 /// The parameters of Gear; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
@@ -179,10 +172,10 @@ pub struct Params {
 
 impl Params {
     /// The smallest mean that [`Params::for_average`] can give, in bytes.
-    pub const AVERAGE_MIN: usize = 256;
+    pub const AVERAGE_MIN: usize = geometric::AVERAGE_MIN;
 
     /// The largest mean that [`Params::for_average`] can give, in bytes.
-    pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
+    pub const AVERAGE_MAX: usize = geometric::AVERAGE_MAX;
 
     /// Checks the parameters.
     ///
@@ -207,11 +200,7 @@ impl Params {
             }
             (Some(normal), _) => check_range(NAME, "normal", normal, 1, CHUNK_SIZE_LIMIT)?,
         }
-        check_range(NAME, "min", min, 1, CHUNK_SIZE_LIMIT)?;
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, min, CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_sizes(NAME, min, min, self.chunk_size_max)
     }
 
     /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with other
@@ -225,20 +214,17 @@ impl Params {
     /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
     /// above the largest size, and where that is so near that none fit.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
-        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         check_range(NAME, "level", self.level as usize, 0, 3)?;
+        if self.level == 0 {
+            let of = |bits, min| Params { bits, normal_size: None, chunk_size_min: min, ..self };
+            return geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean);
+        }
+        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let max = self.chunk_size_max.unwrap_or(CHUNK_SIZE_LIMIT);
         check_range(NAME, "max", max, mean, CHUNK_SIZE_LIMIT)?;
-        let target = mean as f64;
-        let params = if self.level == 0 {
-            let bits = (mean * 4 / 5).ilog2();
-            let of = |chunk_size_min| Params { bits, normal_size: None, chunk_size_min, ..self };
-            of(bisect(1, mean, |min| of(min).mean() >= target))
-        } else {
-            let (bits, chunk_size_min) = (mean.ilog2(), mean / 4);
-            let of = |normal| Params { bits, normal_size: Some(normal), chunk_size_min, ..self };
-            of(bisect(1, max.min(16 * mean), |normal| of(normal).mean() >= target))
-        };
+        let (target, bits, chunk_size_min) = (mean as f64, mean.ilog2(), mean / 4);
+        let of = |normal| Params { bits, normal_size: Some(normal), chunk_size_min, ..self };
+        let params = of(bisect(1, max.min(16 * mean), |normal| of(normal).mean() >= target));
         if (params.mean() / target - 1.0).abs() > 0.005 {
             let expected = "not possible with this max, which is too near";
             return Err(SpecError::new(NAME, "avg", mean, expected));
@@ -249,7 +235,8 @@ impl Params {
     /// Returns the mean chunk size in bytes on random data without end.
     ///
     /// It is exact for a hash whose top bits are independent from byte to byte. In the table of gearhash
-    /// they are not: see [`GEARHASH_CLUMP`]; its mean is within 2 %, and not if it is keyed.
+    /// many entries begin with zeros, so that they are not: that is counted in, for up to 16 bits, as
+    /// measured, which is within 2 %. A key makes another table of it.
     pub fn mean(&self) -> f64 {
         let Params { bits, level, chunk_size_min: min, .. } = *self;
         let is_all_tested = self.start == Start::Carry && min == 1;
@@ -277,10 +264,7 @@ impl Params {
 
     /// The first byte of a chunk that may be found.
     fn first(&self) -> usize {
-        match self.cut {
-            Cut::After => self.chunk_size_min - 1,
-            Cut::Before => self.chunk_size_min,
-        }
+        self.chunk_size_min - self.cut.step()
     }
 
     /// How many bits the hash has, which is how many last bytes it knows.
@@ -310,7 +294,7 @@ impl Algorithm for Params {
             normal_size: keys.optional_size("normal")?,
             table: keys.word("table", &TABLES)?,
             start: keys.word("start", &STARTS)?,
-            cut: keys.word("cut", &[("after", Cut::After), ("before", Cut::Before)])?,
+            cut: keys.word("cut", Cut::WORDS)?,
             chunk_size_min: keys.optional_size("min")?.unwrap_or(1),
             chunk_size_max: keys.optional_size("max")?,
         };
@@ -443,10 +427,7 @@ impl Chunker for Gear {
                         .map(|at| switch + at)
                 });
             if let Some(at) = found {
-                return Some(match self.params.cut {
-                    Cut::After => at + 1,
-                    Cut::Before => at,
-                });
+                return Some(at + self.params.cut.step());
             }
         }
         (is_complete && end > 0).then_some(end)

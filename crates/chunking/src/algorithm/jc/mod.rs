@@ -32,7 +32,7 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use super::gear::scan;
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, far_from_max};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError, table};
@@ -63,7 +63,7 @@ const ABOUT: About = About {
             "Whose table and masks; plakar with 11 bits.",
         )
         .or("cutpoint"),
-        Parameter::new("min", "bytes", "1 to max", "The smallest chunk."),
+        Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk."),
         Parameter::new("max", "bytes", "min to 1073741824", "The largest chunk."),
     ],
     short_forms: &[ShortForm::new(
@@ -125,8 +125,8 @@ impl Params {
             }
         }
         check_range(NAME, "jump", self.jump_size, 1, CHUNK_SIZE_LIMIT)?;
-        check_range(NAME, "max", self.chunk_size_max, 1, CHUNK_SIZE_LIMIT)?;
-        check_range(NAME, "min", self.chunk_size_min, 1, self.chunk_size_max)
+        let min = self.chunk_size_min;
+        check_sizes(NAME, min, min, Some(self.chunk_size_max))
     }
 
     /// Returns the parameters whose mean on random data is `mean` bytes.
@@ -204,8 +204,7 @@ impl Algorithm for Params {
     }
 
     fn mean(&self) -> Option<f64> {
-        let mean = self.mean_without_max();
-        (self.chunk_size_max as f64 >= 6.0 * mean).then_some(mean)
+        far_from_max(self.mean_without_max(), Some(self.chunk_size_max), 6.0)
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
