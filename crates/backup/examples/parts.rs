@@ -24,6 +24,7 @@ fn main() {
     let keys = Keys::derive(&keyring, Suite::Aes256Gcm);
     let spec: Spec = CUT.parse().expect("the spec is right");
     let material = KeyMaterial::new(keys.cut_material());
+    let chunker = || spec.keyed_chunker(&material).expect("it can be keyed");
     let open = || File::open(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     for _ in 0..rounds {
         let mut buffer = vec![0; 1 << 20];
@@ -33,13 +34,13 @@ fn main() {
         });
         let mut count = 0;
         let cut = measure(|| {
-            let mut chunks = Chunks::new(spec.keyed_chunker(&material), open());
+            let mut chunks = Chunks::new(chunker(), open());
             while chunks.next().expect("the file is read").is_some() {
                 count += 1;
             }
         });
         let all = measure(|| {
-            let mut chunks = Chunks::new(spec.keyed_chunker(&material), open());
+            let mut chunks = Chunks::new(chunker(), open());
             while let Some(chunk) = chunks.next().expect("the file is read") {
                 black_box(keys.fingerprint(Class::Data, chunk));
             }

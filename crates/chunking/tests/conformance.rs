@@ -54,6 +54,9 @@ fn keyed_cut_points_are_those_of_the_reference() {
         let seed = 500 + index as u64;
         let material = SplitMix64::bytes(seed, KeyMaterial::SIZE);
         let chunker = spec.keyed_chunker(&key_material(seed));
+        assert_eq!(chunker.is_err(), spec.about().key == KeyUse::Refused, "{spec}");
+        assert_eq!(chunker.is_ok(), spec.clone().keyable().is_ok(), "{spec}");
+        let Ok(chunker) = chunker else { continue };
         let mut has_changed = false;
         for (name, data) in kinds(8001, seed) {
             let text = spec.to_string();

@@ -34,7 +34,7 @@ use alloc::format;
 use core::fmt;
 
 use crate::keys::Keys;
-use crate::{About, Chunker, KeyMaterial, SpecError};
+use crate::{About, Chunker, KeyMaterial, KeyUse, SpecError};
 
 /// No chunk of any algorithm may be larger, in bytes: 1 GiB. It bounds a reader's buffer.
 pub const CHUNK_SIZE_LIMIT: usize = 1 << 30;
@@ -87,9 +87,10 @@ macro_rules! constructors {
             ///
             /// # Errors
             ///
-            /// Those of [`Params::check`].
+            /// Those of [`Params::check`], and [`SpecError`] where the rule cannot be keyed.
             pub fn keyed(params: Params, material: &KeyMaterial) -> Result<$Chunker, SpecError> {
                 params.check()?;
+                $crate::algorithm::check_key(<Params as $crate::algorithm::Algorithm>::ABOUT)?;
                 Ok($Chunker::from_checked(params, Some(material)))
             }
 
@@ -101,6 +102,16 @@ macro_rules! constructors {
     };
 }
 use constructors;
+
+/// Checks that the rule can be keyed.
+pub(crate) fn check_key(about: &About) -> Result<(), SpecError> {
+    if about.key == KeyUse::Refused {
+        let expected = "cannot be used: what this rule looks for was learned from data, so that its \
+                        cut-points cannot be secret";
+        return Err(SpecError::new(about.name, "key", "", expected));
+    }
+    Ok(())
+}
 
 /// Checks that `low <= value <= high`.
 pub(crate) fn check_range(

@@ -46,9 +46,9 @@ const ABOUT: About = About {
     differences: "The first chunk of a stream is cut like all others. How markers are learned is \
                   ours: by falling frequency, until the mean is near the period.",
     good_at: "Very small chunks: one look into a table a byte, and a skip.",
-    bad_at: "No mean above 256 bytes; the markers must be learned, and suit no other data. A key has \
-             no use, as other markers than the learned ones would not do.",
-    key: KeyUse::None,
+    bad_at: "No mean above 256 bytes; the markers must be learned, and suit no other data. It \
+             cannot be keyed, as other markers than the learned ones would not do.",
+    key: KeyUse::Refused,
     parameters: &[
         Parameter::new("period", "bytes", "2 to 256, even", "Twice the skip (p)."),
         Parameter::new(
