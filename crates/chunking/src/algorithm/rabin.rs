@@ -184,7 +184,7 @@ pub(super) fn check_polynomial(algorithm: &'static str, polynomial: u64) -> Resu
 /// Whether no polynomial but 1 and itself divides `polynomial`, of degree 1 to 63.
 ///
 /// A polynomial of degree `k` divides `x^(2^k) - x`, if it is irreducible; and any other has an
-/// irreducible factor of at most half its degree (Ben-Or, 1981).
+/// irreducible factor of at most half its degree (Ben-Or's test).
 fn is_irreducible(polynomial: u64) -> bool {
     let mut power = 2;
     (0..polynomial.ilog2() / 2).all(|_| {

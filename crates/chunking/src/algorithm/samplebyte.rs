@@ -42,7 +42,7 @@ const ABOUT: About = About {
     title: "EndRE's SampleByte",
     rule: "Half a sampling period is skipped at the start of a chunk; then the first byte that is a \
            marker ends it. Markers are byte values that were learned from data before.",
-    source: "Aggarwal et al., EndRE (2010), as Zhang et al., AE (2015), describe it in related work.",
+    source: "Aggarwal et al., EndRE (2010), as Zhang et al., AE (2017), describe it in related work.",
     differences: "The first chunk of a stream is cut like all others. How markers are learned is \
                   ours: by falling frequency, until the mean is near the period.",
     good_at: "Very small chunks: one look into a table a byte, and a skip.",

@@ -1,8 +1,8 @@
 //! Buzhash: the bytes of a window, turned by their age and XORed; tested for a remainder.
 //!
-//! Source: Uzgalis, "Hashing Concepts and the Java Programming Language" (1996), "hashing by cyclic
-//! polynomial" in Cohen, "Recursive Hashing Functions for n-Grams" (1997); for cutting in Gregoriadis et
-//! al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data Deduplication".
+//! Source: Cohen, "Recursive Hashing Functions for n-Grams" (1997), where it is hashing by cyclic
+//! polynomials; for cutting in Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking
+//! Algorithms for Data Deduplication".
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -47,7 +47,7 @@ const ABOUT: About = About {
     title: "hashing by cyclic polynomial",
     rule: "The entries of a window's bytes in a table, each turned by the byte's age, are XORed. A \
            chunk ends with the window whose hash leaves the remainder when divided.",
-    source: "Uzgalis (1996); Cohen, Recursive Hashing Functions for n-Grams (1997); as in the code of \
+    source: "Cohen, Recursive Hashing Functions for n-Grams (1997); as in the code of \
              Gregoriadis et al., A Thorough Investigation.",
     differences: "Any divisor. Long runs of one value are hashed like everything else, unless \
                   runs=early is chosen. The table is our own unless one is.",
