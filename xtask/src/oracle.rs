@@ -157,7 +157,7 @@ fn compare_list(list: &List, text: &str, data: &[u8]) -> Result<(), String> {
     let size = list.prefix_size.unwrap_or(data.len());
     let data = data.get(..size).ok_or_else(|| format!("a prefix of {size} bytes"))?;
     let chunker = spec.chunker();
-    let mut ours = cuts(&*chunker, data);
+    let mut ours = list.ends_by(data, cuts(&*chunker, data).collect()).into_iter();
     for (index, &theirs) in list.ends.iter().enumerate() {
         let end = ours.next();
         if end != Some(theirs) {

@@ -1,59 +1,56 @@
 //! Prints the measured mean chunk size on SplitMix64 data beside the computed and the wanted one.
 //!
-//! `cargo run --release -p cutpoint-chunking --example means [chunks a point]`, 40,000 by default.
+//! `cargo run --release -p cutpoint-chunking --example means [CHUNKS [SPEC]...]`: 40,000 chunks a point
+//! unless given. Without specs, those that `tests/cases` measures, at 2 to 64 KiB, and every other
+//! algorithm; what cannot be reached is printed with the error that says so.
 
-use std::io::Read;
+#[path = "../tests/common/mod.rs"]
+mod common;
 
-use cutpoint_chunking::{Chunks, Spec};
-use cutpoint_testing::SplitMix64;
+use common::{cases, measured_mean};
+use cutpoint_chunking::Spec;
+
+const AVERAGES: [usize; 6] = [2048, 4096, 8192, 16_384, 32_768, 65_536];
 
 fn main() {
-    let count = std::env::args().nth(1).map_or(40_000, |text| text.parse().expect("a number"));
-    println!("| asked | computed | measured | off | spec |\n| --- | --- | --- | --- | --- |");
-    for kib in [2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256] {
-        for text in [format!("seqcdc:avg={kib}k"), format!("fastcdc:avg={kib}k")] {
-            print(&text, kib * 1024, count);
+    let mut words = std::env::args().skip(1);
+    let count = words.next().map_or(40_000, |text| text.parse().expect("a number"));
+    println!("| measured / asked | measured | computed | asked | spec |");
+    println!("| --- | --- | --- | --- | --- |");
+    let specs: Vec<String> = words.collect();
+    for text in &specs {
+        print(text, None, count);
+    }
+    if !specs.is_empty() {
+        return;
+    }
+    for cases in cases::ALL {
+        let name = format!("{}:avg=", cases.algorithm);
+        let plain = [(name.as_str(), [].as_slice())];
+        for (text, own) in if cases.averages.is_empty() { &plain } else { cases.averages } {
+            // Some reach only averages of their own.
+            for average in own.iter().copied().filter(|&own| own < AVERAGES[0]).chain(AVERAGES) {
+                print(&format!("{text}{average}"), Some(average), count);
+            }
         }
-        // A mean between two powers of two.
-        print(&format!("fastcdc:avg={}", kib * 1437), kib * 1437, count);
-    }
-    for (text, nominal_size) in [("4k", 4096), ("8k", 8192), ("16k", 16384)] {
-        print(&format!("seqcdc:paper={text}"), nominal_size, count);
-    }
-    for level in 0..4 {
-        let text = format!("fastcdc:level={level},min=2k,normal=8k,max=64k");
-        print(&text, 8192, count);
     }
 }
 
-fn print(text: &str, asked: usize, count: usize) {
-    let spec: Spec = text.parse().expect("the spec is right");
-    let mut chunks = Chunks::new(spec.chunker(), Endless(SplitMix64::new(1)));
-    for _ in 0..count {
-        chunks.next().expect("memory does not fail").expect("it has no end");
-    }
-    let mean = chunks.offset() as f64 / count as f64;
-    println!(
-        "| {asked} | {} | {mean:.0} | {:+.2} % | `{spec}` |",
-        spec.chunk_size_average().map_or("-".to_owned(), |average| average.to_string()),
-        (mean / asked as f64 - 1.0) * 100.0
-    );
-}
-
-/// SplitMix64's bytes without end.
-struct Endless(SplitMix64);
-
-impl Read for Endless {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let (words, rest) = buffer.as_chunks_mut::<8>();
-        for word in words.iter_mut() {
-            *word = self.0.next().to_le_bytes();
+fn print(text: &str, asked: Option<usize>, count: usize) {
+    let spec: Spec = match text.parse() {
+        Ok(spec) => spec,
+        Err(error) => {
+            println!("| refused | - | - | - | {error} |");
+            return;
         }
-        // A read of less than 8 bytes gives the first of a number; the rest of it is dropped.
-        if words.is_empty() {
-            rest.copy_from_slice(&self.0.next().to_le_bytes()[..rest.len()]);
-            return Ok(rest.len());
-        }
-        Ok(words.len() * 8)
-    }
+    };
+    let mean = measured_mean(&spec, count);
+    let computed = spec.chunk_size_average();
+    let ratio = asked.or(computed).map_or("-".to_owned(), |size| {
+        let ratio = mean / size as f64;
+        let mark = if (ratio - 1.0).abs() > 0.02 { " !" } else { "" };
+        format!("{ratio:.4}{mark}")
+    });
+    let text = |size: Option<usize>| size.map_or("-".to_owned(), |size| size.to_string());
+    println!("| {ratio} | {mean:.0} | {} | {} | `{spec}` |", text(computed), text(asked));
 }

@@ -74,8 +74,10 @@ pub struct Dialect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyUse {
-    /// Nothing: the cut-points are those without a key.
+    /// Nothing: the cut-points say nothing of the bytes, and are those without a key.
     None,
+    /// It is refused: the cut-points depend on the bytes in a way that no key can change.
+    Refused,
     /// The rule sees each byte value as another one, by a secret permutation.
     Permutation,
     /// The rule's table is replaced by a secret one.
@@ -83,10 +85,11 @@ pub enum KeyUse {
 }
 
 impl KeyUse {
-    /// Returns `none`, `permutation` or `table`.
+    /// Returns `none`, `refused`, `permutation` or `table`.
     pub fn name(self) -> &'static str {
         match self {
             KeyUse::None => "none",
+            KeyUse::Refused => "refused",
             KeyUse::Permutation => "permutation",
             KeyUse::Table => "table",
         }

@@ -7,8 +7,8 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::algorithm::{
-    Algorithm, ae, bfbc, buzhash, crc, fastcdc, fixed, gear, maxp, mii, mincdc, pci, rabin, ram,
-    repmaxcdc, ronomon, samplebyte, seqcdc,
+    Algorithm, ae, bfbc, buzhash, check_key, crc, fastcdc, fixed, gear, jc, maxp, mii, mincdc, pci,
+    rabin, ram, repmaxcdc, ronomon, samplebyte, seqcdc, tttd, ultracdc,
 };
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, SpecError};
@@ -102,6 +102,7 @@ all! {
     Gear(gear::Params),
     Rabin(rabin::Params),
     Crc(crc::Params),
+    Tttd(tttd::Params),
     Pci(pci::Params),
     Bfbc(bfbc::Params),
     SampleByte(samplebyte::Params),
@@ -109,6 +110,8 @@ all! {
     Buzhash(buzhash::Params),
     Ronomon(ronomon::Params),
     RepMaxCdc(repmaxcdc::Params),
+    UltraCdc(ultracdc::Params),
+    Jc(jc::Params),
 }
 
 /// Returns what there is to know about each algorithm.
@@ -135,9 +138,27 @@ impl Spec {
 
     /// Makes the chunker whose cut-points are secret.
     ///
-    /// [`KeyMaterial`] says what becomes of `material`; `fixed` has no use for it.
-    pub fn keyed_chunker(&self, material: &KeyMaterial) -> Box<dyn Chunker> {
-        each!(self, params => params.chunker(Some(material)))
+    /// [`KeyMaterial`] says what becomes of `material`. `fixed` has no use for it: its cut-points say
+    /// nothing of the bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Spec::keyable`].
+    pub fn keyed_chunker(&self, material: &KeyMaterial) -> Result<Box<dyn Chunker>, SpecError> {
+        check_key(self.about())?;
+        Ok(each!(self, params => params.chunker(Some(material))))
+    }
+
+    /// Returns the spec, if its cut-points can be secret.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where what the rule looks for was learned from data ([`KeyUse::Refused`]): a key
+    /// would make it look for something else, and without one its cut-points tell of the content.
+    ///
+    /// [`KeyUse::Refused`]: crate::KeyUse::Refused
+    pub fn keyable(self) -> Result<Spec, SpecError> {
+        check_key(self.about()).map(|()| self)
     }
 
     /// Returns what there is to know about the algorithm.

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{cases, key_material};
+use cutpoint_chunking::algorithm::bfbc;
 use cutpoint_chunking::{KeyMaterial, Spec, cuts};
 use cutpoint_testing::SplitMix64;
 
@@ -13,7 +14,7 @@ fn permutation_rejects_what_would_bias_it() {
     let keyed = |bytes: [u8; KeyMaterial::SIZE]| {
         let spec: Spec = "seqcdc:paper=4k".parse().expect("the spec is right");
         let data = SplitMix64::bytes(5, 100_000);
-        let chunker = spec.keyed_chunker(&KeyMaterial::new(bytes));
+        let chunker = spec.keyed_chunker(&KeyMaterial::new(bytes)).expect("it can be keyed");
         (
             cuts(&*chunker, &data).collect::<Vec<_>>(),
             cuts(&*spec.chunker(), &data).collect::<Vec<_>>(),
@@ -34,7 +35,10 @@ fn keys_differ_and_keep_the_mean() {
         let spec: Spec = text.parse().expect("the spec is right");
         let data = SplitMix64::bytes(30, 4096 * 2000);
         let ends: Vec<Vec<usize>> = (0..4)
-            .map(|seed| cuts(&*spec.keyed_chunker(&key_material(seed)), &data).collect())
+            .map(|seed| {
+                let chunker = spec.keyed_chunker(&key_material(seed)).expect("it can be keyed");
+                cuts(&*chunker, &data).collect()
+            })
             .collect();
         for (index, one) in ends.iter().enumerate() {
             let mean = data.len() as f64 / one.len() as f64;
@@ -53,7 +57,24 @@ fn debug_shows_no_key() {
     assert_eq!(format!("{material:?}"), "KeyMaterial(..)", "the material");
     for text in cases::ALL.iter().flat_map(|cases| cases.specs) {
         let spec: Spec = text.parse().expect("the spec is right");
-        let shown = format!("{:?}", spec.keyed_chunker(&material));
+        let Ok(chunker) = spec.keyed_chunker(&material) else { continue };
+        let shown = format!("{chunker:?}");
         assert!(shown.len() < 300, "{shown}");
     }
+}
+
+/// What was learned from data is no secret, and is not taken for one.
+#[test]
+fn learned_rules_are_refused() {
+    for text in ["bfbc:pairs=6520,min=64,max=4096", "samplebyte:period=64,markers=20,max=500"] {
+        let spec: Spec = text.parse().expect("the spec is right");
+        let error = spec.keyed_chunker(&key_material(1)).expect_err(text);
+        assert_eq!(error.parameter(), "key", "{error}");
+        assert_eq!(spec.keyable(), Err(error), "{text}");
+    }
+    let spec: Spec = "fixed:size=4096".parse().expect("the spec is right");
+    assert!(spec.keyed_chunker(&key_material(1)).is_ok(), "there is nothing to hide");
+    let params = bfbc::Params { pairs: vec![*b"e "], chunk_size_min: 64, chunk_size_max: None };
+    assert!(bfbc::Bfbc::keyed(params.clone(), &key_material(1)).is_err(), "its own constructor");
+    assert!(bfbc::Bfbc::new(params).is_ok(), "without a key");
 }

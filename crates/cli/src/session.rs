@@ -204,7 +204,10 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
     let suite = global.secrets.encryption.unwrap_or(Encryption::Auto).suite();
     let options = InitOptions {
         suite,
-        cut: canonical_cut(settings.cut.as_deref().unwrap_or(defaults::DEFAULT_CUT))?,
+        cut: canonical_cut(
+            settings.cut.as_deref().unwrap_or(defaults::DEFAULT_CUT),
+            suite != Suite::None,
+        )?,
         region_size: settings.region_size.unwrap_or(defaults::REGION_SIZE),
         container_size: settings.container_size.unwrap_or(defaults::CONTAINER_SIZE),
         compression_level: settings.compression_level.unwrap_or(defaults::COMPRESSION_LEVEL),
@@ -305,10 +308,14 @@ fn refuse_foreign(location: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A cut specification with all its parameters written out.
-pub(crate) fn canonical_cut(text: &str) -> Result<String> {
+/// A cut specification with all its parameters written out; of a repository that keeps its cut-points
+/// secret, if `is_keyed`.
+pub(crate) fn canonical_cut(text: &str, is_keyed: bool) -> Result<String> {
     let spec: cutpoint_chunking::Spec = text.parse().context("the cut specification")?;
     // A repository keeps whole chunks in buffers of known size.
-    let spec = spec.bounded().context("the cut specification")?;
+    let mut spec = spec.bounded().context("the cut specification")?;
+    if is_keyed {
+        spec = spec.keyable().context("the cut specification")?;
+    }
     Ok(spec.to_string())
 }

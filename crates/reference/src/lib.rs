@@ -14,6 +14,7 @@ mod crc;
 mod fastcdc;
 mod fixed;
 mod gear;
+mod jc;
 mod key;
 mod keys;
 mod maxp;
@@ -28,6 +29,8 @@ mod ronomon;
 mod samplebyte;
 mod seqcdc;
 mod table;
+mod tttd;
+mod ultracdc;
 
 use crate::keys::Keys;
 
@@ -50,6 +53,7 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("ae", Keyed::Data, ae::cuts),
     ("buzhash", Keyed::Table, buzhash::cuts),
     ("crc", Keyed::Data, crc::cuts),
+    ("tttd", Keyed::Data, tttd::cuts),
     ("fastcdc", Keyed::Table, fastcdc::cuts),
     ("fixed", Keyed::Not, fixed::cuts),
     ("gear", Keyed::Table, gear::cuts),
@@ -64,6 +68,8 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("mincdc", Keyed::Data, mincdc::cuts),
     ("ronomon", Keyed::Table, ronomon::cuts),
     ("repmaxcdc", Keyed::Table, repmaxcdc::cuts),
+    ("ultracdc", Keyed::Data, ultracdc::cuts),
+    ("jc", Keyed::Table, jc::cuts),
 ];
 
 /// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.

@@ -1,18 +1,23 @@
 //! Module ronomon of crate fastcdc 5.0.0.
 
+use std::sync::LazyLock;
+
 use cutpoint_testing::stream::aes256_ctr_of_zeros;
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
 
+/// Of the AES key stream, which is made once.
+static TABLE: LazyLock<[u64; 256]> = LazyLock::new(|| {
+    let stream = aes256_ctr_of_zeros(1024);
+    std::array::from_fn(|v| {
+        u64::from(u32::from_be_bytes(stream[4 * v..4 * v + 4].try_into().expect("4 bytes")))
+    })
+});
+
 pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let (min, average, max) = (keys.size("min"), keys.size("average"), keys.size("max"));
-    let table = keys.table(|| {
-        let stream = aes256_ctr_of_zeros(1024);
-        std::array::from_fn(|v| {
-            u64::from(u32::from_be_bytes(stream[4 * v..4 * v + 4].try_into().expect("4 bytes")))
-        })
-    });
+    let table = keys.table(|| *TABLE);
     let log2 = (average as f64).log2().round();
     let bits = (0..64u32).find(|&count| f64::from(count) == log2).expect("it is a small number");
     let (mask_s, mask_l) = ((1 << (bits + 1)) - 1, (1 << (bits - 1)) - 1);

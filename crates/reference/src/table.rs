@@ -55,6 +55,10 @@ of_file! {
     gearhash, "oracle/tables/gearhash.csv"
 }
 of_file! {
+    /// The gear hash in go-cdc-chunkers.
+    plakar_gear, "oracle/tables/plakar_gear.csv"
+}
+of_file! {
     /// The gear hash in dedup-bench.
     dedup_bench_gear, "oracle/tables/dedup-bench_gear.csv"
 }

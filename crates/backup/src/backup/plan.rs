@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cutpoint_chunking::{Chunker, KeyMaterial, Spec};
+use cutpoint_chunking::{Chunker, KeyMaterial, Spec, SpecError};
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::format::commit::{Commit, Outcome as CommitOutcome, Snapshot, Statistics};
 use cutpoint_store::format::ticket::Purpose;
@@ -30,10 +30,10 @@ pub(super) fn run(
     options: &BackupOptions,
     monitor: &dyn BackupMonitor,
 ) -> Result<BackupReport> {
-    let cut: Spec = repository.config().cut.parse().and_then(Spec::bounded).map_err(|error| {
-        Error::new(Kind::Unsupported, "config", format!("the cut specification: {error}"))
-    })?;
-    let chunker = chunker(repository, &cut);
+    let unsupported =
+        |error| Error::new(Kind::Unsupported, "config", format!("the cut specification: {error}"));
+    let cut = repository.config().cut.parse().and_then(Spec::bounded).map_err(unsupported)?;
+    let chunker = chunker(repository, &cut).map_err(unsupported)?;
     let mut restarts = 0;
     let mut checkpoint = None;
     loop {
@@ -66,12 +66,12 @@ pub(super) fn run(
 }
 
 /// How the repository cuts: with its secret, where it has one.
-pub(super) fn chunker(repository: &Repository, cut: &Spec) -> Box<dyn Chunker> {
+fn chunker(repository: &Repository, cut: &Spec) -> Result<Box<dyn Chunker>, SpecError> {
     if repository.config().cut_is_keyed {
         let material = repository.keys().cut_material::<{ KeyMaterial::SIZE }>();
         cut.keyed_chunker(&KeyMaterial::new(material))
     } else {
-        cut.chunker()
+        Ok(cut.chunker())
     }
 }
 

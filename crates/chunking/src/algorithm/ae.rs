@@ -33,7 +33,7 @@ use core::fmt;
 
 pub use super::bytes::Cut;
 use super::bytes::{ByteRule, byte_chunker};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, far_from_max, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -148,10 +148,7 @@ impl Params {
         if let Some(lest) = self.low_entropy_size {
             check_range(NAME, "lest", lest, 2, self.window.max(2))?;
         }
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.window + 1, CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_max(NAME, self.window + 1, self.chunk_size_max)
     }
 
     /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with
@@ -275,7 +272,7 @@ impl Algorithm for Params {
             mode: keys.word("mode", &[("max", Mode::Maximum), ("min", Mode::Minimum)])?,
             window: 1,
             value_size: keys.optional_number("bytes")?.map_or(1, |bytes| bytes as usize),
-            cut: keys.word("cut", &[("after", Cut::After), ("before", Cut::Before)])?,
+            cut: keys.word("cut", Cut::WORDS)?,
             low_entropy_size: keys.optional_size("lest")?,
             chunk_size_max: keys.optional_size("max")?,
         };
@@ -322,9 +319,8 @@ impl Algorithm for Params {
     fn mean(&self) -> Option<f64> {
         let mean = self.mean_without_max();
         // Larger chunks than four means are one in thousands, and so are such starts.
-        let is_max_rare = self.chunk_size_max.is_none_or(|max| max as f64 >= 4.0 * mean);
         let is_lest_rare = self.low_entropy_size.is_none_or(|lest| lest >= 4);
-        (is_max_rare && is_lest_rare).then_some(mean)
+        far_from_max(mean, self.chunk_size_max, 4.0).filter(|_| is_lest_rare)
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {

@@ -43,7 +43,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, greedy, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_max, check_range, constructors, greedy, power};
 use crate::about::{About, KeyUse, Parameter};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -60,9 +60,9 @@ const ABOUT: About = About {
     differences: "min is the smallest chunk, as in the code of Gregoriadis et al.; algorithm 6 \
                   wants a byte more. Pairs of one frequency rank by value, in their code by chance.",
     good_at: "One look into a table of 8 KiB a byte, and none before the smallest size.",
-    bad_at: "The pairs must be learned, and suit no other data: sizes drift with the content. A key \
-             has no use, as other pairs than the learned ones would not do.",
-    key: KeyUse::None,
+    bad_at: "The pairs must be learned, and suit no other data: sizes drift with the content. \
+             It cannot be keyed, as other pairs than the learned ones would not do.",
+    key: KeyUse::Refused,
     parameters: &[
         Parameter::new(
             "pairs",
@@ -104,10 +104,7 @@ impl Params {
             return Err(SpecError::new(NAME, "pairs", text, "each pair once, in rising order"));
         }
         check_range(NAME, "min", self.chunk_size_min, 2, CHUNK_SIZE_LIMIT)?;
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.chunk_size_min, CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_max(NAME, self.chunk_size_min, self.chunk_size_max)
     }
 
     /// Returns the mean on random data in bytes; infinite where there are no pairs.

@@ -28,12 +28,27 @@ pub(crate) trait ByteRule: Algorithm + Clone + fmt::Debug + Send + Sync {
 }
 
 /// Where a chunk ends, seen from the byte that completes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Cut {
     /// The byte is the chunk's last.
+    #[default]
     After,
     /// The byte is the next chunk's first.
     Before,
+}
+
+impl Cut {
+    /// The values of the key `cut`.
+    pub(crate) const WORDS: &'static [(&'static str, Cut)] =
+        &[("after", Cut::After), ("before", Cut::Before)];
+
+    /// Returns how many bytes there are from the byte to the cut-point.
+    pub(crate) fn step(self) -> usize {
+        match self {
+            Cut::After => 1,
+            Cut::Before => 0,
+        }
+    }
 }
 
 /// Cuts `data` by `rule`; bytes count as `permutation` says, where there is one.

@@ -23,9 +23,9 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::rabin::mean;
+pub use super::bytes::Cut;
 use super::rolling::{Rolling, Step};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors};
+use super::{Algorithm, check_range, check_sizes, constructors, geometric};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -69,16 +69,6 @@ const ABOUT: About = About {
     )],
 };
 
-/// Where a chunk ends, seen from the byte that is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Cut {
-    /// The byte is the chunk's last.
-    #[default]
-    After,
-    /// The byte is the next chunk's first.
-    Before,
-}
-
 /// The parameters of CRC; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
@@ -96,24 +86,21 @@ pub struct Params {
 
 impl Params {
     /// The smallest mean that [`Params::for_average`] can give, in bytes.
-    pub const AVERAGE_MIN: usize = 256;
+    pub const AVERAGE_MIN: usize = geometric::AVERAGE_MIN;
 
     /// The largest mean that [`Params::for_average`] can give, in bytes.
-    pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
+    pub const AVERAGE_MAX: usize = geometric::AVERAGE_MAX;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    /// [`SpecError`] unless each is in its limits; no size may be above
+    /// [`CHUNK_SIZE_LIMIT`](super::CHUNK_SIZE_LIMIT).
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "bits", self.bits as usize, 1, 30)?;
         check_range(NAME, "window", self.window, 4, Rolling::<Crc32>::WINDOW_MAX)?;
-        check_range(NAME, "min", self.chunk_size_min, 1, CHUNK_SIZE_LIMIT)?;
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.chunk_size_min(), CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_sizes(NAME, self.chunk_size_min, self.chunk_size_min(), self.chunk_size_max)
     }
 
     /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with other
@@ -125,24 +112,16 @@ impl Params {
     /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
     /// above the largest size, and where the window is too large for it.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
-        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
-        let max = self.chunk_size_max.unwrap_or(CHUNK_SIZE_LIMIT);
-        check_range(NAME, "max", max, mean, CHUNK_SIZE_LIMIT)?;
-        let bits = (mean * 4 / 5).ilog2();
-        let of = |chunk_size_min| Params { bits, chunk_size_min, ..self };
-        let params = of(bisect(1, mean, |min| of(min).mean() >= mean as f64));
-        if params.mean() > mean as f64 * 1.005 {
-            let expected = "not possible with this window, which is too large";
-            return Err(SpecError::new(NAME, "avg", mean, expected));
-        }
-        Ok(params)
+        let of = |bits, chunk_size_min| Params { bits, chunk_size_min, ..self };
+        geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean)
     }
 
     /// Returns the mean chunk size in bytes on random data without end.
     ///
     /// It is exact for a hash that is independent from byte to byte.
     pub fn mean(&self) -> f64 {
-        mean(self.chunk_size_min(), self.bits, self.chunk_size_max)
+        let divisor = f64::from(1u32 << self.bits);
+        geometric::mean(self.chunk_size_min(), divisor, self.chunk_size_max)
     }
 }
 
@@ -176,7 +155,7 @@ impl Algorithm for Params {
         let params = Params {
             bits: 1,
             window: keys.optional_size("window")?.unwrap_or(48),
-            cut: keys.word("cut", &[("after", Cut::After), ("before", Cut::Before)])?,
+            cut: keys.word("cut", Cut::WORDS)?,
             chunk_size_min: keys.optional_size("min")?.unwrap_or(1),
             chunk_size_max: keys.optional_size("max")?,
         };
@@ -246,11 +225,7 @@ impl Chunker for Crc {
         let end = max.map_or(data.len(), |max| data.len().min(max));
         let is_complete = !more || Some(end) == max;
         let mask = (1 << self.params.bits) - 1;
-        // From the byte that is found to the cut-point.
-        let step = match self.params.cut {
-            Cut::After => 1,
-            Cut::Before => 0,
-        };
+        let step = self.params.cut.step();
         let first = self.chunk_size_min() - step;
         let found = self.rolling.find(&data[..end], first, |_, hash| hash & mask == 0);
         found.map(|at| at + step).or((is_complete && end > 0).then_some(end))

@@ -25,7 +25,7 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use super::bytes::{ByteRule, byte_chunker};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, far_from_max, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -103,10 +103,7 @@ impl Params {
     /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "window", self.window, 1, (CHUNK_SIZE_LIMIT - 1) / 2)?;
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, 2 * self.window + 1, CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_max(NAME, 2 * self.window + 1, self.chunk_size_max)
     }
 
     /// Returns the parameters whose mean on random data, were there no largest size, is `mean`
@@ -206,8 +203,7 @@ impl Algorithm for Params {
     }
 
     fn mean(&self) -> Option<f64> {
-        let mean = self.mean_without_max();
-        self.chunk_size_max.is_none_or(|max| max as f64 >= 8.0 * mean).then_some(mean)
+        far_from_max(self.mean_without_max(), self.chunk_size_max, 8.0)
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {

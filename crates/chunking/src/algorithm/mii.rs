@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::bytes::{ByteRule, byte_chunker};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, unreachable_average};
+use super::{Algorithm, check_max, check_range, far_from_max, unreachable_average};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -97,10 +97,7 @@ impl Params {
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "length", self.length as usize, 2, 32)?;
         check_range(NAME, "first", self.first_run as usize, 0, 1)?;
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.length as usize, CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_max(NAME, self.length as usize, self.chunk_size_max)
     }
 
     /// Returns the parameters whose mean on random data, were there no largest size, is within 2 % of
@@ -190,8 +187,7 @@ impl Algorithm for Params {
     fn mean(&self) -> Option<f64> {
         let index = self.length.checked_sub(LENGTH_FIRST)?;
         let mean = *MEANS.get(index as usize)?;
-        let is_max_rare = self.chunk_size_max.is_none_or(|max| max as f64 >= 8.0 * mean);
-        (is_max_rare && self.first_run == 1).then_some(mean)
+        far_from_max(mean, self.chunk_size_max, 8.0).filter(|_| self.first_run == 1)
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {

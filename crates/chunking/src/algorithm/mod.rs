@@ -11,7 +11,9 @@ pub mod crc;
 pub mod fastcdc;
 pub mod fixed;
 pub mod gear;
+mod geometric;
 mod greedy;
+pub mod jc;
 pub mod maxp;
 pub mod mii;
 pub mod mincdc;
@@ -24,13 +26,15 @@ mod rolling;
 pub mod ronomon;
 pub mod samplebyte;
 pub mod seqcdc;
+pub mod tttd;
+pub mod ultracdc;
 
 use alloc::boxed::Box;
 use alloc::format;
 use core::fmt;
 
 use crate::keys::Keys;
-use crate::{About, Chunker, KeyMaterial, SpecError};
+use crate::{About, Chunker, KeyMaterial, KeyUse, SpecError};
 
 /// No chunk of any algorithm may be larger, in bytes: 1 GiB. It bounds a reader's buffer.
 pub const CHUNK_SIZE_LIMIT: usize = 1 << 30;
@@ -83,9 +87,10 @@ macro_rules! constructors {
             ///
             /// # Errors
             ///
-            /// Those of [`Params::check`].
+            /// Those of [`Params::check`], and [`SpecError`] where the rule cannot be keyed.
             pub fn keyed(params: Params, material: &KeyMaterial) -> Result<$Chunker, SpecError> {
                 params.check()?;
+                $crate::algorithm::check_key(<Params as $crate::algorithm::Algorithm>::ABOUT)?;
                 Ok($Chunker::from_checked(params, Some(material)))
             }
 
@@ -97,6 +102,16 @@ macro_rules! constructors {
     };
 }
 use constructors;
+
+/// Checks that the rule can be keyed.
+pub(crate) fn check_key(about: &About) -> Result<(), SpecError> {
+    if about.key == KeyUse::Refused {
+        let expected = "cannot be used: what this rule looks for was learned from data, so that its \
+                        cut-points cannot be secret";
+        return Err(SpecError::new(about.name, "key", "", expected));
+    }
+    Ok(())
+}
 
 /// Checks that `low <= value <= high`.
 pub(crate) fn check_range(
@@ -111,6 +126,32 @@ pub(crate) fn check_range(
     } else {
         Err(SpecError::out_of_range(algorithm, parameter, value, low, high))
     }
+}
+
+/// Checks that a smallest size is at least 1, and a largest one, if there is one, at least `least`.
+pub(crate) fn check_sizes(
+    algorithm: &'static str,
+    min: usize,
+    least: usize,
+    max: Option<usize>,
+) -> Result<(), SpecError> {
+    check_range(algorithm, "min", min, 1, CHUNK_SIZE_LIMIT)?;
+    check_max(algorithm, least, max)
+}
+
+/// Checks that a largest size, if there is one, is at least `least`.
+pub(crate) fn check_max(
+    algorithm: &'static str,
+    least: usize,
+    max: Option<usize>,
+) -> Result<(), SpecError> {
+    max.map_or(Ok(()), |max| check_range(algorithm, "max", max, least, CHUNK_SIZE_LIMIT))
+}
+
+/// Returns the `mean` of chunks without a largest size if there is none, or it is so many means that it
+/// hardly matters.
+pub(crate) fn far_from_max(mean: f64, max: Option<usize>, means: f64) -> Option<f64> {
+    max.is_none_or(|max| max as f64 >= means * mean).then_some(mean)
 }
 
 /// Says that no parameters give `average`, and which averages `reachable` are, in rising order: the

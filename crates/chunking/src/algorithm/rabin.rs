@@ -28,7 +28,7 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use super::rolling::{Rolling, Step};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power};
+use super::{Algorithm, check_range, check_sizes, constructors, geometric};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -126,28 +126,24 @@ pub struct Params {
 
 impl Params {
     /// The smallest mean that [`Params::for_average`] can give, in bytes.
-    pub const AVERAGE_MIN: usize = 256;
+    pub const AVERAGE_MIN: usize = geometric::AVERAGE_MIN;
 
     /// The largest mean that [`Params::for_average`] can give, in bytes.
-    pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
+    pub const AVERAGE_MAX: usize = geometric::AVERAGE_MAX;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
     /// [`SpecError`] unless each is in its limits and the polynomial is irreducible; no size may be
-    /// above [`CHUNK_SIZE_LIMIT`].
+    /// above [`CHUNK_SIZE_LIMIT`](super::CHUNK_SIZE_LIMIT).
     pub fn check(&self) -> Result<(), SpecError> {
         let Params { bits, window, polynomial, chunk_size_min: min, .. } = *self;
         check_window(NAME, window)?;
         check_polynomial(NAME, polynomial)?;
         let bits_max = 30.min(polynomial.ilog2() as usize).min(8 * window);
         check_range(NAME, "bits", bits as usize, 1, bits_max)?;
-        check_range(NAME, "min", min, 1, CHUNK_SIZE_LIMIT)?;
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.chunk_size_min(), CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_sizes(NAME, min, self.chunk_size_min(), self.chunk_size_max)
     }
 
     /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with other
@@ -159,17 +155,8 @@ impl Params {
     /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
     /// above the largest size, and where the window is too large for it.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
-        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
-        let max = self.chunk_size_max.unwrap_or(CHUNK_SIZE_LIMIT);
-        check_range(NAME, "max", max, mean, CHUNK_SIZE_LIMIT)?;
-        let bits = (mean * 4 / 5).ilog2();
-        let of = |chunk_size_min| Params { bits, chunk_size_min, ..self };
-        let params = of(bisect(1, mean, |min| of(min).mean() >= mean as f64));
-        if params.mean() > mean as f64 * 1.005 {
-            let expected = "not possible with this window, which is too large";
-            return Err(SpecError::new(NAME, "avg", mean, expected));
-        }
-        Ok(params)
+        let of = |bits, chunk_size_min| Params { bits, chunk_size_min, ..self };
+        geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean)
     }
 
     /// Returns the mean chunk size in bytes on random data without end.
@@ -178,16 +165,8 @@ impl Params {
     pub fn mean(&self) -> f64 {
         // Behind the one, fewer bytes than this cannot match.
         let least = self.chunk_size_min().max(self.bits.div_ceil(8) as usize);
-        mean(least, self.bits, self.chunk_size_max)
+        geometric::mean(least, f64::from(1u32 << self.bits), self.chunk_size_max)
     }
-}
-
-/// Returns the mean size in bytes where each byte ends a chunk with the chance `2^-bits`, from a size
-/// of `least` on, and the largest size does.
-pub(super) fn mean(least: usize, bits: u32, max: Option<usize>) -> f64 {
-    let passes = 1.0 - power(0.5, u64::from(bits));
-    let left = max.map_or(0.0, |max| power(passes, max.saturating_sub(least) as u64));
-    least as f64 + (passes - passes * left) / (1.0 - passes)
 }
 
 pub(super) fn check_window(algorithm: &'static str, window: usize) -> Result<(), SpecError> {
@@ -205,7 +184,7 @@ pub(super) fn check_polynomial(algorithm: &'static str, polynomial: u64) -> Resu
 /// Whether no polynomial but 1 and itself divides `polynomial`, of degree 1 to 63.
 ///
 /// A polynomial of degree `k` divides `x^(2^k) - x`, if it is irreducible; and any other has an
-/// irreducible factor of at most half its degree (Ben-Or, 1981).
+/// irreducible factor of at most half its degree (Ben-Or's test).
 fn is_irreducible(polynomial: u64) -> bool {
     let mut power = 2;
     (0..polynomial.ilog2() / 2).all(|_| {

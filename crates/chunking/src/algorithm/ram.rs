@@ -23,7 +23,7 @@ use core::fmt;
 
 pub use super::bytes::Cut;
 use super::bytes::{ByteRule, byte_chunker};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -107,10 +107,7 @@ impl Params {
     /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "window", self.window, 1, CHUNK_SIZE_LIMIT - 1)?;
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.window + 1, CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_max(NAME, self.window + 1, self.chunk_size_max)
     }
 
     /// Returns the parameters whose mean on random data, were there no largest size, is `mean`
@@ -214,7 +211,7 @@ impl Algorithm for Params {
     fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
         let params = Params {
             window: 1,
-            cut: keys.word("cut", &[("after", Cut::After), ("before", Cut::Before)])?,
+            cut: keys.word("cut", Cut::WORDS)?,
             equal: keys.word("equal", &[("cut", Equal::Cut), ("pass", Equal::Pass)])?,
             chunk_size_max: keys.optional_size("max")?,
         };

@@ -3,8 +3,8 @@
 /// A divisor and a remainder.
 ///
 /// With the divisor as `odd * 2^shift`, a number is a multiple of it exactly if its product with the
-/// inverse of `odd`, turned right by `shift` bits, is at most `(2^64 - 1) / divisor` (Granlund and
-/// Montgomery, "Division by Invariant Integers using Multiplication", section 9).
+/// inverse of `odd`, turned right by `shift` bits, is at most `(2^64 - 1) / divisor`. (Granlund
+/// and Montgomery, "Division by Invariant Integers using Multiplication".)
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Residue {
     remainder: u64,

@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, greedy, power};
+use super::{Algorithm, check_max, check_range, constructors, greedy, power};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -42,13 +42,13 @@ const ABOUT: About = About {
     title: "EndRE's SampleByte",
     rule: "Half a sampling period is skipped at the start of a chunk; then the first byte that is a \
            marker ends it. Markers are byte values that were learned from data before.",
-    source: "Aggarwal et al., EndRE (2010), as Zhang et al., AE (2015), describe it in related work.",
+    source: "Aggarwal et al., EndRE (2010), as Zhang et al., AE (2017), describe it in related work.",
     differences: "The first chunk of a stream is cut like all others. How markers are learned is \
                   ours: by falling frequency, until the mean is near the period.",
     good_at: "Very small chunks: one look into a table a byte, and a skip.",
-    bad_at: "No mean above 256 bytes; the markers must be learned, and suit no other data. A key has \
-             no use, as other markers than the learned ones would not do.",
-    key: KeyUse::None,
+    bad_at: "No mean above 256 bytes; the markers must be learned, and suit no other data. It \
+             cannot be keyed, as other markers than the learned ones would not do.",
+    key: KeyUse::Refused,
     parameters: &[
         Parameter::new("period", "bytes", "2 to 256, even", "Twice the skip (p)."),
         Parameter::new(
@@ -101,10 +101,7 @@ impl Params {
             let text = format!("{:02x}", two[1]);
             return Err(SpecError::new(NAME, "markers", text, "each once, in rising order"));
         }
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.period / 2 + 1, CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_max(NAME, self.period / 2 + 1, self.chunk_size_max)
     }
 
     /// Returns the parameters whose mean on random data, were there no largest size, is within 2 % of

@@ -44,7 +44,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::kernel::{BLOCK_SIZE, Kernel, Task};
 use crate::keys::Keys;
@@ -188,8 +188,8 @@ impl Params {
         check_range(NAME, "length", self.length as usize, length_min, 32)?;
         check_range(NAME, "trigger", self.trigger as usize, 1, 65535)?;
         check_range(NAME, "skip", self.skip_size, 0, CHUNK_SIZE_LIMIT)?;
-        check_range(NAME, "min", self.chunk_size_min, 1, CHUNK_SIZE_LIMIT)?;
-        check_range(NAME, "max", self.chunk_size_max, self.chunk_size_min, CHUNK_SIZE_LIMIT)
+        let min = self.chunk_size_min;
+        check_sizes(NAME, min, min, Some(self.chunk_size_max))
     }
 
     /// Returns Table I's setting for a nominal 4, 8 or 16 KiB, as printed there; `None` for another.

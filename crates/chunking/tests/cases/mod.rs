@@ -9,6 +9,7 @@ pub(crate) mod crc;
 pub(crate) mod fastcdc;
 pub(crate) mod fixed;
 pub(crate) mod gear;
+pub(crate) mod jc;
 pub(crate) mod maxp;
 pub(crate) mod mii;
 pub(crate) mod mincdc;
@@ -19,6 +20,8 @@ pub(crate) mod repmaxcdc;
 pub(crate) mod ronomon;
 pub(crate) mod samplebyte;
 pub(crate) mod seqcdc;
+pub(crate) mod tttd;
+pub(crate) mod ultracdc;
 
 /// What an algorithm is tested with.
 #[derive(Clone, Copy)]
@@ -46,6 +49,7 @@ pub(crate) const ALL: &[Cases] = &[
     gear::CASES,
     rabin::CASES,
     crc::CASES,
+    tttd::CASES,
     pci::CASES,
     bfbc::CASES,
     samplebyte::CASES,
@@ -53,6 +57,8 @@ pub(crate) const ALL: &[Cases] = &[
     buzhash::CASES,
     ronomon::CASES,
     repmaxcdc::CASES,
+    ultracdc::CASES,
+    jc::CASES,
 ];
 
 /// The averages that every algorithm should be able to give.

@@ -1,4 +1,4 @@
-use super::Cases;
+use super::{AVERAGES, Cases};
 
 pub(crate) const CASES: Cases = Cases {
     algorithm: "repmaxcdc",
@@ -10,7 +10,11 @@ pub(crate) const CASES: Cases = Cases {
     ],
     vectors: &[(
         "repmaxcdc",
-        &["repmaxcdc:min=4096,horizon=49152", "repmaxcdc:min=1000,horizon=3000"],
+        &[
+            "repmaxcdc:min=4096,horizon=49152",
+            "repmaxcdc:min=1000,horizon=3000",
+            "repmaxcdc:avg=2048",
+        ],
     )],
-    averages: &[],
+    averages: &[("repmaxcdc:avg=", AVERAGES), ("repmaxcdc:avg=", &[128, 500])],
 };

@@ -7,6 +7,7 @@ pub(crate) mod cases;
 pub(crate) mod vectors;
 
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cutpoint_chunking::{Chunker, Chunks, KeyMaterial, Push, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
@@ -217,6 +218,49 @@ impl Read for Portions<'_> {
         let size = (1 + self.random.below(self.size_max)).min(buffer.len());
         self.data.read(&mut buffer[..size])
     }
+}
+
+/// Calls `test` for each item and its number, on all processors.
+pub(crate) fn on_all_processors<T: Sync>(items: &[T], test: impl Fn(usize, &T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let index = next.fetch_add(1, Ordering::Relaxed)
+                    && let Some(item) = items.get(index)
+                {
+                    test(index, item);
+                }
+            });
+        }
+    });
+}
+
+/// SplitMix64's bytes without end.
+struct Endless(SplitMix64);
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (words, rest) = buffer.as_chunks_mut::<8>();
+        for word in words.iter_mut() {
+            *word = self.0.next().to_le_bytes();
+        }
+        // A read of less than 8 bytes gives the first of a number; the rest of it is dropped.
+        if words.is_empty() {
+            rest.copy_from_slice(&self.0.next().to_le_bytes()[..rest.len()]);
+            return Ok(rest.len());
+        }
+        Ok(words.len() * 8)
+    }
+}
+
+/// The mean size of the first `count` chunks of random data, in bytes.
+pub(crate) fn measured_mean(spec: &Spec, count: usize) -> f64 {
+    let mut chunks = Chunks::new(spec.chunker(), Endless(SplitMix64::new(99)));
+    for _ in 0..count {
+        chunks.next().expect("memory does not fail").expect("it has no end");
+    }
+    chunks.offset() as f64 / count as f64
 }
 
 /// Checks what holds for every rule: chunks cover `data` in order, within the sizes.

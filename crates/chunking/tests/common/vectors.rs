@@ -83,7 +83,10 @@ impl Input {
 fn case(cases: &mut Vec<String>, text: &str, spec: &Spec, key_seed: Option<u64>, input: &Input) {
     let chunker: Box<dyn Chunker> = match key_seed {
         None => spec.chunker(),
-        Some(seed) => spec.keyed_chunker(&key_material(seed)),
+        Some(seed) => match spec.keyed_chunker(&key_material(seed)) {
+            Ok(chunker) => chunker,
+            Err(_) => return,
+        },
     };
     let ends: Vec<String> = cuts(&*chunker, &input.data()).map(|end| end.to_string()).collect();
     let mut case = format!("    {{\"spec\": \"{text}\", ");

@@ -95,6 +95,7 @@ fn explain(about: &About, report: &Report) -> Result<()> {
     let key = match about.key {
         KeyUse::Permutation => "It sees each byte value as another one, by a secret permutation.",
         KeyUse::Table => "Its table is a secret one.",
+        KeyUse::Refused => "It is refused: its cut-points cannot be secret.",
         _ => "It has no use for a key.",
     };
     section(report, "In an encrypted repository", &[key.to_owned()])

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &Settings, global: &Global, report: &Report) -> Result<E
     let mut session = Session::open(global, report)?;
     let mut config = session.repository.config().clone();
     if let Some(cut) = &args.cut {
-        let cut = canonical_cut(cut)?;
+        let cut = canonical_cut(cut, config.cut_is_keyed)?;
         if cut != config.cut {
             report.warn(
                 "the cut changes: duplicates of what was saved before are not found any more, so \

@@ -64,6 +64,13 @@ fn init_where_something_is() {
     sandbox
         .run(["init", "--encryption", "none", "--repo", "new", "--cut", "nonsense"])
         .ended(2, &["the cut specification", "nonsense"]);
+    // Its cut-points would be those of everybody, though secret ones are promised.
+    let cut = "bfbc:pairs=6520,min=4k,max=64k";
+    sandbox
+        .run(["init", "--repo", "secret", "--cut", cut])
+        .ended(2, &["the cut specification", "bfbc: key: cannot be used"]);
+    assert!(!sandbox.path("secret").exists(), "nothing was made");
+    sandbox.run(["init", "--encryption", "none", "--repo", "open", "--cut", cut]).well();
 }
 
 #[test]

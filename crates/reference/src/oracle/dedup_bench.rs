@@ -34,6 +34,15 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
             let (min, max) = (number(min, "min")?, number(max, "max")?);
             Some(format!("rabin:bits={bits},window={window},start=one,min={min},max={max}"))
         }
+        // Both divisors are powers of two.
+        ["tttd", nominal, window, min, max] => {
+            let (divisor, window) = (1u64 << log2(nominal)?, number(window, "win")?);
+            let (min, max) = (number(min, "min")?, number(max, "max")?);
+            Some(format!(
+                "tttd:divisor={divisor},window={window},remainder=0,start=cold,cut=before,\
+                 end=backup,min={min},max={max}"
+            ))
+        }
         ["crc", _nominal, window, bits, min, max] => {
             let (window, bits) = (number(window, "win")?, number(bits, "bits")?);
             let (min, max) = (number(min, "min")?, number(max, "max")?);

@@ -1,4 +1,4 @@
-//! Crates mincdc and mothcdc: `mincdchash4__MIN_MAX`, `mincdc4__MIN_MAX`.
+//! Crates mincdc and mothcdc: `mincdchash4__MIN_MAX`, `mincdc4__MIN_MAX`, `moth_segments__MIN_MAX`.
 
 use super::{Inputs, Name, number};
 
@@ -8,6 +8,8 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
     let (min, max) = (number(min, "")?, number(max, "")?);
     match kind.as_str() {
         "mincdchash4" => Some(format!("mincdc:min={min},max={max}")),
+        // Runs of equal chunks as one: see [`List::ends_by`](super::List::ends_by).
+        "moth_segments" => Some(format!("mincdc:min={min},max={max}")),
         "mincdc4" => Some(format!("mincdc:min={min},max={max},value=plain")),
         _ => None,
     }

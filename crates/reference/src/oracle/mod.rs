@@ -20,6 +20,7 @@ mod fastcdc;
 mod gearhash;
 mod mincdc;
 mod paper;
+mod plakar;
 mod restic;
 mod seq_chunking;
 mod xet_core;
@@ -27,6 +28,7 @@ mod xet_core;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use cutpoint_testing::input;
@@ -43,6 +45,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("gearhash-", gearhash::spec),
     ("mincdc", mincdc::spec),
     ("paper", paper::spec),
+    ("plakar_", plakar::spec),
     ("restic-chunker_", restic::spec),
     ("seq_chunking-", seq_chunking::spec),
     ("xet-core", xet_core::spec),
@@ -86,6 +89,28 @@ impl List {
         inputs.get(&self.name.input)?;
         spec(&self.name, inputs)
     }
+
+    /// Returns what the list should have where `ends` are the cut-points of `data` by its spec: those,
+    /// unless it names segments, which are runs of equal chunks.
+    pub fn ends_by(&self, data: &[u8], ends: Vec<usize>) -> Vec<usize> {
+        match self.name.parameters.first().map(String::as_str) {
+            Some("moth_segments") => joined(data, &ends),
+            _ => ends,
+        }
+    }
+}
+
+/// Joins the chunks of `data` that equal the one before with it; returns the ends of what that gives.
+fn joined(data: &[u8], ends: &[usize]) -> Vec<usize> {
+    let starts = iter::once(0).chain(ends.iter().copied());
+    let chunks: Vec<&[u8]> = starts.zip(ends).map(|(start, &end)| &data[start..end]).collect();
+    let mut offset = 0;
+    let runs = chunks.chunk_by(|one, next| one == next).map(<[&[u8]]>::concat);
+    runs.map(|run| {
+        offset += run.len();
+        offset
+    })
+    .collect()
 }
 
 /// The inputs by name, each made once.

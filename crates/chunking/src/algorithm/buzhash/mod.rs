@@ -1,8 +1,8 @@
 //! Buzhash: the bytes of a window, turned by their age and XORed; tested for a remainder.
 //!
-//! Source: Uzgalis, "Hashing Concepts and the Java Programming Language" (1996), "hashing by cyclic
-//! polynomial" in Cohen, "Recursive Hashing Functions for n-Grams" (1997); for cutting in Gregoriadis et
-//! al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data Deduplication".
+//! Source: Cohen, "Recursive Hashing Functions for n-Grams" (1997), where it is hashing by cyclic
+//! polynomials; for cutting in Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking
+//! Algorithms for Data Deduplication".
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -35,7 +35,7 @@ use core::fmt;
 
 use super::residue::Residue;
 use super::rolling::{Rolling, Step};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, geometric};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError, table};
@@ -47,7 +47,7 @@ const ABOUT: About = About {
     title: "hashing by cyclic polynomial",
     rule: "The entries of a window's bytes in a table, each turned by the byte's age, are XORed. A \
            chunk ends with the window whose hash leaves the remainder when divided.",
-    source: "Uzgalis (1996); Cohen, Recursive Hashing Functions for n-Grams (1997); as in the code of \
+    source: "Cohen, Recursive Hashing Functions for n-Grams (1997); as in the code of \
              Gregoriadis et al., A Thorough Investigation.",
     differences: "Any divisor. Long runs of one value are hashed like everything else, unless \
                   runs=early is chosen. The table is our own unless one is.",
@@ -139,10 +139,10 @@ pub struct Params {
 
 impl Params {
     /// The smallest mean that [`Params::for_average`] can give, in bytes.
-    pub const AVERAGE_MIN: usize = 256;
+    pub const AVERAGE_MIN: usize = geometric::AVERAGE_MIN;
 
     /// The largest mean that [`Params::for_average`] can give, in bytes.
-    pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
+    pub const AVERAGE_MAX: usize = geometric::AVERAGE_MAX;
 
     /// Checks the parameters.
     ///
@@ -154,11 +154,7 @@ impl Params {
         check_range(NAME, "divisor", divisor, 1, CHUNK_SIZE_LIMIT)?;
         check_range(NAME, "remainder", self.remainder as usize, 0, divisor - 1)?;
         check_range(NAME, "window", self.window, 1, Rolling::<Turn64>::WINDOW_MAX)?;
-        check_range(NAME, "min", self.chunk_size_min, 1, CHUNK_SIZE_LIMIT)?;
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.chunk_size_min(), CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_sizes(NAME, self.chunk_size_min, self.chunk_size_min(), self.chunk_size_max)
     }
 
     /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with a power
@@ -169,27 +165,20 @@ impl Params {
     /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
     /// above the largest size, and where the window is too large for it.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
-        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
-        let max = self.chunk_size_max.unwrap_or(CHUNK_SIZE_LIMIT);
-        check_range(NAME, "max", max, mean, CHUNK_SIZE_LIMIT)?;
-        let divisor = 1 << (mean * 4 / 5).ilog2();
-        let of = |chunk_size_min| Params { divisor, remainder: 0, chunk_size_min, ..self };
-        let params = of(bisect(1, mean, |min| of(min).mean() >= mean as f64));
-        if params.mean() > mean as f64 * 1.005 {
-            let expected = "not possible with this window, which is too large";
-            return Err(SpecError::new(NAME, "avg", mean, expected));
-        }
-        Ok(params)
+        let of = |bits, chunk_size_min| Params {
+            divisor: 1u32 << bits,
+            remainder: 0,
+            chunk_size_min,
+            ..self
+        };
+        geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean)
     }
 
     /// Returns the mean chunk size in bytes on random data without end.
     ///
     /// It is exact for a hash that is independent from byte to byte.
     pub fn mean(&self) -> f64 {
-        let least = self.chunk_size_min();
-        let passes = 1.0 - 1.0 / f64::from(self.divisor);
-        let left = self.chunk_size_max.map_or(0.0, |max| power(passes, (max - least) as u64));
-        least as f64 + (passes - passes * left) * f64::from(self.divisor)
+        geometric::mean(self.chunk_size_min(), self.divisor.into(), self.chunk_size_max)
     }
 }
 

@@ -3,7 +3,7 @@
 /// The gear table. It has no derivation: the numbers circulate in several public ports of FastCDC.
 ///
 /// Origin: UWASL/dedup-bench, commit `f2c7a7b` (2025-10-27), Apache-2.0; the same numbers are in
-/// `vectors/oracle/tables/dedup-bench-fastcdc.csv`.
+/// `vectors/oracle/tables/dedup-bench_fastcdc.csv`.
 #[rustfmt::skip]
 pub(super) const GEAR: [u64; 256] = [
     0x651748f5a15f8222, 0xd6eda276c877d8ea, 0x66896ef9591b326b, 0xcd97506b21370a12,

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::bytes::{ByteRule, byte_chunker};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, power, unreachable_average};
+use super::{Algorithm, check_max, check_range, power, unreachable_average};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -119,10 +119,7 @@ impl Params {
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "window", self.window, 1, 65_536)?;
         check_range(NAME, "threshold", self.threshold, 1, 8 * self.window)?;
-        if let Some(max) = self.chunk_size_max {
-            check_range(NAME, "max", max, self.window, CHUNK_SIZE_LIMIT)?;
-        }
-        Ok(())
+        check_max(NAME, self.window, self.chunk_size_max)
     }
 
     /// Returns the published setting for a target of so many bytes, without a largest size. Its mean

@@ -1,0 +1,270 @@
+//! JC: a gear hash against two masks; where only the easier one matches, bytes are jumped over.
+//!
+//! Source: Jin et al., "Accelerating Content-Defined Chunking for Data Deduplication Based on Speculative
+//! Jump" (2023), algorithm 1, as PlakarKorp/go-cdc-chunkers v1.1.0 has it under the name `jc-v1.1.0`.
+//!
+//! The rule, for a chunk that starts at byte 0:
+//!
+//! ```text
+//! n = min(bytes to the end of the stream, max)
+//! hash = 0; i = min
+//! while i < n:
+//!     hash = 2 * hash + table[byte i]                 modulo 2^64
+//!     if hash & mask_jump == 0:
+//!         if hash & mask_cut == 0:  cut at i
+//!         hash = 0; i = i + jump
+//!     else:  i = i + 1
+//! cut at n
+//! ```
+//!
+//! `mask_cut` has `bits` one bits, `mask_jump` all of them but the lowest: so half of its matches are
+//! cut-points, and of what is behind the smallest size about half is jumped over where `jump` is
+//! `2^bits`, as in the paper. The bits stand at 63, 63 - d, 63 - 2 d and so on, where d is `64 / bits`
+//! rounded down, as those of `jc-v1.0.0` do.
+//!
+//! `form=plakar` is the table and the masks of `jc-v1.1.0`, of 11 and 10 bits whatever the sizes are: a
+//! normal size of 8192 goes with them, for which it jumps over 4096 bytes. Its `jc` and `jc-v1.0.0` do
+//! not look into the rest of a stream where that is not above the normal size, which is not in the paper.
+
+mod table_plakar;
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use super::gear::scan;
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, far_from_max};
+use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::keys::Keys;
+use crate::{Chunker, KeyMaterial, SpecError, table};
+
+const NAME: &str = "jc";
+
+const ABOUT: About = About {
+    name: NAME,
+    title: "a gear hash that jumps",
+    rule: "From the smallest size on, every byte goes into a hash: twice the hash plus the byte's entry \
+           in a table. Where the hash has zeros at all bits of a mask, the chunk ends before the byte \
+           if one bit more is zero, too; else a number of bytes is jumped over, and the hash begins anew.",
+    source: "Jin et al., Accelerating Content-Defined Chunking for Data Deduplication Based on \
+             Speculative Jump (2023), algorithm 1, as in PlakarKorp/go-cdc-chunkers v1.1.0, jc-v1.1.0.",
+    differences: "Any number of bits and any jump; the table is our own. form=plakar has the table and \
+                  the masks of that module, which are those of 8 KiB for all sizes.",
+    good_at: "Few bytes are hashed: about a quarter of them by avg.",
+    bad_at: "A change in front of a jump may move all that comes behind it, up to the next cut-point. \
+             A long constant stretch is cut at the largest size, or wherever it may.",
+    key: KeyUse::Table,
+    parameters: &[
+        Parameter::new("bits", "bits", "2 to 30", "How many bits must be zeros to cut."),
+        Parameter::new("jump", "bytes", "1 to 1073741824", "How many bytes are jumped over."),
+        Parameter::new(
+            "form",
+            "",
+            "cutpoint or plakar",
+            "Whose table and masks; plakar with 11 bits.",
+        )
+        .or("cutpoint"),
+        Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk."),
+        Parameter::new("max", "bytes", "min to 1073741824", "The largest chunk."),
+    ],
+    short_forms: &[ShortForm::new(
+        "avg",
+        &[],
+        "256 to 16777216",
+        "The bits and the jump that give this mean; a smallest size of a quarter, a largest of eight \
+         times it.",
+    )],
+    dialects: &[Dialect::new(
+        "form=plakar",
+        "go-cdc-chunkers, jc-v1.1.0: its table and its masks.",
+    )],
+};
+
+/// Whose table and masks are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Form {
+    /// Our table, that of [`gear`](super::gear), and masks of any number of bits.
+    #[default]
+    Cutpoint,
+    /// Those of go-cdc-chunkers.
+    Plakar,
+}
+
+/// The parameters of JC; sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// How many bits must be zeros to cut, 2 to 30; 11 in go-cdc-chunkers.
+    pub bits: u32,
+    /// How many bytes are jumped over, at least 1.
+    pub jump_size: usize,
+    /// Whose table and masks are used.
+    pub form: Form,
+    /// The smallest chunk, at least 1.
+    pub chunk_size_min: usize,
+    /// The largest chunk, not below the smallest.
+    pub chunk_size_max: usize,
+}
+
+impl Params {
+    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MIN: usize = 256;
+
+    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    pub fn check(&self) -> Result<(), SpecError> {
+        match self.form {
+            Form::Cutpoint => check_range(NAME, "bits", self.bits as usize, 2, 30)?,
+            Form::Plakar => {
+                let bits = PLAKAR_MASK.count_ones() as usize;
+                check_range(NAME, "bits", self.bits as usize, bits, bits)?;
+            }
+        }
+        check_range(NAME, "jump", self.jump_size, 1, CHUNK_SIZE_LIMIT)?;
+        let min = self.chunk_size_min;
+        check_sizes(NAME, min, min, Some(self.chunk_size_max))
+    }
+
+    /// Returns the parameters whose mean on random data is `mean` bytes.
+    ///
+    /// The smallest size is a quarter of the mean; of the rest, the jump takes a half to three quarters.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    pub fn for_average(mean: usize) -> Result<Params, SpecError> {
+        check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
+        let (chunk_size_min, bits) = (mean / 4, (mean * 3 / 8).ilog2());
+        Ok(Params {
+            bits,
+            jump_size: mean - chunk_size_min - (1 << bits) + 2,
+            form: Form::Cutpoint,
+            chunk_size_min,
+            chunk_size_max: 8 * mean,
+        })
+    }
+
+    /// Were there no largest size: of two matches, each after `2^(bits - 1)` bytes that are tested, one
+    /// is a jump.
+    fn mean_without_max(&self) -> f64 {
+        let tested = (1usize << self.bits) - 2;
+        (self.chunk_size_min + tested + self.jump_size) as f64
+    }
+
+    /// The bits that are zeros at a cut-point.
+    fn mask(&self) -> u64 {
+        match self.form {
+            Form::Cutpoint => (0..self.bits).map(|each| 1 << (63 - each * (64 / self.bits))).sum(),
+            Form::Plakar => PLAKAR_MASK,
+        }
+    }
+}
+
+/// The bits that are zeros at a cut-point of go-cdc-chunkers.
+const PLAKAR_MASK: u64 = 0x5900_0357_0000;
+
+impl Algorithm for Params {
+    const ABOUT: &'static About = &ABOUT;
+
+    fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
+        if keys.form() == "avg" {
+            return Params::for_average(keys.size("avg")?);
+        }
+        Ok(Params {
+            bits: keys.number("bits")?,
+            jump_size: keys.size("jump")?,
+            form: keys.word("form", &[("cutpoint", Form::Cutpoint), ("plakar", Form::Plakar)])?,
+            chunk_size_min: keys.size("min")?,
+            chunk_size_max: keys.size("max")?,
+        })
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bits={},jump={}", self.bits, self.jump_size)?;
+        if self.form == Form::Plakar {
+            write!(f, ",form=plakar")?;
+        }
+        write!(f, ",min={},max={}", self.chunk_size_min, self.chunk_size_max)
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        self.check()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        Some(self.chunk_size_max)
+    }
+
+    fn mean(&self) -> Option<f64> {
+        far_from_max(self.mean_without_max(), Some(self.chunk_size_max), 6.0)
+    }
+
+    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+        Box::new(Jc::from_checked(*self, material))
+    }
+}
+
+/// The chunker of JC.
+#[derive(Clone)]
+pub struct Jc {
+    params: Params,
+    mask_cut: u64,
+    mask_jump: u64,
+    gear: Box<[u64; 256]>,
+}
+
+constructors!(Jc);
+
+impl Jc {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Jc {
+        let gear = match (material, params.form) {
+            (Some(material), _) => material.table(),
+            (None, Form::Cutpoint) => Box::new(table::gear::TABLE),
+            (None, Form::Plakar) => Box::new(table_plakar::TABLE),
+        };
+        let mask_cut = params.mask();
+        Jc { params, mask_cut, mask_jump: mask_cut & (mask_cut - 1), gear }
+    }
+}
+
+impl Chunker for Jc {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        let max = self.params.chunk_size_max;
+        let size = data.len().min(max);
+        let is_complete = !more || size == max;
+        let (mut from, mut hash) = (self.params.chunk_size_min, 0);
+        while let Some(tail) = data.get(from..size)
+            && let Some(at) = scan(&self.gear, &mut hash, self.mask_jump, tail)
+        {
+            from += at;
+            if hash & self.mask_cut == 0 {
+                return Some(from);
+            }
+            (from, hash) = (from + self.params.jump_size, 0);
+        }
+        (is_complete && size > 0).then_some(size)
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.params.chunk_size_min
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        Some(self.params.chunk_size_max)
+    }
+}
+
+impl fmt::Debug for Jc {
+    /// Leaves the table out, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jc").field("params", &self.params).finish_non_exhaustive()
+    }
+}
