@@ -100,11 +100,19 @@ fn formatting() -> Result<(), String> {
 }
 
 fn lints() -> Result<(), String> {
-    run(cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))
+    run(cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    // With fewer features than the tests have.
+    for features in [&["--no-default-features"][..], &[]] {
+        let words = ["clippy", "--quiet", "-p", "cutpoint-chunking"];
+        run(cargo(&[&words, features, &["--", "-D", "warnings"]].concat()))?;
+    }
+    Ok(())
 }
 
 fn documentation() -> Result<(), String> {
-    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    let features = "cutpoint-chunking/async";
+    let mut command =
+        cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--features", features]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     run(command)
 }
