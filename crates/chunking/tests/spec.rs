@@ -1,7 +1,7 @@
 //! Specs as text: what is taken, what is refused and how, and that writing out loses nothing.
 
 use cutpoint_chunking::Spec;
-use cutpoint_chunking::algorithm::{fastcdc, fixed, seqcdc};
+use cutpoint_chunking::algorithm::{fastcdc, fixed, ram, seqcdc};
 use cutpoint_testing::SplitMix64;
 
 fn parsed(text: &str) -> Spec {
@@ -155,6 +155,30 @@ fn errors_say_what_is_wrong() {
         let error = text.parse::<Spec>().expect_err(text);
         assert_eq!(error.to_string(), message, "{text}");
     }
+}
+
+/// Found by fuzzing: an infinite mean was taken for none or for a huge one, an approximation was above
+/// the largest size, and a difference of numbers that are nearly equal was 0.
+#[test]
+fn averages_are_sizes_of_chunks() {
+    for (text, average) in [
+        ("ram:window=325,cut=before,equal=pass", None),
+        ("ram:window=325,equal=pass", None),
+        ("seqcdc:mode=dec,length=15,trigger=48,skip=290,min=10,max=938", Some(938)),
+        (
+            "seqcdc:mode=dec,length=19,trigger=349,skip=32767,min=2,max=32825,rule=literal",
+            Some(32_825),
+        ),
+    ] {
+        assert_eq!(parsed(text).chunk_size_average(), average, "{text}");
+    }
+    let ram = ram::Params {
+        window: 325,
+        cut: ram::Cut::Before,
+        equal: ram::Equal::Pass,
+        chunk_size_max: None,
+    };
+    assert_eq!(ram.mean(), f64::INFINITY, "no greater byte may come");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 #[path = "../cases/mod.rs"]
 pub(crate) mod cases;
+pub(crate) mod fuzzing;
 pub(crate) mod vectors;
 
 use std::io::{self, Read};
