@@ -164,7 +164,8 @@ impl Spec {
         let mean =
             each!(self, params => Algorithm::mean(params)).filter(|mean| mean.is_finite())?;
         // Some means are approximations, good to a few percent.
-        let mean = self.chunk_size_max().map_or(mean, |max| mean.min(max as f64));
+        let max = self.chunk_size_max().map_or(f64::INFINITY, |max| max as f64);
+        let mean = mean.clamp(self.chunk_size_min() as f64, max);
         #[expect(clippy::cast_possible_truncation, reason = "a mean is the size of a chunk")]
         let rounded = (mean + 0.5) as usize;
         Some(rounded)
