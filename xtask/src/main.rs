@@ -15,8 +15,9 @@ const USAGE: &str = "\
 usage: cargo xtask check [--quick | --long]
        cargo xtask oracle [DIR]
 
-check    formatting, texts, licences and sources of dependencies, lints, documentation, vectors,
-         tests; ends with 1 and the name of the step that failed
+check    formatting, texts, licences and sources of dependencies, lints, other targets (those whose
+         standard library is installed), documentation, vectors, tests; ends with 1 and the name of
+         the step that failed
 --quick  only what needs no building: formatting, texts, licences and sources
 --long   with 10^5 instead of 10^3 random interleavings, and 40,000 instead of 2000 chunks for each mean
          size (about half an hour more)
@@ -35,8 +36,17 @@ const QUICK_STEPS: [Step; 3] = [
 ];
 
 /// What needs a build; the tests are last, so that what they say stands at the end.
-const SLOW_STEPS: [Step; 4] =
-    [("lints", lints), ("documentation", documentation), ("vectors", vectors), ("tests", tests)];
+const SLOW_STEPS: [Step; 5] = [
+    ("lints", lints),
+    ("other targets", other_targets),
+    ("documentation", documentation),
+    ("vectors", vectors),
+    ("tests", tests),
+];
+
+/// What the chunking crate must build for besides the machine's own: another order of bytes among
+/// them.
+const OTHER_TARGETS: [&str; 2] = ["aarch64-unknown-linux-gnu", "s390x-unknown-linux-gnu"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -101,11 +111,39 @@ fn formatting() -> Result<(), String> {
 }
 
 fn lints() -> Result<(), String> {
-    run(cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))
+    run(cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    // With fewer features than the tests have.
+    for features in [&["--no-default-features"][..], &[]] {
+        let words = ["clippy", "--quiet", "-p", "cutpoint-chunking"];
+        run(cargo(&[&words, features, &["--", "-D", "warnings"]].concat()))?;
+    }
+    Ok(())
+}
+
+/// The chunking crate, with as few and with as many features as there are.
+fn other_targets() -> Result<(), String> {
+    for target in OTHER_TARGETS {
+        let mut command = Command::new("rustc");
+        command.args(["--print", "target-libdir", "--target", target]).current_dir(root());
+        let folder = output(command)?;
+        let folder = String::from_utf8_lossy(&folder).trim().to_owned();
+        if !Path::new(&folder).is_dir() {
+            println!("xtask: {target} is not installed (rustup target add): it was not checked");
+            continue;
+        }
+        for features in ["--no-default-features", "--all-features"] {
+            let words = ["check", "--quiet", "-p", "cutpoint-chunking", "--target", target];
+            run(cargo(&[&words, &[features][..]].concat()))?;
+        }
+        println!("xtask: the chunking crate builds for {target}");
+    }
+    Ok(())
 }
 
 fn documentation() -> Result<(), String> {
-    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    let features = "cutpoint-chunking/async";
+    let mut command =
+        cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--features", features]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     run(command)
 }

@@ -35,8 +35,12 @@
 //!
 //! # Features
 //!
-//! Without the feature `std`, which is on by default, the crate needs `alloc` only, and has no
-//! `Chunks`, which reads from `std::io`. There are no dependencies.
+//! | feature | by default | brings |
+//! | --- | --- | --- |
+//! | `std` | on | [`Chunks`] over a [`std::io::Read`]; without it the crate needs `alloc` only |
+//! | `async` | off | `Chunks` over an `AsyncRead` of crate `futures-io`, the only dependency there is |
+//!
+//! Where there is neither, [`Push`] takes the bytes as they come.
 //!
 //! Everything here is portable Rust. Forms for one instruction set belong in a module of their own
 //! beside [`algorithm`], with the forms here as their definition: they may change speed, never a

@@ -179,9 +179,14 @@ impl Spec {
         each!(self, params => Algorithm::chunk_size_min(params))
     }
 
-    /// Returns the mean chunk size on random data in bytes, rounded; `None` where it is not known.
+    /// Returns the mean chunk size on random data in bytes, rounded; `None` where it is not known, or
+    /// not finite.
     pub fn chunk_size_average(&self) -> Option<usize> {
-        let mean = each!(self, params => Algorithm::mean(params))?;
+        let mean =
+            each!(self, params => Algorithm::mean(params)).filter(|mean| mean.is_finite())?;
+        // Some means are approximations, good to a few percent.
+        let max = self.chunk_size_max().map_or(f64::INFINITY, |max| max as f64);
+        let mean = mean.clamp(self.chunk_size_min() as f64, max);
         #[expect(clippy::cast_possible_truncation, reason = "a mean is the size of a chunk")]
         let rounded = (mean + 0.5) as usize;
         Some(rounded)

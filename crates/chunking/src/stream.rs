@@ -2,7 +2,17 @@
 
 use alloc::boxed::Box;
 use core::fmt;
+#[cfg(feature = "async")]
+use core::{
+    future::poll_fn,
+    ops::Range,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 use std::io::{self, ErrorKind, Read};
+
+#[cfg(feature = "async")]
+use futures_io::AsyncRead;
 
 use crate::Chunker;
 use crate::window::{Step, Window};
@@ -12,7 +22,7 @@ const READ_SIZE: usize = 256 * 1024;
 
 /// Cuts what a reader gives into chunks, one at a time, in one buffer.
 ///
-/// The chunks are those of the whole stream, however the reader portions it. A chunk is handed out
+/// The reader is a [`Read`], or with the feature `async` an `AsyncRead` of crate `futures-io`. The chunks are those of the whole stream, however the reader portions it. A chunk is handed out
 /// when the buffer holds as many bytes as a largest chunk, or all that are left: a slow source is
 /// read ahead by that much. Where an algorithm has no largest chunk, it is asked first when 256 KiB
 /// are there, and whenever their number has doubled since: the buffer holds up to twice the chunk.
@@ -35,7 +45,7 @@ pub struct Chunks<R, C = Box<dyn Chunker>> {
     window: Window,
 }
 
-impl<R: Read, C: Chunker> Chunks<R, C> {
+impl<R, C: Chunker> Chunks<R, C> {
     /// Begins at the reader's present position, which becomes offset 0.
     ///
     /// The buffer takes 256 KiB and a largest chunk; it grows where an algorithm has no largest.
@@ -54,6 +64,29 @@ impl<R: Read, C: Chunker> Chunks<R, C> {
         core::mem::replace(&mut self.reader, reader)
     }
 
+    /// Returns where the next chunk starts: the number of bytes handed out.
+    pub fn offset(&self) -> u64 {
+        self.window.offset()
+    }
+
+    /// Returns the reader; bytes that it gave and that were not handed out are dropped.
+    pub fn into_reader(self) -> R {
+        self.reader
+    }
+
+    /// Takes what a read into the window's room gave.
+    fn take(&mut self, read: io::Result<usize>) -> io::Result<()> {
+        match read {
+            Ok(0) => self.window.end(),
+            Ok(count) => self.window.filled(count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read, C: Chunker> Chunks<R, C> {
     /// Returns the next chunk, or `None` at the end of the stream.
     ///
     /// The bytes stay valid until the next call: this is no [`Iterator`], because they lie in the
@@ -69,24 +102,70 @@ impl<R: Read, C: Chunker> Chunks<R, C> {
             match self.window.step(&self.chunker) {
                 Step::Chunk(chunk) => return Ok(Some(self.window.bytes(chunk))),
                 Step::Ended => return Ok(None),
-                Step::Need => match self.reader.read(self.window.room()) {
-                    Ok(0) => self.window.end(),
-                    Ok(count) => self.window.filled(count),
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                },
+                Step::Need => {
+                    let read = self.reader.read(self.window.room());
+                    self.take(read)?;
+                }
             }
         }
     }
+}
 
-    /// Returns where the next chunk starts: the number of bytes handed out.
-    pub fn offset(&self) -> u64 {
-        self.window.offset()
+/// With the feature `async`. No runtime is needed or named: who has a reader of tokio wraps it by
+/// `compat` of crate `tokio-util`, who has one that is not [`Unpin`] pins it in a box.
+///
+/// ```
+/// use cutpoint_chunking::{Chunks, Spec};
+///
+/// # futures_executor::block_on(async {
+/// let spec: Spec = "fixed:size=4".parse()?;
+/// let mut chunks = Chunks::new(spec.chunker(), &b"abcdefghij"[..]);
+/// let mut sizes = Vec::new();
+/// while let Some(chunk) = chunks.next_async().await? {
+///     sizes.push(chunk.len());
+/// }
+/// assert_eq!(sizes, [4, 4, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[cfg(feature = "async")]
+impl<R: AsyncRead + Unpin, C: Chunker> Chunks<R, C> {
+    /// Returns the next chunk, or `None` at the end of the stream; waits for the reader alone.
+    ///
+    /// The bytes stay valid until the next call. The future may be dropped at any time, as by a
+    /// timeout or a `select`: no byte is lost, and the next call goes on. Finding a cut-point takes
+    /// one pass over at most a largest chunk, during which nothing else runs on the thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of `next`.
+    pub async fn next_async(&mut self) -> io::Result<Option<&[u8]>> {
+        let chunk = poll_fn(|context| self.poll_chunk(context)).await?;
+        Ok(chunk.map(|chunk| self.window.bytes(chunk)))
     }
 
-    /// Returns the reader; bytes that it gave and that were not handed out are dropped.
-    pub fn into_reader(self) -> R {
-        self.reader
+    /// The same for who implements a future or a stream.
+    ///
+    /// # Errors
+    ///
+    /// Those of `next`.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<&[u8]>>> {
+        let chunk = ready!(self.poll_chunk(context))?;
+        Poll::Ready(Ok(chunk.map(|chunk| self.window.bytes(chunk))))
+    }
+
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Range<usize>>>> {
+        loop {
+            match self.window.step(&self.chunker) {
+                Step::Chunk(chunk) => return Poll::Ready(Ok(Some(chunk))),
+                Step::Ended => return Poll::Ready(Ok(None)),
+                Step::Need => {
+                    let reader = Pin::new(&mut self.reader);
+                    let read = ready!(reader.poll_read(context, self.window.room()));
+                    self.take(read)?;
+                }
+            }
+        }
     }
 }
 

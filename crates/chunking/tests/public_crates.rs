@@ -2,13 +2,16 @@
 
 mod common;
 
-use common::kinds;
-use cutpoint_chunking::{Spec, cuts};
+use common::{key_material, kinds};
+use cutpoint_chunking::{KeyMaterial, Spec, cuts};
 use cutpoint_testing::SplitMix64;
 
+fn spec(text: &str) -> Spec {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
 fn ours(text: &str, data: &[u8]) -> Vec<usize> {
-    let spec: Spec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-    cuts(&*spec.chunker(), data).collect()
+    cuts(&*spec(text).chunker(), data).collect()
 }
 
 #[test]
@@ -31,6 +34,112 @@ fn fastcdc() {
             let text =
                 format!("fastcdc:level={number},min={min},normal={normal},max={max},seed={seed}");
             assert_eq!(ours(&text, &data), theirs, "{text}, {name}");
+        }
+    }
+}
+
+#[test]
+fn ronomon() {
+    use ::fastcdc::ronomon::FastCDC;
+    let sizes = [(64, 256, 1024), (512, 2048, 8192), (1000, 700, 1024), (5000, 16_385, 70_000)];
+    let mut random = SplitMix64::new(43);
+    for (min, average, max) in sizes {
+        for (name, data) in kinds(200_000 + random.below(2), random.next()) {
+            let theirs = FastCDC::new(&data, min, average, max);
+            let theirs: Vec<usize> = theirs.map(|chunk| chunk.offset + chunk.length).collect();
+            let text = format!("ronomon:min={min},average={average},max={max}");
+            assert_eq!(ours(&text, &data), theirs, "{text}, {name}");
+        }
+    }
+}
+
+/// Cuts `data` where `hasher` matches, from the smallest to the largest size of a chunk; its state
+/// begins anew behind a cut-point unless it `carries`.
+fn gearhash_cuts(
+    mut hasher: ::gearhash::Hasher<'_>,
+    bits: u32,
+    (min, max): (usize, usize),
+    carries: bool,
+    data: &[u8],
+) -> Vec<usize> {
+    let mut ends = Vec::new();
+    let mut start = 0;
+    while start < data.len() {
+        let (first, limit) = (start + min - 1, data.len().min(start.saturating_add(max)));
+        let mut end = limit;
+        if first < limit {
+            hasher.update(&data[start..first]);
+            let found = hasher.next_match(&data[first..limit], u64::MAX << (64 - bits));
+            end = found.map_or(limit, |size| first + size);
+        }
+        ends.push(end);
+        start = end;
+        if !carries {
+            hasher.set_hash(0);
+        }
+    }
+    ends
+}
+
+/// The crate finds places in a buffer, without limits; what begins anew where is its user's part.
+#[test]
+fn gearhash() {
+    let mut random = SplitMix64::new(41);
+    for round in 0..12 {
+        let bits = [1, 5, 8, 11][round % 4];
+        let carries = round % 3 == 2;
+        let (min, max) = [(1, usize::MAX), (100, usize::MAX), (64, 3000)][random.below(3)];
+        let mut text = format!("gear:bits={bits},table=gearhash,min={min}");
+        if max != usize::MAX {
+            text += &format!(",max={max}");
+        }
+        if carries {
+            text += ",start=carry";
+        }
+        for (name, data) in kinds(200_000 + random.below(8), random.next()) {
+            let hasher = ::gearhash::Hasher::default();
+            let theirs = gearhash_cuts(hasher, bits, (min, max), carries, &data);
+            assert_eq!(ours(&text, &data), theirs, "{text}, {name}");
+        }
+    }
+}
+
+/// Key material is a table that the crate takes as well.
+#[test]
+fn gearhash_with_a_key() {
+    for seed in 0..4 {
+        let text = ["gear:bits=9", "gear:bits=7,min=65,max=700,start=carry"][usize::from(seed > 1)];
+        let material = SplitMix64::bytes(seed, KeyMaterial::SIZE);
+        let mut table = [0; 256];
+        for (entry, bytes) in table.iter_mut().zip(material.as_chunks::<8>().0) {
+            *entry = u64::from_le_bytes(*bytes);
+        }
+        let chunker = spec(text).keyed_chunker(&key_material(seed));
+        let (bits, sizes) = if seed > 1 { (7, (65, 700)) } else { (9, (1, usize::MAX)) };
+        for (name, data) in kinds(50_000, 100 + seed) {
+            let hasher = ::gearhash::Hasher::new(&table);
+            let theirs = gearhash_cuts(hasher, bits, sizes, seed > 1, &data);
+            let ours: Vec<usize> = cuts(&*chunker, &data).collect();
+            assert_eq!(ours, theirs, "{text}, key {seed}, {name}");
+        }
+    }
+}
+
+#[test]
+fn mincdc() {
+    use ::mincdc::{MinCdc4, MinCdcHash4, SliceChunker};
+    let sizes = [(4, 4), (4, 5), (5, 100), (64, 64), (100, 199), (1000, 3000), (4096, 50_000)];
+    let mut random = SplitMix64::new(42);
+    for (min, max) in sizes {
+        for (name, data) in kinds(100_000 + random.below(8), random.next()) {
+            let hash = SliceChunker::new(&data, min, max, MinCdcHash4::new());
+            let hash: Vec<usize> = hash.map(|chunk| chunk.offset() + chunk.len()).collect();
+            let text = format!("mincdc:min={min},max={max}");
+            assert_eq!(ours(&text, &data), hash, "{text}, {name}");
+            let plain = SliceChunker::new(&data, min, max, MinCdc4::default());
+            let plain: Vec<usize> = plain.map(|chunk| chunk.offset() + chunk.len()).collect();
+            let text = format!("{text},value=plain");
+            assert_eq!(ours(&text, &data), plain, "{text}, {name}");
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Specs as text: what is taken, what is refused and how, and that writing out loses nothing.
 
+#[path = "cases/mod.rs"]
+mod cases;
+
 use cutpoint_chunking::Spec;
-use cutpoint_chunking::algorithm::{fastcdc, fixed, seqcdc};
+use cutpoint_chunking::algorithm::{fastcdc, fixed, ram, seqcdc};
 use cutpoint_testing::SplitMix64;
 
 fn parsed(text: &str) -> Spec {
@@ -157,6 +160,34 @@ fn errors_say_what_is_wrong() {
     }
 }
 
+/// Found by fuzzing: an infinite mean was taken for none or for a huge one, approximations were above
+/// the largest size or below the smallest, and a difference of numbers that are nearly equal was 0.
+#[test]
+fn averages_are_sizes_of_chunks() {
+    for (text, average) in [
+        ("ram:window=325,cut=before,equal=pass", None),
+        ("ram:window=325,equal=pass", None),
+        ("seqcdc:mode=dec,length=15,trigger=48,skip=290,min=10,max=938", Some(938)),
+        (
+            "seqcdc:mode=dec,length=3,trigger=511,skip=512,min=513,max=514,equal=break,rule=literal",
+            Some(513),
+        ),
+        (
+            "seqcdc:mode=dec,length=19,trigger=349,skip=32767,min=2,max=32825,rule=literal",
+            Some(32_825),
+        ),
+    ] {
+        assert_eq!(parsed(text).chunk_size_average(), average, "{text}");
+    }
+    let ram = ram::Params {
+        window: 325,
+        cut: ram::Cut::Before,
+        equal: ram::Equal::Pass,
+        chunk_size_max: None,
+    };
+    assert_eq!(ram.mean(), f64::INFINITY, "no greater byte may come");
+}
+
 #[test]
 fn an_unknown_algorithm_is_answered_with_the_known_ones() {
     for name in ["", "Fixed"] {
@@ -206,4 +237,42 @@ fn writing_out_loses_nothing() {
             assert_eq!(parsed(&spec.to_string()), spec, "{spec}");
         }
     }
+}
+
+/// The limits that a description names are those that are checked, to the number: a value beyond one
+/// is answered with it, beside the other values of some spec.
+#[test]
+fn limits_are_those_of_the_description() {
+    let mut count = 0;
+    for cases in cases::ALL {
+        let about = parsed(cases.specs[0]).about();
+        let long = about.parameters.iter().map(|each| (each.key, each.allowed, cases.specs));
+        let short = about.short_forms.iter().map(|each| (each.key, each.allowed, &[":"][..]));
+        for (key, allowed, specs) in long.chain(short) {
+            // "1 to 30, not above ...", "min to 1073741824": what is no number is another's value.
+            let limits = allowed.split([',', ';']).next().and_then(|text| text.split_once(" to "));
+            let Some((low, high)) = limits else { continue };
+            let below = low.parse().ok().and_then(|low: u64| low.checked_sub(1));
+            let above = high.parse().ok().map(|high: u64| high + 1);
+            let beyond = [(below, format!("from {low} to ")), (above, format!(" to {high}."))];
+            for (value, limit) in beyond {
+                let Some(value) = value else { continue };
+                let item = format!("{key}={value}");
+                let is_named = specs.iter().any(|text| {
+                    let list = text.split_once(':').map_or("", |(_, list)| list);
+                    let is_other =
+                        |item: &&str| !item.is_empty() && !item.starts_with(&format!("{key}="));
+                    let mut items: Vec<&str> = list.split(',').filter(is_other).collect();
+                    items.push(&item);
+                    let text = format!("{}:{}", about.name, items.join(","));
+                    let error = text.parse::<Spec>().expect_err(&text);
+                    let expected = format!("{}.", error.expected());
+                    error.value() == value.to_string() && expected.contains(&limit)
+                });
+                assert!(is_named, "{}: {key}={value} is not refused by {limit:?}", about.name);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 80, "{count} limits");
 }

@@ -1,9 +1,13 @@
 //! What `Chunks` does beyond cutting: errors, another reader, the end.
 
 use std::io::{self, Read};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
 use cutpoint_chunking::{Chunker, Chunks, Spec, cuts};
 use cutpoint_testing::SplitMix64;
+use futures_executor::block_on;
+use futures_io::AsyncRead;
 
 /// Gives 1000 bytes, an error, 1000 bytes, and so on.
 struct Failing<'a> {
@@ -40,6 +44,104 @@ fn an_error_loses_nothing() {
     }
     assert_eq!(errors, 51, "each read failed once");
     assert_eq!(ends, cuts(&*spec.chunker(), &data).collect::<Vec<_>>(), "ends");
+}
+
+/// Lets wait, fails and gives 1000 bytes, in turn. Who waits is woken at once, unless `wakes` is not
+/// set.
+struct Waiting<'a> {
+    reader: Failing<'a>,
+    waits: bool,
+    wakes: bool,
+}
+
+impl AsyncRead for Waiting<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.waits = !self.waits;
+        if self.waits {
+            if self.wakes {
+                context.waker().wake_by_ref();
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(self.reader.read(buffer))
+    }
+}
+
+/// An executor polls again only when it was woken: the reader gets its waker.
+#[test]
+fn an_async_error_loses_nothing() {
+    let spec: Spec = "seqcdc:avg=2k".parse().expect("the spec is right");
+    let data = SplitMix64::bytes(43, 50_000);
+    let reader = Failing { data: &data, fails: false };
+    let mut chunks = Chunks::new(spec.chunker(), Waiting { reader, waits: false, wakes: true });
+    let (ends, errors) = block_on(async {
+        let (mut ends, mut errors) = (Vec::new(), 0);
+        loop {
+            match chunks.next_async().await {
+                Ok(Some(chunk)) => {
+                    ends.push(ends.last().copied().unwrap_or(0) + chunk.len());
+                    let end = ends[ends.len() - 1];
+                    assert_eq!(chunks.offset(), end as u64, "offset");
+                }
+                Ok(None) => return (ends, errors),
+                Err(error) => {
+                    assert_eq!(error.to_string(), "unplugged", "the reader's error");
+                    errors += 1;
+                }
+            }
+        }
+    });
+    assert_eq!(errors, 51, "each read failed once");
+    assert_eq!(ends, cuts(&*spec.chunker(), &data).collect::<Vec<_>>(), "ends");
+}
+
+/// What was read before a future was dropped is in the next chunk, and polling by hand is the same.
+#[test]
+fn a_dropped_future_loses_nothing() {
+    let data = SplitMix64::bytes(44, 10_000);
+    let reader = Failing { data: &data, fails: false };
+    let spec: Spec = "fixed:size=4000".parse().expect("the spec is right");
+    let mut chunks = Chunks::new(spec.chunker(), Waiting { reader, waits: false, wakes: false });
+    let mut context = Context::from_waker(Waker::noop());
+    let (mut found, mut waits) = (Vec::new(), 0);
+    for round in 0.. {
+        let polled = if round % 2 == 0 {
+            std::pin::pin!(chunks.next_async()).poll(&mut context)
+        } else {
+            chunks.poll_next(&mut context)
+        };
+        match polled {
+            Poll::Pending => waits += 1,
+            Poll::Ready(Err(_)) => {}
+            Poll::Ready(Ok(Some(chunk))) => found.push(chunk.to_vec()),
+            Poll::Ready(Ok(None)) => break,
+        }
+    }
+    assert_eq!(waits, 22, "each read and each error was waited for");
+    assert_eq!(found, data.chunks(4000).collect::<Vec<_>>(), "chunks");
+}
+
+/// The future can be given to an executor that moves it between threads.
+#[test]
+fn the_future_is_send() {
+    fn sent<T: Send>(value: T) -> T {
+        value
+    }
+    let spec: Spec = "fixed:size=4".parse().expect("the spec is right");
+    let chunker = spec.chunker();
+    let count = sent(async move {
+        let mut chunks = Chunks::new(chunker, &b"abcdefghij"[..]);
+        let mut count = 0;
+        while let Some(chunk) = chunks.next_async().await.expect("no error") {
+            count += chunk.len();
+        }
+        count
+    });
+    assert_eq!(block_on(count), 10, "bytes");
 }
 
 #[test]

@@ -132,6 +132,9 @@ impl Params {
     /// so on: the mean is that of the chain over first bytes, after so many chunks that it has
     /// settled. Else chunks know nothing of each other, and one step is all.
     pub fn mean(&self) -> f64 {
+        if (self.equal, self.chunk_size_max) == (Equal::Pass, None) {
+            return f64::INFINITY;
+        }
         let (steps, after) = match self.cut {
             Cut::After => (1, 1.0),
             Cut::Before => (256, 0.0),

@@ -263,6 +263,10 @@ impl Params {
         let skip = self.skip_size as f64;
         // A period's pairs, and its skip unless it ended in a cut; then all periods.
         let beyond_min = (pair_count + skip * (1.0 - cut_chance)) / cut_chance;
+        // Where hardly a chunk ends before the largest size, the chance below is 1 but for rounding.
+        if ((self.chunk_size_max - self.chunk_size_min) as f64) < beyond_min / 1000.0 {
+            return self.chunk_size_max as f64;
+        }
         // The chance to come to the largest size, if each byte beyond min had the same chance to cut.
         let reach_max =
             power(1.0 - 1.0 / beyond_min, (self.chunk_size_max - self.chunk_size_min) as u64);

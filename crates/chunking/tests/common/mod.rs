@@ -4,13 +4,17 @@
 
 #[path = "../cases/mod.rs"]
 pub(crate) mod cases;
+pub(crate) mod fuzzing;
 pub(crate) mod vectors;
 
 use std::io::{self, Read};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use cutpoint_chunking::{Chunker, Chunks, KeyMaterial, Push, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
+use futures_io::AsyncRead;
 
 /// The cut-points of `data` by the reference of the written-out `spec`.
 pub(crate) fn reference_cuts(spec: &Spec, data: &[u8]) -> Vec<usize> {
@@ -93,6 +97,7 @@ pub(crate) fn check_cuts(chunker: &dyn Chunker, name: &str, data: &[u8], expecte
         Feed::Reader(300 * small, 3),
         Feed::Push(small, 4),
         Feed::Push(500 * small, 5),
+        Feed::Async(200 * small, 6),
     ] {
         let ends = fed_cuts(chunker, data, feed);
         let first = ends.iter().zip(expected).position(|(ours, theirs)| ours != theirs);
@@ -118,11 +123,14 @@ pub(crate) enum Feed {
     Reader(usize, u64),
     /// `Push` with slices of at most so many bytes.
     Push(usize, u64),
+    /// `Chunks` over an `AsyncRead` that gives at most so many bytes each time, and lets wait now
+    /// and then; then the future is dropped.
+    Async(usize, u64),
 }
 
 impl Feed {
     /// Every way, with sizes that suit data of a few chunks or of many.
-    pub(crate) const ALL: [Feed; 8] = [
+    pub(crate) const ALL: [Feed; 9] = [
         Feed::Whole,
         Feed::Slices(3_000, 1),
         Feed::Slices(100_000, 2),
@@ -131,6 +139,7 @@ impl Feed {
         Feed::Reader(1 << 20, 5),
         Feed::Push(1, 6),
         Feed::Push(20_000, 7),
+        Feed::Async(5_000, 8),
     ];
 
     /// The quicker ones, for data of megabytes.
@@ -199,6 +208,25 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
             assert_eq!(push.buffered_bytes(), 0, "bytes held in the end");
             ends
         }
+        Feed::Async(size_max, seed) => {
+            let reader = Portions { data, size_max, random: SplitMix64::new(seed) };
+            let mut chunks = Chunks::new(chunker, reader);
+            let mut context = Context::from_waker(Waker::noop());
+            let (mut ends, mut offset) = (Vec::new(), 0);
+            loop {
+                // A future of its own for each poll: the one before was dropped while it waited.
+                match std::pin::pin!(chunks.next_async()).poll(&mut context) {
+                    Poll::Pending => continue,
+                    Poll::Ready(Ok(Some(chunk))) => {
+                        assert_eq!(chunk, &data[offset..offset + chunk.len()], "bytes at {offset}");
+                        offset += chunk.len();
+                        ends.push(offset);
+                    }
+                    Poll::Ready(Ok(None)) => return ends,
+                    Poll::Ready(Err(error)) => panic!("the reader does not fail, but {error}"),
+                }
+            }
+        }
     }
 }
 
@@ -261,6 +289,20 @@ pub(crate) fn measured_mean(spec: &Spec, count: usize) -> f64 {
         chunks.next().expect("memory does not fail").expect("it has no end");
     }
     chunks.offset() as f64 / count as f64
+}
+
+impl AsyncRead for Portions<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.random.below(3) == 0 {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(self.read(buffer))
+    }
 }
 
 /// Checks what holds for every rule: chunks cover `data` in order, within the sizes.

@@ -1,0 +1,48 @@
+//! The fuzz targets `feeding` and `spec` on random input: any algorithm, any parameters, any data
+//! and any split of it. `fuzz/` does the same with a fuzzer.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use arbitrary::Unstructured;
+use common::fuzzing;
+use cutpoint_chunking::algorithms;
+use cutpoint_testing::SplitMix64;
+
+#[test]
+fn however_it_is_fed_it_is_cut_alike() {
+    let mut counts = BTreeMap::new();
+    for seed in 0..2000 {
+        let input = SplitMix64::bytes(seed, 400);
+        if let Some(spec) = fuzzing::feeding(&input) {
+            *counts.entry(spec.algorithm()).or_insert(0) += 1;
+        }
+    }
+    for about in algorithms() {
+        let count = counts.get(about.name).copied().unwrap_or(0);
+        assert!(count >= 15, "{}: {count} specs were taken, of {counts:?}", about.name);
+    }
+}
+
+#[test]
+fn any_text_is_a_spec_or_refused() {
+    let mut random = SplitMix64::new(70);
+    let (mut taken, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let input = random.take(200);
+        let text = fuzzing::spec_text(&mut Unstructured::new(&input)).expect("it is long enough");
+        let mut text = text.into_bytes();
+        if random.below(2) == 0 {
+            let at = random.below(text.len());
+            match random.below(4) {
+                0 => text.truncate(at),
+                1 => text[at] = random.byte(),
+                2 => text.insert(at, b",=:.0k"[random.below(6)]),
+                _ => drop(text.remove(at)),
+            }
+        }
+        *if fuzzing::spec(&text).is_some() { &mut taken } else { &mut refused } += 1;
+    }
+    assert!(taken > 1000 && refused > 1000, "{taken} taken, {refused} refused");
+}

@@ -1,0 +1,83 @@
+//! Every decoder of the format, by one signature: for `tests/decoders.rs` and for the fuzz target
+//! `decoders`.
+
+use cutpoint_store::format::commit::Commit;
+use cutpoint_store::format::config::Config;
+use cutpoint_store::format::directory::Directory;
+use cutpoint_store::format::prune::Prune;
+use cutpoint_store::format::recipe::{Content, RecipeChunk};
+use cutpoint_store::format::segment::Segment;
+use cutpoint_store::format::ticket::Ticket;
+use cutpoint_store::format::tree::Entry;
+use cutpoint_store::name::ObjectName;
+use cutpoint_store::seal::{
+    Header, KdfLimits, Keyring, Keys, RepositoryId, Secret, Suite, Trailer, Unlock,
+    object_is_intact, open_object, unwrap_keyring,
+};
+use minicbor::{Decoder, Encoder};
+
+pub(crate) const REGIONS_END: u64 = 1 << 20;
+
+/// Decodes `bytes` and encodes what came of it: `None` where the decoder refuses.
+pub(crate) type Recode = fn(&[u8]) -> Option<Vec<u8>>;
+
+fn entry(bytes: &[u8]) -> Option<Vec<u8>> {
+    let d = &mut Decoder::new(bytes);
+    let entry = Entry::decode(d).ok().filter(|_| d.position() == bytes.len())?;
+    let mut out = Vec::new();
+    entry.encode_into(&mut out);
+    Some(out)
+}
+
+fn content(bytes: &[u8]) -> Option<Vec<u8>> {
+    let d = &mut Decoder::new(bytes);
+    let content = Content::decode(d).ok().filter(|_| d.position() == bytes.len())?;
+    Some(encode_content(&content))
+}
+
+pub(crate) fn encode_content(content: &Content) -> Vec<u8> {
+    let mut e = Encoder::new(Vec::new());
+    content.encode(&mut e);
+    e.into_writer()
+}
+
+pub(crate) const DECODERS: [(&str, Recode); 9] = [
+    ("config", |bytes| Config::decode(bytes).ok().map(|config| config.encode())),
+    ("ticket", |bytes| Ticket::decode(bytes).ok().map(|ticket| ticket.encode())),
+    ("commit", |bytes| Commit::decode(bytes).ok().map(|commit| commit.encode())),
+    ("prune", |bytes| Prune::decode(bytes).ok().map(|prune| prune.encode())),
+    ("segment", |bytes| Segment::decode(bytes).ok().map(|segment| segment.encode())),
+    ("directory", |bytes| Directory::decode(bytes, REGIONS_END).ok().map(|d| d.encode())),
+    ("recipe", |bytes| RecipeChunk::decode(bytes).ok().map(|recipe| recipe.encode())),
+    ("entry", entry),
+    ("content", content),
+];
+
+/// A keyring of two epochs.
+pub(crate) fn keyring() -> Keyring {
+    let epochs = vec![(1, Secret([3; 32])), (7, Secret([4; 32]))];
+    Keyring { repository: RepositoryId([5; 16]), epochs }
+}
+
+/// Gives `bytes`, which nobody has sealed, to every decoder.
+pub(crate) fn anything(bytes: &[u8]) {
+    for (name, recode) in DECODERS {
+        // What is accepted is not always what would be written (numbers may be longer than they
+        // need be), but its encoding is stable.
+        if let Some(again) = recode(bytes) {
+            assert_eq!(recode(&again), Some(again.clone()), "{name}");
+        }
+    }
+    let name = ObjectName::Config { number: 0, copy: false };
+    let _ = Keyring::decode(bytes);
+    let _ = Header::decode(&name, bytes);
+    let _ = Trailer::decode(&name, bytes, bytes.len() as u64);
+    let _ = open_object(&Keys::derive(&keyring(), Suite::None), name, bytes);
+    let _ = unwrap_keyring(name, bytes, &Unlock::Nothing, KdfLimits::default());
+    let _ = object_is_intact(bytes);
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok(name) = ObjectName::parse(text)
+    {
+        assert_eq!(name.to_string(), text, "an object's name");
+    }
+}
