@@ -114,7 +114,7 @@ fn gearhash_with_a_key() {
         for (entry, bytes) in table.iter_mut().zip(material.as_chunks::<8>().0) {
             *entry = u64::from_le_bytes(*bytes);
         }
-        let chunker = spec(text).keyed_chunker(&key_material(seed));
+        let chunker = spec(text).keyed_chunker(&key_material(seed)).expect("it can be keyed");
         let (bits, sizes) = if seed > 1 { (7, (65, 700)) } else { (9, (1, usize::MAX)) };
         for (name, data) in kinds(50_000, 100 + seed) {
             let hasher = ::gearhash::Hasher::new(&table);

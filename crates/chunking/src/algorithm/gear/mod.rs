@@ -241,7 +241,7 @@ impl Params {
         let Params { bits, level, chunk_size_min: min, .. } = *self;
         let is_all_tested = self.start == Start::Carry && min == 1;
         let (clump, begins) = match self.table {
-            Table::Gearhash if !is_all_tested => {
+            Table::Gearhash if !is_all_tested && bits <= 16 => {
                 let is_new = self.start == Start::Cold || self.start == Start::Warm && min == 1;
                 (GEARHASH_CLUMP, if is_new { 1.0 - GEARHASH_SMALL } else { 1.0 })
             }

@@ -19,7 +19,7 @@
 //!
 //! `mask_cut` has `bits` one bits, `mask_jump` all of them but the lowest: so half of its matches are
 //! cut-points, and of what is behind the smallest size about half is jumped over where `jump` is
-//! `2^bits`, as in the paper. The bits stand at 63, 63 - d, 63 - 2 d and so on, where d is `64 / bits`
+//! `2^bits`, as that module computes it. The bits stand at 63, 63 - d, 63 - 2 d and so on, where d is `64 / bits`
 //! rounded down, as those of `jc-v1.0.0` do.
 //!
 //! `form=plakar` is the table and the masks of `jc-v1.1.0`, of 11 and 10 bits whatever the sizes are: a
@@ -49,7 +49,7 @@ const ABOUT: About = About {
              Speculative Jump (2023), algorithm 1, as in PlakarKorp/go-cdc-chunkers v1.1.0, jc-v1.1.0.",
     differences: "Any number of bits and any jump; the table is our own. form=plakar has the table and \
                   the masks of that module, which are those of 8 KiB for all sizes.",
-    good_at: "Few bytes are hashed: about a quarter of them by avg.",
+    good_at: "Few bytes are hashed: by avg a fifth to three eighths of them.",
     bad_at: "A change in front of a jump may move all that comes behind it, up to the next cut-point. \
              A long constant stretch is cut at the largest size, or wherever it may.",
     key: KeyUse::Table,

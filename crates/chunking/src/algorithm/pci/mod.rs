@@ -1,6 +1,7 @@
 //! PCI, parity check of interval: the first window with many bits set.
 //!
-//! Source: Zhang et al., "PCI: Parity check of interval for data synchronization" (2020), as
+//! Source: Zhang et al., "Function of Content Defined Chunking Algorithms in Incremental
+//! Synchronization" (2020), as
 //! Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data
 //! Deduplication", state it (algorithm 5).
 //!
