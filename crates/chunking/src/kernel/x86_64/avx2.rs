@@ -2,46 +2,15 @@
 
 use core::arch::x86_64::{
     __m256i, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8,
-    _pdep_u64, _pext_u64,
 };
 
-use super::level;
+use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
 use crate::kernel::{BLOCK_SIZE, Block, Kernel, Task};
 
 level! {
     /// Proof that this CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
     Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt",
     "avx2", "bmi1", "bmi2", "lzcnt", "popcnt"
-}
-
-/// Calls a function of this file.
-macro_rules! call {
-    ($call:expr) => {
-        // SAFETY: there is an `Avx2`, so this CPU has the features.
-        unsafe { $call }
-    };
-}
-
-impl Kernel for Avx2 {
-    #[inline(always)]
-    fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
-        call!(compare(bytes))
-    }
-
-    #[inline(always)]
-    fn squeeze(self, bits: u64, kept: u64) -> u64 {
-        call!(_pext_u64(bits, kept))
-    }
-
-    #[inline(always)]
-    fn nth_one(self, mask: u64, n: u32) -> u32 {
-        call!(_pdep_u64(1 << n, mask)).trailing_zeros()
-    }
-
-    #[inline(always)]
-    fn prefetch(self, data: &[u8], offset: usize) {
-        super::prefetch(data, offset);
-    }
 }
 
 #[inline]

@@ -4,7 +4,7 @@ mod avx2;
 mod avx512;
 mod sse41;
 
-use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _pdep_u64, _pext_u64};
 
 pub(super) use avx2::Avx2;
 pub(super) use avx512::Avx512;
@@ -22,7 +22,8 @@ macro_rules! has {
 }
 use has;
 
-/// Writes the proof type of a level, and how code that is compiled for it is entered.
+/// Writes the proof type of a level, how code that is compiled for it is entered, and its kernel out
+/// of the functions `compare`, `squeeze` and `nth_one` of the same file.
 macro_rules! level {
     ($(#[$docs:meta])* $Level:ident, $features:literal, $($feature:tt),+) => {
         $(#[$docs])*
@@ -45,9 +46,48 @@ macro_rules! level {
                 unsafe { entered(self, task) }
             }
         }
+
+        impl Kernel for $Level {
+            #[inline(always)]
+            fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { compare(bytes) }
+            }
+
+            #[inline(always)]
+            fn squeeze(self, bits: u64, kept: u64) -> u64 {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { squeeze(bits, kept) }
+            }
+
+            #[inline(always)]
+            fn nth_one(self, mask: u64, n: u32) -> u32 {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { nth_one(mask, n) }
+            }
+
+            #[inline(always)]
+            fn prefetch(self, data: &[u8], offset: usize) {
+                super::prefetch(data, offset);
+            }
+        }
     };
 }
 use level;
+
+/// [`Kernel::squeeze`](super::Kernel::squeeze) by BMI2.
+#[inline]
+#[target_feature(enable = "bmi2")]
+fn squeeze_bmi2(bits: u64, kept: u64) -> u64 {
+    _pext_u64(bits, kept)
+}
+
+/// [`Kernel::nth_one`](super::Kernel::nth_one) by BMI2.
+#[inline]
+#[target_feature(enable = "bmi2")]
+fn nth_one_bmi2(mask: u64, n: u32) -> u32 {
+    _pdep_u64(1 << n, mask).trailing_zeros()
+}
 
 /// Asks for the cache line of byte `offset` of `data`.
 #[inline(always)]

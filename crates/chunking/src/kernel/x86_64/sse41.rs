@@ -12,34 +12,16 @@ level! {
     Sse41, "sse4.1,popcnt", "sse4.1", "popcnt"
 }
 
-/// Calls a function of this file.
-macro_rules! call {
-    ($call:expr) => {
-        // SAFETY: there is an `Sse41`, so this CPU has the features.
-        unsafe { $call }
-    };
+#[inline]
+#[target_feature(enable = "sse4.1,popcnt")]
+fn squeeze(bits: u64, kept: u64) -> u64 {
+    Scalar.squeeze(bits, kept)
 }
 
-impl Kernel for Sse41 {
-    #[inline(always)]
-    fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
-        call!(compare(bytes))
-    }
-
-    #[inline(always)]
-    fn squeeze(self, bits: u64, kept: u64) -> u64 {
-        Scalar.squeeze(bits, kept)
-    }
-
-    #[inline(always)]
-    fn nth_one(self, mask: u64, n: u32) -> u32 {
-        Scalar.nth_one(mask, n)
-    }
-
-    #[inline(always)]
-    fn prefetch(self, data: &[u8], offset: usize) {
-        super::prefetch(data, offset);
-    }
+#[inline]
+#[target_feature(enable = "sse4.1,popcnt")]
+fn nth_one(mask: u64, n: u32) -> u32 {
+    Scalar.nth_one(mask, n)
 }
 
 #[inline]
