@@ -73,6 +73,25 @@ fn computed_means_are_so() {
     }
 }
 
+/// RAM with windows of a few bytes, where each term of the formula counts.
+#[test]
+fn ram_means_of_short_windows_are_so() {
+    for text in [
+        "ram:window=1",
+        "ram:window=2,cut=before",
+        "ram:window=3,max=20",
+        "ram:window=3,cut=before,max=30",
+        "ram:window=2,equal=pass,max=40",
+        "ram:window=2,cut=before,equal=pass,max=90",
+    ] {
+        let spec: Spec = text.parse().expect("the spec is right");
+        let mean = spec.chunk_size_average().expect("it is computed");
+        let measured = measured(&spec, mean, 40_000);
+        // Half a byte of rounding, and three standard errors.
+        assert!((measured - mean as f64).abs() < 0.52 + 0.015 * measured, "{text}: {measured}");
+    }
+}
+
 fn average(spec: &Spec) -> f64 {
     spec.chunk_size_average().expect("it is computed") as f64
 }
