@@ -17,7 +17,8 @@ pub enum Fault {
     DeadBefore(u64),
     /// This call is carried out, but its answer and every later call fail.
     DeadAfter(u64),
-    /// A put at or after this call finds the storage full; everything else works.
+    /// A put at or after this call finds the storage full, but for the room that deleting has made
+    /// since; everything else works.
     FullFrom(u64),
 }
 
@@ -32,12 +33,17 @@ pub struct Faulty {
 struct Plan {
     fault: Fault,
     calls: AtomicU64,
+    /// What was deleted from a full storage and not filled again, in bytes.
+    room: AtomicU64,
 }
 
 impl Faulty {
     /// Wraps `inner`.
     pub fn new(inner: Arc<dyn Media>, fault: Fault) -> Faulty {
-        Faulty { inner, plan: Arc::new(Plan { fault, calls: AtomicU64::new(0) }) }
+        Faulty {
+            inner,
+            plan: Arc::new(Plan { fault, calls: AtomicU64::new(0), room: AtomicU64::new(0) }),
+        }
     }
 
     /// How many calls there were.
@@ -47,16 +53,22 @@ impl Faulty {
 
     fn call<T>(
         &self,
-        is_put: bool,
+        put_len: Option<usize>,
         name: &str,
         act: impl FnOnce(&dyn Media) -> Result<T>,
     ) -> Result<T> {
-        self.plan.call(is_put, name, || act(&*self.inner))
+        self.plan.call(put_len, name, || act(&*self.inner))
     }
 }
 
 impl Plan {
-    fn call<T>(&self, is_put: bool, name: &str, act: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// A put says how many bytes it takes.
+    fn call<T>(
+        &self,
+        put_len: Option<usize>,
+        name: &str,
+        act: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         let dead = || Err(Error::new(Kind::Media, name, "the faulty medium is dead"));
         match self.fault {
@@ -66,11 +78,20 @@ impl Plan {
                 act()?;
                 dead()
             }
-            Fault::FullFrom(at) if is_put && call >= at => {
-                Err(Error::new(Kind::Full, name, "no space left on the faulty medium"))
+            Fault::FullFrom(at) if call >= at => {
+                if put_len.is_some_and(|len| !self.take_room(len)) {
+                    return Err(Error::new(Kind::Full, name, "no space left on the faulty medium"));
+                }
+                act()
             }
             _ => act(),
         }
+    }
+
+    /// Whether there is room for `len` bytes; nothing is so short that it takes none.
+    fn take_room(&self, len: usize) -> bool {
+        let take = |room: u64| room.checked_sub(len.max(1) as u64);
+        self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
     }
 }
 
@@ -87,7 +108,7 @@ struct FaultyStaged {
 impl Staged for FaultyStaged {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let (staged, gathered) = (&mut self.staged, &mut self.bytes);
-        self.plan.call(true, &self.name, || match staged {
+        self.plan.call(Some(bytes.len()), &self.name, || match staged {
             Some(staged) => staged.write(bytes),
             None => {
                 gathered.extend_from_slice(bytes);
@@ -98,7 +119,7 @@ impl Staged for FaultyStaged {
 
     fn finish(self: Box<Self>) -> Result<Put> {
         let FaultyStaged { inner, plan, name, staged, bytes } = *self;
-        plan.call(true, &name, || match staged {
+        plan.call(Some(0), &name, || match staged {
             Some(staged) => staged.finish(),
             None => inner.put_new(&name, Bytes::from(bytes)),
         })
@@ -107,11 +128,11 @@ impl Staged for FaultyStaged {
 
 impl Media for Faulty {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.call(true, name, |inner| inner.put_new(name, bytes))
+        self.call(Some(bytes.len()), name, |inner| inner.put_new(name, bytes))
     }
 
     fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
-        let staged = self.call(true, name, |inner| inner.stage(name))?;
+        let staged = self.call(Some(0), name, |inner| inner.stage(name))?;
         Ok(Some(Box::new(FaultyStaged {
             inner: self.inner.clone(),
             plan: self.plan.clone(),
@@ -122,27 +143,35 @@ impl Media for Faulty {
     }
 
     fn get(&self, name: &str) -> Result<Bytes> {
-        self.call(false, name, |inner| inner.get(name))
+        self.call(None, name, |inner| inner.get(name))
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        self.call(false, name, |inner| inner.get_range(name, offset, len))
+        self.call(None, name, |inner| inner.get_range(name, offset, len))
     }
 
     fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.call(false, name, |inner| inner.head(name))
+        self.call(None, name, |inner| inner.head(name))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.call(false, prefix, |inner| inner.list(prefix))
+        self.call(None, prefix, |inner| inner.list(prefix))
     }
 
     fn delete(&self, name: &str) -> Result<()> {
-        self.call(false, name, |inner| inner.delete(name))
+        let is_full = matches!(self.plan.fault, Fault::FullFrom(at) if self.calls() >= at);
+        let freed = self.call(None, name, |inner| {
+            let len = inner.head(name)?.unwrap_or(0);
+            inner.delete(name).map(|()| len)
+        })?;
+        if is_full {
+            self.plan.room.fetch_add(freed, Ordering::SeqCst);
+        }
+        Ok(())
     }
 
     fn prepare(&self) -> Result<()> {
-        self.call(false, "", |inner| inner.prepare())
+        self.call(None, "", |inner| inner.prepare())
     }
 
     fn describe(&self) -> String {
