@@ -186,9 +186,10 @@ pub enum Overwrite {
     /// What is of the same kind, size and time (a symbolic link: target) stays as it is and is
     /// counted; all else is replaced, as by `Replace`. This continues an interrupted restore.
     Changed,
-    /// It is removed and made again, so that its other names and what a symbolic link leads to
-    /// stay as they are. A folder is entered and gets the snapshot's metadata. A folder in the
-    /// place of something else is never removed: that is a problem.
+    /// Another takes its place, so that its other names and what a symbolic link leads to stay as
+    /// they are; it stays itself until the other is whole. (A restore that is killed may leave a
+    /// file `.cutpoint-restore-N` beside it.) A folder is entered and gets the snapshot's metadata.
+    /// A folder in the place of something else is never removed: that is a problem.
     Replace,
 }
 

@@ -1,16 +1,18 @@
 //! What a run owes to the next one when it takes long: an index segment every 256 MiB or 60 s, and
 //! a partial snapshot before its ticket is a day old.
 
+mod common;
+
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Parent, Source, backup};
-use cutpoint_backup::files::walk::WalkOptions;
+use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Source, backup};
 use cutpoint_backup::restore::{RestoreOptions, restore};
 use cutpoint_store::environment::{Environment, Process};
 use cutpoint_store::error::{Kind, Result};
@@ -19,8 +21,9 @@ use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::{InitOptions, Repository};
 use cutpoint_store::seal::{Suite, Unlock};
 use cutpoint_store::view::View;
-use cutpoint_store::writer::Verify;
 use cutpoint_testing::SplitMix64;
+
+use common::{files, options};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const HOUR_NS: u64 = 3600 * SECOND_NS;
@@ -33,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(40);
 struct Clock {
     elapsed_ns: AtomicU64,
     random: AtomicU64,
+    /// Where all commits are deleted whenever somebody asks what time it is.
+    forgets: OnceLock<Arc<dyn Media>>,
 }
 
 impl Clock {
@@ -43,6 +48,11 @@ impl Clock {
 
 impl Environment for Clock {
     fn now_ns(&self) -> i64 {
+        if let Some(media) = self.forgets.get() {
+            for (name, _) in media.list("commits").expect("memory lists") {
+                media.delete(&name).expect("memory deletes");
+            }
+        }
         // Long after the files of the tests were made.
         let ns = 3_000_000_000 * SECOND_NS + self.elapsed_ns();
         i64::try_from(ns).expect("before the year 2262")
@@ -79,25 +89,6 @@ fn make() -> (Arc<Clock>, Arc<dyn Media>, Arc<Repository>) {
     let repository =
         Repository::init(media.clone(), clock.clone(), &Unlock::Nothing, &options).expect("init");
     (clock, media, Arc::new(repository))
-}
-
-fn options() -> BackupOptions {
-    BackupOptions {
-        parent: Parent::Newest,
-        force_read: false,
-        skip_if_unchanged: false,
-        verify: Verify::Some,
-        threads: 2,
-        tags: Vec::new(),
-        description: String::new(),
-        host: "test".to_owned(),
-        user: "tester".to_owned(),
-        program: "test".to_owned(),
-    }
-}
-
-fn files(path: &Path) -> Source {
-    Source::Files { paths: vec![path.to_path_buf()], options: WalkOptions::default() }
 }
 
 const FILE_LEN: usize = 300_000;
@@ -179,14 +170,14 @@ fn a_minute_of_storing_is_the_most_that_is_lost() {
         }
         _ => false,
     });
-    let error = backup(&repository, files(folder.path()), &options(), &monitor)
+    let error = backup(&repository, files(folder.path()), &options(2), &monitor)
         .expect_err("it was interrupted");
     assert_eq!(error.kind(), Kind::Interrupted, "{error}");
     assert!(stored.into_inner(), "nothing was stored");
     assert!(!early.into_inner(), "published before its time");
     assert!(published.into_inner(), "nothing was published");
     assert!(View::list(&repository).expect("view").snapshots().is_empty(), "no snapshot");
-    let next = backup(&repository, files(folder.path()), &options(), &()).expect("backup");
+    let next = backup(&repository, files(folder.path()), &options(2), &()).expect("backup");
     let (new, all) = (next.statistics.new_bytes, (COUNT * FILE_LEN) as u64);
     assert!(new <= all - 3_500_000, "{new} of {all} bytes are new: a container was not used");
     assert_eq!(next.statistics.read_file_count, COUNT as u64, "there was no parent");
@@ -230,12 +221,12 @@ fn a_quarter_of_a_gibibyte_is_the_most_that_is_lost() {
     };
     let published = Arc::new(AtomicBool::new(false));
     let pause = Some((media, published.clone()));
-    let error = backup(&repository, stream(pause), &options(), &()).expect_err("the stream broke");
+    let error = backup(&repository, stream(pause), &options(2), &()).expect_err("the stream broke");
     assert!(error.to_string().contains("the other end is gone"), "{error}");
     // The end of a run publishes, too: it must not have waited for that.
     assert!(published.load(Ordering::SeqCst), "nothing was published in time");
     assert!(View::list(&repository).expect("view").snapshots().is_empty(), "no snapshot");
-    let next = backup(&repository, stream(None), &options(), &()).expect("backup");
+    let next = backup(&repository, stream(None), &options(2), &()).expect("backup");
     let new = next.statistics.new_bytes;
     assert!(new < (LEN - (250 << 20)) as u64, "{new} bytes are new: what was stored is not used");
 }
@@ -244,6 +235,16 @@ fn a_quarter_of_a_gibibyte_is_the_most_that_is_lost() {
 /// there. No file is read twice, and the last snapshot is whole.
 #[test]
 fn a_long_run_goes_on_from_a_checkpoint() {
+    run_for_long(&options(2));
+}
+
+/// What a checkpoint has was read by the same run: also one that reads every file.
+#[test]
+fn a_long_run_that_reads_all_goes_on_from_a_checkpoint() {
+    run_for_long(&BackupOptions { force_read: true, ..options(2) });
+}
+
+fn run_for_long(options: &BackupOptions) {
     const COUNT: usize = 40;
     let folder = tempfile::tempdir().expect("a folder");
     make_files(folder.path(), COUNT);
@@ -266,7 +267,7 @@ fn a_long_run_goes_on_from_a_checkpoint() {
         }
         false
     });
-    let report = backup(&repository, files(folder.path()), &options(), &monitor).expect("backup");
+    let report = backup(&repository, files(folder.path()), options, &monitor).expect("backup");
     assert_eq!(report.restart_count, 2, "two tickets grew old");
     let mut read = monitor.read.into_inner().expect("no panic");
     assert_eq!(read.len(), COUNT, "a file was read twice: {read:?}");
@@ -298,6 +299,116 @@ fn a_long_run_goes_on_from_a_checkpoint() {
     }
 }
 
+/// Somebody who finds the checkpoint needless takes it away: the files are read again.
+#[test]
+fn a_long_run_does_without_a_checkpoint_that_is_gone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("long"), SplitMix64::bytes(4, LONG_LEN / 2)).expect("a file");
+    let (clock, media, repository) = make();
+    let monitor = Ages { steps_max: 2, ..Ages::new(&clock, &media) };
+    clock.forgets.set(media).expect("it is set once");
+    let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
+    assert_eq!((report.restart_count, report.parent), (1, None), "it began anew, with nothing");
+    assert_eq!(report.statistics.read_bytes, LONG_LEN as u64 / 2, "all is read again");
+}
+
+/// Makes two tickets in turn grow old while a file is read, in two steps each as above; the next step
+/// once the ticket was renewed after the one before.
+struct Ages {
+    clock: Arc<Clock>,
+    media: Arc<dyn Media>,
+    asked: AtomicU64,
+    steps: AtomicU64,
+    steps_max: u64,
+}
+
+impl Ages {
+    fn new(clock: &Arc<Clock>, media: &Arc<dyn Media>) -> Ages {
+        let (clock, media) = (clock.clone(), media.clone());
+        Ages { clock, media, asked: AtomicU64::new(0), steps: AtomicU64::new(0), steps_max: 4 }
+    }
+}
+
+impl BackupMonitor for Ages {
+    /// Asked about once a mebibyte.
+    fn cancelled(&self) -> bool {
+        let tickets = self.media.list("tickets").expect("memory lists");
+        let renewals = tickets.iter().filter(|(name, _)| name.contains('.')).count() as u64;
+        let begun = tickets.len() as u64 - renewals;
+        let steps = self.steps.load(Ordering::SeqCst);
+        let is_begun = self.asked.fetch_add(1, Ordering::SeqCst) > 4;
+        if is_begun && steps < self.steps_max.min(2 * begun) && renewals == steps {
+            self.clock.advance(11 * HOUR_NS);
+            self.steps.fetch_add(1, Ordering::SeqCst);
+        }
+        // So that what was read is put meanwhile.
+        sleep(Duration::from_millis(10));
+        false
+    }
+}
+
+const LONG_LEN: usize = 80 << 20;
+
+/// Looks at what a run with [`Ages`] has made of one long file, which restores to `bytes`.
+fn check_checkpoints(repository: &Arc<Repository>, path: &Path, bytes: &[u8], stored: usize) {
+    let view = View::list(repository).expect("view");
+    let snapshots = view.snapshots();
+    let partial: Vec<_> = snapshots.iter().map(|(_, snapshot)| snapshot.partial).collect();
+    assert_eq!(partial, [true, true, false], "two checkpoints and the end");
+    let sizes: Vec<_> = snapshots.iter().map(|(_, s)| s.statistics.size).collect();
+    assert!(0 < sizes[0] && sizes[0] < sizes[1] && sizes[1] < sizes[2], "it grows: {sizes:?}");
+    assert_eq!(sizes[2], bytes.len() as u64, "its size");
+    let new: u64 = snapshots.iter().map(|(_, s)| s.statistics.new_bytes).sum();
+    assert_eq!(new, stored as u64, "nothing is stored twice");
+    let read: u64 = snapshots.iter().map(|(_, s)| s.statistics.read_bytes).sum();
+    let again = read - stored as u64;
+    assert!(again <= 4 << 20, "{again} bytes were read again");
+    let target = tempfile::tempdir().expect("a target");
+    let root = snapshots[2].1.root.clone();
+    let reader = Reader::open(repository.clone(), view).expect("reader");
+    restore(&reader, &root, target.path(), &RestoreOptions::default(), &()).expect("restore");
+    let back = fs::read(target.path().join(path)).expect("the file");
+    assert!(back == bytes, "other bytes came back");
+}
+
+/// W8: a stream that takes longer than a ticket may live goes on under the next one, byte by byte.
+#[test]
+fn a_long_stream_goes_on_from_a_checkpoint() {
+    let (clock, media, repository) = make();
+    let monitor = Ages::new(&clock, &media);
+    let bytes = SplitMix64::bytes(2, LONG_LEN);
+    let stream = || Source::Stream {
+        name: b"stream".to_vec(),
+        reader: Box::new(io::Cursor::new(bytes.clone())),
+    };
+    let options = BackupOptions { force_read: true, ..options(2) };
+    let report = backup(&repository, stream(), &options, &monitor).expect("backup");
+    assert_eq!(report.restart_count, 2, "two tickets grew old");
+    check_checkpoints(&repository, Path::new("stream"), &bytes, LONG_LEN);
+    let again = backup(&repository, stream(), &options, &()).expect("backup");
+    assert_eq!(again.statistics.new_bytes, 0, "it was cut where it is cut without a pause");
+}
+
+/// W8: so does a file, which must not have changed meanwhile.
+#[test]
+fn a_long_file_goes_on_from_a_checkpoint() {
+    const HOLE_LEN: usize = 5 << 20;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("long");
+    let mut bytes = SplitMix64::bytes(3, LONG_LEN);
+    bytes[1 << 20..][..HOLE_LEN].fill(0);
+    let file = fs::File::create(&path).expect("a file");
+    file.write_all_at(&bytes[..1 << 20], 0).expect("its beginning");
+    let behind = (1 << 20) + HOLE_LEN;
+    file.write_all_at(&bytes[behind..], behind as u64).expect("its end");
+    let (clock, media, repository) = make();
+    let monitor = Ages::new(&clock, &media);
+    let report = backup(&repository, files(&path), &options(2), &monitor).expect("backup");
+    assert_eq!(report.restart_count, 2, "two tickets grew old");
+    let below = path.strip_prefix("/").expect("absolute");
+    check_checkpoints(&repository, below, &bytes, LONG_LEN - HOLE_LEN);
+}
+
 /// W5: whoever slept for so long that others may have ended the ticket does not commit what was found
 /// before, but begins anew; even if the ticket was renewed since.
 #[test]
@@ -319,7 +430,7 @@ fn a_run_that_slept_begins_anew() {
         }
         false
     });
-    let report = backup(&repository, files(folder.path()), &options(), &monitor).expect("backup");
+    let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
     assert_eq!(report.restart_count, 1, "it began anew");
     let view = View::list(&repository).expect("view");
     assert_eq!(view.snapshots().len(), 1, "snapshots");

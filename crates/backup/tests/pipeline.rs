@@ -1,17 +1,21 @@
 //! The pipeline as a whole: what it stores does not depend on threads, what is unchanged is not
 //! read, what is interrupted is used.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Parent, Progress, Source, backup};
-use cutpoint_backup::files::walk::WalkOptions;
+use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Progress, Source, backup};
 use cutpoint_backup::restore::{RestoreOptions, restore};
+use cutpoint_store::check::{CheckOptions, check};
 use cutpoint_store::environment::{Environment, Process};
 use cutpoint_store::error::{Kind, Result};
 use cutpoint_store::media::{Fault, Faulty, Local, Media, Memory};
@@ -20,8 +24,10 @@ use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::{InitOptions, Repository};
 use cutpoint_store::seal::{Secret, Suite, Unlock};
 use cutpoint_store::view::View;
-use cutpoint_store::writer::{Verify, end_writer};
+use cutpoint_store::writer::end_writer;
 use cutpoint_testing::SplitMix64;
+
+use common::{files, options};
 
 /// A clock that steps a second a question, and randomness from a seed.
 #[derive(Debug)]
@@ -89,25 +95,6 @@ fn init(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Repository> {
     };
     let environment: Arc<dyn Environment> = environment.clone();
     Arc::new(Repository::init(media.clone(), environment, &unlock(), &options).expect("init"))
-}
-
-fn options(threads: usize) -> BackupOptions {
-    BackupOptions {
-        parent: Parent::Newest,
-        force_read: false,
-        skip_if_unchanged: false,
-        verify: Verify::Some,
-        threads,
-        tags: Vec::new(),
-        description: String::new(),
-        host: "test".to_owned(),
-        user: "tester".to_owned(),
-        program: "test".to_owned(),
-    }
-}
-
-fn files(path: &Path) -> Source {
-    Source::Files { paths: vec![path.to_path_buf()], options: WalkOptions::default() }
 }
 
 /// A folder of many small files, some large ones, duplicates, zeros, a sparse file, links.
@@ -338,6 +325,98 @@ fn every_failing_call_fails_the_run_and_loses_nothing() {
         call += 1;
     }
     assert!(failures > 10, "only {failures} calls were made to fail");
+}
+
+/// A full disk: every container that was stored is published, in the room of the reserve, and the next
+/// run uses it.
+#[test]
+fn a_full_disk_loses_no_container() {
+    const LEN: usize = 14_000_000;
+    let folder = tempfile::tempdir().expect("folder");
+    fs::write(folder.path().join("large"), SplitMix64::bytes(1, LEN)).expect("large");
+    let run_into = |fault| {
+        let environment = Seeded::new(1);
+        let memory: Arc<dyn Media> = Arc::new(Memory::new());
+        let good = init(&memory, &environment);
+        let faulty = Arc::new(Faulty::new(memory.clone(), fault));
+        let repository = Repository::open(faulty.clone(), environment.clone(), &unlock());
+        let repository = Arc::new(repository.expect("it opens"));
+        let opened = faulty.calls();
+        let result = backup(&repository, files(folder.path()), &options(2), &());
+        (memory, good, opened..faulty.calls(), result)
+    };
+    let (.., calls, result) = run_into(Fault::None);
+    result.expect("nothing fails here");
+    let mut containers_most = 0;
+    // The first puts are of the ticket and of the first container: nothing is stored then.
+    for at in calls.clone().step_by(calls.count() / 12) {
+        let (memory, good, _, result) = run_into(Fault::FullFrom(at));
+        let error = result.expect_err("there is no room");
+        assert_eq!(error.kind(), Kind::Full, "{error}");
+        let head = |name| memory.head(name).expect("memory answers");
+        let containers = memory.list("data").expect("memory lists");
+        let options = CheckOptions { read_data: false, threads: 1 };
+        let report = check(&good, &options, &()).expect("it is checked");
+        assert_eq!(report.unreferenced_count, 0, "of {} containers, at {at}", containers.len());
+        if !containers.is_empty() {
+            assert_eq!(head("tmp/reserve"), None, "the reserve is not given up");
+        }
+        let next = backup(&good, files(folder.path()), &common::options(2), &()).expect("backup");
+        let stored: u64 = containers.iter().map(|(_, len)| len).sum();
+        let new = next.statistics.new_bytes;
+        let limit = LEN as u64 - stored + stored / 50;
+        assert!(new <= limit, "{new} bytes are new, though {stored} were stored, at {at}");
+        assert!(head("tmp/reserve").is_some(), "the reserve is not kept");
+        restore_and_compare(&good, folder.path());
+        containers_most = containers_most.max(containers.len());
+    }
+    assert!(containers_most >= 3, "{containers_most} containers are too few to mean anything");
+}
+
+/// A monitor of which one method panics.
+#[derive(Clone, Copy, Debug)]
+enum Panics {
+    Progress,
+    Reading,
+    Cancelled,
+}
+
+const PANIC: &str = "the monitor panics";
+
+impl BackupMonitor for Panics {
+    fn progress(&self, _: &Progress) {
+        assert!(!matches!(self, Panics::Progress), "{PANIC}");
+    }
+
+    fn reading(&self, _: &Path) {
+        assert!(!matches!(self, Panics::Reading), "{PANIC}");
+    }
+
+    fn cancelled(&self) -> bool {
+        assert!(!matches!(self, Panics::Cancelled), "{PANIC}");
+        false
+    }
+}
+
+/// It ends the run, of whichever thread it is, and is passed on.
+#[test]
+fn a_panic_of_the_monitor_is_passed_on() {
+    for monitor in [Panics::Progress, Panics::Reading, Panics::Cancelled] {
+        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        let repository = init(&media, &Seeded::new(1));
+        let (done, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            // A stream without an end: the run has no other reason to end.
+            let reader = Box::new(std::io::repeat(7));
+            let source = Source::Stream { name: b"stream".to_vec(), reader };
+            let run = || backup(&repository, source, &options(2), &monitor);
+            let panic = catch_unwind(AssertUnwindSafe(run)).err();
+            let text = panic.and_then(|panic| panic.downcast::<String>().ok());
+            done.send(text).ok();
+        });
+        let text = ended.recv_timeout(Duration::from_secs(60)).expect("the run ends");
+        assert!(text.is_some_and(|text| *text == PANIC), "{monitor:?}: its own panic");
+    }
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn ram_means_of_short_windows_are_so() {
     ] {
         let spec: Spec = text.parse().expect("the spec is right");
         let mean = spec.chunk_size_average().expect("it is computed");
-        let measured = measured(&spec, mean, 40_000);
+        let measured = measured_mean(&spec, 40_000);
         // Half a byte of rounding, and three standard errors.
         assert!((measured - mean as f64).abs() < 0.52 + 0.015 * measured, "{text}: {measured}");
     }

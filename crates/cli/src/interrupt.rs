@@ -2,11 +2,13 @@
 //! so that neither goes unheard.
 
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
@@ -41,9 +43,10 @@ impl Interrupt {
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// Standard input that gives up from time to time (`TimedOut`) while nothing comes: else somebody
-/// who asks to stop would wait for whoever writes into the pipe.
+/// who asks to stop would wait for whoever writes into the pipe. A pipe that does not block, as
+/// another program that shares it may have made it, is as good as one that does.
 #[derive(Debug)]
-pub(crate) struct Stdin(io::Stdin);
+pub(crate) struct Stdin<F = io::Stdin>(F);
 
 impl Stdin {
     pub(crate) fn new() -> Stdin {
@@ -51,13 +54,17 @@ impl Stdin {
     }
 }
 
-impl Read for Stdin {
+impl<F: AsFd> Read for Stdin<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut waiting = [PollFd::new(&self.0, PollFlags::IN)];
         match poll(&mut waiting, Some(&PATIENCE))? {
             0 => Err(io::ErrorKind::TimedOut.into()),
             // Without std's buffer, of which poll would not know.
-            _ => Ok(rustix::io::read(&self.0, buffer)?),
+            _ => match rustix::io::read(&self.0, buffer) {
+                // Another has taken what there was.
+                Err(Errno::AGAIN) => Err(io::ErrorKind::TimedOut.into()),
+                read => Ok(read?),
+            },
         }
     }
 }
@@ -68,4 +75,40 @@ pub(crate) fn survive_file_size_limit() -> Result<()> {
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))
         .context("cannot handle the signal SIGXFSZ")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeReader, Write, pipe};
+
+    use super::*;
+
+    /// Reads to the end, however often there is nothing.
+    fn read_all(reader: PipeReader) -> io::Result<u64> {
+        let mut stdin = Stdin(reader);
+        let mut total = 0;
+        loop {
+            match stdin.read(&mut [0; 16]) {
+                Ok(0) => return Ok(total),
+                Ok(count) => total += count as u64,
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Of two that hear that there is a byte, one comes too late.
+    #[test]
+    fn a_pipe_that_does_not_block_is_read_to_its_end() {
+        let (reader, mut writer) = pipe().expect("a pipe");
+        rustix::io::ioctl_fionbio(&reader, true).expect("it does not block any more");
+        let other = reader.try_clone().expect("a second reader");
+        let readers = [reader, other].map(|each| std::thread::spawn(|| read_all(each)));
+        for _ in 0..20_000 {
+            writer.write_all(b"x").expect("somebody reads");
+        }
+        drop(writer);
+        let read = readers.map(|each| each.join().expect("no panic").expect("no failure"));
+        assert_eq!(read.iter().sum::<u64>(), 20_000, "all of it");
+    }
 }

@@ -150,14 +150,14 @@ impl Report {
     /// Something worth knowing that is no problem. Not for programs.
     pub(crate) fn note(&self, text: &str) {
         if !self.is_quiet && !self.is_json {
-            self.say(text);
+            self.say(&escape::for_terminal(text.as_bytes()));
         }
     }
 
     /// Something for those who want to know more.
     pub(crate) fn detail(&self, text: impl FnOnce() -> String) {
         if self.verbose > 0 && !self.is_json {
-            self.say(&text());
+            self.say(&escape::for_terminal(text().as_bytes()));
         }
     }
 
@@ -193,8 +193,7 @@ impl Report {
         if self.is_json {
             self.tell(&Event::Finding(Finding { kind, object, message }));
         } else {
-            let object = escape::for_terminal(object.as_bytes());
-            self.say(&format!("{kind}: {object}: {message}"));
+            self.say(&told(kind, Some(object.as_bytes()), message));
         }
     }
 
@@ -212,14 +211,7 @@ impl Report {
             });
             return;
         }
-        let message = escape::for_terminal(message.as_bytes());
-        match path {
-            Some(path) => {
-                let path = escape::for_terminal(path.as_os_str().as_bytes());
-                self.say(&format!("{class}: {path}: {message}"));
-            }
-            None => self.say(&format!("{class}: {message}")),
-        }
+        self.say(&told(class, path.map(|path| path.as_os_str().as_bytes()), message));
     }
 
     /// Begins to show progress, if a person looks at standard error.
@@ -291,9 +283,18 @@ impl Report {
         }
         self.say(&format!("cutpoint: {}", escape::for_terminal(message.as_bytes())));
         if let Some(remedy) = remedy {
-            self.say(&format!("  {remedy}"));
+            self.say(&format!("  {}", escape::for_terminal(remedy.as_bytes())));
         }
         exit
+    }
+}
+
+/// The line that tells of `object`, fit for a terminal: names in repositories are anybody's.
+fn told(class: &str, object: Option<&[u8]>, message: &str) -> String {
+    let message = escape::for_terminal(message.as_bytes());
+    match object {
+        Some(object) => format!("{class}: {}: {message}", escape::for_terminal(object)),
+        None => format!("{class}: {message}"),
     }
 }
 
@@ -341,5 +342,17 @@ fn closed_json(error: serde_json::Error) -> anyhow::Error {
     match error.io_error_kind() {
         Some(io::ErrorKind::BrokenPipe) => StdoutClosed.into(),
         _ => anyhow::Error::new(io::Error::from(error)).context("standard output"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_moves_no_cursor() {
+        let line = told("missing", Some(b"a\x1b[2J"), "needed by b\r\x1b]0;c\x07");
+        assert_eq!(line, "missing: a\\x1b[2J: needed by b\\r\\x1b]0;c\\x07");
+        assert_eq!(told("warning", None, "a\nb"), "warning: a\\nb");
     }
 }

@@ -255,25 +255,29 @@ pub fn check(
 }
 
 /// Records that chunks cannot be read from where they are said to be, in `damage` commits: from
-/// then on no writer refers to them (W2), and files that need them are read again (W3). Returns the
-/// commits.
+/// then on no writer refers to them (W2), and files that need them are read again (W3). `recorded`
+/// hears of each commit that was made, and how many of `damages` it has: those before a failure count.
 ///
 /// # Errors
 ///
 /// As [`Writer::begin`] and [`Writer::commit`]; `Conflict` where others ended the ticket every time.
-pub fn record(repository: &Arc<Repository>, damages: &[Damage]) -> Result<Vec<TicketId>> {
-    let mut commits = Vec::new();
+pub fn record(
+    repository: &Arc<Repository>,
+    damages: &[Damage],
+    mut recorded: impl FnMut(TicketId, usize),
+) -> Result<()> {
     for part in damages.chunks(RECORDED_MAX) {
-        let recorded = (0..RECORD_TRIES).find_map(|_| record_part(repository, part).transpose());
-        commits.push(recorded.unwrap_or_else(|| {
+        let commit = (0..RECORD_TRIES).find_map(|_| record_part(repository, part).transpose());
+        let commit = commit.unwrap_or_else(|| {
             Err(Error::new(
                 Kind::Conflict,
                 "the record of what is damaged",
                 "other clients ended its ticket again and again; try again later",
             ))
-        })?);
+        })?;
+        recorded(commit, part.len());
     }
-    Ok(commits)
+    Ok(())
 }
 
 /// One commit; `None` where others had ended its ticket.

@@ -15,7 +15,7 @@ use crate::seal::{
     seal_object, unwrap_keyring, wrap_keyring,
 };
 
-/// Given up when a disk is so full that not even the small object fits that would free space.
+/// Given up when a disk is so full that not even the small objects fit that make use of the others.
 const RESERVE: &str = "tmp/reserve";
 const RESERVE_LEN: usize = 64 * 1024;
 
@@ -100,7 +100,7 @@ impl Repository {
         media.prepare()?;
         let repository =
             Repository { media, environment, keys, config, config_number: 0, cache: None };
-        repository.media.put_new(RESERVE, Bytes::from(vec![0; RESERVE_LEN]))?;
+        repository.put_reserve()?;
         let own = repository.add_key(unlock)?;
         if let Err(error) = repository.put_config(0, &repository.config) {
             if error.kind() == Kind::Conflict {
@@ -232,6 +232,22 @@ impl Repository {
             ));
         }
         self.put(ObjectName::Config { number, copy: true }, bytes)
+    }
+
+    fn put_reserve(&self) -> Result<()> {
+        self.media.put_new(RESERVE, Bytes::from(vec![0; RESERVE_LEN])).map(drop)
+    }
+
+    /// Puts the reserve where it was given up, if there is room.
+    pub(crate) fn keep_reserve(&self) {
+        if let Ok(None) = self.media.head(RESERVE) {
+            self.put_reserve().ok();
+        }
+    }
+
+    /// Frees the room that is kept for a full disk. It is no object, so that a writer may.
+    pub(crate) fn give_up_reserve(&self) {
+        self.media.delete(RESERVE).ok();
     }
 
     /// Adds a way to unlock the repository; puts it twice. Returns its name.

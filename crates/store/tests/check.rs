@@ -17,13 +17,14 @@ use bytes::Bytes;
 use cutpoint_store::check::{CheckMonitor, CheckOptions, FindingKind, check, record};
 use cutpoint_store::describe::{describe, describe_chunk};
 use cutpoint_store::error::{Error, Kind, Result};
-use cutpoint_store::fingerprint::Class;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::commit::Damage;
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, Segment as Piece};
 use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::Index;
-use cutpoint_store::media::{Media, Put};
+use cutpoint_store::media::{Fault, Faulty, Media, Put};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::view::View;
@@ -64,8 +65,10 @@ fn what_is_stored_again_is_not_lost() {
     assert!(findings.report.lost_count > 0, "chunks are lost");
     store.compare(&findings, "before");
 
-    let commits = record(&store.repository, &findings.report.damages).expect("memory takes it");
-    assert_eq!(commits.len(), 1, "all fits in one commit");
+    let damages = &findings.report.damages;
+    let mut counts = Vec::new();
+    record(&store.repository, damages, |_, count| counts.push(count)).expect("memory takes it");
+    assert_eq!(counts, [damages.len()], "all fits in one commit");
     assert_eq!(store.check(true).report.damages, [], "nothing is recorded twice");
     back_up(&store.repository, &[1, 2, 3, 4, 5], false).expect("nothing fails here");
 
@@ -75,6 +78,32 @@ fn what_is_stored_again_is_not_lost() {
     assert_eq!(findings.report.lost_count, 0, "all is there");
     store.compare(&findings, "after");
     assert_eq!(restore_all(&store.repository).expect("it restores"), 3, "snapshots");
+}
+
+/// So much that it takes two commits, of which the medium takes one: that one counts.
+#[test]
+fn what_was_recorded_before_a_failure_is_told() {
+    let damage = |number: u32| {
+        let mut fingerprint = [0; 32];
+        fingerprint[..4].copy_from_slice(&number.to_be_bytes());
+        let container = PartName { ticket: TicketId([0; 12]), count: 0 };
+        Damage { class: Class::Data, container, fingerprint: Fingerprint(fingerprint) }
+    };
+    let damages: Vec<_> = (0..100_001).map(damage).collect();
+    let record_into = |fault| {
+        let store = Store::new(&build());
+        let faulty = Arc::new(Faulty::new(store.media.clone(), fault));
+        let repository = backup::open(faulty.clone(), 1).expect("it opens");
+        let mut counts = Vec::new();
+        let result = record(&repository, &damages, |_, count| counts.push(count));
+        (result, counts, faulty.calls())
+    };
+    let (result, counts, calls) = record_into(Fault::None);
+    result.expect("nothing fails here");
+    assert_eq!(counts, [100_000, 1], "two commits");
+    let (result, counts, _) = record_into(Fault::DeadBefore(calls - 1));
+    result.expect_err("the medium is dead");
+    assert_eq!(counts, [100_000], "the first commit was made");
 }
 
 fn put_prune(store: &Store, number: u64, prune: &Prune) {

@@ -1,6 +1,7 @@
 //! Batches: what the source hands on, about a mebibyte at a time.
 
 use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::recipe::Segment;
 use cutpoint_store::format::tree::Entry;
 use cutpoint_store::seal::Keys;
 
@@ -29,8 +30,8 @@ pub(super) enum Event {
         /// Filled in by a worker: all bytes are zero.
         zeros: bool,
     },
-    /// The current file has a hole next.
-    Hole(u64),
+    /// The current file has this next: a hole, or what the parent has of it.
+    Piece(Segment),
     /// The current file is complete; its size follows from its pieces.
     File(Box<Entry>),
     /// The current file could not be read to its end: what came of it is dropped.

@@ -25,6 +25,9 @@ use crate::files::xattrs;
 /// Rule W3: a time that is not this much older than the parent's start may hide a change.
 const SETTLED_NS: i64 = 2_000_000_000;
 
+/// Rule W8: a file that lacks no more than so many bytes is read to its end.
+const NEARLY_LEN: u64 = 16 << 20;
+
 /// A former snapshot to compare with.
 pub(super) struct Former<'a> {
     pub(super) reader: &'a Reader,
@@ -37,6 +40,25 @@ pub(super) struct Former<'a> {
     pub(super) damaged: HashSet<Fingerprint>,
     /// Whether the index knows every place: else chunks are looked up before a file is taken over.
     pub(super) index_is_whole: bool,
+    /// Whether a run was cut off there: it may have only the beginning of its last file.
+    pub(super) partial: bool,
+}
+
+/// What former attempts of a run have of a stream, which cannot be read twice.
+#[derive(Debug, Default)]
+pub(super) struct Begun {
+    /// So many bytes are in the checkpoint.
+    size: u64,
+    /// What was read behind them, and is in no chunk yet.
+    tail: Vec<u8>,
+}
+
+/// How far a file or a stream was cut.
+enum Cut {
+    /// To its end.
+    Whole,
+    /// Until the ticket was old. These bytes were read and are in no chunk.
+    Begun(Vec<u8>),
 }
 
 /// What the source has counted.
@@ -59,17 +81,25 @@ pub(super) struct Cutting<'a> {
     pub(super) shared: &'a Shared,
     pub(super) free: Receiver<Batch>,
     pub(super) jobs: Sender<Job>,
+    /// When the attempt began, in nanoseconds since 1970.
+    started_ns: i64,
     batch: Option<Batch>,
     /// The bytes of the batch that are filled.
     fill: usize,
     next_number: u64,
     counts: SourceCounts,
     linked: HashSet<(u64, u64)>,
+    /// How many bytes of the current file its events have.
+    cut_size: u64,
 }
 
 /// The pipeline behind the source has ended before it: its error says why.
 fn stopped() -> Error {
     Error::new(Kind::Interrupted, "backup", "stopped")
+}
+
+fn interrupted() -> Error {
+    Error::new(Kind::Interrupted, "backup", "interrupted")
 }
 
 impl<'a> Cutting<'a> {
@@ -80,6 +110,7 @@ impl<'a> Cutting<'a> {
         shared: &'a Shared,
         free: Receiver<Batch>,
         jobs: Sender<Job>,
+        started_ns: i64,
     ) -> Cutting<'a> {
         Cutting {
             chunker,
@@ -88,12 +119,21 @@ impl<'a> Cutting<'a> {
             shared,
             free,
             jobs,
+            started_ns,
             batch: None,
             fill: 0,
             next_number: 0,
             counts: SourceCounts::default(),
             linked: HashSet::new(),
+            cut_size: 0,
         }
+    }
+
+    fn stop_if_asked(&self) -> Result<()> {
+        if self.monitor.cancelled() {
+            return Err(interrupted());
+        }
+        if self.shared.is_stopped() { Err(stopped()) } else { Ok(()) }
     }
 
     fn batch(&mut self) -> Result<&mut Batch> {
@@ -144,9 +184,7 @@ impl<'a> Cutting<'a> {
         let root = self.former.as_ref().map(|former| former.reader.tree(former.root).peekable());
         parents.push(root);
         for step in walk.by_ref() {
-            if self.monitor.cancelled() {
-                return Err(Error::new(Kind::Interrupted, "backup", "interrupted"));
-            }
+            self.stop_if_asked()?;
             if self.shared.is_old() {
                 // Rule W8: what is complete becomes a checkpoint. Open folders end here.
                 self.counts.partial = true;
@@ -229,15 +267,24 @@ impl<'a> Cutting<'a> {
     }
 
     fn is_settled(&self, time: Time) -> bool {
-        let Some(former) = &self.former else { return false };
-        let time_ns = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
-        time_ns < i128::from(former.started_ns) - i128::from(SETTLED_NS)
+        self.former.as_ref().is_some_and(|former| is_settled_at(former.started_ns, time))
     }
 
     /// Rule W3.
     fn is_unchanged(&self, before: &Entry, entry: &Entry) -> bool {
+        before.size == entry.size && self.is_same(before, entry)
+    }
+
+    /// Rule W3 for a file of which a checkpoint has the beginning.
+    fn is_begun(&self, before: &Entry, entry: &Entry) -> bool {
+        self.former.as_ref().is_some_and(|former| former.partial)
+            && before.size < entry.size
+            && self.is_same(before, entry)
+    }
+
+    /// Whether the file `entry` has not changed since it was read as `before`, as far as it was.
+    fn is_same(&self, before: &Entry, entry: &Entry) -> bool {
         before.kind == EntryKind::File
-            && before.size == entry.size
             && before.mtime == entry.mtime
             && before.ctime == entry.ctime
             && before.inode == entry.inode
@@ -297,14 +344,15 @@ impl<'a> Cutting<'a> {
         if entry.is_hard_link() && !self.linked.insert(key) {
             return self.event(Event::Link(Box::new(entry)));
         }
-        if let Some(before) = before
-            && self.is_unchanged(&before, &entry)
-        {
-            entry.content = before.content;
-            entry.xattrs = before.xattrs;
-            self.counts.unchanged_files += 1;
-            return self.event(Event::Item(Box::new(entry)));
-        }
+        let before = match before {
+            Some(before) if self.is_unchanged(&before, &entry) => {
+                entry.content = before.content;
+                entry.xattrs = before.xattrs;
+                self.counts.unchanged_files += 1;
+                return self.event(Event::Item(Box::new(entry)));
+            }
+            before => before,
+        };
         self.monitor.reading(path);
         let file = match open_file(folder, &entry) {
             Ok(file) => file,
@@ -325,10 +373,15 @@ impl<'a> Cutting<'a> {
         if entry.size == 0 {
             return self.event(Event::Item(Box::new(entry)));
         }
-        if let Err(error) = self.read_file(&file)? {
-            self.linked.remove(&key);
-            self.problem(path, &error.to_string());
-            return self.event(Event::Dropped);
+        let begun = before.filter(|before| self.is_begun(before, &entry));
+        match self.read_file(&file, &entry, begun)? {
+            Ok(Cut::Whole) => {}
+            Ok(Cut::Begun(_)) => return self.begun(entry),
+            Err(error) => {
+                self.linked.remove(&key);
+                self.problem(path, &error.to_string());
+                return self.event(Event::Dropped);
+            }
         }
         match file.changed(&entry) {
             Ok(None) => {}
@@ -340,12 +393,58 @@ impl<'a> Cutting<'a> {
         self.event(Event::File(Box::new(entry)))
     }
 
-    /// Reads and cuts a file. The outer error ends the run, the inner one the file.
-    fn read_file(&mut self, file: &SourceFile) -> Result<std::io::Result<()>> {
-        for extent in file.extents() {
+    /// Rule W8: the checkpoint has the beginning of the file, and the next attempt goes on there.
+    fn begun(&mut self, entry: Entry) -> Result<()> {
+        self.counts.partial = true;
+        // Of a file of which nothing was cut it has nothing.
+        if self.cut_size == 0 { Ok(()) } else { self.event(Event::File(Box::new(entry))) }
+    }
+
+    /// Takes over what the parent has of a file, `size` bytes. Returns how many there are: all, or
+    /// none where they cannot be read.
+    fn take_begun(&mut self, content: &Content, size: u64) -> Result<u64> {
+        let Some(reader) = self.former.as_ref().map(|former| former.reader) else { return Ok(0) };
+        let mut taken = 0;
+        for segment in reader.segments(content).map_while(Result::ok) {
+            taken += segment.length();
+            self.event(Event::Piece(segment))?;
+        }
+        if taken == size {
+            return Ok(taken);
+        }
+        self.event(Event::Dropped)?;
+        Ok(0)
+    }
+
+    /// Reads and cuts a file, behind what the parent has of it. The outer error ends the run, the
+    /// inner one the file.
+    fn read_file(
+        &mut self,
+        file: &SourceFile,
+        entry: &Entry,
+        begun: Option<Entry>,
+    ) -> Result<std::io::Result<Cut>> {
+        let begun_size = match begun {
+            Some(begun) => self.take_begun(&begun.content, begun.size)?,
+            None => 0,
+        };
+        self.cut_size = begun_size;
+        // What the next attempt could not go on with is read to its end now: else a file that
+        // changes all the time would be begun for ever.
+        let is_settled = is_settled_at(self.started_ns, entry.mtime)
+            && is_settled_at(self.started_ns, entry.ctime);
+        let may_stop = |cut_size| {
+            is_settled
+                && cut_size + NEARLY_LEN < entry.size
+                && matches!(file.changed(entry), Ok(None))
+        };
+        for extent in file.extents(begun_size) {
             match extent {
                 Err(error) => return Ok(Err(error)),
-                Ok(Extent::Hole { len, .. }) => self.event(Event::Hole(len))?,
+                Ok(Extent::Hole { len, .. }) => {
+                    self.cut_size += len;
+                    self.event(Event::Piece(Segment::Hole { length: len }))?;
+                }
                 Ok(Extent::Data { offset, len }) => {
                     let mut at = offset;
                     let end = offset + len;
@@ -357,27 +456,35 @@ impl<'a> Cutting<'a> {
                         // Fewer bytes than asked for: the file was cut short meanwhile.
                         Ok((count, at < end && count == want))
                     };
-                    if let Err(error) = self.cut(read)? {
-                        return Ok(Err(error));
+                    match self.cut(&[], read, may_stop)? {
+                        Ok(Cut::Whole) => {}
+                        other => return Ok(other),
                     }
                 }
             }
         }
-        Ok(Ok(()))
+        Ok(Ok(Cut::Whole))
     }
 
-    /// Cuts what `read` gives: it fills the buffer and says how far, and whether more may come.
+    /// Cuts `tail` and what `read` gives: it fills the buffer and says how far, and whether more may
+    /// come. `may_stop` gets how much of the file is cut, and says whether to stop before its end where
+    /// the ticket is old (rule W8).
     fn cut(
         &mut self,
+        tail: &[u8],
         mut read: impl FnMut(&mut [u8]) -> std::io::Result<(usize, bool)>,
-    ) -> Result<std::io::Result<()>> {
+        may_stop: impl Fn(u64) -> bool,
+    ) -> Result<std::io::Result<Cut>> {
         self.batch()?;
         let mut start = self.fill;
+        if let Some(batch) = &mut self.batch {
+            // It is less than a largest chunk.
+            batch.bytes[start..start + tail.len()].copy_from_slice(tail);
+            self.fill += tail.len();
+        }
         let mut more = true;
         loop {
-            if self.monitor.cancelled() {
-                return Err(Error::new(Kind::Interrupted, "backup", "interrupted"));
-            }
+            self.stop_if_asked()?;
             let Some(batch) = self.batch.as_mut() else { return Err(stopped()) };
             if more {
                 let (count, again) = match read(&mut batch.bytes[self.fill..]) {
@@ -387,6 +494,11 @@ impl<'a> Cutting<'a> {
                 self.fill += count;
                 more = again;
                 self.shared.add_read(count as u64);
+                if more && self.shared.is_old() && may_stop(self.cut_size) {
+                    let tail = batch.bytes[start..self.fill].to_vec();
+                    self.fill = start;
+                    return Ok(Ok(Cut::Begun(tail)));
+                }
             }
             let batch_is_full = self.fill == batch.bytes.len();
             while start < self.fill {
@@ -400,13 +512,14 @@ impl<'a> Cutting<'a> {
                     zeros: false,
                 });
                 start += len;
+                self.cut_size += len as u64;
             }
             if !more {
                 // All bytes are in chunks now.
                 if batch_is_full || batch.events.len() >= BATCH_EVENTS_MAX {
                     self.send()?;
                 }
-                return Ok(Ok(()));
+                return Ok(Ok(Cut::Whole));
             }
             if batch_is_full {
                 // The rest of the batch, less than a largest chunk, goes on in the next one.
@@ -422,16 +535,23 @@ impl<'a> Cutting<'a> {
         }
     }
 
-    /// Saves a stream as one file of the root folder.
-    pub(super) fn stream(&mut self, mut entry: Entry, reader: &mut dyn Read) -> Result<()> {
+    /// Saves a stream as one file of the root folder; goes on where `begun` says, and says there how
+    /// far it came if the ticket grows old.
+    pub(super) fn stream(
+        &mut self,
+        entry: Entry,
+        reader: &mut dyn Read,
+        begun: &mut Begun,
+    ) -> Result<()> {
         let path = PathBuf::from(String::from_utf8_lossy(&entry.name).into_owned());
         self.monitor.reading(&path);
         self.counts.read_files += 1;
-        let monitor = self.monitor;
+        self.resume(&entry.name, begun.size)?;
+        let (monitor, shared) = (self.monitor, self.shared);
         let read = |buffer: &mut [u8]| {
             let mut filled = 0;
             // Whole buffers: cut-points must not depend on how a pipe portions its bytes.
-            while filled < buffer.len() {
+            while filled < buffer.len() && !shared.is_old() && !shared.is_stopped() {
                 match reader.read(&mut buffer[filled..]) {
                     Ok(0) => return Ok((filled, false)),
                     Ok(count) => filled += count,
@@ -442,15 +562,50 @@ impl<'a> Cutting<'a> {
             Ok((filled, true))
         };
         // A stream that breaks off must not become a snapshot that looks complete.
-        self.cut(read)?.map_err(|error| {
+        let tail = std::mem::take(&mut begun.tail);
+        let cut = self.cut(&tail, read, |_| true)?.map_err(|error| {
             if is_patient(&error) {
-                return Error::new(Kind::Interrupted, "backup", "interrupted");
+                return interrupted();
             }
             Error::new(Kind::Invalid, "standard input", error.to_string())
         })?;
-        entry.size = self.shared.read_bytes();
-        self.event(Event::File(Box::new(entry)))
+        match cut {
+            Cut::Whole => self.event(Event::File(Box::new(entry))),
+            Cut::Begun(tail) => {
+                *begun = Begun { size: self.cut_size, tail };
+                self.begun(entry)
+            }
+        }
     }
+
+    /// Takes over the `size` bytes of the stream `name` that the checkpoint has.
+    fn resume(&mut self, name: &[u8], size: u64) -> Result<()> {
+        self.cut_size = size;
+        if size == 0 {
+            return Ok(());
+        }
+        let mut entry = None;
+        if let Some(former) = &self.former {
+            for each in former.reader.tree(former.root) {
+                entry = entry.or(Some(each?).filter(|each| each.name == name));
+            }
+        }
+        let taken = match entry {
+            Some(entry) => self.take_begun(&entry.content, size)?,
+            None => 0,
+        };
+        if taken == size {
+            return Ok(());
+        }
+        Err(Error::corrupt("standard input", "the checkpoint lacks what was read of it before"))
+    }
+}
+
+/// Whether a change since `time` would show in a time that an attempt sees that began at
+/// `started_ns`.
+fn is_settled_at(started_ns: i64, time: Time) -> bool {
+    let time_ns = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+    time_ns < i128::from(started_ns) - i128::from(SETTLED_NS)
 }
 
 /// Whether a stream has nothing at the moment.

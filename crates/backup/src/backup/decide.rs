@@ -93,7 +93,7 @@ impl Decide {
                     };
                     self.piece(segment)?;
                 }
-                Event::Hole(length) => self.piece(Segment::Hole { length })?,
+                Event::Piece(segment) => self.piece(segment)?,
                 Event::File(mut entry) => {
                     let recipe = self.file.take();
                     let recipe = recipe.unwrap_or_else(|| RecipeWriter::new(self.cut.clone()));

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use cutpoint_store::writer::{
 
 use super::BackupMonitor;
 use super::batch::{BATCH_SIZE, Batch};
-use super::cutting::{Cutting, Former, SourceCounts};
+use super::cutting::{Begun, Cutting, Former, SourceCounts};
 use super::decide::Decide;
 use super::shared::{Job, Shared};
 use crate::files::walk::Walk;
@@ -41,7 +42,7 @@ const RENEW_TICK: Duration = Duration::from_secs(30);
 /// What the source is made of, for one run.
 pub(super) enum Input<'a> {
     Walk(Walk),
-    Stream(Entry, &'a mut dyn Read),
+    Stream(Entry, &'a mut dyn Read, &'a mut Begun),
 }
 
 /// What a run needs.
@@ -52,6 +53,8 @@ pub(super) struct Run<'a> {
     pub(super) former: Option<Former<'a>>,
     pub(super) verify: Verify,
     pub(super) threads: usize,
+    /// When the attempt began, in nanoseconds since 1970.
+    pub(super) started_ns: i64,
     pub(super) monitor: &'a dyn BackupMonitor,
 }
 
@@ -139,26 +142,27 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
             let (shared, monitor) = (&shared, run.monitor);
             scope.spawn(move || {
                 while tick.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                    monitor.progress(&shared.progress());
+                    let tell = AssertUnwindSafe(|| monitor.progress(&shared.progress()));
+                    if let Err(panic) = catch_unwind(tell) {
+                        // Nobody waits for this thread before the source has ended.
+                        shared.stop();
+                        resume_unwind(panic);
+                    }
                 }
             })
         };
 
         // The source runs here.
-        let mut source =
-            Cutting::new(run.chunker, run.former, run.monitor, &shared, free, jobs_out);
-        let mut result = match input {
-            Input::Walk(walk) => source.walk(walk),
-            Input::Stream(entry, reader) => source.stream(entry, reader),
+        let (chunker, monitor, started_ns) = (run.chunker, run.monitor, run.started_ns);
+        let source =
+            Cutting::new(chunker, run.former, monitor, &shared, free, jobs_out, started_ns);
+        let sourced = catch_unwind(AssertUnwindSafe(|| run_source(source, input)));
+        // After a panic, too: the other threads would wait for ever.
+        let (batches, is_well) = match &sourced {
+            Ok((result, batches, _)) => (*batches, result.is_ok()),
+            Err(_) => (0, false),
         };
-        let (batches, counts) = match source.finish() {
-            Ok(finished) => finished,
-            Err(error) => {
-                result = result.and(Err(error));
-                (0, SourceCounts::default())
-            }
-        };
-        decide_out.send(ToDecide::End(batches, result.is_ok())).ok();
+        decide_out.send(ToDecide::End(batches, is_well)).ok();
         drop(decide_out);
 
         let decided = join(decide_thread);
@@ -169,6 +173,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
         }
         drop(tick_stop);
         join_unit(ticker)?;
+        let (result, _, counts) = sourced.unwrap_or_else(|panic| resume_unwind(panic));
         // The stage furthest behind knows best why the others stopped.
         put?;
         let (segments, stored) = archived?;
@@ -192,17 +197,29 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     })
 }
 
+/// Runs the source to its end. Returns how many batches there were, too, and what was counted.
+fn run_source(mut source: Cutting<'_>, input: Input<'_>) -> (Result<()>, u64, SourceCounts) {
+    let result = match input {
+        Input::Walk(walk) => source.walk(walk),
+        Input::Stream(entry, reader, begun) => source.stream(entry, reader, begun),
+    };
+    match source.finish() {
+        Ok((batches, counts)) => (result, batches, counts),
+        Err(error) => (result.and(Err(error)), 0, SourceCounts::default()),
+    }
+}
+
 fn join<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     match thread.join() {
         Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
+        Err(panic) => resume_unwind(panic),
     }
 }
 
 fn join_unit(thread: std::thread::ScopedJoinHandle<'_, ()>) -> Result<()> {
     match thread.join() {
         Ok(()) => Ok(()),
-        Err(panic) => std::panic::resume_unwind(panic),
+        Err(panic) => resume_unwind(panic),
     }
 }
 
@@ -373,7 +390,7 @@ fn put_all(
         match channels.uploads.recv_timeout(RENEW_TICK) {
             Ok(upload) => {
                 let len = upload.len();
-                let segment = upload.finish(writer.repository())?;
+                let segment = writer.put(upload)?;
                 shared.add_stored(len);
                 if let Some(segment) = segment {
                     index.add(segment.name, &segment.segment)?;

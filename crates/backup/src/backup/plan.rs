@@ -16,13 +16,13 @@ use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Writer};
 
-use super::cutting::Former;
+use super::cutting::{Begun, Former};
 use super::pipeline::{self, Input, Outcome, Run};
 use super::{BackupMonitor, BackupOptions, BackupReport, Parent, Source};
 use crate::files::walk::Walk;
 
-/// How often a run may begin anew before it gives up: each time somebody had ended its ticket.
-const RESTARTS_MAX: u64 = 8;
+/// How often in turn others may end the ticket of a run before it gives up.
+const LOSSES_MAX: u64 = 8;
 
 pub(super) fn run(
     repository: &Arc<Repository>,
@@ -35,31 +35,36 @@ pub(super) fn run(
     let cut = repository.config().cut.parse().and_then(Spec::bounded).map_err(unsupported)?;
     let chunker = chunker(repository, &cut).map_err(unsupported)?;
     let mut restarts = 0;
+    let mut losses = 0;
     let mut checkpoint = None;
+    let mut begun = Begun::default();
     loop {
-        let began = Attempt::begin(repository, &source, options, checkpoint, monitor)?;
-        let ended = began.run(&mut source, &cut, &*chunker, options, monitor)?;
+        let attempt = Attempt::begin(repository, &source, options, checkpoint, monitor)?;
+        let ended = attempt.run(&mut source, &mut begun, &cut, &*chunker, options, monitor)?;
+        restarts += 1;
         match ended {
             Ended::Done(mut report) => {
-                report.restart_count = restarts;
+                report.restart_count = restarts - 1;
                 return Ok(report);
             }
-            Ended::Checkpoint(snapshot) => checkpoint = Some(snapshot),
-            Ended::Lost => {}
+            Ended::Checkpoint(snapshot) => {
+                checkpoint = Some(snapshot);
+                losses = 0;
+            }
+            Ended::Lost if matches!(source, Source::Stream { .. }) => {
+                return Err(Error::new(
+                    Kind::Conflict,
+                    "standard input",
+                    "another client ended this run, and a stream cannot be read twice; try again",
+                ));
+            }
+            Ended::Lost => losses += 1,
         }
-        restarts += 1;
-        if matches!(source, Source::Stream { .. }) {
-            return Err(Error::new(
-                Kind::Conflict,
-                "standard input",
-                "another client ended this run, and a stream cannot be read twice; try again",
-            ));
-        }
-        if restarts > RESTARTS_MAX && checkpoint.is_none() {
+        if losses > LOSSES_MAX {
             return Err(Error::new(
                 Kind::Conflict,
                 "backup",
-                format!("other clients ended this run {restarts} times; what was stored is kept"),
+                format!("other clients ended this run {losses} times; what was stored is kept"),
             ));
         }
     }
@@ -89,6 +94,8 @@ struct Attempt {
     started_ns: i64,
     sources: Vec<Vec<u8>>,
     parent: Option<(TicketId, Box<Snapshot>)>,
+    /// Whether the parent is a checkpoint of this run.
+    continues: bool,
 }
 
 impl Attempt {
@@ -111,28 +118,33 @@ impl Attempt {
         };
         let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
         writer.ended().iter().for_each(|ended| monitor.resumed(*ended));
-        let choice = checkpoint.map_or(options.parent, Parent::Snapshot);
-        let parent = choose_parent(writer.view(), choice, &options.host, &sources)?;
+        let choose = |choice| choose_parent(writer.view(), choice, &options.host, &sources);
+        let (parent, continues) = match checkpoint.map(|own| choose(Parent::Snapshot(own))) {
+            Some(Err(error)) if matches!(source, Source::Stream { .. }) => return Err(error),
+            Some(Ok(parent)) => (parent, true),
+            // Somebody has forgotten the checkpoint: files can be read again.
+            Some(Err(_)) | None => (choose(options.parent)?, false),
+        };
         if let Some((_, snapshot)) = &parent {
             monitor.expected(snapshot.statistics.file_count, snapshot.statistics.size);
         }
-        Ok(Attempt { writer, started_ns, sources, parent })
+        Ok(Attempt { writer, started_ns, sources, parent, continues })
     }
 
     fn run(
         mut self,
         source: &mut Source,
+        begun: &mut Begun,
         cut: &Spec,
         chunker: &dyn Chunker,
         options: &BackupOptions,
         monitor: &dyn BackupMonitor,
     ) -> Result<Ended> {
-        let result = self.run_inner(source, cut, chunker, options, monitor);
+        let result = self.run_inner(source, begun, cut, chunker, options, monitor);
         let Err(error) = result else { return result };
-        // Nothing is committed, but what was published stays, and nobody has to wait for this ticket.
-        // Where even that fails, the next run of this machine does it.
-        let own = self.writer.ticket();
-        let ended = cutpoint_store::writer::end_writer(self.writer.repository(), own);
+        // Nothing is committed, but what was stored stays, and nobody has to wait for this ticket.
+        // Where even that fails, the next run of this machine ends it.
+        let ended = self.writer.abandon(&error);
         // Whoever ended it before may have removed what was being put, which made the run fail.
         let was_ended = matches!(ended, Ok(Committed::Ended)) && self.is_void();
         if was_ended && error.kind() != Kind::Interrupted { Ok(Ended::Lost) } else { Err(error) }
@@ -148,6 +160,7 @@ impl Attempt {
     fn run_inner(
         &mut self,
         source: &mut Source,
+        begun: &mut Begun,
         cut: &Spec,
         chunker: &dyn Chunker,
         options: &BackupOptions,
@@ -164,13 +177,15 @@ impl Attempt {
         // one (W1), and neither waits for the other.
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
         let former = match &self.parent {
-            Some((id, snapshot)) if !options.force_read => Some(Former {
+            // What is in a checkpoint this run has read itself.
+            Some((id, snapshot)) if !options.force_read || self.continues => Some(Former {
                 reader: &reader,
                 index: &index,
                 root: &snapshot.root,
                 started_ns: snapshot.started_ns,
                 damaged: view.damaged_since(*id),
                 index_is_whole: view.unreadable.is_empty() && unreadable.is_empty(),
+                partial: snapshot.partial,
             }),
             _ => None,
         };
@@ -181,6 +196,7 @@ impl Attempt {
             former,
             verify: options.verify,
             threads: threads(options.threads),
+            started_ns: self.started_ns,
             monitor,
         };
         let input = match source {
@@ -190,7 +206,7 @@ impl Attempt {
                 Input::Walk(walk)
             }
             Source::Stream { name, reader } => {
-                Input::Stream(stream_entry(name, self.started_ns), reader)
+                Input::Stream(stream_entry(name, self.started_ns), reader, begun)
             }
         };
         let outcome = pipeline::run(&mut self.writer, run, input)?;

@@ -22,6 +22,7 @@ pub(super) struct Shared {
     read_bytes: AtomicU64,
     stored_bytes: AtomicU64,
     ticket_is_old: AtomicBool,
+    is_stopped: AtomicBool,
     statistics: Mutex<Statistics>,
 }
 
@@ -45,6 +46,15 @@ impl Shared {
 
     pub(super) fn is_old(&self) -> bool {
         self.ticket_is_old.load(Ordering::Relaxed)
+    }
+
+    /// A thread that nobody waits for has failed: the source is to end.
+    pub(super) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_statistics(&self, statistics: Statistics) {

@@ -97,11 +97,11 @@ impl SourceFile {
         entry.size = size(stat);
     }
 
-    /// The data and holes from the start to [`SourceFile::size`], none of length 0. A file that
-    /// has all its blocks is one piece of data, and the system is not asked.
-    pub fn extents(&self) -> Extents<'_> {
+    /// The data and holes from the byte `offset` to [`SourceFile::size`], none of length 0. A file
+    /// that has all its blocks is one piece of data, and the system is not asked.
+    pub fn extents(&self, offset: u64) -> Extents<'_> {
         let allocated = u64::try_from(self.opened.st_blocks).unwrap_or(0).saturating_mul(512);
-        Extents { file: &self.file, offset: 0, end: self.size(), ask: allocated < self.size() }
+        Extents { file: &self.file, offset, end: self.size(), ask: allocated < self.size() }
     }
 
     /// Reads the bytes from `offset` on until `buffer` is full, and returns how many they are:

@@ -173,6 +173,17 @@ impl Buffer {
     }
 }
 
+/// What a file is called that is not complete yet.
+#[derive(Debug)]
+enum Name {
+    /// What it is to be called.
+    Own,
+    /// Something else: what has its name stays until it is complete.
+    Spare(Vec<u8>),
+    /// Nothing.
+    Nameless,
+}
+
 /// A file in the target that is not complete yet.
 #[derive(Debug)]
 pub(super) struct NewFile {
@@ -180,8 +191,9 @@ pub(super) struct NewFile {
     pub(super) entry: Entry,
     file: File,
     identity: Identity,
-    /// What stands where it will get its name; `None` if it has it.
-    standing: Option<Standing>,
+    /// What stands where it will have its name.
+    standing: Standing,
+    name: Name,
     failure: Mutex<Option<Failure>>,
     link: Option<LinkOwner>,
     data_len: AtomicU64,
@@ -197,12 +209,13 @@ impl NewFile {
         link: Option<LinkOwner>,
     ) -> std::result::Result<NewFile, Box<(Place, Entry, Failure)>> {
         match NewFile::open(run, &place, &entry, &standing) {
-            Ok((file, identity, named)) => Ok(NewFile {
+            Ok((file, identity, name)) => Ok(NewFile {
                 place,
                 entry,
                 file,
                 identity,
-                standing: (!named).then_some(standing),
+                standing,
+                name,
                 failure: Mutex::new(None),
                 link,
                 data_len: AtomicU64::new(0),
@@ -216,7 +229,7 @@ impl NewFile {
         place: &Place,
         entry: &Entry,
         standing: &Standing,
-    ) -> std::result::Result<(File, Identity, bool), Failure> {
+    ) -> std::result::Result<(File, Identity, Name), Failure> {
         let nameless = if entry.size > PIECE_LEN && run.nameless.load(Relaxed) {
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
             match rustix::fs::openat(&place.handle, ".", flags, MODE_AT_FIRST) {
@@ -230,22 +243,21 @@ impl NewFile {
         } else {
             None
         };
-        let named = nameless.is_none();
-        let fd = match nameless {
-            Some(fd) => fd,
-            None => {
-                place.clear(&entry.name, standing)?;
-                let flags = OFlags::CREATE
-                    | OFlags::EXCL
-                    | OFlags::NOFOLLOW
-                    | OFlags::WRONLY
-                    | OFlags::CLOEXEC;
-                let name = entry.name.as_slice();
-                rustix::fs::openat(&place.handle, name, flags, MODE_AT_FIRST).map_err(taken)?
+        let create = |name: &[u8]| {
+            let flags =
+                OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::fs::openat(&place.handle, name, flags, MODE_AT_FIRST)
+        };
+        let (fd, name) = match (nameless, standing) {
+            (Some(fd), _) => (fd, Name::Nameless),
+            (None, Standing::Replace) => {
+                let (spare, fd) = place.make_spare(create)?;
+                (fd, Name::Spare(spare))
             }
+            (None, _) => (create(&entry.name).map_err(taken)?, Name::Own),
         };
         let identity = Identity::of(&rustix::fs::fstat(&fd)?);
-        Ok((File::from(fd), identity, named))
+        Ok((File::from(fd), identity, name))
     }
 
     /// Writes what is in `buffer`.
@@ -297,8 +309,10 @@ impl NewFile {
         let stopped = run.stopped();
         let failure = failure.or_else(|| if stopped { None } else { self.complete(run).err() });
         if failure.is_some() || stopped {
-            if self.standing.is_none() {
-                self.place.remove(&self.entry.name, self.identity);
+            match &self.name {
+                Name::Own => self.place.remove(&self.entry.name, self.identity),
+                Name::Spare(spare) => self.place.remove(spare, self.identity),
+                Name::Nameless => {}
             }
             if let Some(failure) = failure {
                 run.fail(&self.place.path(&self.entry), &failure);
@@ -321,11 +335,19 @@ impl NewFile {
 
     fn complete(&self, run: &Run<'_>) -> std::result::Result<(), Failure> {
         run.set_open(&self.file, &self.place, &self.entry);
-        let Some(standing) = &self.standing else { return Ok(()) };
-        self.place.clear(&self.entry.name, standing)?;
-        let path = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
-        let (folder, name) = (&self.place.handle, self.entry.name.as_slice());
-        rustix::fs::linkat(CWD, path, folder, name, AtFlags::SYMLINK_FOLLOW).map_err(taken)
+        let own = self.entry.name.as_slice();
+        match &self.name {
+            Name::Own => Ok(()),
+            Name::Spare(spare) => Ok(self.place.rename(spare, own)?),
+            Name::Nameless => {
+                let path = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
+                let link = |name: &[u8]| {
+                    let folder = &self.place.handle;
+                    rustix::fs::linkat(CWD, &path, folder, name, AtFlags::SYMLINK_FOLLOW)
+                };
+                self.place.make(own, &self.standing, link).map_err(taken)
+            }
+        }
     }
 }
 

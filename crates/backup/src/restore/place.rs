@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cutpoint_store::format::recipe::Content;
 use cutpoint_store::format::tree::{Entry, EntryKind};
@@ -87,13 +88,16 @@ pub(super) struct Place {
 pub(super) enum Standing {
     /// Nothing.
     Nothing,
-    /// Something that is to be removed first.
-    Remove,
+    /// Something that is to be replaced.
+    Replace,
     /// The same as what is to be made, as far as can be seen.
     Same(Identity),
     /// Something that must stay: the reason.
     Refused(&'static str),
 }
+
+/// The number of the next name for what is to replace something.
+static SPARE_NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// What is said about a name that is taken.
 pub(super) const EXISTS: &str = "something is there already, and it is not to be replaced";
@@ -116,7 +120,7 @@ impl Place {
         Ok(match overwrite {
             Overwrite::Never => Standing::Refused(EXISTS),
             Overwrite::Changed if self.is_same(entry, &stat) => Standing::Same(Identity::of(&stat)),
-            Overwrite::Changed | Overwrite::Replace => Standing::Remove,
+            Overwrite::Changed | Overwrite::Replace => Standing::Replace,
         })
     }
 
@@ -139,15 +143,44 @@ impl Place {
         }
     }
 
-    /// Removes what stands there, where `standing` says so.
-    pub(super) fn clear(&self, name: &[u8], standing: &Standing) -> io::Result<()> {
-        if *standing != Standing::Remove {
-            return Ok(());
+    /// Makes something under `name`: `make` does so under the name that it gets. What is to be
+    /// replaced stays until the other is there.
+    pub(super) fn make<T>(
+        &self,
+        name: &[u8],
+        standing: &Standing,
+        make: impl Fn(&[u8]) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        if *standing != Standing::Replace {
+            return make(name);
         }
-        match rustix::fs::unlinkat(&self.handle, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(error.into()),
+        let (spare, made) = self.make_spare(make)?;
+        self.rename(&spare, name)?;
+        Ok(made)
+    }
+
+    /// Makes something under a name that nothing has, beside the one that it is to get.
+    pub(super) fn make_spare<T>(
+        &self,
+        make: impl Fn(&[u8]) -> Result<T, Errno>,
+    ) -> Result<(Vec<u8>, T), Errno> {
+        loop {
+            let number = SPARE_NEXT.fetch_add(1, Relaxed);
+            let spare = format!(".cutpoint-restore-{number}").into_bytes();
+            match make(&spare) {
+                // A restore that was killed has left it.
+                Err(Errno::EXIST) => {}
+                made => return Ok((spare, made?)),
+            }
         }
+    }
+
+    /// Gives what has the name `spare` the name `name`, in the place of what has it.
+    pub(super) fn rename(&self, spare: &[u8], name: &[u8]) -> Result<(), Errno> {
+        let renamed = rustix::fs::renameat(&self.handle, spare, &self.handle, name);
+        // It is still there after a failure, and where both are names of one file.
+        rustix::fs::unlinkat(&self.handle, spare, AtFlags::empty()).ok();
+        renamed
     }
 
     /// Removes `name` if it is still the file `identity`.

@@ -243,7 +243,7 @@ impl<'r, 'a> Walker<'r, 'a> {
                 } else if self.run.options.overwrite == Overwrite::Never {
                     return Err(Failure::Refused(EXISTS));
                 } else {
-                    place.clear(name, &Standing::Remove)?;
+                    rustix::fs::unlinkat(&place.handle, name, AtFlags::empty())?;
                     make()?;
                     true
                 }
@@ -536,8 +536,8 @@ fn small_file(
     }
 }
 
-/// Makes `entry` another name of `written`. Returns whether that was possible; if not, the name
-/// is free.
+/// Makes `entry` another name of `written`. Returns whether that was possible; if not, all is as it
+/// was.
 fn make_link(
     run: &Run<'_>,
     place: &Place,
@@ -551,11 +551,11 @@ fn make_link(
             count(&run.counts.unchanged_entries, 1);
             return Ok(true);
         }
-        // Equal, but a file of its own.
-        Standing::Same(_) => place.clear(&entry.name, &Standing::Remove)?,
-        Standing::Nothing | Standing::Remove => place.clear(&entry.name, &standing)?,
+        Standing::Same(_) | Standing::Nothing | Standing::Replace => {}
     }
-    match link(run, place, entry, written) {
+    // What is the same is a file of its own, and becomes a name of the other.
+    let standing = if standing == Standing::Nothing { standing } else { Standing::Replace };
+    match link(run, place, entry, &standing, written) {
         Ok(()) => {
             count(&run.counts.linked_names, 1);
             if entry.kind == EntryKind::File {
@@ -573,22 +573,29 @@ fn make_link(
     }
 }
 
-fn link(run: &Run<'_>, place: &Place, entry: &Entry, written: &Written) -> Result<(), Errno> {
+fn link(
+    run: &Run<'_>,
+    place: &Place,
+    entry: &Entry,
+    standing: &Standing,
+    written: &Written,
+) -> Result<(), Errno> {
     let mut folder = run.base.clone();
     for name in written.folder.names() {
         folder = folder::open(&folder, name, Access::Pass)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     }
-    let name = entry.name.as_slice();
     let old_name = written.name.as_slice();
-    rustix::fs::linkat(&folder, old_name, &place.handle, name, AtFlags::empty())?;
-    // Whoever may write there could have put another file in the place of the first.
-    let stat = folder::stat(&place.handle, name)?;
-    if Identity::of(&stat) != written.identity {
-        place.remove(name, Identity::of(&stat));
-        return Err(Errno::STALE);
-    }
-    Ok(())
+    place.make(&entry.name, standing, |name| {
+        rustix::fs::linkat(&folder, old_name, &place.handle, name, AtFlags::empty())?;
+        // Whoever may write there could have put another file in the place of the first.
+        let stat = folder::stat(&place.handle, name)?;
+        if Identity::of(&stat) != written.identity {
+            place.remove(name, Identity::of(&stat));
+            return Err(Errno::STALE);
+        }
+        Ok(())
+    })
 }
 
 /// Makes a symbolic link, a device, a pipe or a socket.
@@ -598,9 +605,8 @@ fn make_special(
     entry: &Entry,
     standing: &Standing,
 ) -> std::result::Result<Identity, Failure> {
-    place.clear(&entry.name, standing)?;
-    let (handle, name) = (&place.handle, entry.name.as_slice());
-    let node = |file_type| {
+    let handle = &place.handle;
+    let node = |name: &[u8], file_type| {
         let device = match file_type {
             FileType::CharacterDevice | FileType::BlockDevice => {
                 let [major, minor] = [entry.device_number >> 32, entry.device_number & 0xffff_ffff];
@@ -611,19 +617,22 @@ fn make_special(
         };
         rustix::fs::mknodat(handle, name, file_type, Mode::RUSR | Mode::WUSR, device)
     };
-    let made = match (entry.kind, &entry.content) {
-        (EntryKind::Symlink, Content::Raw(target)) if !target.contains(&0) => {
-            rustix::fs::symlinkat(target.as_slice(), handle, name)
-        }
-        (EntryKind::Symlink, _) => {
+    let target = match &entry.content {
+        Content::Raw(target) if !target.contains(&0) => target.as_slice(),
+        _ if entry.kind == EntryKind::Symlink => {
             return Err(Error::corrupt("", "a symbolic link without a target").into());
         }
-        (EntryKind::CharDevice, _) => node(FileType::CharacterDevice),
-        (EntryKind::BlockDevice, _) => node(FileType::BlockDevice),
-        (EntryKind::Fifo, _) => node(FileType::Fifo),
-        (EntryKind::Socket, _) => node(FileType::Socket),
-        (EntryKind::File | EntryKind::Folder, _) => Err(Errno::INVAL),
+        _ => &[],
     };
+    let made = place.make(&entry.name, standing, |name| match entry.kind {
+        EntryKind::Symlink => rustix::fs::symlinkat(target, handle, name),
+        EntryKind::CharDevice => node(name, FileType::CharacterDevice),
+        EntryKind::BlockDevice => node(name, FileType::BlockDevice),
+        EntryKind::Fifo => node(name, FileType::Fifo),
+        EntryKind::Socket => node(name, FileType::Socket),
+        EntryKind::File | EntryKind::Folder => Err(Errno::INVAL),
+    });
+    let name = entry.name.as_slice();
     match made {
         Ok(()) => {}
         Err(Errno::EXIST) => return Err(Failure::Refused(EXISTS)),

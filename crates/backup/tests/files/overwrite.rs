@@ -80,6 +80,9 @@ fn changed_and_replace() {
         let found = (folder.mode() & 0o7777, folder.mtime(), folder.mtime_nsec());
         assert_eq!(found, (0o751, 2000, 2), "{overwrite:?}");
         assert!(target.join("folder/other").exists(), "what the snapshot does not know stays");
+        let mut names = fs::read_dir(target).unwrap().map(|entry| entry.unwrap().file_name());
+        let spare = names.find(|name| name.as_encoded_bytes().starts_with(b".cutpoint"));
+        assert_eq!(spare, None, "{overwrite:?}: a spare name is left");
     }
 }
 

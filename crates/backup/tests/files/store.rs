@@ -92,7 +92,7 @@ impl MemoryStore {
                         let file = open_file(&folder, &entry).unwrap();
                         entry.xattrs = read_xattrs(xattrs::of_file(&file));
                         let mut segments = vec![];
-                        for extent in file.extents() {
+                        for extent in file.extents(0) {
                             match extent.unwrap() {
                                 Extent::Hole { len, .. } => {
                                     segments.push(Segment::Hole { length: len });

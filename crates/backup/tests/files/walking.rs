@@ -289,7 +289,7 @@ fn holes_and_changes_are_seen() {
     for step in Walk::new(std::slice::from_ref(&path), WalkOptions::default()).unwrap() {
         let Step::Item { mut entry, folder, .. } = step else { continue };
         let source = open_file(&folder, &entry).unwrap();
-        let extents: Vec<_> = source.extents().map(|extent| extent.unwrap()).collect();
+        let extents: Vec<_> = source.extents(0).map(|extent| extent.unwrap()).collect();
         let mut end = 0;
         let mut data = 0;
         for extent in &extents {

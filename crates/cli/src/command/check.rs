@@ -67,18 +67,20 @@ impl CheckMonitor for Monitor<'_> {
     }
 }
 
-/// Records what is damaged; returns how much. Where the repository takes no record the findings have
-/// been told all the same.
+/// Records what is damaged; returns how much of it. Where the repository takes no record the findings
+/// have been told all the same.
 fn record_damage(session: &Session, done: &CheckReport, report: &Report) -> u64 {
-    match check::record(&session.repository, &done.damages) {
-        Ok(_) => done.damages.len() as u64,
-        Err(error) => {
-            report.warn(&format!(
-                "what is damaged could not be recorded, so the next backup may refer to it: {error}"
-            ));
-            0
-        }
+    let mut count = 0;
+    let result = check::record(&session.repository, &done.damages, |_, more| count += more as u64);
+    if let Err(error) = result {
+        let left = done.damages.len() as u64 - count;
+        report.warn(&format!(
+            "{left} of {} damaged places could not be recorded, so the next backup may refer to \
+             them: {error}",
+            done.damages.len()
+        ));
     }
+    count
 }
 
 fn summarize(done: &CheckReport, recorded: u64, read_data: bool, report: &Report) -> Result<()> {

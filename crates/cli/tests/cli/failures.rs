@@ -222,6 +222,30 @@ fn a_full_disk() {
     let again = sandbox.path("again").join(source.strip_prefix("/").expect("an absolute path"));
     assert!(fs::read(again.join("small")).is_ok_and(|bytes| bytes == b"small"), "what fits");
     assert!(!again.join("big").exists(), "no part of what does not");
+    // What cannot be replaced stays.
+    fs::write(again.join("big"), "mine").expect("written");
+    limited("restore latest --to again --overwrite replace").ended(1, &["1 problem"]);
+    assert!(fs::read(again.join("big")).is_ok_and(|bytes| bytes == b"mine"), "it was replaced");
+    let names = fs::read_dir(&again).expect("the folder is read").count();
+    assert_eq!(names, 2, "and nothing beside it");
+}
+
+/// Names are anybody's: none of them moves the cursor of whoever reads what a run says.
+#[test]
+fn what_is_said_is_fit_for_a_terminal() {
+    let sandbox = Sandbox::with_source();
+    let name = "re\u{1b}]0;po\u{7}\u{9b}2J";
+    for arguments in [&["init"][..], &["backup", "source"], &["restore", "latest", "--to", "x"]] {
+        let mut command = sandbox.command(arguments);
+        command.args(["--repo", name, "--encryption", "none", "-v"]);
+        let told = run(&mut command);
+        let is_bad = |each: char| each.is_control() && each != '\n';
+        assert!(!told.stderr.contains(is_bad), "{arguments:?} said {:?}", told.stderr);
+        told.well();
+    }
+    let told = sandbox.run(["init", "--repo", name, "--encryption", "none"]);
+    assert!(!told.stderr.contains('\u{1b}'), "init said {:?}", told.stderr);
+    told.ended(2, &["re\\x1b]0;po\\x07\\u{9b}2J: there is a repository already"]);
 }
 
 /// A small file system of its own at `folder` of the sandbox, until it is dropped.
@@ -258,14 +282,14 @@ impl Drop for SmallDisk {
 #[test]
 fn a_small_disk_that_fills_up() {
     let sandbox = Sandbox::new();
-    let Some(disk) = SmallDisk::mount(&sandbox, "repo", "300m") else { return };
+    let Some(disk) = SmallDisk::mount(&sandbox, "repo", "120m") else { return };
     sandbox.run(["init", "--encryption", "none"]).well();
     fs::create_dir(sandbox.path("source")).expect("made");
     let small = SplitMix64::bytes(1, 1_000_000);
     fs::write(sandbox.path("source/small"), &small).expect("written");
     sandbox.backup("source");
-    // What is stored before the first index segment, 256 MiB, may be lost.
-    let big = SplitMix64::bytes(5, 330_000_000);
+    // Less than what an index segment is due for: it is published because the disk is full.
+    let big = SplitMix64::bytes(5, 180_000_000);
     fs::write(sandbox.path("source/big"), &big).expect("written");
     for _ in 0..2 {
         let full = sandbox.run(["backup", "source"]);
@@ -278,7 +302,7 @@ fn a_small_disk_that_fills_up() {
         assert_eq!(sandbox.json(["snapshots"]).len(), 1, "the first snapshot");
         sandbox.run(["restore", "latest", "--to", "first", "--overwrite", "replace"]).well();
     }
-    disk.grow("700m");
+    disk.grow("400m");
     let events = sandbox.json(["backup", "source"]);
     let new_bytes = events.last().expect("a summary")["new_bytes"].as_u64().expect("a number");
     assert!(new_bytes < 100_000_000, "{new_bytes} bytes are stored again");

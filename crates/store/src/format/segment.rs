@@ -47,6 +47,14 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Adds what `other` says of its containers. The hints are in no order then.
+    pub fn append(&mut self, other: &Segment) {
+        let before = u32::try_from(self.containers.len()).unwrap_or(u32::MAX);
+        self.containers.extend_from_slice(&other.containers);
+        let hints = other.hints.iter();
+        self.hints.extend(hints.map(|&(hint, container)| (hint, before.saturating_add(container))));
+    }
+
     /// The body of the object.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(

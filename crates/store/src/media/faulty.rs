@@ -17,7 +17,8 @@ pub enum Fault {
     DeadBefore(u64),
     /// This call is carried out, but its answer and every later call fail.
     DeadAfter(u64),
-    /// A put at or after this call finds the storage full; everything else works.
+    /// A put at or after this call finds the storage full, but for the room that deleting has made
+    /// since; everything else works.
     FullFrom(u64),
     /// This call, a put, is carried out and seen, but does not reach the disk, and says so. A
     /// second sync does what the first did not.
@@ -38,6 +39,8 @@ struct Plan {
     fault: Fault,
     calls: AtomicU64,
     failures: AtomicU64,
+    /// What was deleted from a full storage and not filled again, in bytes.
+    room: AtomicU64,
 }
 
 impl Faulty {
@@ -45,7 +48,12 @@ impl Faulty {
     pub fn new(inner: Arc<dyn Media>, fault: Fault) -> Faulty {
         Faulty {
             inner,
-            plan: Arc::new(Plan { fault, calls: AtomicU64::new(0), failures: AtomicU64::new(0) }),
+            plan: Arc::new(Plan {
+                fault,
+                calls: AtomicU64::new(0),
+                failures: AtomicU64::new(0),
+                room: AtomicU64::new(0),
+            }),
         }
     }
 
@@ -61,16 +69,22 @@ impl Faulty {
 
     fn call<T>(
         &self,
-        is_put: bool,
+        put_len: Option<usize>,
         name: &str,
         act: impl FnOnce(&dyn Media) -> Result<T>,
     ) -> Result<T> {
-        self.plan.call(is_put, name, || act(&*self.inner))
+        self.plan.call(put_len, name, || act(&*self.inner))
     }
 }
 
 impl Plan {
-    fn call<T>(&self, is_put: bool, name: &str, act: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// A put says how many bytes it takes.
+    fn call<T>(
+        &self,
+        put_len: Option<usize>,
+        name: &str,
+        act: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         let fail = |kind, message: &str| {
             self.failures.fetch_add(1, Ordering::SeqCst);
@@ -82,13 +96,26 @@ impl Plan {
             Fault::DeadBefore(at) if call >= at => dead(),
             Fault::DeadAfter(at) if call > at => dead(),
             Fault::DeadAfter(at) if call == at => act().and_then(|_| dead()),
-            Fault::UnsyncedAt(at) if is_put && call == at => act().and_then(|_| unsynced()),
-            Fault::UnsyncedFrom(at) if is_put && call >= at => act().and_then(|_| unsynced()),
-            Fault::FullFrom(at) if is_put && call >= at => {
-                fail(Kind::Full, "no space left on the faulty medium")
+            Fault::UnsyncedAt(at) if put_len.is_some() && call == at => {
+                act().and_then(|_| unsynced())
+            }
+            Fault::UnsyncedFrom(at) if put_len.is_some() && call >= at => {
+                act().and_then(|_| unsynced())
+            }
+            Fault::FullFrom(at) if call >= at => {
+                if put_len.is_some_and(|len| !self.take_room(len)) {
+                    return fail(Kind::Full, "no space left on the faulty medium");
+                }
+                act()
             }
             _ => act(),
         }
+    }
+
+    /// Whether there is room for `len` bytes; nothing is so short that it takes none.
+    fn take_room(&self, len: usize) -> bool {
+        let take = |room: u64| room.checked_sub(len.max(1) as u64);
+        self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
     }
 }
 
@@ -105,7 +132,7 @@ struct FaultyStaged {
 impl Staged for FaultyStaged {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let (staged, gathered) = (&mut self.staged, &mut self.bytes);
-        self.plan.call(true, &self.name, || match staged {
+        self.plan.call(Some(bytes.len()), &self.name, || match staged {
             Some(staged) => staged.write(bytes),
             None => {
                 gathered.extend_from_slice(bytes);
@@ -116,7 +143,7 @@ impl Staged for FaultyStaged {
 
     fn finish(self: Box<Self>) -> Result<Put> {
         let FaultyStaged { inner, plan, name, staged, bytes } = *self;
-        plan.call(true, &name, || match staged {
+        plan.call(Some(0), &name, || match staged {
             Some(staged) => staged.finish(),
             None => inner.put_new(&name, Bytes::from(bytes)),
         })
@@ -125,11 +152,11 @@ impl Staged for FaultyStaged {
 
 impl Media for Faulty {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.call(true, name, |inner| inner.put_new(name, bytes))
+        self.call(Some(bytes.len()), name, |inner| inner.put_new(name, bytes))
     }
 
     fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
-        let staged = self.call(true, name, |inner| inner.stage(name))?;
+        let staged = self.call(Some(0), name, |inner| inner.stage(name))?;
         Ok(Some(Box::new(FaultyStaged {
             inner: self.inner.clone(),
             plan: self.plan.clone(),
@@ -140,31 +167,39 @@ impl Media for Faulty {
     }
 
     fn sync(&self, name: &str) -> Result<()> {
-        self.call(true, name, |inner| inner.sync(name))
+        self.call(Some(0), name, |inner| inner.sync(name))
     }
 
     fn get(&self, name: &str) -> Result<Bytes> {
-        self.call(false, name, |inner| inner.get(name))
+        self.call(None, name, |inner| inner.get(name))
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        self.call(false, name, |inner| inner.get_range(name, offset, len))
+        self.call(None, name, |inner| inner.get_range(name, offset, len))
     }
 
     fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.call(false, name, |inner| inner.head(name))
+        self.call(None, name, |inner| inner.head(name))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.call(false, prefix, |inner| inner.list(prefix))
+        self.call(None, prefix, |inner| inner.list(prefix))
     }
 
     fn delete(&self, name: &str) -> Result<()> {
-        self.call(false, name, |inner| inner.delete(name))
+        let is_full = matches!(self.plan.fault, Fault::FullFrom(at) if self.calls() >= at);
+        let freed = self.call(None, name, |inner| {
+            let len = inner.head(name)?.unwrap_or(0);
+            inner.delete(name).map(|()| len)
+        })?;
+        if is_full {
+            self.plan.room.fetch_add(freed, Ordering::SeqCst);
+        }
+        Ok(())
     }
 
     fn prepare(&self) -> Result<()> {
-        self.call(false, "", |inner| inner.prepare())
+        self.call(None, "", |inner| inner.prepare())
     }
 
     fn describe(&self) -> String {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::region::{EncodedRegion, RegionBuffers};
 use crate::error::{Error, Result};
 use crate::fingerprint::Class;
@@ -32,8 +34,8 @@ pub struct SealedPart {
     is_region: bool,
     /// Whether the object ends here.
     pub is_last: bool,
-    /// Where the object is an index segment: its content, and the regions that it publishes.
-    pub segment: Option<Published>,
+    /// What the object that ends here is to the index.
+    pub(super) stored: Option<Stored>,
 }
 
 impl SealedPart {
@@ -44,7 +46,7 @@ impl SealedPart {
             codec: Codec::Store,
             is_region: false,
             is_last,
-            segment: None,
+            stored: None,
         }
     }
 
@@ -60,6 +62,15 @@ impl SealedPart {
     pub fn into_buffers(self) -> Option<RegionBuffers> {
         self.is_region.then_some(self.buffers)
     }
+}
+
+/// What an object is to the index.
+#[derive(Debug)]
+pub enum Stored {
+    /// A container: what a segment will say of it.
+    Container(Segment),
+    /// An index segment.
+    Segment(Published),
 }
 
 /// What a segment publishes.
@@ -202,7 +213,7 @@ impl Archive {
             codec,
             is_region: true,
             is_last: false,
-            segment: None,
+            stored: None,
         });
         // Near the target, end after a region that leaves little to pad.
         let target = self.repository.config().container_size as usize;
@@ -238,21 +249,23 @@ impl Archive {
         let before = open.sealer.len();
         open.sealer.finish(PartKind::Directory, &mut part);
         let stored_len = before + part.len();
-        let container = u32::try_from(self.pending.containers.len()).unwrap_or(u32::MAX);
-        self.pending.containers.push(ContainerRecord {
+        let record = ContainerRecord {
             name: open.name,
             class,
             stored_len: u32::try_from(stored_len).unwrap_or(u32::MAX),
             directory_offset,
             directory_len,
-        });
-        let hints = open.directory.chunks.iter().map(|c| (c.fingerprint.hint(), container));
-        self.pending.hints.extend(hints);
+        };
+        let hints = open.directory.chunks.iter().map(|chunk| (chunk.fingerprint.hint(), 0));
+        let container =
+            Segment { containers: vec![record], hints: hints.collect(), ..Segment::default() };
+        self.pending.append(&container);
         self.pending_regions.extend(open.regions);
         self.pending_bytes += stored_len as u64;
         self.statistics.container_count += 1;
         self.statistics.stored_bytes += stored_len as u64;
-        self.ready.push(SealedPart::new(name, part, true));
+        let stored = Some(Stored::Container(container));
+        self.ready.push(SealedPart { stored, ..SealedPart::new(name, part, true) });
     }
 
     fn publish_if_due(&mut self) -> Result<()> {
@@ -274,18 +287,16 @@ impl Archive {
             return Ok(());
         }
         let mut segment = std::mem::take(&mut self.pending);
-        segment.hints.sort_unstable();
         let name = PartName { ticket: self.ticket, count: self.segment_count };
         self.segment_count += 1;
-        let object = ObjectName::Segment(name);
-        let salt = self.repository.salt()?;
-        let bytes = seal_object(self.repository.keys(), object, salt, &segment.encode());
+        let bytes = seal_segment(&self.repository, name, &mut segment)?;
         self.pending_bytes = 0;
         self.statistics.stored_bytes += bytes.len() as u64;
         self.segments.push(name);
         let regions = std::mem::take(&mut self.pending_regions);
-        let segment = Some(Published { name, segment, regions });
-        self.ready.push(SealedPart { segment, ..SealedPart::new(object, bytes.into(), true) });
+        let stored = Some(Stored::Segment(Published { name, segment, regions }));
+        let part = SealedPart::new(ObjectName::Segment(name), bytes.into(), true);
+        self.ready.push(SealedPart { stored, ..part });
         Ok(())
     }
 
@@ -314,6 +325,17 @@ impl Archive {
     pub fn statistics(&self) -> ArchiveStatistics {
         self.statistics
     }
+}
+
+/// Sorts and seals an index segment.
+pub(super) fn seal_segment(
+    repository: &Repository,
+    name: PartName,
+    segment: &mut Segment,
+) -> Result<Bytes> {
+    segment.hints.sort_unstable();
+    let salt = repository.salt()?;
+    Ok(seal_object(repository.keys(), ObjectName::Segment(name), salt, &segment.encode()))
 }
 
 /// Opens what was sealed a moment ago and compares it (W4).

@@ -79,10 +79,9 @@ impl Inline {
 
     fn put(&mut self) -> Result<()> {
         for part in self.archive.take_parts() {
-            let repository = self.writer.repository();
-            let written = self.uploads.write(repository, part)?;
+            let written = self.uploads.write(self.writer.repository(), part)?;
             if let Some(upload) = written.upload
-                && let Some(published) = upload.finish(repository)?
+                && let Some(published) = self.writer.put(upload)?
             {
                 self.index.add(published.name, &published.segment)?;
                 self.packer.forget_published(|region| published.regions.contains(&region));

@@ -24,6 +24,7 @@ use crate::environment::Process;
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Class;
 use crate::format::commit::{Commit, Outcome, ViewRecord};
+use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
 use crate::media::Put;
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
@@ -31,7 +32,7 @@ use crate::repository::Repository;
 use crate::seal::seal_object;
 use crate::view::View;
 
-pub use archive::{Archive, ArchiveStatistics, Published, SealedPart};
+pub use archive::{Archive, ArchiveStatistics, Published, SealedPart, Stored};
 pub use inline::Inline;
 pub use packer::{ChunkSink, Packer};
 pub use recipe::{RecipeWriter, TREE_CUT};
@@ -64,6 +65,10 @@ pub struct Writer {
     /// Too much time has once passed between two renewals: others may have taken the writer for dead.
     was_stale: bool,
     ended: Vec<TicketId>,
+    /// What an index segment would say of the containers that were put and are in none.
+    unpublished: Segment,
+    /// The number of the next segment.
+    segment_count: u32,
 }
 
 /// How a commit went.
@@ -95,6 +100,7 @@ impl Writer {
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
         view.require_prunes()?;
+        repository.keep_reserve();
         let now = repository.environment().elapsed_ns();
         Ok(Writer {
             repository,
@@ -106,6 +112,8 @@ impl Writer {
             renewals: 0,
             was_stale: false,
             ended,
+            unpublished: Segment::default(),
+            segment_count: 0,
         })
     }
 
@@ -147,6 +155,59 @@ impl Writer {
         self.repository.seal_and_put(name, &ticket_body(&self.repository, self.purpose))?;
         self.renewed_ns = now;
         Ok(())
+    }
+
+    /// Waits until `upload` has reached the disk under its name. Where it is an index segment: what
+    /// that publishes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::put`].
+    pub fn put(&mut self, upload: Upload) -> Result<Option<Published>> {
+        if let ObjectName::Segment(name) = upload.name() {
+            // Before it is put: a name that may be taken is not used again (W7).
+            self.segment_count = name.count.saturating_add(1);
+        }
+        match upload.finish(&self.repository)? {
+            Some(Stored::Segment(published)) => {
+                // It names all containers before it.
+                self.unpublished = Segment::default();
+                Ok(Some(published))
+            }
+            Some(Stored::Container(container)) => {
+                self.unpublished.append(&container);
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Puts an index segment for the containers that were put and that none names.
+    fn publish(&mut self) -> Result<()> {
+        if self.unpublished.containers.is_empty() {
+            return Ok(());
+        }
+        let mut segment = std::mem::take(&mut self.unpublished);
+        let name = PartName { ticket: self.ticket, count: self.segment_count };
+        self.segment_count = self.segment_count.saturating_add(1);
+        let bytes = archive::seal_segment(&self.repository, name, &mut segment)?;
+        self.repository.put(ObjectName::Segment(name), bytes)
+    }
+
+    /// Ends after `error`, without a result: publishes every container that was put, so that the
+    /// next run finds it, and voids the ticket, so that nobody waits for it. On a full disk the
+    /// reserve is given up for that. Nothing else of this writer may be on its way any more.
+    ///
+    /// # Errors
+    ///
+    /// As the medium.
+    pub fn abandon(&mut self, error: &Error) -> Result<Committed> {
+        if error.kind() == Kind::Full {
+            self.repository.give_up_reserve();
+        }
+        // Where that fails, what it would have named is stored again.
+        self.publish().ok();
+        end_writer(&self.repository, self.ticket)
     }
 
     /// Whether it is time to end with a checkpoint and to go on under a new ticket (W8).

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::archive::{Published, SealedPart};
+use super::archive::{SealedPart, Stored};
 use super::region::RegionBuffers;
 use crate::error::Result;
 use crate::media::Staged;
@@ -15,7 +15,9 @@ pub struct Uploads {
     open: Vec<Upload>,
 }
 
-/// An object all of whose bytes are there; it exists once [`Upload::finish`] has returned.
+/// An object all of whose bytes are there; it exists once [`Writer::put`] has returned.
+///
+/// [`Writer::put`]: super::Writer::put
 #[derive(Debug)]
 pub struct Upload {
     name: ObjectName,
@@ -23,7 +25,7 @@ pub struct Upload {
     /// What could not be staged.
     bytes: Vec<u8>,
     len: u64,
-    segment: Option<Published>,
+    stored: Option<Stored>,
 }
 
 /// What [`Uploads::write`] gives back.
@@ -51,7 +53,7 @@ impl Uploads {
                     true => None,
                     false => repository.media().stage(&part.name.to_string())?,
                 };
-                Upload { name: part.name, staged, bytes: Vec::new(), len: 0, segment: None }
+                Upload { name: part.name, staged, bytes: Vec::new(), len: 0, stored: None }
             }
         };
         let bytes = part.bytes();
@@ -60,7 +62,7 @@ impl Uploads {
             Some(staged) => staged.write(bytes)?,
             None => upload.bytes.extend_from_slice(bytes),
         }
-        upload.segment = part.segment.take();
+        upload.stored = part.stored.take();
         let upload = if part.is_last {
             Some(upload)
         } else {
@@ -72,6 +74,10 @@ impl Uploads {
 }
 
 impl Upload {
+    pub(super) fn name(&self) -> ObjectName {
+        self.name
+    }
+
     /// Its length in bytes.
     pub fn len(&self) -> u64 {
         self.len
@@ -82,17 +88,17 @@ impl Upload {
         false
     }
 
-    /// Waits until the object has reached the disk under its name. Where it is an index segment:
-    /// what that publishes.
+    /// Waits until the object has reached the disk under its name. Whoever has a writer gives the
+    /// upload to [`Writer::put`](super::Writer::put) instead.
     ///
     /// # Errors
     ///
     /// As [`Repository::put`].
-    pub fn finish(self, repository: &Repository) -> Result<Option<Published>> {
+    pub fn finish(self, repository: &Repository) -> Result<Option<Stored>> {
         match self.staged {
             Some(staged) => repository.put_staged(self.name, staged)?,
             None => repository.put(self.name, Bytes::from(self.bytes))?,
         }
-        Ok(self.segment)
+        Ok(self.stored)
     }
 }
