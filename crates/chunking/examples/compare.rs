@@ -18,8 +18,9 @@ use cutpoint_testing::{SplitMix64, input};
 
 const TARGET: usize = 8192;
 
-/// A row is within the best where it saves at least this share of what the best one saves.
-const SAVES_MIN: f64 = 0.98;
+/// A row is among the best where it saves at least this share of what the best content-defined one
+/// saves. (Fixed sizes win where nothing moves, and nowhere else.)
+const SAVES_MIN: f64 = 0.95;
 /// Fast is what reaches this share of what `fastcdc` does in the same run.
 const SPEED_MIN: f64 = 0.9;
 /// The mean holds where it is this near to the target on each kind of data, as a share of it.
@@ -352,7 +353,7 @@ fn measure(spec: &Spec, streams: &[Vec<u8>]) -> (f64, f64) {
 fn summary(rows: &[Row], findings: &BTreeMap<String, Findings>) {
     println!("\n### In short\n");
     println!(
-        "Saves: at least {SAVES_MIN} of the best on every folder, means fitted. Fast: at least \
+        "Saves: at least {SAVES_MIN} of the best content-defined one on every folder, means fitted. Fast: at least \
          {SPEED_MIN} of fastcdc's speed on random data. Mean: within {MEAN_ERROR_MAX} \
          of the target on all data. Even: deviation at most {DEVIATION_MAX} of the mean on random \
          data. Edit: at most {EDIT_MAX} mean chunks each kind.\n"
@@ -363,7 +364,10 @@ fn summary(rows: &[Row], findings: &BTreeMap<String, Findings>) {
     let fast = findings["fastcdc"].speed * SPEED_MIN;
     let set_count = of(&rows[0]).saved.len();
     let best: Vec<f64> = (0..set_count)
-        .map(|set| rows.iter().map(|row| of(row).saved[set]).fold(0.0, f64::max))
+        .map(|set| {
+            let others = rows.iter().filter(|row| row.name != "fixed");
+            others.map(|row| of(row).saved[set]).fold(0.0, f64::max)
+        })
         .collect();
     for row in rows {
         let found = of(row);
