@@ -16,8 +16,7 @@ fn means_are_met() {
         .map_or(2000, |text| text.parse().expect("CUTPOINT_CHUNKS is a number"));
     let errors = if count < 40_000 { 3.0 } else { 1.0 };
     let tolerance = 0.02 + errors / (count as f64).sqrt();
-    let points: Vec<(String, usize)> = cases::ALL
-        .iter()
+    let points: Vec<(String, usize)> = cases::chosen()
         .flat_map(|cases| cases.averages)
         .flat_map(|(text, averages)| {
             averages.iter().map(move |&each| (format!("{text}{each}"), each))
@@ -51,9 +50,8 @@ fn averages_out_of_reach_are_refused() {
 /// within 10 % where the largest size cuts often, for which some algorithms have an approximation.
 #[test]
 fn computed_means_are_so() {
-    let specs = cases::ALL.iter().flat_map(|cases| cases.specs);
-    let of_vectors =
-        cases::ALL.iter().flat_map(|cases| cases.vectors).flat_map(|(_, specs)| *specs);
+    let specs = cases::chosen().flat_map(|cases| cases.specs);
+    let of_vectors = cases::chosen().flat_map(|cases| cases.vectors).flat_map(|(_, specs)| *specs);
     for text in specs.chain(of_vectors) {
         let spec: Spec = text.parse().expect("the spec is right");
         let Some(average) =
