@@ -7,6 +7,7 @@
 mod common;
 
 use common::{cases, measured_mean, on_all_processors};
+use cutpoint_chunking::algorithm::{buzhash, gear};
 use cutpoint_chunking::{Spec, cuts};
 use cutpoint_testing::SplitMix64;
 
@@ -44,6 +45,34 @@ fn averages_out_of_reach_are_refused() {
         let error = text.parse::<Spec>().expect_err(text);
         assert_eq!(error.expected(), expected, "{text}");
     }
+}
+
+/// An average says what its parameters are, whatever was in those that it replaces.
+#[test]
+fn an_average_replaces_what_it_says() {
+    let params = buzhash::Params {
+        divisor: 7,
+        remainder: 6,
+        window: 48,
+        table: buzhash::Table::Cutpoint,
+        runs: buzhash::Runs::Rolled,
+        chunk_size_min: 9,
+        chunk_size_max: None,
+    };
+    let params = params.for_average(4096).expect("it is possible");
+    assert_eq!(Spec::try_from(params), "buzhash:avg=4096".parse(), "buzhash");
+    let params = gear::Params {
+        bits: 5,
+        level: 0,
+        normal_size: Some(9),
+        table: gear::Table::Cutpoint,
+        start: gear::Start::Warm,
+        cut: gear::Cut::After,
+        chunk_size_min: 9,
+        chunk_size_max: None,
+    };
+    let params = params.for_average(4096).expect("it is possible");
+    assert_eq!(Spec::try_from(params), "gear:avg=4096".parse(), "gear");
 }
 
 /// What a spec says of itself is so, for every spec that is tested or has vectors: within 2 %, and
