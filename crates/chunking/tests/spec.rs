@@ -188,6 +188,97 @@ fn averages_are_sizes_of_chunks() {
     assert_eq!(ram.mean(), f64::INFINITY, "no greater byte may come");
 }
 
+/// Limits that are other parameters' values, each of them the one that decides, and polynomials: what
+/// is at the limit is taken, and what is beyond it is not.
+#[test]
+fn limits_that_depend_on_others_are_kept() {
+    for (taken, refused, message) in [
+        ("rabin:bits=8,window=1", "rabin:bits=9,window=1", "bits=9: must be from 1 to 8"),
+        (
+            "rabin:bits=8,window=9,poly=0x11b",
+            "rabin:bits=9,window=9,poly=0x11b",
+            "bits=9: must be from 1 to 8",
+        ),
+        (
+            "tttd:divisor=256,window=1,min=1,max=1",
+            "tttd:divisor=257,window=1,min=1,max=1",
+            "divisor=257: must be from 2 to 256",
+        ),
+        (
+            "tttd:divisor=256,window=9,poly=0x11b,min=1,max=9",
+            "tttd:divisor=257,window=9,poly=0x11b,min=1,max=9",
+            "divisor=257: must be from 2 to 256",
+        ),
+        (
+            "tttd:divisor=10,backup=9,window=4,remainder=9,min=1,max=9",
+            "tttd:divisor=10,backup=10,window=4,remainder=9,min=1,max=9",
+            "backup=10: must be from 1 to 9",
+        ),
+        (
+            "tttd:divisor=10,backup=1,window=4,remainder=0,min=1,max=9",
+            "tttd:divisor=10,backup=9,window=4,remainder=10,min=1,max=9",
+            "remainder=10: must be from 0 to 9",
+        ),
+        (
+            "buzhash:divisor=10,remainder=9,window=4",
+            "buzhash:divisor=10,remainder=10,window=4",
+            "remainder=10: must be from 0 to 9",
+        ),
+        (
+            "gear:bits=4,level=3,normal=9",
+            "gear:bits=3,level=3,normal=9",
+            "bits=3: must be from 4 to 28",
+        ),
+        (
+            "gear:bits=30,level=1,normal=9",
+            "gear:bits=31,level=1,normal=9",
+            "bits=31: must be from 2 to 30",
+        ),
+        (
+            "gear:bits=29,level=2,normal=9",
+            "gear:bits=30,level=2,normal=9",
+            "bits=30: must be from 3 to 29",
+        ),
+        (
+            "ultracdc:min=100,normal=100,max=116",
+            "ultracdc:min=100,normal=100,max=115",
+            "max=115: must be from 116 to 1073741824",
+        ),
+        (
+            "ultracdc:min=100,normal=116,max=116",
+            "ultracdc:min=100,normal=117,max=116",
+            "normal=117: must be from 100 to 116",
+        ),
+        (
+            "jc:bits=11,jump=9,form=plakar,min=1,max=9",
+            "jc:bits=12,jump=9,form=plakar,min=1,max=9",
+            "bits=12: must be from 11 to 11",
+        ),
+        // x^8 is reducible.
+        (
+            "rabin:bits=1,window=8,poly=0x11b",
+            "rabin:bits=1,window=8,poly=0x100",
+            "poly=0x100: must be irreducible and of degree 8 to 53",
+        ),
+        // Irreducible all, of degree 8, 7, 53 and 54.
+        (
+            "tttd:divisor=2,window=8,poly=0x11b,min=1,max=8",
+            "tttd:divisor=2,window=8,poly=0x83,min=1,max=8",
+            "poly=0x83: must be irreducible and of degree 8 to 53",
+        ),
+        (
+            "rabin:bits=1,window=8,poly=0x20000000000047",
+            "rabin:bits=1,window=8,poly=0x4000000000007d",
+            "poly=0x4000000000007d: must be irreducible and of degree 8 to 53",
+        ),
+    ] {
+        parsed(taken);
+        let error = refused.parse::<Spec>().expect_err(refused);
+        let algorithm = refused.split(':').next().unwrap_or("");
+        assert_eq!(error.to_string(), format!("{algorithm}: {message}"), "{refused}");
+    }
+}
+
 #[test]
 fn an_unknown_algorithm_is_answered_with_the_known_ones() {
     for name in ["", "Fixed"] {

@@ -61,6 +61,15 @@ pub(crate) const ALL: &[Cases] = &[
     jc::CASES,
 ];
 
+/// Those of [`ALL`] that the environment variable `CUTPOINT_ALGORITHMS` names, `rabin,crc` for two; all
+/// where it is not set. `cargo mutants` runs the tests once for each mutant of a file.
+pub(crate) fn chosen() -> impl Iterator<Item = &'static Cases> {
+    let names = std::env::var("CUTPOINT_ALGORITHMS").ok();
+    ALL.iter().filter(move |cases| {
+        names.as_ref().is_none_or(|names| names.split(',').any(|name| name == cases.algorithm))
+    })
+}
+
 /// The averages that every algorithm should be able to give.
 pub(crate) const AVERAGES: &[usize] =
     &[2048, 4096, 5000, 8192, 10_007, 16_384, 24_576, 32_768, 50_000, 65_536];
