@@ -4,5 +4,5 @@
 mod common;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    common::fuzzing::feeding(input);
+    common::fuzzing::feeding(input, |_| true);
 });

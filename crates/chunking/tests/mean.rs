@@ -38,6 +38,7 @@ fn averages_out_of_reach_are_refused() {
         ("mii:avg=8192", "cannot be reached; the nearest averages are 6232 and 50461"),
         ("samplebyte:markers=20.65,avg=2048", "must be from 2 to 256"),
         ("ultracdc:avg=2048", "must be from 2304 to 65536"),
+        ("ultracdc:avg=2400,max=2400", "must be from 2408 to 1073741824"),
         ("tttd:avg=8192,max=8000", "must be from 8192 to 1073741824"),
         ("pci:avg=65537", "must be from 512 to 65536"),
         ("seqcdc:avg=1024", "must be from 2048 to 1048576"),

@@ -154,13 +154,13 @@ impl Params {
     fn mean_on_random_data(&self) -> f64 {
         let Params { chunk_size_min: min, chunk_size_max: max, .. } = *self;
         let hard = self.normal_size.saturating_sub(min + 8).div_ceil(8);
-        let all = (max - min - 8) / 8;
+        let all = max.saturating_sub(min + 8) / 8;
         let [hard_steps, easy_steps] = STEPS;
         let passed = |steps: f64, count: usize| power(1.0 - 1.0 / steps, count as u64);
         let hard = hard.min(all);
         let behind = easy_steps * (1.0 - passed(easy_steps, all - hard));
         let passes = passed(hard_steps, hard);
-        (min + 8) as f64 + 8.0 * (hard_steps * (1.0 - passes) + passes * behind)
+        (min + 8).min(max) as f64 + 8.0 * (hard_steps * (1.0 - passes) + passes * behind)
     }
 }
 

@@ -8,10 +8,13 @@ use cutpoint_testing::SplitMix64;
 use super::{Feed, check_invariants, fed_cuts, key_material, kinds};
 
 /// Makes a spec, data and every way to feed it of `input`, and checks that all are cut alike, and
-/// like the reference. Returns the spec, unless it is refused.
-pub(crate) fn feeding(input: &[u8]) -> Option<Spec> {
+/// like the reference. Returns the spec, unless it is refused or not wanted.
+pub(crate) fn feeding(input: &[u8], is_wanted: impl Fn(&Spec) -> bool) -> Option<Spec> {
     let mut input = Unstructured::new(input);
     let spec: Spec = spec_text(&mut input).ok()?.parse().ok()?;
+    if !is_wanted(&spec) {
+        return None;
+    }
     check(&spec, &mut input).ok()?;
     Some(spec)
 }
