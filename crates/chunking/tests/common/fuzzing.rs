@@ -45,6 +45,9 @@ fn check_text(spec: &Spec) {
     let chunker = spec.chunker();
     assert_eq!((chunker.chunk_size_min(), chunker.chunk_size_max()), (min, max), "{text}");
     assert!(chunker.needed_size_max() >= max, "{text}: what is needed to see the largest chunk");
+    for more in [false, true] {
+        assert_eq!(chunker.next_cut(&[], more), None, "{text}: no bytes have no cut-point");
+    }
 }
 
 fn check(spec: &Spec, input: &mut Unstructured<'_>) -> Result<()> {
