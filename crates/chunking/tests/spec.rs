@@ -213,7 +213,7 @@ fn settings_of_papers_are_as_printed() {
         ("mii:paper=3125", "length=6", 888),
         ("mii:paper=3126,max=1m", "length=7,max=1048576", 6232),
         ("mii:paper=8k", "length=7", 6232),
-        ("pci:paper=5482", "window=56,threshold=256", 5388),
+        ("pci:paper=5482", "window=56,threshold=256", 5375),
         ("rabin:paper-gregoriadis=512", "bits=9,window=32", 543),
         ("rabin:paper-gregoriadis=8k,max=64k", "bits=13,window=32,max=65536", 8220),
         ("buzhash:paper=512", "divisor=512,window=64,table=bita", 575),
@@ -235,7 +235,7 @@ fn settings_of_papers_are_as_printed() {
         ("ae:paper-zhang=2k,mode=min,bytes=8", "mode=min,window=1192,bytes=8", 2124),
         ("ae:paper-zhang-opt2=8k", "mode=max,window=4768,lest=1024", 5024),
         ("ae:paper-zhang-opt2=8k,lest=4k", "mode=max,window=4768,lest=4096", 5024),
-        ("ae:paper-zhang-opt2=64", "mode=max,window=37,lest=8", 73),
+        ("ae:paper-zhang-opt2=64", "mode=max,window=37,lest=8", 65),
         ("rabin:paper-zhang=2k", "bits=11,window=48,min=512,max=16384", 2558),
         ("rabin:paper-zhang=16k,window=32", "bits=14,window=32,min=4096,max=131072", 20_472),
         // Udayashankar et al., section 6; SeqCDC's are above.
