@@ -50,7 +50,8 @@ pub struct Parameter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShortForm {
-    /// The key: `avg`, `paper`.
+    /// The key: `avg`; `paper` for the settings of a paper, `paper-zhang` and the like where there are
+    /// those of several.
     pub key: &'static str,
     /// The parameters that may be given with it.
     pub beside: &'static [&'static str],

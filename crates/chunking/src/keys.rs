@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use core::str::FromStr;
 
 use crate::SpecError;
-use crate::about::About;
+use crate::about::{About, ShortForm};
 
 /// The keys of a text and their values, by one of the forms that an [`About`] allows.
 pub(crate) struct Keys<'a> {
     about: &'static About,
-    form: &'static str,
+    form: Option<&'static ShortForm>,
     values: Vec<(&'a str, &'a str)>,
 }
 
@@ -29,11 +29,18 @@ impl<'a> Keys<'a> {
             Some(short) => [short.key].iter().chain(short.beside).copied().collect(),
             None => about.parameters.iter().map(|parameter| parameter.key).collect(),
         };
+        let instead: Vec<&str> = match short {
+            Some(_) => Vec::new(),
+            None => about.short_forms.iter().map(|form| form.key).collect(),
+        };
         let mut values: Vec<(&str, &str)> = Vec::new();
         for item in list.split(',').filter(|_| !list.is_empty()) {
             let (key, value) = item.split_once('=').unwrap_or((item, ""));
             if !allowed.contains(&key) {
-                let allowed = format!("unknown here; allowed: {}", allowed.join(", "));
+                let mut allowed = format!("unknown here; allowed: {}", allowed.join(", "));
+                if !instead.is_empty() {
+                    allowed += &format!("; instead of all: {}", instead.join(", "));
+                }
                 return Err(SpecError::new(about.name, key, value, allowed));
             }
             if values.iter().any(|&(other, _)| other == key) {
@@ -41,7 +48,7 @@ impl<'a> Keys<'a> {
             }
             values.push((key, value));
         }
-        let keys = Keys { about, form: short.map_or("", |short| short.key), values };
+        let keys = Keys { about, form: short, values };
         if short.is_none() {
             let required = || about.parameters.iter().filter(|each| each.default.is_none());
             if let Some(missing) = required().find(|each| keys.given(each.key).is_none()) {
@@ -56,7 +63,7 @@ impl<'a> Keys<'a> {
 
     /// Returns the key of the short form; empty for the written-out one.
     pub(crate) fn form(&self) -> &'static str {
-        self.form
+        self.form.map_or("", |form| form.key)
     }
 
     /// Returns the text of a value, or `None` where the key is not there.
@@ -80,6 +87,16 @@ impl<'a> Keys<'a> {
         parse_digits::<usize>(digits)
             .and_then(|number| number.checked_mul(unit))
             .ok_or_else(|| self.error(key, "must be a number of bytes, or of k or m"))
+    }
+
+    /// Reads the size of the short form, a paper's target, and returns the `setting` for it; the error
+    /// says which targets are allowed.
+    pub(crate) fn setting<P>(
+        &self,
+        setting: impl FnOnce(usize) -> Option<P>,
+    ) -> Result<P, SpecError> {
+        let (key, allowed) = self.form.map_or(("", ""), |form| (form.key, form.allowed));
+        setting(self.size(key)?).ok_or_else(|| self.error(key, format!("must be {allowed}")))
     }
 
     /// Reads a size in bytes that may be left out.

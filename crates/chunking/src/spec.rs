@@ -28,6 +28,8 @@ use crate::{About, Chunker, KeyMaterial, SpecError};
 ///
 /// [`algorithms`] says of each algorithm which keys it has, what they may be, and which may be left
 /// out. `avg` is the real mean chunk size on random data; what an algorithm cannot reach, it refuses.
+/// Where several papers have settings of an algorithm, each has its first author's name:
+/// `rabin:paper-zhang=8k`. Its description says what the paper leaves open, and whence that is.
 ///
 /// `Display` always writes the parameters out, in the order of [`About::parameters`] and in bytes;
 /// those that have a default only where they differ from it, unless the algorithm has always written

@@ -112,7 +112,13 @@ fn descriptions_are_true() {
         }
         let error = format!("{}:no=1", about.name).parse::<Spec>().expect_err("no such key");
         let keys: Vec<&str> = about.parameters.iter().map(|parameter| parameter.key).collect();
-        assert_eq!(error.expected(), format!("unknown here; allowed: {}", keys.join(", ")), "keys");
+        let short: Vec<&str> = about.short_forms.iter().map(|form| form.key).collect();
+        let instead = match short.len() {
+            0 => String::new(),
+            _ => format!("; instead of all: {}", short.join(", ")),
+        };
+        let expected = format!("unknown here; allowed: {}{instead}", keys.join(", "));
+        assert_eq!(error.expected(), expected, "keys");
     }
     for (_, spec) in specs() {
         let (about, text) = (spec.about(), spec.to_string());

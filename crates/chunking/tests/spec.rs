@@ -3,8 +3,8 @@
 #[path = "cases/mod.rs"]
 mod cases;
 
-use cutpoint_chunking::Spec;
-use cutpoint_chunking::algorithm::{fastcdc, fixed, ram, seqcdc};
+use cutpoint_chunking::algorithm::{bfbc, fastcdc, fixed, ram, seqcdc};
+use cutpoint_chunking::{Spec, cuts};
 use cutpoint_testing::SplitMix64;
 
 fn parsed(text: &str) -> Spec {
@@ -78,7 +78,7 @@ fn errors_say_what_is_wrong() {
             "fixed: size=17592186044416m: must be a number of bytes, or of k or m",
         ),
         ("fixed:size=1,size=1", "fixed: size=1: given twice"),
-        ("fixed:size=1,", "fixed: : unknown here; allowed: size"),
+        ("fixed:size=1,", "fixed: : unknown here; allowed: size; instead of all: avg"),
         ("fixed:size=1,avg=2", "fixed: size=1: unknown here; allowed: avg"),
         ("seqcdc", "seqcdc: mode: missing; needed: mode, length, trigger, skip, min, max"),
         (
@@ -277,6 +277,151 @@ fn limits_that_depend_on_others_are_kept() {
         let algorithm = refused.split(':').next().unwrap_or("");
         assert_eq!(error.to_string(), format!("{algorithm}: {message}"), "{refused}");
     }
+}
+
+/// Papers' settings: the parameters that they print, and the means that these really have, of which
+/// descriptions speak; those of Gregoriadis et al. are within 1 % of what their table 11 measured.
+#[test]
+fn settings_of_papers_are_as_printed() {
+    for (text, list, mean) in [
+        // Gregoriadis et al., table 4 with table 2, equations 1 and 2.
+        ("ae:paper-gregoriadis=512", "mode=max,window=348", 513),
+        ("ae:paper-gregoriadis=770", "mode=max,window=563", 770),
+        ("ae:paper-gregoriadis=1k", "mode=max,window=793", 1025),
+        ("ae:paper-gregoriadis=2k", "mode=max,window=1792", 2047),
+        ("ae:paper-gregoriadis=5482,max=64k", "mode=max,window=5226,max=65536", 5482),
+        ("ae:paper-gregoriadis=16m", "mode=max,window=16776960", 16_777_216),
+        ("ram:paper=64", "window=33", 108),
+        ("ram:paper=512", "window=327", 544),
+        ("ram:paper=601", "window=399", 626),
+        ("ram:paper=770", "window=544", 784),
+        ("ram:paper=1k", "window=780", 1030),
+        ("ram:paper=2k,cut=before", "window=1792,cut=before", 2047),
+        ("ram:paper=5482,max=64k", "window=5226,max=65536", 5482),
+        ("ram:paper=8k", "window=7936", 8192),
+        ("mii:paper=64", "length=4", 31),
+        ("mii:paper=512", "length=6", 888),
+        ("mii:paper=3125", "length=6", 888),
+        ("mii:paper=3126,max=1m", "length=7,max=1048576", 6232),
+        ("mii:paper=8k", "length=7", 6232),
+        ("pci:paper=5482", "window=56,threshold=256", 5375),
+        ("rabin:paper-gregoriadis=512", "bits=9,window=32", 543),
+        ("rabin:paper-gregoriadis=8k,max=64k", "bits=13,window=32,max=65536", 8220),
+        ("buzhash:paper=512", "divisor=512,window=64,table=bita", 575),
+        (
+            "buzhash:paper=8k,runs=early,max=1m",
+            "divisor=8192,window=64,table=bita,runs=early,max=1048576",
+            8255,
+        ),
+        ("gear:paper-gregoriadis=4k", "bits=12,table=cdchunking", 4096),
+        ("gear:paper-gregoriadis=8k,level=1", "bits=13,level=1,normal=8192,table=cdchunking", 8931),
+        (
+            "gear:paper-gregoriadis=512,level=3,max=4k",
+            "bits=9,level=3,normal=512,table=cdchunking,max=4096",
+            538,
+        ),
+        // Zhang et al., (e - 1) w; AE-Opt2, AE_MAX_T and Rabin_0.25.
+        ("ae:paper-zhang=8k", "mode=max,window=4768", 5024),
+        ("ae:paper-zhang=8k,max=64k", "mode=max,window=4768,max=65536", 5024),
+        ("ae:paper-zhang=2k,mode=min,bytes=8", "mode=min,window=1192,bytes=8", 2124),
+        ("ae:paper-zhang-opt2=8k", "mode=max,window=4768,lest=1024", 5024),
+        ("ae:paper-zhang-opt2=8k,lest=4k", "mode=max,window=4768,lest=4096", 5024),
+        ("ae:paper-zhang-opt2=64", "mode=max,window=37,lest=8", 65),
+        ("rabin:paper-zhang=2k", "bits=11,window=48,min=512,max=16384", 2558),
+        ("rabin:paper-zhang=16k,window=32", "bits=14,window=32,min=4096,max=131072", 20_472),
+        // Udayashankar et al., section 6; SeqCDC's are above.
+        ("fastcdc:paper=4k", "level=2,min=1024,normal=4096,max=8192,seed=0,form=dedup-bench", 4545),
+        (
+            "fastcdc:paper=16k",
+            "level=2,min=8192,normal=16384,max=32768,seed=0,form=dedup-bench",
+            19_041,
+        ),
+        ("crc:paper=4k", "bits=12,window=256,cut=before,min=1024,max=8192", 4408),
+        ("crc:paper=8k", "bits=13,window=256,cut=before,min=4096,max=16384", 10_460),
+        ("rabin:paper-udayashankar=4k", "bits=12,window=48,start=one,min=1024,max=8192", 4408),
+        ("rabin:paper-udayashankar=16k", "bits=14,window=48,start=one,min=8192,max=32768", 20_920),
+        (
+            "gear:paper-udayashankar=8k",
+            "bits=13,table=dedup-bench,start=cold,cut=before,min=4096,max=16384",
+            10_460,
+        ),
+        (
+            "tttd:paper=4k",
+            "divisor=4096,window=48,remainder=0,start=cold,cut=before,end=backup,min=1024,max=8192",
+            4202,
+        ),
+        (
+            "tttd:paper=8k",
+            "divisor=8192,window=48,remainder=0,start=cold,cut=before,end=backup,min=4096,max=16384",
+            9846,
+        ),
+    ] {
+        let spec = parsed(text);
+        assert_eq!(spec.to_string(), format!("{}:{list}", spec.algorithm()), "{text}");
+        assert_eq!(spec.chunk_size_average(), Some(mean), "{text}");
+    }
+}
+
+/// Each target that a paper's short form names is taken, and another is answered with all of them.
+#[test]
+fn targets_of_papers_are_named() {
+    let mut count = 0;
+    for about in cutpoint_chunking::algorithms() {
+        for form in about.short_forms.iter().filter(|form| form.key.starts_with("paper")) {
+            let of = |target: &str| format!("{}:{}={target}", about.name, form.key).parse::<Spec>();
+            let targets = form.allowed.split(|c: char| !c.is_ascii_alphanumeric());
+            for target in targets.filter(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
+                assert!(of(target).is_ok(), "{}:{}={target}", about.name, form.key);
+                count += 1;
+            }
+            for target in ["1", "63", "2047", "3000m"] {
+                let Err(error) = of(target) else { continue };
+                let expected = error.expected();
+                assert!(expected.starts_with("must be "), "{error}");
+                assert!(expected.ends_with(form.allowed), "{error}");
+                assert_eq!(error.parameter(), form.key, "{error}");
+            }
+            assert!(of("1").is_err(), "{}:{}=1", about.name, form.key);
+        }
+    }
+    assert!(count >= 45, "{count} targets");
+    let error = "ae:paper=8k".parse::<Spec>().expect_err("AE has settings of two papers");
+    let expected = "unknown here; allowed: mode, window, bytes, cut, lest, max; instead of all: avg, \
+                    paper-gregoriadis, paper-zhang, paper-zhang-opt2";
+    assert_eq!(error.expected(), expected, "AE");
+}
+
+/// Zhang et al. expect (e - 1) w. With bytes as values it is w + 256, 39 % less at 8 KiB, and with long
+/// values e^gamma w, 4 % more; what Gregoriadis et al. say is right for bytes.
+#[test]
+fn the_mean_of_ae_is_not_that_of_zhang() {
+    let target = 8192;
+    let count = 3000;
+    for (text, mean) in [
+        ("ae:paper-zhang=8k", 4768.0 + 256.0),
+        ("ae:paper-zhang=8k,bytes=8", 4768.0 * 1.7811),
+        ("ae:paper-gregoriadis=8k", 8192.0),
+    ] {
+        let chunker = parsed(text).chunker();
+        let data = SplitMix64::bytes(1, target * count);
+        let measured = data.len() as f64 / cuts(&*chunker, &data).count() as f64;
+        // Three standard errors of a deviation of 0.45, that of long values.
+        let error = measured / mean - 1.0;
+        assert!(error.abs() < 3.0 * 0.45 / (count as f64).sqrt(), "{text}: {measured}");
+    }
+}
+
+/// BFBC's settings are no text, as the pairs are those of data.
+#[test]
+fn setting_of_bfbc_is_as_printed() {
+    let mut counts = bfbc::PairCounts::new();
+    counts.add(b"see the bees in the trees, he sees them");
+    let params = counts.paper(1024).expect("it is a target");
+    assert_eq!(params, counts.most_frequent(3, 896), "the three most frequent pairs");
+    assert_eq!(params.pairs.len(), 3, "the three most frequent pairs");
+    assert_eq!(counts.paper(130).map(|params| params.chunk_size_min), Ok(2), "the smallest target");
+    let error = counts.paper(129).expect_err("no pair fits in a smallest size of 1");
+    assert_eq!(error.to_string(), "bfbc: target=129: must be from 130 to 1073741824");
 }
 
 #[test]

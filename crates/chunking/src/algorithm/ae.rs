@@ -80,12 +80,37 @@ const ABOUT: About = About {
         .or("none"),
         Parameter::new("max", "bytes", "window + 1 to 1073741824", "The largest chunk.").or("none"),
     ],
-    short_forms: &[ShortForm::new(
-        "avg",
-        &["mode", "bytes", "cut", "max"],
-        "64 to 16777216",
-        "The window whose mean is this many bytes, were there no max; mode max unless given.",
-    )],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["mode", "bytes", "cut", "max"],
+            "64 to 16777216",
+            "The window whose mean is this many bytes, were there no max; mode max unless given.",
+        ),
+        ShortForm::new(
+            "paper-gregoriadis",
+            &["max"],
+            "512, 770, 1024 or from 2048 to 16777216",
+            "Gregoriadis et al., section 4.2: from 2k on the window is the target - 256, below that \
+             of their table 2. Table 4 prints these two cases swapped. The mean is the target.",
+        ),
+        ShortForm::new(
+            "paper-zhang",
+            &["mode", "bytes", "max"],
+            "64 to 16777216",
+            "Zhang et al., section 3.1: the window whose mean is this many bytes by their (e - 1) w, \
+             to the nearest byte; with max eight times the target it is their AE_MAX_T. The real \
+             mean for 8k is 5024 bytes, as that is w + 256, and with bytes=8 8493, as that is 1.78 w: \
+             the formula takes values as never equal, and even so is 4 % off.",
+        ),
+        ShortForm::new(
+            "paper-zhang-opt2",
+            &["mode", "bytes", "lest", "max"],
+            "64 to 16777216",
+            "Their AE-Opt2 with that window, and lest an eighth of the target unless given, as in \
+             section 4.2; they try a half and a quarter, too.",
+        ),
+    ],
     dialects: &[
         Dialect::new("mode=min", "AE_MIN; with max AE_MIN_T, as mode=max with max is AE_MAX_T."),
         Dialect::new("cut=before", "dedup-bench: that byte is the next chunk's first."),
@@ -164,6 +189,48 @@ impl Params {
         Ok(Params { window: bisect(1, mean, is_enough), ..self })
     }
 
+    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", section 4.2, for a target
+    /// of 512, 770, 1024 or from 2048 bytes to [`Params::AVERAGE_MAX`], without a largest size; `None`
+    /// for another.
+    ///
+    /// The mean is within 1 % of the target. Table 4 prints the cases below and above 2 KiB swapped; and
+    /// the program of the paper takes a byte less at 770 and 5482, and one more at 2048.
+    pub fn paper_gregoriadis(target: usize) -> Option<Params> {
+        let window = match target {
+            512 => 348,
+            770 => 563,
+            1024 => 793,
+            2048..=Params::AVERAGE_MAX => target - 256,
+            _ => return None,
+        };
+        Some(Params { window, ..PAPER })
+    }
+
+    /// Returns the parameters whose mean is `target` bytes by the (e - 1) w of Zhang et al., section 3.1,
+    /// without a largest size.
+    ///
+    /// Their evaluation has other windows, which it does not print: those with the means that
+    /// Rabin_0.25 had. With values of 1 byte the real mean of a large window is that and 256 bytes,
+    /// far below the target; with values of 4 or 8 bytes it is 4 % above it.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless `target` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    pub fn paper_zhang(target: usize) -> Result<Params, SpecError> {
+        Ok(Params { window: window_of_zhang("paper-zhang", target)?, ..PAPER })
+    }
+
+    /// Returns [`Params::paper_zhang`] with an eighth of `target` as the low-entropy string threshold,
+    /// AE-Opt2 as in section 4.2 of Zhang et al.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Params::paper_zhang`].
+    pub fn paper_zhang_opt2(target: usize) -> Result<Params, SpecError> {
+        let window = window_of_zhang("paper-zhang-opt2", target)?;
+        Ok(Params { window, low_entropy_size: Some(target / 8), ..PAPER })
+    }
+
     /// The mean chunk size in bytes on random data without end, had it no largest size and no `lest`.
     ///
     /// For values of 1 and 2 bytes by the chain over extreme values, as if neighbouring values shared
@@ -214,6 +281,24 @@ impl Params {
             }
         }
     }
+}
+
+/// What papers' settings have in common, but for the window.
+const PAPER: Params = Params {
+    mode: Mode::Maximum,
+    window: 1,
+    value_size: 1,
+    cut: Cut::After,
+    low_entropy_size: None,
+    chunk_size_max: None,
+};
+
+/// Returns the window whose mean is `target` bytes by Zhang et al., to the nearest byte.
+fn window_of_zhang(parameter: &'static str, target: usize) -> Result<usize, SpecError> {
+    check_range(NAME, parameter, target, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
+    #[expect(clippy::cast_possible_truncation, reason = "it is below the target")]
+    let window = (target as f64 / (core::f64::consts::E - 1.0) + 0.5) as usize;
+    Ok(window)
 }
 
 /// Returns the mean position of the most extreme of a chunk's values, of which `count` are equally
@@ -276,10 +361,15 @@ impl Algorithm for Params {
             low_entropy_size: keys.optional_size("lest")?,
             chunk_size_max: keys.optional_size("max")?,
         };
-        if keys.form() == "avg" {
-            return params.for_average(keys.size("avg")?);
-        }
-        Ok(Params { window: keys.size("window")?, ..params })
+        let paper = match keys.form() {
+            "avg" => return params.for_average(keys.size("avg")?),
+            "paper-gregoriadis" => keys.setting(Params::paper_gregoriadis)?,
+            "paper-zhang" => Params::paper_zhang(keys.size("paper-zhang")?)?,
+            "paper-zhang-opt2" => Params::paper_zhang_opt2(keys.size("paper-zhang-opt2")?)?,
+            _ => return Ok(Params { window: keys.size("window")?, ..params }),
+        };
+        let low_entropy_size = params.low_entropy_size.or(paper.low_entropy_size);
+        Ok(Params { window: paper.window, low_entropy_size, ..params })
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -25,7 +25,7 @@ use core::fmt;
 
 pub use super::bytes::Cut;
 use super::rolling::{Rolling, Step};
-use super::{Algorithm, check_range, check_sizes, constructors, geometric};
+use super::{Algorithm, check_range, check_sizes, constructors, geometric, paper};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -57,12 +57,23 @@ const ABOUT: About = About {
         Parameter::new("max", "bytes", "min and window to 1073741824", "The largest chunk.")
             .or("none"),
     ],
-    short_forms: &[ShortForm::new(
-        "avg",
-        &["window", "cut", "max"],
-        "256 to 16777216, above window and not above max",
-        "The parameters whose mean is this many bytes; window 48 unless given.",
-    )],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["window", "cut", "max"],
+            "256 to 16777216, above window and not above max",
+            "The parameters whose mean is this many bytes; window 48 unless given.",
+        ),
+        ShortForm::new(
+            "paper",
+            &[],
+            "4k, 8k or 16k",
+            "Udayashankar et al., SeqCDC, section 6: min half the average and max twice it, but \
+             min 1k for 4k; what the paper leaves open, 12, 13 or 14 bits, the window of 256 and \
+             cut=before, is from dedup-bench, their code. Real means 4408, 10460, 20920 \
+             bytes.",
+        ),
+    ],
     dialects: &[Dialect::new(
         "cut=before",
         "dedup-bench: the byte that is found is the next chunk's first.",
@@ -116,6 +127,21 @@ impl Params {
         geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean)
     }
 
+    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of 4, 8
+    /// or 16 KiB, with bits, window and cut of their code, dedup-bench; `None` for another.
+    ///
+    /// The mean is 8 to 28 % above that: [`Params::mean`].
+    pub fn paper(nominal_size: usize) -> Option<Params> {
+        let (chunk_size_min, max) = paper::sizes(nominal_size)?;
+        Some(Params {
+            bits: nominal_size.ilog2(),
+            window: 256,
+            cut: Cut::Before,
+            chunk_size_min,
+            chunk_size_max: Some(max),
+        })
+    }
+
     /// Returns the mean chunk size in bytes on random data without end.
     ///
     /// It is exact for a hash that is independent from byte to byte.
@@ -159,10 +185,11 @@ impl Algorithm for Params {
             chunk_size_min: keys.optional_size("min")?.unwrap_or(1),
             chunk_size_max: keys.optional_size("max")?,
         };
-        if keys.form() == "avg" {
-            return params.for_average(keys.size("avg")?);
+        match keys.form() {
+            "avg" => params.for_average(keys.size("avg")?),
+            "paper" => keys.setting(Params::paper),
+            _ => Ok(Params { bits: keys.number("bits")?, ..params }),
         }
-        Ok(Params { bits: keys.number("bits")?, ..params })
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

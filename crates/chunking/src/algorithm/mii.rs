@@ -55,12 +55,22 @@ const ABOUT: About = About {
         .or("1"),
         Parameter::new("max", "bytes", "length to 1073741824", "The largest chunk.").or("none"),
     ],
-    short_forms: &[ShortForm::new(
-        "avg",
-        &["max"],
-        "within 2 % of 8, 31, 149, 888, 6232, 50461 or 463007",
-        "The length whose mean is this many bytes, were there no max.",
-    )],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["max"],
+            "within 2 % of 8, 31, 149, 888, 6232, 50461 or 463007",
+            "The length whose mean is this many bytes, were there no max.",
+        ),
+        ShortForm::new(
+            "paper",
+            &["first", "max"],
+            "64 to 16777216",
+            "The length whose mean by equation 2 of Gregoriadis et al. is nearest to this target; \
+             first=0 is their code. The equation prints 130, 770 and 5482 bytes for lengths of 5, 6 \
+             and 7, whose real means are 149, 888 and 6232.",
+        ),
+    ],
     dialects: &[Dialect::new("first=0", "The code of Gregoriadis et al.")],
 };
 
@@ -120,6 +130,39 @@ impl Params {
     }
 }
 
+impl Params {
+    /// The smallest target of [`Params::paper`], in bytes.
+    pub const TARGET_MIN: usize = 64;
+
+    /// The largest target of [`Params::paper`], in bytes.
+    pub const TARGET_MAX: usize = 16 * 1024 * 1024;
+
+    /// Returns the parameters whose mean by equation 2 of Gregoriadis et al., "A Thorough
+    /// Investigation", is nearest to `target` bytes, without a largest size.
+    ///
+    /// The real mean of a length is up to 15 % above what the equation says, as they measured, too; and
+    /// the lengths' means are far from each other.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless `target` is from [`Params::TARGET_MIN`] to [`Params::TARGET_MAX`].
+    pub fn paper(target: usize) -> Result<Params, SpecError> {
+        check_range(NAME, "paper", target, Params::TARGET_MIN, Params::TARGET_MAX)?;
+        let distance = |length: u32| (printed_mean(length) - target as f64).abs();
+        // Each length's mean is at least twice that of the one before.
+        let is_nearest = |&length: &u32| distance(length) <= distance(length + 1);
+        let length = (2..32).find(is_nearest).unwrap_or(32);
+        Ok(Params { length, first_run: 1, chunk_size_max: None })
+    }
+}
+
+/// The right side of equation 2 of Gregoriadis et al.: how many strings of the length there are for each
+/// that rises, and the length.
+fn printed_mean(length: u32) -> f64 {
+    let of_each = |place| 256.0 * f64::from(place + 1) / f64::from(256 - place);
+    (0..length).map(of_each).product::<f64>() + f64::from(length)
+}
+
 impl ByteRule for Params {
     fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
         self.find_run(self.first_run, data, value)
@@ -158,10 +201,11 @@ impl Algorithm for Params {
             first_run: keys.optional_number("first")?.unwrap_or(1),
             chunk_size_max: keys.optional_size("max")?,
         };
-        if keys.form() == "avg" {
-            return params.for_average(keys.size("avg")?);
+        match keys.form() {
+            "avg" => params.for_average(keys.size("avg")?),
+            "paper" => Ok(Params { length: Params::paper(keys.size("paper")?)?.length, ..params }),
+            _ => Ok(Params { length: keys.number("length")?, ..params }),
         }
-        Ok(Params { length: keys.number("length")?, ..params })
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,6 +17,7 @@ pub mod jc;
 pub mod maxp;
 pub mod mii;
 pub mod mincdc;
+mod paper;
 pub mod pci;
 pub mod rabin;
 pub mod ram;
@@ -190,6 +191,16 @@ pub(crate) fn bisect(
         }
     }
     low
+}
+
+/// Returns the logarithm of `value` to base 2, rounded to the nearest whole number.
+///
+/// In whole numbers, so that no platform's logarithm decides: `value` lies above 2^(n + 1/2) exactly
+/// if its square lies above 2^(2n + 1).
+pub(crate) fn rounded_log2(value: usize) -> u32 {
+    let value = value as u64;
+    let floor = value.ilog2();
+    floor + u32::from(value * value > 1 << (2 * floor + 1))
 }
 
 /// Returns `base` to the power of `exponent`.

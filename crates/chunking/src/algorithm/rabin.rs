@@ -28,7 +28,7 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use super::rolling::{Rolling, Step};
-use super::{Algorithm, check_range, check_sizes, constructors, geometric};
+use super::{Algorithm, check_range, check_sizes, constructors, geometric, paper};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -81,12 +81,38 @@ const ABOUT: About = About {
         )
         .or("none"),
     ],
-    short_forms: &[ShortForm::new(
-        "avg",
-        &["window", "poly", "start", "max"],
-        "256 to 16777216, above window and not above max",
-        "The parameters whose mean is this many bytes; window 48 unless given.",
-    )],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["window", "poly", "start", "max"],
+            "256 to 16777216, above window and not above max",
+            "The parameters whose mean is this many bytes; window 48 unless given.",
+        ),
+        ShortForm::new(
+            "paper-gregoriadis",
+            &["max"],
+            "512, 1024, 2048, 4096 or 8192",
+            "Gregoriadis et al., table 4: a window of 32, and as the bits the logarithm of target - 32, \
+             rounded as in their code, which is that of the target: the mean is 31 bytes above it.",
+        ),
+        ShortForm::new(
+            "paper-udayashankar",
+            &[],
+            "4k, 8k or 16k",
+            "Udayashankar et al., SeqCDC, section 6: min half the average and max twice it, but \
+             min 1k for 4k; what the paper leaves open, the average's logarithm as the bits, the window \
+             of 48 and start=one, is from dedup-bench, their code. Real means 4408, 10460, \
+             20920 bytes.",
+        ),
+        ShortForm::new(
+            "paper-zhang",
+            &["window", "poly"],
+            "2k, 4k, 8k or 16k",
+            "Rabin_0.25 of Zhang et al., AE, sections 3.2 and 4.1: the logarithm of the expected size \
+             as the bits, min a quarter of that size and max eight times. The paper prints no window: 48 \
+             unless given. The mean is a quarter above the expected size, as the paper says itself.",
+        ),
+    ],
     dialects: &[Dialect::new(
         "start=one",
         "dedup-bench: windows are tested before they are full, behind a one.",
@@ -157,6 +183,54 @@ impl Params {
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         let of = |bits, chunk_size_min| Params { bits, chunk_size_min, ..self };
         geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean)
+    }
+
+    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", table 4, for a target of
+    /// 512, 1024, 2048, 4096 or 8192 bytes, without a largest size; `None` for another.
+    ///
+    /// The mean is that of table 11: 31 bytes above the target.
+    pub fn paper_gregoriadis(target: usize) -> Option<Params> {
+        let window = 32;
+        Some(Params {
+            bits: paper::bits(target, window)?,
+            window,
+            polynomial: POLYNOMIAL,
+            start: Start::Full,
+            chunk_size_min: 1,
+            chunk_size_max: None,
+        })
+    }
+
+    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of 4, 8
+    /// or 16 KiB, with bits, window and start of their code, dedup-bench; `None` for another.
+    ///
+    /// The mean is 8 to 28 % above that: [`Params::mean`].
+    pub fn paper_udayashankar(nominal_size: usize) -> Option<Params> {
+        let (chunk_size_min, max) = paper::sizes(nominal_size)?;
+        Some(Params {
+            bits: nominal_size.ilog2(),
+            window: 48,
+            polynomial: POLYNOMIAL,
+            start: Start::One,
+            chunk_size_min,
+            chunk_size_max: Some(max),
+        })
+    }
+
+    /// Returns Rabin_0.25 of Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking
+    /// Algorithm", section 4.1, for an expected size of 2, 4, 8 or 16 KiB; `None` for another.
+    ///
+    /// The paper prints neither a window nor a polynomial: they are 48 bytes and [`POLYNOMIAL`]. The
+    /// mean is a quarter above the expected size.
+    pub fn paper_zhang(expected_size: usize) -> Option<Params> {
+        [2048, 4096, 8192, 16384].contains(&expected_size).then(|| Params {
+            bits: expected_size.ilog2(),
+            window: 48,
+            polynomial: POLYNOMIAL,
+            start: Start::Full,
+            chunk_size_min: expected_size / 4,
+            chunk_size_max: Some(expected_size * 8),
+        })
     }
 
     /// Returns the mean chunk size in bytes on random data without end.
@@ -268,10 +342,18 @@ impl Algorithm for Params {
             chunk_size_min: keys.optional_size("min")?.unwrap_or(1),
             chunk_size_max: keys.optional_size("max")?,
         };
-        if keys.form() == "avg" {
-            return params.for_average(keys.size("avg")?);
+        let Params { window, polynomial, chunk_size_max, .. } = params;
+        match keys.form() {
+            "avg" => params.for_average(keys.size("avg")?),
+            "paper-gregoriadis" => {
+                Ok(Params { chunk_size_max, ..keys.setting(Params::paper_gregoriadis)? })
+            }
+            "paper-udayashankar" => keys.setting(Params::paper_udayashankar),
+            "paper-zhang" => {
+                Ok(Params { window, polynomial, ..keys.setting(Params::paper_zhang)? })
+            }
+            _ => Ok(Params { bits: keys.number("bits")?, ..params }),
         }
-        Ok(Params { bits: keys.number("bits")?, ..params })
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -54,12 +54,23 @@ const ABOUT: About = About {
             .or("cut"),
         Parameter::new("max", "bytes", "window + 1 to 1073741824", "The largest chunk.").or("none"),
     ],
-    short_forms: &[ShortForm::new(
-        "avg",
-        &["cut", "max"],
-        "64 to 16777216",
-        "The window whose mean is this many bytes, were there no max.",
-    )],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["cut", "max"],
+            "64 to 16777216",
+            "The window whose mean is this many bytes, were there no max.",
+        ),
+        ShortForm::new(
+            "paper",
+            &["cut", "equal", "max"],
+            "64 to 16777216",
+            "The window that equation 1 of Gregoriadis et al. gives for this target, to the nearest \
+             byte; one byte more is the window of their code. The equation has the inverse of a mean \
+             where a mean of inverses belongs: real means for 512, 770 and 1024 are 544, 784, 1030 \
+             bytes; from 2k on it is right.",
+        ),
+    ],
     dialects: &[
         Dialect::new("cut=before", "dedup-bench: that byte is the next chunk's first."),
         Dialect::new("equal=pass", "Udayashankar et al.: only a greater byte ends a chunk."),
@@ -123,6 +134,23 @@ impl Params {
         // The mean first falls with the window, as its maximum is better known, then grows.
         let least = bisect(1, mean, |window| mean_of(window + 1) >= mean_of(window));
         Ok(Params { window: bisect(least, mean, |window| mean_of(window) >= mean as f64), ..self })
+    }
+
+    /// Returns the parameters whose mean by equation 1 of Gregoriadis et al., "A Thorough
+    /// Investigation", is nearest to `target` bytes, without a largest size.
+    ///
+    /// From 2 KiB on [`Params::mean`] is the target. Below it is more, by 6 % at 512 bytes: the equation
+    /// has the inverse of a mean chance where the mean of the inverse chances belongs.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] unless `target` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    pub fn paper(target: usize) -> Result<Params, SpecError> {
+        check_range(NAME, "paper", target, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
+        let distance = |window| (printed_mean(window) - target as f64).abs();
+        let above = bisect(2, target, |window| printed_mean(window) >= target as f64);
+        let window = if distance(above - 1) < distance(above) { above - 1 } else { above };
+        Ok(Params { window, cut: Cut::After, equal: Equal::Cut, chunk_size_max: None })
     }
 
     /// Returns the mean chunk size in bytes on random data without end; infinite where equal bytes
@@ -192,6 +220,14 @@ impl Params {
     }
 }
 
+/// The right side of equation 1 of Gregoriadis et al.
+fn printed_mean(window: usize) -> f64 {
+    // The chance that the greatest of the window's bytes is below a value.
+    let below = |value: u32| power(f64::from(value) / 256.0, window as u64);
+    let sum: f64 = (0..256).map(|m| f64::from(m) * (below(m + 1) - below(m))).sum();
+    window as f64 + 1.0 / (1.0 - sum / 256.0)
+}
+
 impl ByteRule for Params {
     #[inline]
     fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
@@ -218,10 +254,11 @@ impl Algorithm for Params {
             equal: keys.word("equal", &[("cut", Equal::Cut), ("pass", Equal::Pass)])?,
             chunk_size_max: keys.optional_size("max")?,
         };
-        if keys.form() == "avg" {
-            return params.for_average(keys.size("avg")?);
+        match keys.form() {
+            "avg" => params.for_average(keys.size("avg")?),
+            "paper" => Ok(Params { window: Params::paper(keys.size("paper")?)?.window, ..params }),
+            _ => Ok(Params { window: keys.size("window")?, ..params }),
         }
-        Ok(Params { window: keys.size("window")?, ..params })
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

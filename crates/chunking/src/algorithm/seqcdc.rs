@@ -44,7 +44,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, paper, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::kernel::{BLOCK_SIZE, Kernel, Task};
 use crate::keys::Keys;
@@ -196,12 +196,13 @@ impl Params {
     ///
     /// What these give on random data is far from nominal: [`Params::mean`].
     pub fn paper(nominal_size: usize) -> Option<Params> {
-        let (trigger, skip_size, chunk_size_min, chunk_size_max) = match nominal_size {
-            4096 => (55, 256, 1024, 8192),
-            8192 => (50, 256, 4096, 16384),
-            16384 => (50, 512, 8192, 32768),
+        let (trigger, skip_size) = match nominal_size {
+            4096 => (55, 256),
+            8192 => (50, 256),
+            16384 => (50, 512),
             _ => return None,
         };
+        let (chunk_size_min, chunk_size_max) = paper::sizes(nominal_size)?;
         Some(Params {
             mode: Mode::Increasing,
             length: 5,
@@ -350,11 +351,7 @@ impl Algorithm for Params {
             keys.word("rule", &[("released", Rule::Released), ("literal", Rule::Literal)])?;
         match keys.form() {
             "avg" => Params::for_average(keys.size("avg")?, mode),
-            "paper" => {
-                let params = Params::paper(keys.size("paper")?)
-                    .ok_or_else(|| keys.error("paper", "must be 4k, 8k or 16k"))?;
-                Ok(Params { mode, equal, rule, ..params })
-            }
+            "paper" => Ok(Params { mode, equal, rule, ..keys.setting(Params::paper)? }),
             _ => Ok(Params {
                 mode,
                 length: keys.number("length")?,

@@ -40,7 +40,9 @@ pub use super::bytes::Cut;
 use super::rabin::{POLYNOMIAL, Reduce, check_polynomial, check_window};
 use super::residue::Residue;
 use super::rolling::Rolling;
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, power};
+use super::{
+    Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, paper, power,
+};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -119,13 +121,24 @@ const ABOUT: About = About {
             "The largest chunk (Tmax).",
         ),
     ],
-    short_forms: &[ShortForm::new(
-        "avg",
-        &["window", "poly", "start", "cut", "end", "max"],
-        "256 to 16777216, above window and not above max",
-        "The divisor that gives this mean, with sizes about as in the paper: min 0.45 and max 2.75 \
-         times the mean; window 48 unless given.",
-    )],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["window", "poly", "start", "cut", "end", "max"],
+            "256 to 16777216, above window and not above max",
+            "The divisor that gives this mean, with sizes about as in the paper: min 0.45 and max \
+             2.75 times the mean; window 48 unless given.",
+        ),
+        ShortForm::new(
+            "paper",
+            &[],
+            "4k, 8k or 16k",
+            "Udayashankar et al., SeqCDC, section 6: min half the average and max twice it, but \
+             min 1k for 4k; what the paper leaves open, the average as the divisor, half of it as the \
+             backup, the window of 48 and the dialect, is from dedup-bench, their code. Real means \
+             4202, 9846, 19693 bytes.",
+        ),
+    ],
     dialects: &[Dialect::new(
         "remainder=0,start=cold,cut=before,end=backup",
         "dedup-bench: the rest of a stream is cut at its fallback, and the byte that is found is the \
@@ -232,6 +245,27 @@ impl Params {
         Ok(params)
     }
 
+    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of 4, 8
+    /// or 16 KiB, with divisors, window and dialect of their code, dedup-bench; `None` for another.
+    ///
+    /// The mean is 3 to 20 % above that: [`Params::mean`].
+    pub fn paper(nominal_size: usize) -> Option<Params> {
+        let (chunk_size_min, chunk_size_max) = paper::sizes(nominal_size)?;
+        let divisor = 1 << nominal_size.ilog2();
+        Some(Params {
+            divisor,
+            backup_divisor: divisor / 2,
+            window: 48,
+            polynomial: POLYNOMIAL,
+            remainder: 0,
+            start: Start::Cold,
+            cut: Cut::Before,
+            end: End::Backup,
+            chunk_size_min,
+            chunk_size_max,
+        })
+    }
+
     /// Returns the mean chunk size in bytes on random data without end.
     ///
     /// It takes the fingerprints as independent from byte to byte, and a chunk behind several that end
@@ -301,6 +335,9 @@ impl Algorithm for Params {
             chunk_size_max: 1,
         };
         let max = keys.optional_size("max")?;
+        if keys.form() == "paper" {
+            return keys.setting(Params::paper);
+        }
         if keys.form() == "avg" {
             let mean = keys.size("avg")?;
             let chunk_size_max = max.unwrap_or(mean.saturating_mul(11) / 4);

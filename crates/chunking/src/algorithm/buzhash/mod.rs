@@ -35,7 +35,9 @@ use core::fmt;
 
 use super::residue::Residue;
 use super::rolling::{Rolling, Step};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, geometric};
+use super::{
+    Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, geometric, paper,
+};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError, table};
@@ -81,12 +83,24 @@ const ABOUT: About = About {
         Parameter::new("max", "bytes", "min and window to 1073741824", "The largest chunk.")
             .or("none"),
     ],
-    short_forms: &[ShortForm::new(
-        "avg",
-        &["window", "table", "runs", "max"],
-        "256 to 16777216, above window and not above max",
-        "The parameters whose mean is this many bytes; window 48 unless given.",
-    )],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["window", "table", "runs", "max"],
+            "256 to 16777216, above window and not above max",
+            "The parameters whose mean is this many bytes; window 48 unless given.",
+        ),
+        ShortForm::new(
+            "paper",
+            &["runs", "max"],
+            "512, 1024, 2048, 4096 or 8192",
+            "Gregoriadis et al., section 5.1: window 64, the best of theirs, with which the means of \
+             their table 11 are reached; table 4 prints 32. By table 4 the divisor is 2 to \
+             the logarithm of target - window, rounded as in their code, which is the target: the mean is \
+             63 bytes above it. The table is that of their code, bita; with runs=early the runs are, \
+             too.",
+        ),
+    ],
     dialects: &[
         Dialect::new("table=bita,runs=early", "The code of Gregoriadis et al."),
         Dialect::new("table=casync", "casync and desync; see the module."),
@@ -174,6 +188,25 @@ impl Params {
         geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean)
     }
 
+    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", for a target of 512, 1024,
+    /// 2048, 4096 or 8192 bytes, with the table of their code and without a largest size; `None` for
+    /// another.
+    ///
+    /// The window is the 64 of section 5.1, with which the means are those of table 11, 63 bytes above
+    /// the target; table 4 prints 32. The divisor is table 4's, the same for both.
+    pub fn paper(target: usize) -> Option<Params> {
+        let window = 64;
+        Some(Params {
+            divisor: 1 << paper::bits(target, window)?,
+            remainder: 0,
+            window,
+            table: Table::Bita,
+            runs: Runs::Rolled,
+            chunk_size_min: 1,
+            chunk_size_max: None,
+        })
+    }
+
     /// Returns the mean chunk size in bytes on random data without end.
     ///
     /// It is exact for a hash that is independent from byte to byte.
@@ -224,10 +257,12 @@ impl Algorithm for Params {
             chunk_size_min: keys.optional_size("min")?.unwrap_or(1),
             chunk_size_max: keys.optional_size("max")?,
         };
-        if keys.form() == "avg" {
-            return params.for_average(keys.size("avg")?);
+        let Params { runs, chunk_size_max, .. } = params;
+        match keys.form() {
+            "avg" => params.for_average(keys.size("avg")?),
+            "paper" => Ok(Params { runs, chunk_size_max, ..keys.setting(Params::paper)? }),
+            _ => Ok(Params { divisor: keys.number("divisor")?, ..params }),
         }
-        Ok(Params { divisor: keys.number("divisor")?, ..params })
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -38,7 +38,7 @@ use core::fmt;
 
 use self::table::{GEAR, MASKS};
 use super::gear::scan;
-use super::{Algorithm, check_range, constructors, power};
+use super::{Algorithm, check_range, constructors, paper, power, rounded_log2};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -80,13 +80,23 @@ const ABOUT: About = About {
         Parameter::new("form", "", "crate or dedup-bench", "Whose masks and table are used.")
             .or("crate"),
     ],
-    short_forms: &[ShortForm::new(
-        "avg",
-        &["level", "seed", "form"],
-        "1024 to 1048576; with a level, not in the gaps between two powers of two",
-        "The parameters whose mean is this many bytes; the level of 2, 3 and 1 that fits best \
-         unless given.",
-    )],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["level", "seed", "form"],
+            "1024 to 1048576; with a level, not in the gaps between two powers of two",
+            "The parameters whose mean is this many bytes; the level of 2, 3 and 1 that fits best \
+             unless given.",
+        ),
+        ShortForm::new(
+            "paper",
+            &[],
+            "4k, 8k or 16k",
+            "Udayashankar et al., SeqCDC, section 6: level 2, min half the average and max twice it, \
+             but min 1k for 4k; in the form of dedup-bench, their code. Real means 4545, \
+             9520, 19041 bytes.",
+        ),
+    ],
     dialects: &[Dialect::new(
         "form=dedup-bench",
         "dedup-bench's: another table, masks of the lowest bits, every byte tested, odd sizes.",
@@ -200,6 +210,22 @@ impl Params {
         Err(SpecError::new(NAME, "avg", mean, "not possible at this level; leave the level out"))
     }
 
+    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of 4, 8
+    /// or 16 KiB, in the form of their code, dedup-bench; `None` for another.
+    ///
+    /// The mean is 11 to 16 % above that: [`Params::mean`].
+    pub fn paper(nominal_size: usize) -> Option<Params> {
+        let (chunk_size_min, chunk_size_max) = paper::sizes(nominal_size)?;
+        Some(Params {
+            level: 2,
+            chunk_size_min,
+            normal_size: nominal_size,
+            chunk_size_max,
+            seed: 0,
+            form: Form::DedupBench,
+        })
+    }
+
     /// Returns the mean chunk size in bytes on random data without end.
     ///
     /// It is exact for a hash whose tested bits are independent from byte to byte: each byte up to
@@ -273,16 +299,6 @@ impl Params {
 /// on: the share of 0 among the sums of 2^i and an entry each, over all entries, modulo 2^k, times 2^k.
 const DEDUP_BENCH_ZEROS: f64 = 1.102_448_640_555_375;
 
-/// Returns the logarithm of `value` to base 2, rounded to the nearest whole number.
-///
-/// In whole numbers, so that no platform's logarithm decides: `value` lies above 2^(n + 1/2) exactly
-/// if its square lies above 2^(2n + 1).
-fn rounded_log2(value: usize) -> u32 {
-    let value = value as u64;
-    let floor = value.ilog2();
-    floor + u32::from(value * value > 1 << (2 * floor + 1))
-}
-
 /// Returns the smallest even size whose [`rounded_log2`] is `bits`, for `bits` above 1.
 fn first_of_bits(bits: u32) -> usize {
     let exact = (1usize << (2 * bits - 1)).isqrt();
@@ -296,18 +312,21 @@ impl Algorithm for Params {
         let seed = keys.bits("seed", 0)?;
         let form =
             keys.word("form", &[("crate", Form::Crate), ("dedup-bench", Form::DedupBench)])?;
-        if keys.form() == "avg" {
-            let (mean, level) = (keys.size("avg")?, keys.optional_number("level")?);
-            return Ok(Params { seed, ..Params::for_average_in(form, mean, level)? });
+        match keys.form() {
+            "avg" => {
+                let (mean, level) = (keys.size("avg")?, keys.optional_number("level")?);
+                Ok(Params { seed, ..Params::for_average_in(form, mean, level)? })
+            }
+            "paper" => keys.setting(Params::paper),
+            _ => Ok(Params {
+                level: keys.number("level")?,
+                chunk_size_min: keys.size("min")?,
+                normal_size: keys.size("normal")?,
+                chunk_size_max: keys.size("max")?,
+                seed,
+                form,
+            }),
         }
-        Ok(Params {
-            level: keys.number("level")?,
-            chunk_size_min: keys.size("min")?,
-            normal_size: keys.size("normal")?,
-            chunk_size_max: keys.size("max")?,
-            seed,
-            form,
-        })
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

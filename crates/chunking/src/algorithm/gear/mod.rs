@@ -39,7 +39,8 @@ use core::fmt;
 
 pub use super::bytes::Cut;
 use super::{
-    Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, geometric, power,
+    Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, geometric, paper,
+    power,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
@@ -102,12 +103,31 @@ const ABOUT: About = About {
         Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
         Parameter::new("max", "bytes", "min to 1073741824", "The largest chunk.").or("none"),
     ],
-    short_forms: &[ShortForm::new(
-        "avg",
-        &["level", "table", "start", "cut", "max"],
-        "256 to 16777216, not above max",
-        "The parameters whose mean is this many bytes; a smallest size of a fifth or more.",
-    )],
+    short_forms: &[
+        ShortForm::new(
+            "avg",
+            &["level", "table", "start", "cut", "max"],
+            "256 to 16777216, not above max",
+            "The parameters whose mean is this many bytes; a smallest size of a fifth or more.",
+        ),
+        ShortForm::new(
+            "paper-gregoriadis",
+            &["level", "max"],
+            "512, 1024, 2048, 4096 or 8192",
+            "Gregoriadis et al., table 4: a window of 32, which is a hash of 32 bits, and as the bits the \
+             logarithm of target - 32, rounded as in their code, which is that of the target: the mean is \
+             the target. The table is that of their code. With a level it is their NC-1 to 3, where \
+             normal is the target, as in their code: real means for 8192 are 8931, 8843, 8604 bytes.",
+        ),
+        ShortForm::new(
+            "paper-udayashankar",
+            &[],
+            "4k, 8k or 16k",
+            "Udayashankar et al., SeqCDC, section 6: min half the average and max twice it, but \
+             min 1k for 4k; what the paper leaves open, the average's logarithm as the bits, and the \
+             dialect, is from dedup-bench, their code. Real means 4408, 10460, 20920 bytes.",
+        ),
+    ],
     dialects: &[
         Dialect::new("table=cdchunking", "Gregoriadis et al.: Gear32, and with a level NC-1 to 3."),
         Dialect::new("table=gearhash", "Crate gearhash, and Gregoriadis et al.: Gear64."),
@@ -232,6 +252,43 @@ impl Params {
         Ok(params)
     }
 
+    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", table 4, for a target of
+    /// 512, 1024, 2048, 4096 or 8192 bytes, with the table of their code and without a largest size;
+    /// `None` for another target, and for a `level` above 3.
+    ///
+    /// With a level it is their NC-1 to NC-3, with the target as the normal size, as in their code.
+    /// The mean is the target without a level, and up to 9 % above it with one: [`Params::mean`].
+    pub fn paper_gregoriadis(target: usize, level: u32) -> Option<Params> {
+        (level <= 3).then_some(Params {
+            bits: paper::bits(target, 32)?,
+            level,
+            normal_size: (level > 0).then_some(target),
+            table: Table::Cdchunking,
+            start: Start::Warm,
+            cut: Cut::After,
+            chunk_size_min: 1,
+            chunk_size_max: None,
+        })
+    }
+
+    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of 4, 8
+    /// or 16 KiB, with the bits and the dialect of their code, dedup-bench; `None` for another.
+    ///
+    /// The mean is 8 to 28 % above that: [`Params::mean`].
+    pub fn paper_udayashankar(nominal_size: usize) -> Option<Params> {
+        let (chunk_size_min, max) = paper::sizes(nominal_size)?;
+        Some(Params {
+            bits: nominal_size.ilog2(),
+            level: 0,
+            normal_size: None,
+            table: Table::DedupBench,
+            start: Start::Cold,
+            cut: Cut::Before,
+            chunk_size_min,
+            chunk_size_max: Some(max),
+        })
+    }
+
     /// Returns the mean chunk size in bytes on random data without end.
     ///
     /// It is exact for a hash whose top bits are independent from byte to byte. In the table of gearhash
@@ -298,10 +355,17 @@ impl Algorithm for Params {
             chunk_size_min: keys.optional_size("min")?.unwrap_or(1),
             chunk_size_max: keys.optional_size("max")?,
         };
-        if keys.form() == "avg" {
-            return params.for_average(keys.size("avg")?);
+        let Params { level, chunk_size_max, .. } = params;
+        match keys.form() {
+            "avg" => params.for_average(keys.size("avg")?),
+            "paper-gregoriadis" => {
+                check_range(NAME, "level", level as usize, 0, 3)?;
+                let setting = keys.setting(|target| Params::paper_gregoriadis(target, level))?;
+                Ok(Params { chunk_size_max, ..setting })
+            }
+            "paper-udayashankar" => keys.setting(Params::paper_udayashankar),
+            _ => Ok(Params { bits: keys.number("bits")?, ..params }),
         }
-        Ok(Params { bits: keys.number("bits")?, ..params })
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -177,9 +177,7 @@ impl Algorithm for Params {
     fn parse(keys: &Keys<'_>) -> Result<Params, SpecError> {
         let params = match keys.form() {
             "avg" => Params::for_average(keys.size("avg")?)?,
-            "paper" => Params::paper(keys.size("paper")?).ok_or_else(|| {
-                keys.error("paper", "must be 512, 770, 1024, 2048, 4096, 5482 or 8192")
-            })?,
+            "paper" => keys.setting(Params::paper)?,
             _ => Params {
                 window: keys.size("window")?,
                 threshold: keys.size("threshold")?,

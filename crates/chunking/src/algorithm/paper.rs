@@ -1,0 +1,25 @@
+//! Settings that papers print for several algorithms at once.
+
+use super::rounded_log2;
+
+/// The targets in bytes at which Gregoriadis et al., "A Thorough Investigation", measure hashes of a
+/// window.
+const TARGETS: [usize; 5] = [512, 1024, 2048, 4096, 8192];
+
+/// Returns how many bits of the hash of a window must be zeros for a mean of `target` bytes, as
+/// Gregoriadis et al. print it in table 4: the logarithm of `target - window`, which their code rounds.
+/// `None` for a target that they do not measure.
+pub(super) fn bits(target: usize, window: usize) -> Option<u32> {
+    TARGETS.contains(&target).then(|| rounded_log2(target - window))
+}
+
+/// Returns the smallest and the largest size that Udayashankar et al., "SeqCDC", give every algorithm
+/// for an expected average of 4, 8 or 16 KiB (section 6): half of it and twice it, but a quarter
+/// for 4 KiB. `None` for another.
+pub(super) fn sizes(nominal_size: usize) -> Option<(usize, usize)> {
+    match nominal_size {
+        4096 => Some((1024, 8192)),
+        8192 | 16384 => Some((nominal_size / 2, nominal_size * 2)),
+        _ => None,
+    }
+}
