@@ -32,6 +32,12 @@ fn text_is_written_out() {
             "fastcdc:seed=0x29a,min=2k,normal=8k,max=64k,level=0",
             "fastcdc:level=0,min=2048,normal=8192,max=65536,seed=666",
         ),
+        // Where masks of a bit more begin just above: those are not looked at for a size below.
+        ("fastcdc:avg=1064,level=1", "fastcdc:level=1,min=206,normal=732,max=4256,seed=0"),
+        (
+            "fastcdc:avg=1442,level=1,form=dedup-bench",
+            "fastcdc:level=1,min=360,normal=1448,max=5768,seed=0,form=dedup-bench",
+        ),
         ("fixed:size=3m", "fixed:size=3145728"),
         ("fixed:avg=3m", "fixed:size=3145728"),
         (

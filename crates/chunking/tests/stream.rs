@@ -183,6 +183,20 @@ fn long_streams_are_cut_like_buffers() {
     }
 }
 
+/// Readers hold so many bytes of former chunks: those that a hash knows beside the one that enters.
+#[test]
+fn context_is_what_a_hash_knows() {
+    for (text, size) in [
+        ("gear:bits=7,start=carry", 63),
+        ("gear:bits=7,table=cutpoint32,start=carry", 31),
+        ("gear:bits=7,start=warm", 0),
+        ("gear:bits=7,start=cold", 0),
+    ] {
+        let spec: Spec = text.parse().expect("the spec is right");
+        assert_eq!(spec.chunker().context_size(), size, "{text}");
+    }
+}
+
 /// Cuts behind each newline: a rule without a largest size.
 #[derive(Debug)]
 struct Lines;

@@ -431,6 +431,16 @@ impl fmt::Debug for FastCdc {
 mod tests {
     use super::*;
 
+    #[test]
+    fn rounded_logarithms_begin_where_they_are_said_to() {
+        for bits in 2..=23 {
+            let first = first_of_bits(bits);
+            assert_eq!(first % 2, 0, "{bits} bits: {first} is even");
+            let found = (rounded_log2(first - 2), rounded_log2(first));
+            assert_eq!(found, (bits - 1, bits), "{bits} bits: {first} is the first");
+        }
+    }
+
     /// The hashes modulo 2^k, where each byte is equally likely.
     #[test]
     fn low_zeros_of_dedup_bench_are_counted() {
