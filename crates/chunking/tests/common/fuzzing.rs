@@ -147,7 +147,7 @@ fn value(allowed: &str, numbers: &mut Vec<u64>, input: &mut Unstructured<'_>) ->
                 list.iter().map(|number| format!("{number:0width$x}")).collect();
             return Ok(list.join("."));
         }
-        _ if words.contains(&"to") || words[0].parse::<u64>().is_ok() => {
+        _ if words.contains(&"to") => {
             let least = words[0].parse().unwrap_or(1);
             let greatest = numbers.iter().copied().max().unwrap_or(0);
             let low = if input.ratio(1, 2)? { least } else { least.max(greatest) };
