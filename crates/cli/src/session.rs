@@ -225,15 +225,11 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         )),
         None => None,
     };
-    let mut undo = Vec::new();
-    if let Some((path, _)) = &kit_file {
-        undo.push(path.to_path_buf());
-    }
-    let made = make(global, location, &options, &mut undo);
-    let repository = match made {
+    let repository = match make(global, location, &options, report) {
         Ok(repository) => repository,
         Err(error) => {
-            for path in undo {
+            // Nothing is in it yet.
+            if let Some((path, _)) = &kit_file {
                 fs::remove_file(path).ok();
             }
             return Err(error);
@@ -271,10 +267,13 @@ fn make(
     global: &Global,
     location: &Path,
     options: &InitOptions,
-    undo: &mut Vec<PathBuf>,
+    report: &Report,
 ) -> Result<Repository> {
     let secret = unlock::for_new(&global.secrets)?;
-    undo.extend(secret.made_file().map(Path::to_path_buf));
+    // It is never taken back: another `init` may have read it meanwhile, and be the one that wins.
+    if let Some(path) = secret.made_file() {
+        report.note(&format!("Made the key file {}.", path.display()));
+    }
     let media = Local::create(location)?;
     Ok(Repository::init(Arc::new(media), Arc::new(System), &secret.unlock, options)?)
 }

@@ -170,8 +170,9 @@ impl Reader {
         if is_same && self.listings.load(Ordering::Acquire) == listings {
             return Ok(false);
         }
+        // Taken over once it is in the index: if that fails, the next try must not take it for known.
+        self.index.refresh(&newer)?;
         *view = newer;
-        self.index.refresh(&view)?;
         // Swept since this very listing.
         if self.index.unreadable().values().any(|error| error.kind() == Kind::Missing) {
             *view = view.list_again(&self.repository)?;

@@ -105,7 +105,7 @@ impl Repository {
         if let Err(error) = repository.put_config(0, &repository.config) {
             if error.kind() == Kind::Conflict {
                 for copy in [false, true] {
-                    repository.media.delete(&ObjectName::Key { id: own, copy }.to_string())?;
+                    repository.media.delete(&ObjectName::Key { id: own, copy }.to_string()).ok();
                 }
             }
             return Err(error);
@@ -113,7 +113,7 @@ impl Repository {
         // Now that it has won: whoever else was at it is told so by the config. What of others'
         // keys stays opens nothing, and is passed over.
         for (name, _) in left_over {
-            repository.media.delete(&name)?;
+            repository.media.delete(&name).ok();
         }
         Ok(repository)
     }

@@ -478,7 +478,7 @@ impl<'a> Cutting<'a> {
         self.batch()?;
         let mut start = self.fill;
         if let Some(batch) = &mut self.batch {
-            // It is less than a largest chunk.
+            // A stream alone has one, in an empty batch: what was read before the ticket was too old.
             batch.bytes[start..start + tail.len()].copy_from_slice(tail);
             self.fill += tail.len();
         }

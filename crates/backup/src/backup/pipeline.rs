@@ -233,18 +233,35 @@ fn work(
     // Made when first needed: its tables take a megabyte or two.
     let mut codec = None;
     for job in jobs {
+        // A panic must not leave the others waiting for what does not come: they are told first.
         let sent = match job {
             Job::Fingerprint(mut batch) => {
-                batch.fingerprint(keys);
-                decide.send(ToDecide::Batch(batch)).is_ok()
+                let fingerprinted = catch_unwind(AssertUnwindSafe(|| {
+                    batch.fingerprint(keys);
+                    batch
+                }));
+                match fingerprinted {
+                    Ok(batch) => decide.send(ToDecide::Batch(batch)).is_ok(),
+                    Err(panic) => {
+                        decide.send(ToDecide::End(0, false)).ok();
+                        resume_unwind(panic);
+                    }
+                }
             }
             Job::Encode(number, region, buffer) => {
-                let encoded = match &mut codec {
+                let encoded = catch_unwind(AssertUnwindSafe(|| match &mut codec {
                     Some(codec) => RegionCodec::encode(codec, region, buffer),
                     None => RegionCodec::new(level)
                         .and_then(|new| codec.insert(new).encode(region, buffer)),
-                };
-                archive.send(ToArchive::Region(number, encoded)).is_ok()
+                }));
+                match encoded {
+                    Ok(encoded) => archive.send(ToArchive::Region(number, encoded)).is_ok(),
+                    Err(panic) => {
+                        let error = Error::invalid("a region", "its compression ended in a panic");
+                        archive.send(ToArchive::Region(number, Err(error))).ok();
+                        resume_unwind(panic);
+                    }
+                }
             }
         };
         // Whoever waited for it has failed, and says why.
@@ -404,5 +421,36 @@ fn put_all(
         if writer.is_old() {
             shared.set_old();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cutpoint_store::fingerprint::Fingerprint;
+    use cutpoint_store::seal::{Keyring, RepositoryId, Secret, Suite};
+
+    use super::*;
+    use crate::backup::batch::Event;
+
+    /// Whoever waits for a batch hears that it does not come; the panic is passed on.
+    #[test]
+    fn a_worker_that_panics_keeps_nobody_waiting() {
+        let keyring =
+            Keyring { repository: RepositoryId([0; 16]), epochs: vec![(1, Secret([1; 32]))] };
+        let keys = Keys::derive(&keyring, Suite::None);
+        let mut batch = Batch::new(10);
+        // It lies outside of its batch.
+        let fingerprint = Fingerprint([0; 32]);
+        batch.events.push(Event::Chunk { start: 5, len: 100, fingerprint, zeros: false });
+        let (jobs_out, jobs) = unbounded();
+        jobs_out.send(Job::Fingerprint(batch)).expect("it is open");
+        drop(jobs_out);
+        let (decide_out, decide) = unbounded();
+        let (archive_out, _archive) = unbounded();
+        let worked = catch_unwind(AssertUnwindSafe(|| {
+            work(&jobs, &keys, 1, &decide_out, &archive_out);
+        }));
+        assert!(worked.is_err(), "the panic is passed on");
+        assert!(matches!(decide.try_recv(), Ok(ToDecide::End(0, false))), "the end is told");
     }
 }

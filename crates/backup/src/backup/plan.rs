@@ -225,7 +225,8 @@ impl Attempt {
             restart_count: 0,
         };
         let is_same = self.parent.as_ref().is_some_and(|(_, parent)| {
-            parent.root == root && !parent.partial && statistics.problem_count == 0
+            let is_whole = !parent.partial && !counts.partial && statistics.problem_count == 0;
+            parent.root == root && is_whole
         });
         if is_same && options.skip_if_unchanged {
             self.writer.void(segments)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cutpoint_testing::SplitMix64;
 
-use crate::sandbox::{Sandbox, make_source, run};
+use crate::sandbox::{Run, Sandbox, make_source, run};
 
 /// What a file is damaged with.
 pub(crate) fn flip(path: &std::path::Path, at: usize) {
@@ -192,24 +192,38 @@ fn damaged_data_is_named_and_the_rest_restored() {
     crate::sandbox::run(command.arg(path)).ended(11, &["data/"]);
 }
 
+/// Runs the program where a file may have so many blocks only: as good as a full disk, and every user
+/// can set it.
+fn limited(sandbox: &Sandbox, block_count: u32, arguments: &str) -> Run {
+    let program = env!("CARGO_BIN_EXE_cutpoint");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("ulimit -f {block_count}; exec '{program}' {arguments}")])
+        .current_dir(sandbox.path(""))
+        .env("CUTPOINT_REPO", sandbox.path("repo"))
+        .env("HOME", sandbox.path("home"))
+        .stdin(Stdio::null());
+    run(&mut command)
+}
+
+/// Another `init` may have read the key file that this one has made, and be the one that wins.
+#[test]
+fn an_init_that_fails_leaves_its_key_file() {
+    let sandbox = Sandbox::new();
+    let init = "init --key-file key --recovery-kit kit";
+    limited(&sandbox, 20, init).ended(14, &["File too large"]);
+    assert!(sandbox.path("key").exists() && !sandbox.path("kit").exists(), "an empty kit");
+    limited(&sandbox, 1000, init).well();
+    limited(&sandbox, 1000, "snapshots --key-file key").well();
+}
+
 #[test]
 fn a_full_disk() {
     let sandbox = Sandbox::with_repository();
     fs::create_dir(sandbox.path("source")).expect("made");
     let bytes = SplitMix64::bytes(5, 3_000_000);
     fs::write(sandbox.path("source/big"), &bytes).expect("written");
-    // A limit of file sizes is as good as a full disk, and every user can set one.
-    let limited = |arguments: &str| {
-        let program = env!("CARGO_BIN_EXE_cutpoint");
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", &format!("ulimit -f 1000; exec '{program}' {arguments}")])
-            .current_dir(sandbox.path(""))
-            .env("CUTPOINT_REPO", sandbox.path("repo"))
-            .env("HOME", sandbox.path("home"))
-            .stdin(Stdio::null());
-        run(&mut command)
-    };
+    let limited = |arguments: &str| limited(&sandbox, 1000, arguments);
     fs::write(sandbox.path("source/small"), "small").expect("written");
     let full = ["data/", "File too large", "make room and run the same command again"];
     limited("backup source").ended(14, &full);

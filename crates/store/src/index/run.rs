@@ -330,10 +330,13 @@ fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, Unmerged> {
     covers.dedup();
     let name = run_name(&covers);
     let (staged, file) = stage(folder, &name)?;
+    let own = file.try_clone()?;
     let merged = write_merged(file, covers, runs).and_then(|(run, offset)| {
         let path = folder.join(&name);
         std::fs::rename(&staged, &path)?;
-        let hints = Hints::File { file: File::open(&path)?, path, offset };
+        // The file that was written, whatever others put to its name: the numbers of their containers
+        // may be others.
+        let hints = Hints::File { file: own, path, offset };
         Ok(Run { hints, ..run })
     });
     if merged.is_err() {
@@ -430,7 +433,7 @@ fn stage(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     loop {
         let (process, count) = (std::process::id(), STAGED.fetch_add(1, Ordering::Relaxed));
         let path = folder.join(format!("{name}.{process}-{count}.tmp"));
-        match File::options().write(true).create_new(true).mode(0o600).open(&path) {
+        match File::options().read(true).write(true).create_new(true).mode(0o600).open(&path) {
             Ok(file) => return Ok((path, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

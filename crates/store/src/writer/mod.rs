@@ -460,7 +460,14 @@ pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<Committed
             _ => {}
         }
     }
-    // One that cannot be opened would be named as damage by every later view.
-    segments.retain(|part| repository.get(ObjectName::Segment(*part)).is_ok());
-    put_commit(repository, ticket, &void(repository, segments, ViewRecord::default()))
+    let mut whole = Vec::new();
+    for part in segments {
+        match repository.get(ObjectName::Segment(part)) {
+            Ok(_) => whole.push(part),
+            // It would be named as damage by every later view.
+            Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Missing) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    put_commit(repository, ticket, &void(repository, whole, ViewRecord::default()))
 }
