@@ -188,7 +188,8 @@ pub enum Overwrite {
     Changed,
     /// Another takes its place, so that its other names and what a symbolic link leads to stay as
     /// they are; it stays itself until the other is whole. (A restore that is killed may leave a
-    /// file `.cutpoint-restore-N` beside it.) A folder is entered and gets the snapshot's metadata.
+    /// file `.cutpoint-restore-PROCESS-N` beside it.) A folder is entered and gets the snapshot's
+    /// metadata.
     /// A folder in the place of something else is never removed: that is a problem.
     Replace,
 }

@@ -15,6 +15,7 @@ use crate::args::Filter;
 use crate::defaults::ID_DIGITS_MIN;
 use crate::escape;
 use crate::exit::{Exit, Failure};
+use crate::report::Report;
 use crate::units;
 
 /// The word for the newest snapshot.
@@ -52,6 +53,17 @@ pub(crate) fn passes(filter: &Filter, view: &View, id: TicketId, snapshot: &Snap
     let has = tags(view, id, snapshot);
     filter.host.as_ref().is_none_or(|host| *host == snapshot.host)
         && filter.tags.iter().all(|tag| has.contains(tag))
+}
+
+/// Says so where a snapshot is what a run has left that was not at its end.
+pub(crate) fn warn_if_partial(id: TicketId, snapshot: &Snapshot, report: &Report) {
+    if snapshot.partial {
+        let id = id.short();
+        report.warn(&format!(
+            "the snapshot {id} is of a run that was not at its end: files are missing, and one of \
+             them may be cut short"
+        ));
+    }
 }
 
 /// Finds the snapshot that `text` means.

@@ -164,9 +164,11 @@ impl Place {
         &self,
         make: impl Fn(&[u8]) -> Result<T, Errno>,
     ) -> Result<(Vec<u8>, T), Errno> {
+        // Two processes may restore into one folder.
+        let process = std::process::id();
         loop {
             let number = SPARE_NEXT.fetch_add(1, Relaxed);
-            let spare = format!(".cutpoint-restore-{number}").into_bytes();
+            let spare = format!(".cutpoint-restore-{process}-{number}").into_bytes();
             match make(&spare) {
                 // A restore that was killed has left it.
                 Err(Errno::EXIST) => {}

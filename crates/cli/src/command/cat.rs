@@ -33,7 +33,8 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
     };
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
-    let (_, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
+    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
+    select::warn_if_partial(id, snapshot, report);
     let root = snapshot.root.clone();
     let reader = session.reader(view, report)?;
     match select::find(&reader, &root, path)? {

@@ -25,13 +25,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let place = Place::parse(&args.snapshot);
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
     report.expect(snapshot.statistics.file_count, snapshot.statistics.size);
-    if snapshot.partial {
-        let id = id.short();
-        report.warn(&format!(
-            "the snapshot {id} is of a run that was not at its end: files are missing, and one of \
-             them may be cut short"
-        ));
-    }
+    select::warn_if_partial(id, snapshot, report);
     let mut root = snapshot.root.clone();
     let reader = session.reader(view, report)?;
     let mut selection = args.paths.clone();

@@ -79,6 +79,11 @@ impl Local {
                     number += 1;
                     if let Some(folder) = target.parent() {
                         make_folders(folder)?;
+                        // Another may have made them at this moment, and not have synced them yet.
+                        let above = folder.ancestors().skip(1);
+                        let mut below_root =
+                            above.take_while(|above| above.starts_with(&self.root));
+                        below_root.try_for_each(sync_folder)?;
                     }
                 }
                 Err(error) => return Err(io_error(&name, error)),
