@@ -40,12 +40,17 @@ fn averages_out_of_reach_are_refused() {
         ("ultracdc:avg=2048", "must be from 2304 to 65536"),
         ("ultracdc:avg=2400,max=2400", "must be from 2408 to 1073741824"),
         ("tttd:avg=8192,max=8000", "must be from 8192 to 1073741824"),
+        ("rabin:window=2080,avg=4096", "not possible with this window, which is too large"),
+        ("tttd:window=5000,avg=4096", "not possible with this window, which is too large"),
         ("pci:avg=65537", "must be from 512 to 65536"),
         ("seqcdc:avg=1024", "must be from 2048 to 1048576"),
     ] {
         let error = text.parse::<Spec>().expect_err(text);
         assert_eq!(error.expected(), expected, "{text}");
     }
+    // A window and 2047 bytes behind it: a quarter of a percent too many here, three quarters above.
+    let spec: Spec = "rabin:window=2059,avg=4096".parse().expect("it is near enough");
+    assert_eq!(spec.chunk_size_average(), Some(4106), "{spec}");
 }
 
 /// An average says what its parameters are, whatever was in those that it replaces.
