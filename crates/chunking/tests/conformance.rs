@@ -26,6 +26,7 @@ fn every_algorithm_has_cases() {
         assert!(!cases.specs.is_empty(), "{}: no specs", cases.algorithm);
         assert!(!cases.vectors.is_empty(), "{}: no vectors", cases.algorithm);
     }
+    assert!(specs().next().is_some(), "CUTPOINT_ALGORITHMS names no algorithm");
     for (cases, spec) in specs() {
         assert_eq!(spec.algorithm(), cases.algorithm, "{spec}");
     }
