@@ -43,7 +43,9 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_max, check_range, constructors, greedy, power};
+use super::{
+    Algorithm, CHUNK_SIZE_LIMIT, check_max, check_range, constructors, cut_within, greedy, power,
+};
 use crate::about::{About, KeyUse, Parameter};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -327,19 +329,15 @@ impl Bfbc {
 
 impl Chunker for Bfbc {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        if data.is_empty() {
-            return None;
-        }
         let Params { chunk_size_min: min, chunk_size_max: max, .. } = self.params;
-        let end = max.map_or(data.len(), |max| data.len().min(max));
-        let is_complete = !more || Some(end) == max;
         let is_end = |pair: &[u8]| {
             let index = index([pair[0], pair[1]]);
             self.is_end[index / 64] >> (index % 64) & 1 != 0
         };
-        let pairs = data[..end].get(min - 2..).unwrap_or(&[]);
-        let found = pairs.windows(2).position(is_end).map(|at| min + at);
-        found.or(is_complete.then_some(end))
+        cut_within(data, more, max, |data| {
+            let pairs = data.get(min - 2..).unwrap_or(&[]);
+            pairs.windows(2).position(is_end).map(|at| min + at)
+        })
     }
 
     fn chunk_size_min(&self) -> usize {

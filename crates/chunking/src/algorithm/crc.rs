@@ -25,7 +25,9 @@ use core::fmt;
 
 pub use super::bytes::Cut;
 use super::rolling::{Rolling, Step};
-use super::{Algorithm, check_range, check_sizes, constructors, geometric, paper};
+use super::{
+    Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
+};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -197,10 +199,7 @@ impl Algorithm for Params {
         if self.cut == Cut::Before {
             write!(f, ",cut=before")?;
         }
-        if self.chunk_size_min != 1 {
-            write!(f, ",min={}", self.chunk_size_min)?;
-        }
-        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+        write_sizes(f, self.chunk_size_min, self.chunk_size_max)
     }
 
     fn check(&self) -> Result<(), SpecError> {
@@ -248,14 +247,12 @@ impl Crc {
 
 impl Chunker for Crc {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        let max = self.params.chunk_size_max;
-        let end = max.map_or(data.len(), |max| data.len().min(max));
-        let is_complete = !more || Some(end) == max;
         let mask = (1 << self.params.bits) - 1;
         let step = self.params.cut.step();
         let first = self.chunk_size_min() - step;
-        let found = self.rolling.find(&data[..end], first, |_, hash| hash & mask == 0);
-        found.map(|at| at + step).or((is_complete && end > 0).then_some(end))
+        cut_within(data, more, self.params.chunk_size_max, |data| {
+            self.rolling.find(data, first, |_, hash| hash & mask == 0).map(|at| at + step)
+        })
     }
 
     fn chunk_size_min(&self) -> usize {

@@ -175,6 +175,32 @@ pub(crate) fn unreachable_average(
     SpecError::new(algorithm, "avg", average, expected)
 }
 
+/// Cuts `data` where `find`, which sees no more of it than the largest size, says that the chunk ends;
+/// else at the end of what it sees, if that is the end of the stream or of a largest chunk.
+#[inline]
+pub(crate) fn cut_within(
+    data: &[u8],
+    more: bool,
+    max: Option<usize>,
+    find: impl FnOnce(&[u8]) -> Option<usize>,
+) -> Option<usize> {
+    let end = max.map_or(data.len(), |max| data.len().min(max));
+    let is_complete = !more || Some(end) == max;
+    find(&data[..end]).or((is_complete && end > 0).then_some(end))
+}
+
+/// Writes the sizes of a rule whose smallest chunk is 1 and whose largest is unlimited by default.
+pub(crate) fn write_sizes(
+    f: &mut fmt::Formatter<'_>,
+    min: usize,
+    max: Option<usize>,
+) -> fmt::Result {
+    if min != 1 {
+        write!(f, ",min={min}")?;
+    }
+    max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+}
+
 /// Returns the smallest number from `low` to `high` for which `is_enough` holds, or `high` where it
 /// holds for none: for averages, which rise with a parameter.
 pub(crate) fn bisect(

@@ -28,7 +28,9 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use super::rolling::{Rolling, Step};
-use super::{Algorithm, check_range, check_sizes, constructors, geometric, paper};
+use super::{
+    Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
+};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
@@ -364,10 +366,7 @@ impl Algorithm for Params {
         if self.start == Start::One {
             write!(f, ",start=one")?;
         }
-        if self.chunk_size_min != 1 {
-            write!(f, ",min={}", self.chunk_size_min)?;
-        }
-        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+        write_sizes(f, self.chunk_size_min, self.chunk_size_max)
     }
 
     fn check(&self) -> Result<(), SpecError> {
@@ -412,18 +411,16 @@ impl Rabin {
 
 impl Chunker for Rabin {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        let max = self.params.chunk_size_max;
-        let end = max.map_or(data.len(), |max| data.len().min(max));
-        let is_complete = !more || Some(end) == max;
-        let data = &data[..end];
         let mask = (1 << self.params.bits) - 1;
         let matches = |_, hash| hash & mask == 0;
         let first = self.chunk_size_min() - 1;
-        let found = match self.params.start {
-            Start::Full => self.rolling.find(data, first, matches),
-            Start::One => self.rolling.find_behind_one(data, 0, first, matches),
-        };
-        found.map(|at| at + 1).or((is_complete && end > 0).then_some(end))
+        cut_within(data, more, self.params.chunk_size_max, |data| {
+            let found = match self.params.start {
+                Start::Full => self.rolling.find(data, first, matches),
+                Start::One => self.rolling.find_behind_one(data, 0, first, matches),
+            };
+            found.map(|at| at + 1)
+        })
     }
 
     fn chunk_size_min(&self) -> usize {

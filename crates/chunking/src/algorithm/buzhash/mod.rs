@@ -36,7 +36,8 @@ use core::fmt;
 use super::residue::Residue;
 use super::rolling::{Rolling, Step};
 use super::{
-    Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, geometric, paper,
+    Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, cut_within, geometric,
+    paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
@@ -279,10 +280,7 @@ impl Algorithm for Params {
         if self.runs == Runs::Early {
             write!(f, ",runs=early")?;
         }
-        if self.chunk_size_min != 1 {
-            write!(f, ",min={}", self.chunk_size_min)?;
-        }
-        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+        write_sizes(f, self.chunk_size_min, self.chunk_size_max)
     }
 
     fn check(&self) -> Result<(), SpecError> {
@@ -373,14 +371,13 @@ impl Buzhash {
 
 impl Chunker for Buzhash {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        let max = self.params.chunk_size_max;
-        let end = max.map_or(data.len(), |max| data.len().min(max));
-        let is_complete = !more || Some(end) == max;
-        let found = match &self.hash {
-            Hash::Of32(rolling) => self.find(rolling, &data[..end]),
-            Hash::Of64(rolling) => self.find(rolling, &data[..end]),
-        };
-        found.map(|at| at + 1).or((is_complete && end > 0).then_some(end))
+        cut_within(data, more, self.params.chunk_size_max, |data| {
+            let found = match &self.hash {
+                Hash::Of32(rolling) => self.find(rolling, data),
+                Hash::Of64(rolling) => self.find(rolling, data),
+            };
+            found.map(|at| at + 1)
+        })
     }
 
     fn chunk_size_min(&self) -> usize {

@@ -40,7 +40,7 @@ use core::fmt;
 pub use super::bytes::Cut;
 use super::{
     Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, geometric, paper,
-    power,
+    power, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
@@ -389,10 +389,7 @@ impl Algorithm for Params {
         if self.cut == Cut::Before {
             write!(f, ",cut=before")?;
         }
-        if self.chunk_size_min != 1 {
-            write!(f, ",min={}", self.chunk_size_min)?;
-        }
-        self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
+        write_sizes(f, self.chunk_size_min, self.chunk_size_max)
     }
 
     fn check(&self) -> Result<(), SpecError> {
