@@ -1,8 +1,12 @@
 //! The contract of every algorithm, and cutting a buffer by it.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::iter::FusedIterator;
+
+use crate::Level;
 
 /// A rule that says where a chunk ends.
 ///
@@ -51,6 +55,40 @@ pub trait Chunker: Send + Sync + Debug {
         self.chunk_size_max()
     }
 
+    /// Cuts all that can be cut of the chunks that begin at `data[start]`: appends to `ends` what
+    /// [`next_cut_after`] would answer for one after the other, until it has no answer or nothing is
+    /// left. The ends are in bytes from the start of `data`; what is before `start` is there for
+    /// [`context_size`] only.
+    ///
+    /// A rule that has a faster way to cut many chunks than one at a time does it here; it says so by
+    /// [`batch_size`]. What is behind the last end is looked at again when it is given again, so give
+    /// many chunks at once.
+    ///
+    /// [`next_cut_after`]: Chunker::next_cut_after
+    /// [`context_size`]: Chunker::context_size
+    /// [`batch_size`]: Chunker::batch_size
+    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
+        let mut end = start;
+        while end < data.len() {
+            let (before, rest) = data.split_at(end);
+            let Some(size) = self.next_cut_after(before, rest, more) else { return };
+            end += size;
+            ends.push(end);
+        }
+    }
+
+    /// Returns how many bytes [`next_cuts`](Chunker::next_cuts) wants at once to be at its fastest; 0
+    /// where one chunk at a time is as fast.
+    fn batch_size(&self) -> usize {
+        0
+    }
+
+    /// Returns the level whose code looks for the cut-points: the one that was asked for, or one below
+    /// it. It has no say in where they are.
+    fn level(&self) -> Level {
+        Level::SCALAR
+    }
+
     /// Returns the size in bytes that no chunk is smaller than, but for the last of a stream.
     fn chunk_size_min(&self) -> usize;
 
@@ -77,6 +115,18 @@ macro_rules! forward {
                 (**self).needed_size_max()
             }
 
+            fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
+                (**self).next_cuts(data, start, more, ends);
+            }
+
+            fn batch_size(&self) -> usize {
+                (**self).batch_size()
+            }
+
+            fn level(&self) -> Level {
+                (**self).level()
+            }
+
             fn chunk_size_min(&self) -> usize {
                 (**self).chunk_size_min()
             }
@@ -94,7 +144,7 @@ forward!(Box<C>);
 /// Returns the cut-points of `data`, a whole stream: the exclusive end of each chunk, in bytes from
 /// the start of `data`, rising. The last is `data.len()`; empty `data` has none.
 pub fn cuts<'a>(chunker: &'a dyn Chunker, data: &'a [u8]) -> Cuts<'a> {
-    Cuts { chunker, data, offset: 0 }
+    Cuts { chunker, data, offset: 0, ends: VecDeque::new() }
 }
 
 /// The iterator that [`cuts`] returns.
@@ -103,24 +153,53 @@ pub struct Cuts<'a> {
     chunker: &'a dyn Chunker,
     data: &'a [u8],
     offset: usize,
+    /// What was found and not yet returned.
+    ends: VecDeque<usize>,
+}
+
+impl Cuts<'_> {
+    /// Looks for the next ends, at least one; the rest of the data is not empty.
+    fn find(&mut self) {
+        let (before, rest) = self.data.split_at(self.offset);
+        let mut size = self.chunker.batch_size();
+        if size == 0 {
+            let cut = self.chunker.next_cut_after(before, rest, false);
+            debug_assert!(
+                cut.is_some_and(|cut| (1..=rest.len()).contains(&cut)),
+                "{:?} cut {} bytes at {cut:?}",
+                self.chunker,
+                rest.len()
+            );
+            self.ends.push_back(self.offset + cut.unwrap_or(rest.len()));
+            return;
+        }
+        let mut found = Vec::new();
+        while found.is_empty() {
+            let more = size < rest.len();
+            let data = if more { &self.data[..self.offset + size] } else { self.data };
+            self.chunker.next_cuts(data, self.offset, more, &mut found);
+            if found.is_empty() && !more {
+                debug_assert!(false, "{:?} did not cut {} bytes", self.chunker, rest.len());
+                found.push(self.data.len());
+            }
+            // A chunk that is larger than what was given.
+            size = size.saturating_mul(2);
+        }
+        self.ends.extend(found);
+    }
 }
 
 impl Iterator for Cuts<'_> {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
-        let (before, rest) = self.data.split_at(self.offset);
-        if rest.is_empty() {
+        if self.offset == self.data.len() {
             return None;
         }
-        let cut = self.chunker.next_cut_after(before, rest, false);
-        debug_assert!(
-            cut.is_some_and(|cut| (1..=rest.len()).contains(&cut)),
-            "{:?} cut {} bytes at {cut:?}",
-            self.chunker,
-            rest.len()
-        );
-        self.offset += cut.unwrap_or(rest.len());
+        if self.ends.is_empty() {
+            self.find();
+        }
+        self.offset = self.ends.pop_front()?;
         Some(self.offset)
     }
 }

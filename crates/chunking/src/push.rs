@@ -1,6 +1,7 @@
 //! Cutting bytes as they come.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::Chunker;
@@ -51,13 +52,23 @@ impl<C: Chunker> Push<C> {
         let mut rest = data;
         loop {
             if self.window.len() == 0 && self.chunker.context_size() == 0 {
-                while let Some(cut) = self.chunker.next_cut(rest, true) {
-                    let (chunk, next) = rest.split_at(cut);
-                    self.window.passed(cut);
-                    each(chunk);
-                    rest = next;
+                let mut start = 0;
+                if self.chunker.batch_size() > 0 {
+                    let mut ends = Vec::new();
+                    self.chunker.next_cuts(rest, 0, true, &mut ends);
+                    for end in ends {
+                        self.window.passed(end - start);
+                        each(&rest[start..end]);
+                        start = end;
+                    }
+                } else {
+                    while let Some(size) = self.chunker.next_cut(&rest[start..], true) {
+                        self.window.passed(size);
+                        each(&rest[start..start + size]);
+                        start += size;
+                    }
                 }
-                self.window.take(rest);
+                self.window.take(&rest[start..]);
                 self.window.asked();
                 return;
             }

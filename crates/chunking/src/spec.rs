@@ -11,7 +11,7 @@ use crate::algorithm::{
     rabin, ram, repmaxcdc, ronomon, samplebyte, seqcdc, tttd, ultracdc,
 };
 use crate::keys::Keys;
-use crate::{About, Chunker, KeyMaterial, SpecError};
+use crate::{About, Chunker, KeyMaterial, Level, SpecError};
 
 /// A chunking algorithm with all its parameters, checked.
 ///
@@ -133,9 +133,15 @@ impl Spec {
         format!("{algorithm}:avg={average}").parse()
     }
 
-    /// Makes the chunker.
+    /// Makes the chunker, on the fastest level of this CPU.
     pub fn chunker(&self) -> Box<dyn Chunker> {
-        each!(self, params => params.chunker(None))
+        self.chunker_at(Level::best())
+    }
+
+    /// Makes the chunker on `level`, or where the rule has no code for it, on one below it that it has:
+    /// [`Chunker::level`] says which. The cut-points are the same.
+    pub fn chunker_at(&self, level: Level) -> Box<dyn Chunker> {
+        each!(self, params => params.chunker(None, level))
     }
 
     /// Makes the chunker whose cut-points are secret.
@@ -147,8 +153,21 @@ impl Spec {
     ///
     /// Those of [`Spec::keyable`].
     pub fn keyed_chunker(&self, material: &KeyMaterial) -> Result<Box<dyn Chunker>, SpecError> {
+        self.keyed_chunker_at(material, Level::best())
+    }
+
+    /// The same on `level`, as [`Spec::chunker_at`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Spec::keyable`].
+    pub fn keyed_chunker_at(
+        &self,
+        material: &KeyMaterial,
+        level: Level,
+    ) -> Result<Box<dyn Chunker>, SpecError> {
         check_key(self.about())?;
-        Ok(each!(self, params => params.chunker(Some(material))))
+        Ok(each!(self, params => params.chunker(Some(material), level)))
     }
 
     /// Returns the spec, if its cut-points can be secret.

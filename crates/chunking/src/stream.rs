@@ -48,10 +48,12 @@ pub struct Chunks<R, C = Box<dyn Chunker>> {
 impl<R, C: Chunker> Chunks<R, C> {
     /// Begins at the reader's present position, which becomes offset 0.
     ///
-    /// The buffer takes 256 KiB and a largest chunk; it grows where an algorithm has no largest.
+    /// The buffer takes 256 KiB, or a batch of the chunker if that is more, and a largest chunk; it grows
+    /// where an algorithm has no largest.
     pub fn new(chunker: C, reader: R) -> Chunks<R, C> {
         let needed_size = chunker.needed_size_max();
-        let capacity = needed_size.unwrap_or(0).saturating_add(READ_SIZE);
+        let read_size = READ_SIZE.max(chunker.batch_size());
+        let capacity = needed_size.unwrap_or(0).saturating_add(read_size);
         let window = Window::new(&chunker, needed_size.unwrap_or(READ_SIZE), capacity);
         Chunks { chunker, reader, window }
     }

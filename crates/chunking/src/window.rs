@@ -1,5 +1,6 @@
 //! The bytes of a stream that were taken and not yet handed out, and what becomes of them.
 
+use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -23,6 +24,10 @@ pub(crate) struct Window {
     wanted_first: usize,
     wanted_max: usize,
     context_size: usize,
+    /// The sizes of the chunks from `start` on that were found and not yet handed out.
+    sizes: VecDeque<usize>,
+    /// Whether the chunker would rather cut many chunks at once.
+    is_batched: bool,
 }
 
 /// What comes next.
@@ -51,6 +56,8 @@ impl Window {
             wanted_first,
             wanted_max,
             context_size: chunker.context_size(),
+            sizes: VecDeque::new(),
+            is_batched: chunker.batch_size() > 0,
         }
     }
 
@@ -58,6 +65,7 @@ impl Window {
     pub(crate) fn restart(&mut self) {
         (self.start, self.end, self.offset, self.is_ended) = (0, 0, 0, false);
         self.wanted = self.wanted_first;
+        self.sizes.clear();
     }
 
     /// The number of bytes handed out.
@@ -93,27 +101,44 @@ impl Window {
 
     /// Hands out the next chunk, if it can be told.
     pub(crate) fn step(&mut self, chunker: &impl Chunker) -> Step {
-        if self.lacking() > 0 && !self.is_ended {
-            return Step::Need;
+        if self.sizes.is_empty() {
+            if self.lacking() > 0 && !self.is_ended {
+                return Step::Need;
+            }
+            if self.len() == 0 {
+                return Step::Ended;
+            }
+            self.find(chunker);
         }
-        let (before, rest) = self.buffer[..self.end].split_at(self.start);
-        if rest.is_empty() {
-            return Step::Ended;
-        }
-        let before = &before[before.len().saturating_sub(self.context_size)..];
-        let cut = match chunker.next_cut_after(before, rest, !self.is_ended) {
-            Some(cut) => cut,
-            None if self.is_ended => rest.len(),
+        let size = match self.sizes.pop_front() {
+            Some(size) => size,
+            None if self.is_ended => self.len(),
             None => {
                 self.asked();
                 return Step::Need;
             }
         };
-        let chunk = self.start..self.start + cut;
+        let chunk = self.start..self.start + size;
         self.start = chunk.end;
-        self.offset += cut as u64;
+        self.offset += size as u64;
         self.wanted = self.wanted_first;
         Step::Chunk(chunk)
+    }
+
+    /// Asks the chunker for the next chunk, or for all that it can tell.
+    fn find(&mut self, chunker: &impl Chunker) {
+        let context = self.start.saturating_sub(self.context_size);
+        let (data, start) = (&self.buffer[context..self.end], self.start - context);
+        let more = !self.is_ended;
+        if self.is_batched {
+            let mut ends = Vec::new();
+            chunker.next_cuts(data, start, more, &mut ends);
+            let starts = core::iter::once(start).chain(ends.iter().copied());
+            self.sizes.extend(ends.iter().zip(starts).map(|(end, start)| end - start));
+        } else {
+            let (before, rest) = data.split_at(start);
+            self.sizes.extend(chunker.next_cut_after(before, rest, more));
+        }
     }
 
     /// Says that the chunker cannot tell by the bytes in the window.

@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{cases, check, check_cuts, key_material, kinds, on_all_processors, sizes_around};
+use common::{
+    cases, check, check_cuts, check_levels, key_material, kinds, on_all_processors, sizes_around,
+};
 use cutpoint_chunking::{KeyMaterial, KeyUse, Spec, algorithms};
 use cutpoint_testing::SplitMix64;
 
@@ -62,7 +64,11 @@ fn keyed_cut_points_are_those_of_the_reference() {
         for (name, data) in kinds(8001, seed) {
             let text = spec.to_string();
             let expected = cutpoint_reference::keyed_cuts(&text, &material, &data).expect("a rule");
-            check_cuts(&*chunker, &format!("{spec}, keyed, {name}"), &data, &expected);
+            let name = format!("{spec}, keyed, {name}");
+            check_cuts(&*chunker, &name, &data, &expected);
+            let material = key_material(seed);
+            let at = |level| spec.keyed_chunker_at(&material, level).expect("it has a key");
+            check_levels(at, &name, &data, &expected);
             has_changed |= expected != common::reference_cuts(&spec, &data);
         }
         let is_fixed = Some(spec.chunk_size_min()) == spec.chunk_size_max();

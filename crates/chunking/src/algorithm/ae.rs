@@ -36,7 +36,7 @@ use super::bytes::{ByteRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, far_from_max, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError};
+use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "ae";
 
@@ -413,7 +413,7 @@ impl Algorithm for Params {
         far_from_max(mean, self.chunk_size_max, 4.0).filter(|_| is_lest_rare)
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(Ae::from_checked(*self, material))
     }
 }

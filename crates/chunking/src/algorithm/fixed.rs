@@ -10,7 +10,7 @@ use core::fmt;
 use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError};
+use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "fixed";
 
@@ -73,7 +73,7 @@ impl Algorithm for Params {
         Some(self.size as f64)
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(Fixed::from_checked(*self, material))
     }
 }

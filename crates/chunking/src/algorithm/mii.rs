@@ -28,7 +28,7 @@ use super::bytes::{ByteRule, byte_chunker};
 use super::{Algorithm, check_max, check_range, far_from_max, unreachable_average};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError};
+use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "mii";
 
@@ -234,7 +234,7 @@ impl Algorithm for Params {
         far_from_max(mean, self.chunk_size_max, 8.0).filter(|_| self.first_run == 1)
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(Mii::from_checked(*self, material))
     }
 }

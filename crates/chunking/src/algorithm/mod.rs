@@ -35,7 +35,7 @@ use alloc::format;
 use core::fmt;
 
 use crate::keys::Keys;
-use crate::{About, Chunker, KeyMaterial, KeyUse, SpecError};
+use crate::{About, Chunker, KeyMaterial, KeyUse, Level, SpecError};
 
 /// No chunk of any algorithm may be larger, in bytes: 1 GiB. It bounds a reader's buffer.
 pub const CHUNK_SIZE_LIMIT: usize = 1 << 30;
@@ -66,8 +66,8 @@ pub(crate) trait Algorithm: Sized {
     /// was done. It must be a function of the parameters, equal to the bit on every machine.
     fn mean(&self) -> Option<f64>;
 
-    /// Makes the chunker of parameters that are checked.
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker>;
+    /// Makes the chunker of parameters that are checked, on `level` if the rule has code for it.
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker>;
 }
 
 /// Writes the constructors that every chunker has, over its `from_checked(params, material)`.

@@ -26,7 +26,7 @@ use super::bytes::{ByteRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError};
+use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "ram";
 
@@ -291,7 +291,7 @@ impl Algorithm for Params {
         Some(self.mean()).filter(|mean| mean.is_finite())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(Ram::from_checked(*self, material))
     }
 }

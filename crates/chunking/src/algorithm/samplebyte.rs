@@ -33,7 +33,7 @@ use core::fmt;
 use super::{Algorithm, check_max, check_range, constructors, greedy, power};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError};
+use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "samplebyte";
 
@@ -220,7 +220,7 @@ impl Algorithm for Params {
         Some(self.mean_on_random_data())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(SampleByte::from_checked(self.clone(), material))
     }
 }

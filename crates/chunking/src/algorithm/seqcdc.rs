@@ -398,8 +398,8 @@ impl Algorithm for Params {
         Some(self.mean())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
-        Box::new(SeqCdc::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(SeqCdc::from_checked(*self, material).at_level(level))
     }
 }
 
@@ -449,6 +449,10 @@ impl Chunker for SeqCdc {
 
     fn chunk_size_max(&self) -> Option<usize> {
         Some(self.params.chunk_size_max)
+    }
+
+    fn level(&self) -> Level {
+        self.level
     }
 }
 

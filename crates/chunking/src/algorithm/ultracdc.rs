@@ -38,7 +38,7 @@ use super::bytes::{ByteRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, power};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError};
+use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "ultracdc";
 
@@ -245,7 +245,7 @@ impl Algorithm for Params {
         Some(self.mean_on_random_data())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(UltraCdc::from_checked(*self, material))
     }
 }

@@ -6,7 +6,7 @@ use core::fmt;
 
 #[cfg(target_arch = "x86_64")]
 use super::x86_64::{Avx2, Avx512, Sse41};
-use super::{Scalar, Task};
+use super::{Emulated, Scalar, Task};
 
 /// An instruction set that this CPU has. It decides how fast cut-points are found, never where.
 ///
@@ -17,6 +17,7 @@ pub struct Level(Any);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Any {
     Scalar(Scalar),
+    Emulated(Emulated),
     #[cfg(target_arch = "x86_64")]
     Sse41(Sse41),
     #[cfg(target_arch = "x86_64")]
@@ -32,6 +33,10 @@ impl Level {
     /// Portable Rust, on every CPU.
     pub const SCALAR: Level = Level(Any::Scalar(Scalar));
 
+    /// The code of every other level over vectors that are emulated in plain Rust, on every CPU: for
+    /// tests, and slow. It is not among [`Level::available`].
+    pub const EMULATED: Level = Level(Any::Emulated(Emulated));
+
     /// Every level of this CPU, slowest first, beginning with the scalar one.
     pub fn available() -> Vec<Level> {
         NAMES.iter().filter_map(|name| Level::detect(name)).collect()
@@ -42,7 +47,7 @@ impl Level {
         NAMES.iter().rev().find_map(|name| Level::detect(name)).unwrap_or(Level::SCALAR)
     }
 
-    /// The level of this name: `scalar`, `sse4.1`, `avx2` or `avx512`.
+    /// The level of this name: `scalar`, `sse4.1`, `avx2` or `avx512`; and `emulated`, for tests.
     ///
     /// # Errors
     ///
@@ -56,6 +61,7 @@ impl Level {
     pub fn name(self) -> &'static str {
         match self.0 {
             Any::Scalar(_) => "scalar",
+            Any::Emulated(_) => "emulated",
             #[cfg(target_arch = "x86_64")]
             Any::Sse41(_) => "sse4.1",
             #[cfg(target_arch = "x86_64")]
@@ -68,6 +74,7 @@ impl Level {
     fn detect(name: &str) -> Option<Level> {
         match name {
             "scalar" => Some(Level::SCALAR),
+            "emulated" => Some(Level::EMULATED),
             #[cfg(target_arch = "x86_64")]
             "sse4.1" => Sse41::detect().map(|kernel| Level(Any::Sse41(kernel))),
             #[cfg(target_arch = "x86_64")]
@@ -83,6 +90,7 @@ impl Level {
     pub(crate) fn dispatch<T: Task>(self, task: T) -> T::Output {
         match self.0 {
             Any::Scalar(kernel) => task.run(kernel),
+            Any::Emulated(kernel) => task.run(kernel),
             #[cfg(target_arch = "x86_64")]
             Any::Sse41(kernel) => kernel.enter(task),
             #[cfg(target_arch = "x86_64")]

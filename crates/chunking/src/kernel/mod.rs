@@ -9,12 +9,14 @@
 
 #[cfg(test)]
 mod conformance;
+mod emulated;
 mod level;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
 mod x86_64;
 
+pub(crate) use emulated::Emulated;
 pub use level::{Level, LevelError};
 pub(crate) use scalar::Scalar;
 

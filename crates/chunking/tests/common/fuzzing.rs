@@ -5,7 +5,7 @@ use arbitrary::{Result, Unstructured};
 use cutpoint_chunking::{Chunker, Spec, algorithms};
 use cutpoint_testing::SplitMix64;
 
-use super::{Feed, check_invariants, fed_cuts, key_material, kinds};
+use super::{Feed, check_invariants, check_levels, fed_cuts, key_material, kinds};
 
 /// Makes a spec, data and every way to feed it of `input`, and checks that all are cut alike, and
 /// like the reference. Returns the spec, unless it is refused or not wanted.
@@ -70,7 +70,19 @@ fn check(spec: &Spec, input: &mut Unstructured<'_>) -> Result<()> {
     if let Some(expected) = expected {
         assert_eq!(ends, expected, "{text}, key {key_seed:?}: ours and the reference");
     }
-    for feed in [Feed::Slices, Feed::Reader, Feed::Push, Feed::Async] {
+    check_levels(
+        |level| match key_seed {
+            None => spec.chunker_at(level),
+            Some(seed) => {
+                let material = key_material(seed);
+                spec.keyed_chunker_at(&material, level).expect("the best level has this key")
+            }
+        },
+        &format!("{text}, key {key_seed:?}"),
+        &data,
+        &ends,
+    );
+    for feed in [Feed::Slices, Feed::Batches, Feed::Reader, Feed::Push, Feed::Async] {
         let size_max = *input.choose(&[1, 7, 100, 3000])? + input.int_in_range(0..=63)?;
         let feed = feed(size_max, input.arbitrary()?);
         let fed = fed_cuts(&*chunker, &data, feed);

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use cutpoint_chunking::{Chunker, Chunks, KeyMaterial, Push, Spec, cuts};
+use cutpoint_chunking::{Chunker, Chunks, KeyMaterial, Level, Push, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
 use futures_io::AsyncRead;
 
@@ -75,15 +75,34 @@ pub(crate) fn sizes_around(edges: &[usize]) -> Vec<usize> {
     sizes
 }
 
-/// Checks that `spec` cuts `data` like its reference, however it is fed.
+/// Checks that `spec` cuts `data` like its reference, however it is fed and on every level.
 pub(crate) fn check(spec: &Spec, name: &str, data: &[u8]) {
     let expected = reference_cuts(spec, data);
-    check_cuts(
-        &*spec.chunker(),
-        &format!("{spec}, {} bytes of {name}", data.len()),
-        data,
-        &expected,
-    );
+    let name = format!("{spec}, {} bytes of {name}", data.len());
+    check_cuts(&*spec.chunker(), &name, data, &expected);
+    check_levels(|level| spec.chunker_at(level), &name, data, &expected);
+}
+
+/// Checks that every level that a rule has code for cuts `data` as expected.
+pub(crate) fn check_levels(
+    chunker_at: impl Fn(Level) -> Box<dyn Chunker>,
+    name: &str,
+    data: &[u8],
+    expected: &[usize],
+) {
+    for level in Level::available().into_iter().chain([Level::EMULATED]) {
+        let chunker = chunker_at(level);
+        if chunker.level() == level {
+            for feed in [Feed::Whole, Feed::Batches(1 + data.len() / 3, 7)] {
+                let ends = fed_cuts(&*chunker, data, feed);
+                assert!(
+                    ends == expected,
+                    "{name}, at level {}, fed by {feed:?}: {ends:?}, not {expected:?}",
+                    level.name()
+                );
+            }
+        }
+    }
 }
 
 /// Checks that `chunker` cuts `data` as expected, however it is fed.
@@ -94,6 +113,7 @@ pub(crate) fn check_cuts(chunker: &dyn Chunker, name: &str, data: &[u8], expecte
         Feed::Whole,
         Feed::Slices(small, 1),
         Feed::Slices(200 * small, 2),
+        Feed::Batches(1000 * small, 8),
         Feed::Reader(300 * small, 3),
         Feed::Push(small, 4),
         Feed::Push(500 * small, 5),
@@ -119,6 +139,8 @@ pub(crate) enum Feed {
     Whole,
     /// `next_cut` with ever more bytes, at most so many more each time; by one if 1.
     Slices(usize, u64),
+    /// `next_cuts` with ever more bytes, at most so many more each time.
+    Batches(usize, u64),
     /// `Chunks` over a reader that gives at most so many bytes each time.
     Reader(usize, u64),
     /// `Push` with slices of at most so many bytes.
@@ -130,7 +152,7 @@ pub(crate) enum Feed {
 
 impl Feed {
     /// Every way, with sizes that suit data of a few chunks or of many.
-    pub(crate) const ALL: [Feed; 9] = [
+    pub(crate) const ALL: [Feed; 10] = [
         Feed::Whole,
         Feed::Slices(3_000, 1),
         Feed::Slices(100_000, 2),
@@ -140,6 +162,7 @@ impl Feed {
         Feed::Push(1, 6),
         Feed::Push(20_000, 7),
         Feed::Async(5_000, 8),
+        Feed::Batches(60_000, 9),
     ];
 
     /// The quicker ones, for data of megabytes.
@@ -170,6 +193,21 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
                         end = data.len().min(end + 1 + random.below(size_max));
                     }
                 }
+            }
+            ends
+        }
+        Feed::Batches(size_max, seed) => {
+            let mut random = SplitMix64::new(seed);
+            let mut ends = Vec::new();
+            let (mut start, mut end) = (0, 0);
+            while start < data.len() {
+                end = data.len().min(end + 1 + random.below(size_max));
+                let more = end < data.len();
+                chunker.next_cuts(&data[..end], start, more, &mut ends);
+                start = ends.last().map_or(0, |&end| end);
+                let max = chunker.needed_size_max();
+                assert!(max.is_none_or(|max| end - start < max), "no cut-point by max");
+                assert!(more || start == data.len(), "no cut-point in the last bytes");
             }
             ends
         }

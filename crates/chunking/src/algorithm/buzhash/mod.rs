@@ -41,7 +41,7 @@ use super::{
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError, table};
+use crate::{Chunker, KeyMaterial, Level, SpecError, table};
 
 const NAME: &str = "buzhash";
 
@@ -299,7 +299,7 @@ impl Algorithm for Params {
         Some(self.mean())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(Buzhash::from_checked(*self, material))
     }
 }

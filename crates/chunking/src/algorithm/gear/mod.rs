@@ -44,7 +44,7 @@ use super::{
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError, table};
+use crate::{Chunker, KeyMaterial, Level, SpecError, table};
 
 const NAME: &str = "gear";
 
@@ -408,7 +408,7 @@ impl Algorithm for Params {
         Some(self.mean())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(Gear::from_checked(*self, material))
     }
 }

@@ -35,7 +35,7 @@ use super::gear::scan;
 use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, far_from_max};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError, table};
+use crate::{Chunker, KeyMaterial, Level, SpecError, table};
 
 const NAME: &str = "jc";
 
@@ -207,7 +207,7 @@ impl Algorithm for Params {
         far_from_max(self.mean_without_max(), Some(self.chunk_size_max), 6.0)
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(Jc::from_checked(*self, material))
     }
 }

@@ -24,7 +24,7 @@ use super::bytes::{ByteRule, byte_chunker};
 use super::{Algorithm, check_max, check_range, power, unreachable_average};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError};
+use crate::{Chunker, KeyMaterial, Level, SpecError};
 use means::MEANS;
 
 const NAME: &str = "pci";
@@ -215,7 +215,7 @@ impl Algorithm for Params {
         Some(self.window as f64 + behind * (1.0 - cut_off))
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(Pci::from_checked(*self, material))
     }
 }

@@ -42,7 +42,7 @@ use core::fmt;
 use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError};
+use crate::{Chunker, KeyMaterial, Level, SpecError};
 use table::TABLE;
 
 const NAME: &str = "repmaxcdc";
@@ -156,7 +156,7 @@ impl Algorithm for Params {
         }
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(RepMaxCdc::from_checked(*self, material))
     }
 }

@@ -26,7 +26,7 @@ use core::fmt;
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, SpecError};
+use crate::{Chunker, KeyMaterial, Level, SpecError};
 use table::TABLE;
 
 const NAME: &str = "ronomon";
@@ -180,7 +180,7 @@ impl Algorithm for Params {
         Some(self.mean_on_random_data())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>) -> Box<dyn Chunker> {
+    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
         Box::new(Ronomon::from_checked(*self, material))
     }
 }
