@@ -68,13 +68,7 @@ pub trait Chunker: Send + Sync + Debug {
     /// [`context_size`]: Chunker::context_size
     /// [`batch_size`]: Chunker::batch_size
     fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
-        let mut end = start;
-        while end < data.len() {
-            let (before, rest) = data.split_at(end);
-            let Some(size) = self.next_cut_after(before, rest, more) else { return };
-            end += size;
-            ends.push(end);
-        }
+        cut_one_by_one(self, data, start, more, ends);
     }
 
     /// Returns how many bytes [`next_cuts`](Chunker::next_cuts) wants at once to be at its fastest; 0
@@ -94,6 +88,23 @@ pub trait Chunker: Send + Sync + Debug {
 
     /// Returns the size in bytes that no chunk is larger than; `None` where there is no limit.
     fn chunk_size_max(&self) -> Option<usize>;
+}
+
+/// What [`Chunker::next_cuts`] does where there is no faster way.
+pub(crate) fn cut_one_by_one(
+    chunker: &(impl Chunker + ?Sized),
+    data: &[u8],
+    start: usize,
+    more: bool,
+    ends: &mut Vec<usize>,
+) {
+    let mut end = start;
+    while end < data.len() {
+        let (before, rest) = data.split_at(end);
+        let Some(size) = chunker.next_cut_after(before, rest, more) else { return };
+        end += size;
+        ends.push(end);
+    }
 }
 
 macro_rules! forward {

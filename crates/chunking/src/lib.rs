@@ -55,6 +55,7 @@ extern crate std;
 
 mod about;
 pub mod algorithm;
+mod candidates;
 mod chunker;
 mod error;
 mod kernel;

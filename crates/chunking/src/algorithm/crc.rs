@@ -21,6 +21,7 @@
 //! for other windows than 256; here both are what they say.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 pub use super::bytes::Cut;
@@ -29,6 +30,8 @@ use super::{
     Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::candidates::{Batch, CrcColumns, Selection, Stages, WINDOW_MAX, byte_table};
+use crate::kernel::ByteTable;
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -218,8 +221,8 @@ impl Algorithm for Params {
         Some(self.mean())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Crc::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Crc::from_checked(*self, material).at_level(level))
     }
 }
 
@@ -228,6 +231,9 @@ impl Algorithm for Params {
 pub struct Crc {
     params: Params,
     rolling: Rolling<Crc32>,
+    /// What bytes are seen as, with a key.
+    seen: Option<ByteTable>,
+    stages: Stages<CrcColumns>,
 }
 
 constructors!(Crc);
@@ -241,7 +247,34 @@ impl Crc {
             let seen = permutation.as_ref().map_or(byte, |seen| seen[usize::from(byte)]);
             table[usize::from(seen)]
         });
-        Crc { params, rolling }
+        let seen = permutation.map(|permutation| byte_table(&permutation));
+        let scalar = Crc { params, rolling, seen, stages: Stages::at(Level::SCALAR, || None) };
+        scalar.at_level(Level::best())
+    }
+}
+
+impl Crc {
+    /// The same on another level than the best of this CPU: as exact, and slower.
+    #[must_use]
+    pub fn at_level(self, level: Level) -> Crc {
+        let stages = Stages::at(level, || self.columns());
+        Crc { stages, ..self }
+    }
+
+    /// `None` where the window is too large to be marked.
+    fn columns(&self) -> Option<CrcColumns> {
+        let is_marked = self.params.window <= WINDOW_MAX;
+        is_marked.then(|| CrcColumns::new(&self.rolling, self.params.bits))
+    }
+}
+
+impl Selection for Crc {
+    fn first(&self) -> usize {
+        Chunker::chunk_size_min(self) - self.params.cut.step()
+    }
+
+    fn step(&self) -> usize {
+        self.params.cut.step()
     }
 }
 
@@ -261,6 +294,18 @@ impl Chunker for Crc {
 
     fn chunk_size_max(&self) -> Option<usize> {
         self.params.chunk_size_max
+    }
+
+    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
+        self.stages.next_cuts(self, self.seen.as_ref(), Batch { data, start, more, ends });
+    }
+
+    fn batch_size(&self) -> usize {
+        self.stages.batch_size()
+    }
+
+    fn level(&self) -> Level {
+        self.stages.level()
     }
 }
 

@@ -25,6 +25,7 @@
 //! Karp and Rabin, which is another hash.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::rolling::{Rolling, Step};
@@ -32,6 +33,8 @@ use super::{
     Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::candidates::{Batch, RabinColumns, Selection, Stages, WINDOW_MAX, byte_table};
+use crate::kernel::ByteTable;
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -388,8 +391,8 @@ impl Algorithm for Params {
         Some(self.mean())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Rabin::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Rabin::from_checked(*self, material).at_level(level))
     }
 }
 
@@ -398,6 +401,9 @@ impl Algorithm for Params {
 pub struct Rabin {
     params: Params,
     rolling: Rolling<Reduce>,
+    /// What bytes are seen as, with a key.
+    seen: Option<ByteTable>,
+    stages: Stages<RabinColumns>,
 }
 
 constructors!(Rabin);
@@ -405,7 +411,40 @@ constructors!(Rabin);
 impl Rabin {
     fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Rabin {
         let rolling = Reduce::new(params.polynomial).rolling(params.window, material);
-        Rabin { params, rolling }
+        let seen = material.map(|material| byte_table(&material.permutation()));
+        let scalar = Rabin { params, rolling, seen, stages: Stages::at(Level::SCALAR, || None) };
+        scalar.at_level(Level::best())
+    }
+}
+
+impl Rabin {
+    /// The same on another level than the best of this CPU: as exact, and slower.
+    #[must_use]
+    pub fn at_level(self, level: Level) -> Rabin {
+        let stages = Stages::at(level, || self.columns());
+        Rabin { stages, ..self }
+    }
+
+    /// `None` where the window or the polynomial is of a size that is not marked.
+    fn columns(&self) -> Option<RabinColumns> {
+        let Params { bits, window, polynomial, .. } = self.params;
+        let is_marked = window <= WINDOW_MAX;
+        is_marked.then(|| RabinColumns::new(&self.rolling, polynomial.ilog2(), bits)).flatten()
+    }
+}
+
+impl Selection for Rabin {
+    fn first(&self) -> usize {
+        Chunker::chunk_size_min(self) - 1
+    }
+
+    fn told_from(&self) -> usize {
+        // A one stands in front until the window is full.
+        self.first().max(self.params.window - 1)
+    }
+
+    fn step(&self) -> usize {
+        1
     }
 }
 
@@ -429,6 +468,18 @@ impl Chunker for Rabin {
 
     fn chunk_size_max(&self) -> Option<usize> {
         self.params.chunk_size_max
+    }
+
+    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
+        self.stages.next_cuts(self, self.seen.as_ref(), Batch { data, start, more, ends });
+    }
+
+    fn batch_size(&self) -> usize {
+        self.stages.batch_size()
+    }
+
+    fn level(&self) -> Level {
+        self.stages.level()
     }
 }
 

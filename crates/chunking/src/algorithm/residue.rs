@@ -7,6 +7,7 @@
 /// and Montgomery, "Division by Invariant Integers using Multiplication".)
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Residue {
+    divisor: u64,
     remainder: u64,
     inverse: u64,
     shift: u32,
@@ -23,7 +24,20 @@ impl Residue {
         for _ in 0..5 {
             inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
         }
-        Residue { remainder, inverse, shift, limit: u64::MAX / divisor }
+        Residue { divisor, remainder, inverse, shift, limit: u64::MAX / divisor }
+    }
+
+    /// The same of numbers up to `number_max`, 2^32 - 1 or 2^64 - 1, in arithmetic of as many bits: a
+    /// number matches if it is not below `remainder`, and its product with `factor`, less `subtrahend`,
+    /// turned right by `shift` bits, is at most `limit`.
+    pub(crate) fn parts(&self, number_max: u64) -> Parts {
+        Parts {
+            remainder: self.remainder,
+            factor: self.inverse & number_max,
+            subtrahend: self.remainder.wrapping_mul(self.inverse) & number_max,
+            shift: self.shift,
+            limit: number_max / self.divisor,
+        }
     }
 
     #[inline]
@@ -32,6 +46,16 @@ impl Residue {
         let quotient = multiple.wrapping_mul(self.inverse).rotate_right(self.shift);
         (quotient <= self.limit) & (number >= self.remainder)
     }
+}
+
+/// What [`Residue::parts`] gives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    pub(crate) remainder: u64,
+    pub(crate) factor: u64,
+    pub(crate) subtrahend: u64,
+    pub(crate) shift: u32,
+    pub(crate) limit: u64,
 }
 
 #[cfg(test)]

@@ -34,6 +34,25 @@ impl<S: Step> Rolling<S> {
         Rolling { step, window, enter: entering, leave: leaving }
     }
 
+    /// How many bytes it knows.
+    pub(crate) fn window(&self) -> usize {
+        self.window
+    }
+
+    pub(crate) fn step(&self) -> &S {
+        &self.step
+    }
+
+    /// What each byte value brings when it enters.
+    pub(crate) fn entering(&self) -> &[u64; 256] {
+        &self.enter
+    }
+
+    /// What each byte value takes away when it leaves.
+    pub(crate) fn leaving(&self) -> &[u64; 256] {
+        &self.leave
+    }
+
     /// The hash after one more byte, where none leaves.
     #[inline]
     pub(crate) fn push(&self, hash: u64, byte: u8) -> u64 {

@@ -417,13 +417,13 @@ constructors!(SeqCdc);
 impl SeqCdc {
     fn from_checked(params: Params, material: Option<&KeyMaterial>) -> SeqCdc {
         let permutation = material.map(KeyMaterial::permutation);
-        SeqCdc { params, permutation, level: Level::best() }
+        SeqCdc { params, permutation, level: Level::best().of_kernel() }
     }
 
     /// The same on another level than the best of this CPU: as exact, and slower.
     #[must_use]
     pub fn at_level(self, level: Level) -> SeqCdc {
-        SeqCdc { level, ..self }
+        SeqCdc { level: level.of_kernel(), ..self }
     }
 }
 

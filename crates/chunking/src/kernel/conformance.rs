@@ -109,11 +109,16 @@ fn every_level_of_this_cpu_is_run() {
                 "scalar" => true,
                 "sse4.1" => std::is_x86_feature_detected!("sse4.1"),
                 "avx2" => std::is_x86_feature_detected!("avx2"),
+                "avx512vbmi" => {
+                    std::is_x86_feature_detected!("avx512vbmi")
+                        && std::is_x86_feature_detected!("avx512bitalg")
+                        && std::is_x86_feature_detected!("gfni")
+                }
                 _ => std::is_x86_feature_detected!("avx512bw"),
             };
             assert_eq!(level.is_ok(), has, "{name}: what the CPU has was left out, or the reverse");
         }
     }
     let error = Level::named("avx1024").expect_err("there is none");
-    assert!(error.to_string().contains("scalar, sse4.1, avx2, avx512"), "{error}");
+    assert!(error.to_string().contains("scalar, sse4.1, avx2, avx512, avx512vbmi"), "{error}");
 }

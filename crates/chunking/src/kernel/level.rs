@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 #[cfg(target_arch = "x86_64")]
-use super::x86_64::{Avx2, Avx512, Sse41};
-use super::{Emulated, Scalar, Task};
+use super::x86_64::{Avx2, Avx512, Avx512Vbmi, Sse41};
+use super::{ColumnsTask, Emulated, Scalar, Task};
 
 /// An instruction set that this CPU has. It decides how fast cut-points are found, never where.
 ///
@@ -24,10 +24,13 @@ enum Any {
     Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
+    /// With the proof of the level below, whose kernel it has.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vbmi(Avx512Vbmi, Avx512),
 }
 
 /// Every level that there is on any CPU, slowest first.
-pub(crate) const NAMES: [&str; 4] = ["scalar", "sse4.1", "avx2", "avx512"];
+pub(crate) const NAMES: [&str; 5] = ["scalar", "sse4.1", "avx2", "avx512", "avx512vbmi"];
 
 impl Level {
     /// Portable Rust, on every CPU.
@@ -47,7 +50,7 @@ impl Level {
         NAMES.iter().rev().find_map(|name| Level::detect(name)).unwrap_or(Level::SCALAR)
     }
 
-    /// The level of this name: `scalar`, `sse4.1`, `avx2` or `avx512`; and `emulated`, for tests.
+    /// The level of this name: `scalar`, `sse4.1`, `avx2`, `avx512` or `avx512vbmi`; and `emulated`, for tests.
     ///
     /// # Errors
     ///
@@ -68,6 +71,8 @@ impl Level {
             Any::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
             Any::Avx512(_) => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx512Vbmi(..) => "avx512vbmi",
         }
     }
 
@@ -81,6 +86,40 @@ impl Level {
             "avx2" => Avx2::detect().map(|kernel| Level(Any::Avx2(kernel))),
             #[cfg(target_arch = "x86_64")]
             "avx512" => Avx512::detect().map(|kernel| Level(Any::Avx512(kernel))),
+            #[cfg(target_arch = "x86_64")]
+            "avx512vbmi" => Avx512::detect().and_then(|kernel| {
+                Avx512Vbmi::detect().map(|columns| Level(Any::Avx512Vbmi(columns, kernel)))
+            }),
+            _ => None,
+        }
+    }
+
+    /// This level, or the one below it that has a [`Kernel`](super::Kernel) of its own.
+    pub(crate) fn of_kernel(self) -> Level {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx512Vbmi(_, kernel) => Level(Any::Avx512(kernel)),
+            _ => self,
+        }
+    }
+
+    /// This level, or the one below it that has [`Columns`](super::Columns), or the scalar one.
+    pub(crate) fn of_columns(self) -> Level {
+        match self.0 {
+            Any::Emulated(_) => self,
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx512Vbmi(..) => self,
+            _ => Level::SCALAR,
+        }
+    }
+
+    /// Runs `task` on this level, if it has columns.
+    #[inline]
+    pub(crate) fn dispatch_columns<T: ColumnsTask>(self, task: T) -> Option<T::Output> {
+        match self.0 {
+            Any::Emulated(columns) => Some(task.run(columns)),
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx512Vbmi(columns, _) => Some(columns.enter(task)),
             _ => None,
         }
     }
@@ -97,6 +136,8 @@ impl Level {
             Any::Avx2(kernel) => kernel.enter(task),
             #[cfg(target_arch = "x86_64")]
             Any::Avx512(kernel) => kernel.enter(task),
+            #[cfg(target_arch = "x86_64")]
+            Any::Avx512Vbmi(_, kernel) => kernel.enter(task),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! There are three shapes of `unsafe` here, and nowhere else in the crate: entering code that was
 //! compiled for an instruction set, calling a function of it, and loading from a reference.
 
+mod columns;
 #[cfg(test)]
 mod conformance;
 mod emulated;
@@ -16,6 +17,7 @@ mod scalar;
 #[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
 mod x86_64;
 
+pub(crate) use columns::{ByteTable, Columns, ColumnsTask, ROW_COUNT};
 pub(crate) use emulated::Emulated;
 pub use level::{Level, LevelError};
 pub(crate) use scalar::Scalar;

@@ -31,6 +31,7 @@ mod table_bita;
 mod table_casync;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::residue::Residue;
@@ -40,6 +41,7 @@ use super::{
     paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::candidates::{Batch, BuzhashColumns, Selection, Stages, TurnColumns, WINDOW_MAX};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError, table};
 
@@ -299,8 +301,8 @@ impl Algorithm for Params {
         Some(self.mean())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Buzhash::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Buzhash::from_checked(*self, material).at_level(level))
     }
 }
 
@@ -310,6 +312,7 @@ pub struct Buzhash {
     params: Params,
     residue: Residue,
     hash: Hash,
+    stages: Stages<BuzhashColumns>,
 }
 
 #[derive(Clone)]
@@ -336,7 +339,8 @@ impl Buzhash {
             _ => Hash::Of32(Rolling::new(Turn32, params.window, |byte| entry(byte) & 0xffff_ffff)),
         };
         let residue = Residue::new(params.divisor.into(), params.remainder.into());
-        Buzhash { params, residue, hash }
+        let scalar = Buzhash { params, residue, hash, stages: Stages::at(Level::SCALAR, || None) };
+        scalar.at_level(Level::best())
     }
 
     /// Returns the last byte of the chunk, if it is found in `data`.
@@ -369,6 +373,34 @@ impl Buzhash {
     }
 }
 
+impl Buzhash {
+    /// The same on another level than the best of this CPU: as exact, and slower.
+    #[must_use]
+    pub fn at_level(self, level: Level) -> Buzhash {
+        let stages = Stages::at(level, || self.columns());
+        Buzhash { stages, ..self }
+    }
+
+    /// `None` where the window is too large to be marked, and where runs are treated by themselves.
+    fn columns(&self) -> Option<BuzhashColumns> {
+        let Params { window, runs, .. } = self.params;
+        (window <= WINDOW_MAX && runs == Runs::Rolled).then(|| match &self.hash {
+            Hash::Of32(rolling) => BuzhashColumns::Of32(TurnColumns::new(rolling, &self.residue)),
+            Hash::Of64(rolling) => BuzhashColumns::Of64(TurnColumns::new(rolling, &self.residue)),
+        })
+    }
+}
+
+impl Selection for Buzhash {
+    fn first(&self) -> usize {
+        Chunker::chunk_size_min(self) - 1
+    }
+
+    fn step(&self) -> usize {
+        1
+    }
+}
+
 impl Chunker for Buzhash {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         cut_within(data, more, self.params.chunk_size_max, |data| {
@@ -386,6 +418,18 @@ impl Chunker for Buzhash {
 
     fn chunk_size_max(&self) -> Option<usize> {
         self.params.chunk_size_max
+    }
+
+    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
+        self.stages.next_cuts(self, None, Batch { data, start, more, ends });
+    }
+
+    fn batch_size(&self) -> usize {
+        self.stages.batch_size()
+    }
+
+    fn level(&self) -> Level {
+        self.stages.level()
     }
 }
 

@@ -34,12 +34,14 @@ mod table;
 mod table_dedup_bench;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use self::table::{GEAR, MASKS};
-use super::gear::scan;
+use super::gear::{rehash, scan};
 use super::{Algorithm, check_range, constructors, paper, power, rounded_log2};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::candidates::{Batch, GearColumns, Selection, Stages};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -355,8 +357,8 @@ impl Algorithm for Params {
         Some(self.mean())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(FastCdc::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(FastCdc::from_checked(*self, material).at_level(level))
     }
 }
 
@@ -367,6 +369,7 @@ pub struct FastCdc {
     mask_small: u64,
     mask_large: u64,
     gear: Box<[u64; 256]>,
+    stages: Stages<GearColumns>,
 }
 
 constructors!(FastCdc);
@@ -380,7 +383,56 @@ impl FastCdc {
         };
         gear.iter_mut().for_each(|entry| *entry ^= params.seed);
         let (mask_small, mask_large) = params.masks();
-        FastCdc { params, mask_small, mask_large, gear }
+        let scalar = FastCdc {
+            params,
+            mask_small,
+            mask_large,
+            gear,
+            stages: Stages::at(Level::SCALAR, || None),
+        };
+        scalar.at_level(Level::best())
+    }
+}
+
+impl FastCdc {
+    /// The same on another level than the best of this CPU: as exact, and slower.
+    #[must_use]
+    pub fn at_level(self, level: Level) -> FastCdc {
+        let stages = Stages::at(level, || self.columns());
+        FastCdc { stages, ..self }
+    }
+
+    /// Marks the places that either mask may match.
+    fn columns(&self) -> Option<GearColumns> {
+        Some(GearColumns::new(&self.gear, self.mask_small & self.mask_large))
+    }
+}
+
+impl Selection for FastCdc {
+    fn first(&self) -> usize {
+        self.params.chunk_size_min
+    }
+
+    fn told_from(&self) -> usize {
+        // The hash begins at the smallest size, and its masks look at so many bytes.
+        let known = (self.mask_small | self.mask_large).checked_ilog2().unwrap_or(0);
+        self.params.chunk_size_min + known as usize
+    }
+
+    fn step(&self) -> usize {
+        0
+    }
+
+    fn accepts(
+        &self,
+        data: &[u8],
+        start: usize,
+        at: usize,
+        hashed: &mut Option<(usize, u64)>,
+    ) -> bool {
+        let is_small = at < start + self.params.normal_size;
+        let mask = if is_small { self.mask_small } else { self.mask_large };
+        rehash(&self.gear, data, at, hashed) & mask == 0
     }
 }
 
@@ -417,6 +469,18 @@ impl Chunker for FastCdc {
 
     fn chunk_size_max(&self) -> Option<usize> {
         Some(self.params.chunk_size_max)
+    }
+
+    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
+        self.stages.next_cuts(self, None, Batch { data, start, more, ends });
+    }
+
+    fn batch_size(&self) -> usize {
+        self.stages.batch_size()
+    }
+
+    fn level(&self) -> Level {
+        self.stages.level()
     }
 }
 

@@ -35,6 +35,7 @@ mod table_dedup_bench;
 mod table_gearhash;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 pub use super::bytes::Cut;
@@ -43,6 +44,7 @@ use super::{
     power, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::candidates::{Batch, GearColumns, Selection, Stages};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError, table};
 
@@ -408,8 +410,8 @@ impl Algorithm for Params {
         Some(self.mean())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Gear::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Gear::from_checked(*self, material).at_level(level))
     }
 }
 
@@ -432,6 +434,7 @@ pub struct Gear {
     mask_easy: u64,
     /// Of 32 bits or 64: a hash of 32 is the lower half of one of 64, which it does not know.
     gear: Box<[u64; 256]>,
+    stages: Stages<GearColumns>,
 }
 
 constructors!(Gear);
@@ -448,7 +451,9 @@ impl Gear {
         let mask = |count: u32| ((1 << count) - 1) << (params.hash_bits() - count);
         let (mask_hard, mask_easy) =
             (mask(params.bits + params.level), mask(params.bits - params.level));
-        Gear { params, mask_hard, mask_easy, gear }
+        let scalar =
+            Gear { params, mask_hard, mask_easy, gear, stages: Stages::at(Level::SCALAR, || None) };
+        scalar.at_level(Level::best())
     }
 
     /// The hash of the bytes before `data[first]` that count.
@@ -465,6 +470,52 @@ impl Gear {
             Start::Carry => last(before, known.saturating_sub(first), 0),
         };
         last(&data[..first], known, carried)
+    }
+}
+
+impl Gear {
+    /// The same on another level than the best of this CPU: as exact, and slower.
+    #[must_use]
+    pub fn at_level(self, level: Level) -> Gear {
+        let stages = Stages::at(level, || self.columns());
+        Gear { stages, ..self }
+    }
+
+    /// Marks the places that either mask may match.
+    fn columns(&self) -> Option<GearColumns> {
+        Some(GearColumns::new(&self.gear, self.mask_hard & self.mask_easy))
+    }
+}
+
+impl Selection for Gear {
+    fn first(&self) -> usize {
+        self.params.first()
+    }
+
+    fn told_from(&self) -> usize {
+        let (first, known) = (self.first(), self.params.hash_bits() as usize - 1);
+        match self.params.start {
+            Start::Cold => first + known,
+            Start::Warm => first.max(known),
+            Start::Carry => first,
+        }
+    }
+
+    fn step(&self) -> usize {
+        self.params.cut.step()
+    }
+
+    fn accepts(
+        &self,
+        data: &[u8],
+        start: usize,
+        at: usize,
+        hashed: &mut Option<(usize, u64)>,
+    ) -> bool {
+        // A mark is where the easier mask matches, which has fewer of the same bits.
+        let is_easy =
+            self.params.normal_size.is_none_or(|normal| at >= start + normal.max(self.first()));
+        is_easy || rehash(&self.gear, data, at, hashed) & self.mask_hard == 0
     }
 }
 
@@ -508,6 +559,18 @@ impl Chunker for Gear {
     fn chunk_size_max(&self) -> Option<usize> {
         self.params.chunk_size_max
     }
+
+    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
+        self.stages.next_cuts(self, None, Batch { data, start, more, ends });
+    }
+
+    fn batch_size(&self) -> usize {
+        self.stages.batch_size()
+    }
+
+    fn level(&self) -> Level {
+        self.stages.level()
+    }
 }
 
 impl fmt::Debug for Gear {
@@ -515,6 +578,25 @@ impl fmt::Debug for Gear {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gear").field("params", &self.params).finish_non_exhaustive()
     }
+}
+
+/// The hash of the last 64 bytes up to `at`, of which there are so many. `hashed` is a place and its hash,
+/// and then these: where they are near each other, the hash goes on from there.
+pub(super) fn rehash(
+    gear: &[u64; 256],
+    data: &[u8],
+    at: usize,
+    hashed: &mut Option<(usize, u64)>,
+) -> u64 {
+    let (first, hash) = match *hashed {
+        Some((place, hash)) if place <= at && at - place < 64 => (place + 1, hash),
+        _ => (at.saturating_sub(63), 0),
+    };
+    let bytes = &data[first..=at];
+    let hash =
+        bytes.iter().fold(hash, |hash: u64, &byte| (hash << 1).wrapping_add(gear[byte as usize]));
+    *hashed = Some((at, hash));
+    hash
 }
 
 /// Feeds `data` to `hash`, up to the first offset whose byte makes `hash & mask` zero, and returns that.

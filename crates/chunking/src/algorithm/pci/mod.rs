@@ -20,9 +20,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::bytes::{ByteRule, byte_chunker};
-use super::{Algorithm, check_max, check_range, power, unreachable_average};
+use super::bytes::{self, ByteRule};
+use super::{Algorithm, check_max, check_range, constructors, power, unreachable_average};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
+use crate::candidates::{Batch, CountColumns, Selection, Stages, WINDOW_MAX, byte_table};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 use means::MEANS;
@@ -79,9 +80,84 @@ pub struct Params {
     pub chunk_size_max: Option<usize>,
 }
 
-byte_chunker! {
-    /// The chunker of PCI.
-    Pci
+/// The chunker of PCI.
+#[derive(Clone)]
+pub struct Pci {
+    params: Params,
+    /// What each byte value counts as; `None` without a key.
+    permutation: Option<Box<[u8; 256]>>,
+    stages: Stages<CountColumns>,
+}
+
+constructors!(Pci);
+
+impl Pci {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Pci {
+        let permutation = material.map(KeyMaterial::permutation);
+        let scalar = Pci { params, permutation, stages: Stages::at(Level::SCALAR, || None) };
+        scalar.at_level(Level::best())
+    }
+
+    /// The same on another level than the best of this CPU: as exact, and slower.
+    #[must_use]
+    pub fn at_level(self, level: Level) -> Pci {
+        let stages = Stages::at(level, || self.columns());
+        Pci { stages, ..self }
+    }
+
+    /// `None` where the window is too large to be marked.
+    fn columns(&self) -> Option<CountColumns> {
+        let Params { window, threshold, .. } = self.params;
+        let least = u16::try_from(threshold).ok()?;
+        (window <= WINDOW_MAX).then(|| CountColumns::new(window, least))
+    }
+}
+
+impl Selection for Pci {
+    fn first(&self) -> usize {
+        self.params.window - 1
+    }
+
+    fn step(&self) -> usize {
+        1
+    }
+}
+
+impl Chunker for Pci {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        bytes::next_cut(&self.params, self.permutation.as_deref(), true, data, more)
+    }
+
+    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
+        let permutation = self.permutation.as_deref().map(byte_table);
+        self.stages.next_cuts(self, permutation.as_ref(), Batch { data, start, more, ends });
+    }
+
+    fn batch_size(&self) -> usize {
+        self.stages.batch_size()
+    }
+
+    fn level(&self) -> Level {
+        self.stages.level()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        Algorithm::chunk_size_min(&self.params)
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.params.chunk_size_max
+    }
+}
+
+impl fmt::Debug for Pci {
+    /// Leaves the permutation out, which is secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pci")
+            .field("params", &self.params)
+            .field("keyed", &self.permutation.is_some())
+            .finish()
+    }
 }
 
 /// The first window in [`MEANS`].
@@ -215,8 +291,8 @@ impl Algorithm for Params {
         Some(self.window as f64 + behind * (1.0 - cut_off))
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Pci::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Pci::from_checked(*self, material).at_level(level))
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod avx2;
 mod avx512;
+mod avx512vbmi;
 mod sse41;
 
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _pdep_u64, _pext_u64};
 
 pub(super) use avx2::Avx2;
 pub(super) use avx512::Avx512;
+pub(super) use avx512vbmi::Avx512Vbmi;
 pub(super) use sse41::Sse41;
 
 /// Whether this CPU has every one of the features.

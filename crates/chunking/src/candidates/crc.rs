@@ -1,0 +1,97 @@
+//! CRC-32 of a window: linear over bits, as Rabin's fingerprint is.
+
+use super::marks::ColumnHash;
+use super::matrices;
+use crate::algorithm::rolling::{Rolling, Step};
+use crate::kernel::Columns;
+
+/// The 4 bytes of the register, of which a step pushes out the lowest.
+#[derive(Clone)]
+pub(crate) struct CrcColumns {
+    window: usize,
+    /// What the lowest byte, with the new one, leaves.
+    step: [u64; 4],
+    /// What a byte takes away when it leaves.
+    leave: [u64; 4],
+    /// The bits that are zeros where it matches.
+    tested: [u8; 4],
+}
+
+impl CrcColumns {
+    /// A place matches if the lowest `bits` bits are zeros. Bytes are seen through no permutation here.
+    pub(crate) fn new<S: Step>(rolling: &Rolling<S>, bits: u32) -> CrcColumns {
+        let (step, window) = (rolling.step(), rolling.window());
+        // A byte enters as a step of the register that it is the lowest byte of.
+        let leave = |byte: u8| (0..=window).fold(u64::from(byte), |hash, _| step.step(hash));
+        let tested = u32::MAX >> (32 - bits);
+        CrcColumns {
+            window,
+            step: matrices(|byte| step.step(byte.into())),
+            leave: matrices(leave),
+            tested: tested.to_le_bytes(),
+        }
+    }
+}
+
+impl ColumnHash for CrcColumns {
+    const LEAVES: bool = true;
+    type State<C: Columns> = [C::Vector; 4];
+
+    fn window(&self) -> usize {
+        self.window
+    }
+
+    #[inline(always)]
+    fn empty<C: Columns>(&self, c: C) -> [C::Vector; 4] {
+        [c.splat(0); 4]
+    }
+
+    #[inline(always)]
+    fn enter<C: Columns>(&self, c: C, state: [C::Vector; 4], new: C::Vector) -> [C::Vector; 4] {
+        let [s0, s1, s2, s3] = state;
+        let [m0, m1, m2, m3] = self.step;
+        let lowest = c.xor(s0, new);
+        [
+            c.xor(s1, c.multiply(lowest, m0)),
+            c.xor(s2, c.multiply(lowest, m1)),
+            c.xor(s3, c.multiply(lowest, m2)),
+            c.multiply(lowest, m3),
+        ]
+    }
+
+    #[inline(always)]
+    fn roll<C: Columns>(
+        &self,
+        c: C,
+        state: [C::Vector; 4],
+        new: C::Vector,
+        old: C::Vector,
+    ) -> [C::Vector; 4] {
+        let [s0, s1, s2, s3] = self.enter(c, state, new);
+        let [m0, m1, m2, m3] = self.leave;
+        [
+            c.xor(s0, c.multiply(old, m0)),
+            c.xor(s1, c.multiply(old, m1)),
+            c.xor(s2, c.multiply(old, m2)),
+            c.xor(s3, c.multiply(old, m3)),
+        ]
+    }
+
+    #[inline(always)]
+    fn any<C: Columns>(&self, c: C, state: &[C::Vector; 4]) -> bool {
+        self.rows(c, state) != 0
+    }
+
+    #[inline(always)]
+    fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 4]) -> u64 {
+        let [s0, s1, s2, s3] = *state;
+        let [t0, t1, t2, t3] = self.tested;
+        let mut rest = c.or(c.and(s0, c.splat(t0)), c.and(s1, c.splat(t1)));
+        if t2 != 0 {
+            rest = c.or(rest, c.or(c.and(s2, c.splat(t2)), c.and(s3, c.splat(t3))));
+        }
+        c.zero_bytes(rest)
+    }
+}
+
+super::marking!(CrcColumns);

@@ -1,0 +1,250 @@
+//! The sums of Gear: each byte doubles the hash and adds an entry of a table.
+
+#![expect(clippy::cast_possible_truncation, reason = "the numbers have as many bytes as they say")]
+
+use alloc::boxed::Box;
+
+use super::marks::ColumnHash;
+use super::{Batch, Marking, Selection, cut, planes};
+use crate::Level;
+use crate::kernel::{ByteTable, Columns};
+
+/// Sums of as few bytes as a mask asks for: what is above its highest bit changes nothing below.
+#[derive(Clone)]
+pub(crate) enum GearColumns {
+    Of16(Box<Sums<2>>),
+    Of32(Box<Sums<4>>),
+    Of48(Box<Sums<6>>),
+    Of64(Box<Sums<8>>),
+}
+
+impl GearColumns {
+    /// Marks places where the hash over `table` has none of the bits of `mask`.
+    pub(crate) fn new(table: &[u64; 256], mask: u64) -> GearColumns {
+        match mask.checked_ilog2().unwrap_or(0) {
+            0..16 => GearColumns::Of16(Box::new(Sums::new(table, mask))),
+            16..32 => GearColumns::Of32(Box::new(Sums::new(table, mask))),
+            32..48 => GearColumns::Of48(Box::new(Sums::new(table, mask))),
+            _ => GearColumns::Of64(Box::new(Sums::new(table, mask))),
+        }
+    }
+}
+
+impl Marking for GearColumns {
+    fn cut<S: Selection>(
+        &self,
+        rule: &S,
+        permutation: Option<&ByteTable>,
+        level: Level,
+        batch: &mut Batch<'_>,
+    ) -> usize {
+        match self {
+            GearColumns::Of16(sums) => cut(&**sums, rule, permutation, level, batch),
+            GearColumns::Of32(sums) => cut(&**sums, rule, permutation, level, batch),
+            GearColumns::Of48(sums) => cut(&**sums, rule, permutation, level, batch),
+            GearColumns::Of64(sums) => cut(&**sums, rule, permutation, level, batch),
+        }
+    }
+}
+
+/// Sums of `PLANES` bytes.
+#[derive(Clone)]
+pub(crate) struct Sums<const PLANES: usize> {
+    planes: [ByteTable; PLANES],
+    mask: u64,
+}
+
+impl<const PLANES: usize> Sums<PLANES> {
+    fn new(table: &[u64; 256], mask: u64) -> Sums<PLANES> {
+        Sums { planes: planes(table), mask }
+    }
+}
+
+impl ColumnHash for Sums<2> {
+    const LEAVES: bool = false;
+    type State<C: Columns> = [C::Vector; 2];
+
+    fn window(&self) -> usize {
+        16
+    }
+
+    #[inline(always)]
+    fn empty<C: Columns>(&self, c: C) -> [C::Vector; 2] {
+        [c.splat(0); 2]
+    }
+
+    #[inline(always)]
+    fn enter<C: Columns>(&self, c: C, state: [C::Vector; 2], new: C::Vector) -> [C::Vector; 2] {
+        let [a, b] = &self.planes;
+        let entries = c.weave_bytes(c.look_up(a, new), c.look_up(b, new));
+        let mut state = state;
+        for k in 0..2 {
+            state[k] = c.add_16(c.add_16(state[k], state[k]), entries[k]);
+        }
+        state
+    }
+
+    #[inline(always)]
+    fn roll<C: Columns>(
+        &self,
+        c: C,
+        state: [C::Vector; 2],
+        new: C::Vector,
+        _: C::Vector,
+    ) -> [C::Vector; 2] {
+        self.enter(c, state, new)
+    }
+
+    #[inline(always)]
+    fn any<C: Columns>(&self, c: C, state: &[C::Vector; 2]) -> bool {
+        c.any_without_16(state, self.mask as u16)
+    }
+
+    #[inline(always)]
+    fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 2]) -> u64 {
+        c.rows_of(state.map(|vector| c.without_16(vector, self.mask as u16)))
+    }
+}
+
+impl ColumnHash for Sums<4> {
+    const LEAVES: bool = false;
+    type State<C: Columns> = [C::Vector; 4];
+
+    fn window(&self) -> usize {
+        32
+    }
+
+    #[inline(always)]
+    fn empty<C: Columns>(&self, c: C) -> [C::Vector; 4] {
+        [c.splat(0); 4]
+    }
+
+    #[inline(always)]
+    fn enter<C: Columns>(&self, c: C, state: [C::Vector; 4], new: C::Vector) -> [C::Vector; 4] {
+        let [p0, p1, p2, p3] = &self.planes;
+        let entries = woven_32(
+            c,
+            [c.look_up(p0, new), c.look_up(p1, new), c.look_up(p2, new), c.look_up(p3, new)],
+        );
+        let mut state = state;
+        for k in 0..4 {
+            state[k] = c.add_32(c.add_32(state[k], state[k]), entries[k]);
+        }
+        state
+    }
+
+    #[inline(always)]
+    fn roll<C: Columns>(
+        &self,
+        c: C,
+        state: [C::Vector; 4],
+        new: C::Vector,
+        _: C::Vector,
+    ) -> [C::Vector; 4] {
+        self.enter(c, state, new)
+    }
+
+    #[inline(always)]
+    fn any<C: Columns>(&self, c: C, state: &[C::Vector; 4]) -> bool {
+        c.any_without_32(state, self.mask as u32)
+    }
+
+    #[inline(always)]
+    fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 4]) -> u64 {
+        c.rows_of(state.map(|vector| c.without_32(vector, self.mask as u32)))
+    }
+}
+
+/// The entries of 6 or 8 bytes for `new`.
+#[inline(always)]
+fn entries_64<C: Columns, const PLANES: usize>(
+    c: C,
+    planes: &[ByteTable; PLANES],
+    new: C::Vector,
+) -> [C::Vector; 8] {
+    let mut bytes = [c.splat(0); 8];
+    for k in 0..PLANES {
+        bytes[k] = c.look_up(&planes[k], new);
+    }
+    woven_64(c, bytes)
+}
+
+macro_rules! sums_64 {
+    ($PLANES:literal) => {
+        impl ColumnHash for Sums<$PLANES> {
+            const LEAVES: bool = false;
+            type State<C: Columns> = [C::Vector; 8];
+
+            fn window(&self) -> usize {
+                8 * $PLANES
+            }
+
+            #[inline(always)]
+            fn empty<C: Columns>(&self, c: C) -> [C::Vector; 8] {
+                [c.splat(0); 8]
+            }
+
+            #[inline(always)]
+            fn enter<C: Columns>(
+                &self,
+                c: C,
+                state: [C::Vector; 8],
+                new: C::Vector,
+            ) -> [C::Vector; 8] {
+                let entries = entries_64(c, &self.planes, new);
+                let mut state = state;
+                for k in 0..8 {
+                    state[k] = c.add_64(c.add_64(state[k], state[k]), entries[k]);
+                }
+                state
+            }
+
+            #[inline(always)]
+            fn roll<C: Columns>(
+                &self,
+                c: C,
+                state: [C::Vector; 8],
+                new: C::Vector,
+                _: C::Vector,
+            ) -> [C::Vector; 8] {
+                self.enter(c, state, new)
+            }
+
+            #[inline(always)]
+            fn any<C: Columns>(&self, c: C, state: &[C::Vector; 8]) -> bool {
+                c.any_without_64(state, self.mask)
+            }
+
+            #[inline(always)]
+            fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 8]) -> u64 {
+                let mut masks = [0; 8];
+                for k in 0..8 {
+                    masks[k] = c.without_64(state[k], self.mask);
+                }
+                c.rows_of(masks)
+            }
+        }
+    };
+}
+
+sums_64!(6);
+sums_64!(8);
+
+/// Numbers of 32 bits out of their bytes, lowest first.
+#[inline(always)]
+pub(super) fn woven_32<C: Columns>(c: C, bytes: [C::Vector; 4]) -> [C::Vector; 4] {
+    let [a, b] = [c.weave_bytes(bytes[0], bytes[1]), c.weave_bytes(bytes[2], bytes[3])];
+    let [low, high] = [c.weave_16(a[0], b[0]), c.weave_16(a[1], b[1])];
+    [low[0], low[1], high[0], high[1]]
+}
+
+/// Numbers of 64 bits out of their bytes, lowest first.
+#[inline(always)]
+pub(super) fn woven_64<C: Columns>(c: C, bytes: [C::Vector; 8]) -> [C::Vector; 8] {
+    let [b0, b1, b2, b3, b4, b5, b6, b7] = bytes;
+    let low = woven_32(c, [b0, b1, b2, b3]);
+    let high = woven_32(c, [b4, b5, b6, b7]);
+    let [a, b] = [c.weave_32(low[0], high[0]), c.weave_32(low[1], high[1])];
+    let [d, e] = [c.weave_32(low[2], high[2]), c.weave_32(low[3], high[3])];
+    [a[0], a[1], b[0], b[1], d[0], d[1], e[0], e[1]]
+}

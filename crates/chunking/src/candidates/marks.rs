@@ -1,0 +1,226 @@
+//! The first stage: marking every place whose hash matches.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::kernel::{BLOCK_SIZE, ByteTable, Columns, ROW_COUNT};
+
+/// A hash of the last bytes, of 64 rows at once.
+pub(crate) trait ColumnHash {
+    /// Whether bytes leave the hash by a step of their own; where not, they are shifted out of it.
+    const LEAVES: bool;
+
+    /// The hashes of the rows.
+    type State<C: Columns>: Copy;
+
+    /// How many bytes, up to the place itself, the hash at a place depends on.
+    fn window(&self) -> usize;
+
+    /// The hashes of no bytes.
+    fn empty<C: Columns>(&self, columns: C) -> Self::State<C>;
+
+    /// The hashes after `new`, where nothing leaves.
+    fn enter<C: Columns>(
+        &self,
+        columns: C,
+        state: Self::State<C>,
+        new: C::Vector,
+    ) -> Self::State<C>;
+
+    /// The hashes after `new`, where `old` leaves.
+    fn roll<C: Columns>(
+        &self,
+        columns: C,
+        state: Self::State<C>,
+        new: C::Vector,
+        old: C::Vector,
+    ) -> Self::State<C>;
+
+    /// Whether any hash may match; false if none does.
+    fn any<C: Columns>(&self, columns: C, state: &Self::State<C>) -> bool;
+
+    /// Which rows' hashes match.
+    fn rows<C: Columns>(&self, columns: C, state: &Self::State<C>) -> u64;
+}
+
+/// The largest window, in bytes, that is worth it: each row begins by reading one.
+pub(crate) const WINDOW_MAX: usize = 512;
+
+/// As many tiles of 64 bytes make a row at most: an odd number, so that the rows do not all fall into
+/// the same sets of the cache.
+pub(crate) const ROW_TILES_MAX: usize = 65;
+
+/// How many places there are in a tile of every row.
+pub(crate) const TILE_SIZE: usize = ROW_COUNT * BLOCK_SIZE;
+
+/// The marks of a stretch of bytes, and what is needed to make them.
+pub(crate) struct Marks<C: Columns> {
+    /// Bit `k % 64` of word `k / 64` is about place `k`.
+    words: Vec<u64>,
+    /// The columns of the last tiles, round and round.
+    ring: Vec<[C::Vector; BLOCK_SIZE]>,
+    scratch: [C::Vector; BLOCK_SIZE],
+}
+
+impl<C: Columns> Marks<C> {
+    #[inline(always)]
+    pub(crate) fn new(columns: C, window: usize) -> Marks<C> {
+        let zeros = [columns.splat(0); BLOCK_SIZE];
+        let ring = vec![zeros; window.div_ceil(BLOCK_SIZE) + 1];
+        Marks { words: Vec::new(), ring, scratch: zeros }
+    }
+
+    /// Marks the places of `row_tiles` tiles from `first` on, where `hash` matches; there are as many
+    /// bytes of `data`, and before `first` a window, in whole tiles. Bytes count as `permutation` says.
+    ///
+    /// The stretch is cut into 64 rows, one after the other. A row's hash begins a window before it.
+    #[inline(always)]
+    pub(crate) fn make<H: ColumnHash>(
+        &mut self,
+        columns: C,
+        hash: &H,
+        permutation: Option<&ByteTable>,
+        data: &[u8],
+        first: usize,
+        row_tiles: usize,
+    ) {
+        let window = hash.window();
+        let slots = self.ring.len();
+        let warm_tiles = slots - 1;
+        // Before the window there are bytes of the first tile that are not hashed.
+        let unused = warm_tiles * BLOCK_SIZE - window;
+        self.words.clear();
+        self.words.resize(row_tiles * ROW_COUNT, 0);
+        let mut starts = [0; ROW_COUNT];
+        for (row, start) in starts.iter_mut().enumerate() {
+            *start = first - warm_tiles * BLOCK_SIZE + row * row_tiles * BLOCK_SIZE;
+        }
+        let mut state = hash.empty(columns);
+        let mut hits = [0; BLOCK_SIZE];
+        for tile in 0..warm_tiles + row_tiles {
+            let slot = tile % slots;
+            columns.transpose(data, &starts, &mut self.ring[slot], &mut self.scratch);
+            if let Some(permutation) = permutation {
+                for column in &mut self.ring[slot] {
+                    *column = columns.look_up(permutation, *column);
+                }
+            }
+            if tile < warm_tiles {
+                for &new in &self.ring[slot][if tile == 0 { unused } else { 0 }..] {
+                    state = hash.enter(columns, state, new);
+                }
+            } else {
+                let mut hit_columns = 0u64;
+                let (oldest, next) = ((tile + 1) % slots, (tile + 2) % slots);
+                for column in 0..BLOCK_SIZE {
+                    // The rows are too many for the hardware to foresee.
+                    columns.prefetch(data, starts[column] + 2 * BLOCK_SIZE);
+                    let new = self.ring[slot][column];
+                    state = if H::LEAVES {
+                        let at = column + unused;
+                        let old = if at < BLOCK_SIZE {
+                            self.ring[oldest][at]
+                        } else {
+                            self.ring[next][at - BLOCK_SIZE]
+                        };
+                        hash.roll(columns, state, new, old)
+                    } else {
+                        hash.enter(columns, state, new)
+                    };
+                    if hash.any(columns, &state) {
+                        hits[column] = hash.rows(columns, &state);
+                        hit_columns |= 1 << column;
+                    }
+                }
+                if hit_columns != 0 {
+                    self.note(&mut hits, hit_columns, tile - warm_tiles, row_tiles);
+                }
+            }
+            for start in &mut starts {
+                *start += BLOCK_SIZE;
+            }
+        }
+    }
+
+    /// Notes the `hits` of a tile, of which only `hit_columns` are not zero, and makes them zero.
+    fn note(
+        &mut self,
+        hits: &mut [u64; BLOCK_SIZE],
+        hit_columns: u64,
+        tile: usize,
+        row_tiles: usize,
+    ) {
+        if hit_columns.count_ones() > 8 {
+            // As in a run of one byte, where all places match or none: all bits at once.
+            transpose_bits(hits);
+            for (row, word) in hits.iter_mut().enumerate() {
+                self.words[row * row_tiles + tile] = core::mem::take(word);
+            }
+            return;
+        }
+        let mut left = hit_columns;
+        while left != 0 {
+            let column = left.trailing_zeros();
+            left &= left - 1;
+            let mut rows = core::mem::take(&mut hits[column as usize]);
+            while rows != 0 {
+                let row = rows.trailing_zeros() as usize;
+                rows &= rows - 1;
+                self.words[row * row_tiles + tile] |= 1 << column;
+            }
+        }
+    }
+
+    /// The first mark from `from` on and before `end`, counted from the first place.
+    #[inline(always)]
+    pub(crate) fn next(&self, from: usize, end: usize) -> Option<usize> {
+        if from >= end {
+            return None;
+        }
+        let mut index = from / 64;
+        let mut word = self.words[index] & u64::MAX << (from % 64);
+        while word == 0 {
+            index += 1;
+            if 64 * index >= end {
+                return None;
+            }
+            word = self.words[index];
+        }
+        let at = 64 * index + word.trailing_zeros() as usize;
+        (at < end).then_some(at)
+    }
+}
+
+/// Swaps rows and columns of 64 words of 64 bits.
+fn transpose_bits(words: &mut [u64; 64]) {
+    let mut width = 32;
+    let mut mask = 0xffff_ffff_u64;
+    while width > 0 {
+        for row in (0..64).filter(|row| row & width == 0) {
+            let (low, high) = (words[row], words[row + width]);
+            let swapped = (low >> width ^ high) & mask;
+            words[row] = low ^ swapped << width;
+            words[row + width] = high ^ swapped;
+        }
+        width /= 2;
+        mask ^= mask << width;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cutpoint_testing::SplitMix64;
+
+    #[test]
+    fn bits_are_transposed() {
+        let mut random = SplitMix64::new(1);
+        let words: [u64; 64] = core::array::from_fn(|_| random.next());
+        let mut transposed = words;
+        super::transpose_bits(&mut transposed);
+        for row in 0..64 {
+            for column in 0..64 {
+                assert_eq!(transposed[row] >> column & 1, words[column] >> row & 1);
+            }
+        }
+    }
+}

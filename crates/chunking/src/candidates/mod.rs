@@ -1,0 +1,274 @@
+//! Rolling hashes in two stages: first every place whose hash matches is marked, then the marks are
+//! walked for those that may end a chunk.
+//!
+//! That is the idea of SS-CDC (Ni, Lin and Jiang, SYSTOR 2019), which marks by gathers. Here a stretch
+//! of bytes is cut into 64 rows, which are hashed at once: a vector holds the same column of all rows,
+//! and tables and matrices of bits take the place of memory (`Columns`). A stretch fits the second
+//! level of the cache, so that the second stage, which looks at few bytes again, finds them there.
+//!
+//! The marks say only what the last bytes say. What a rule makes of them, its smallest and largest
+//! sizes, a hash that begins within the chunk, or masks that change, is in [`Selection`].
+
+#![expect(
+    clippy::needless_range_loop,
+    reason = "closures that hold vectors may be compiled without the instruction set; loops over an \
+              index unroll"
+)]
+
+mod buzhash;
+mod crc;
+mod gear;
+mod marks;
+mod pci;
+mod rabin;
+
+use alloc::vec::Vec;
+
+pub(crate) use buzhash::{BuzhashColumns, TurnColumns};
+pub(crate) use crc::CrcColumns;
+pub(crate) use gear::GearColumns;
+pub(crate) use marks::WINDOW_MAX;
+use marks::{ColumnHash, Marks, ROW_TILES_MAX, TILE_SIZE};
+pub(crate) use pci::CountColumns;
+pub(crate) use rabin::RabinColumns;
+
+use crate::chunker::cut_one_by_one;
+use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsTask};
+use crate::{Chunker, Level};
+
+/// How many bytes are wanted at once: some stretches, so that their ends weigh little.
+const BATCH_SIZE: usize = 4 * ROW_TILES_MAX * TILE_SIZE;
+
+/// What the second stage has to know of a rule.
+pub(crate) trait Selection: Chunker {
+    /// The first place of a chunk, in bytes from its start, that may end it.
+    fn first(&self) -> usize;
+
+    /// The first place of a chunk from which on a mark says what the rule would: before it, the rule's
+    /// hash does not know a whole window. Not before [`Selection::first`].
+    fn told_from(&self) -> usize {
+        self.first()
+    }
+
+    /// How many bytes there are from the place that ends a chunk to the cut-point.
+    fn step(&self) -> usize;
+
+    /// Whether the rule ends a chunk that began at `start` by the marked place `at`. `hashed` is for what
+    /// is worth keeping from one call to the next.
+    fn accepts(
+        &self,
+        data: &[u8],
+        start: usize,
+        at: usize,
+        hashed: &mut Option<(usize, u64)>,
+    ) -> bool {
+        let _ = (data, start, at, hashed);
+        true
+    }
+}
+
+/// The arguments of [`Chunker::next_cuts`].
+pub(crate) struct Batch<'a> {
+    pub(crate) data: &'a [u8],
+    pub(crate) start: usize,
+    pub(crate) more: bool,
+    pub(crate) ends: &'a mut Vec<usize>,
+}
+
+/// What marks places: a hash, or one of several.
+pub(crate) trait Marking {
+    /// Cuts what it can, and returns where the chunk begins whose end it did not find. Bytes count as
+    /// `permutation` says.
+    fn cut<S: Selection>(
+        &self,
+        rule: &S,
+        permutation: Option<&ByteTable>,
+        level: Level,
+        batch: &mut Batch<'_>,
+    ) -> usize;
+}
+
+/// One hash is.
+macro_rules! marking {
+    ($Hash:ty) => {
+        impl crate::candidates::Marking for $Hash {
+            fn cut<S: crate::candidates::Selection>(
+                &self,
+                rule: &S,
+                permutation: Option<&crate::kernel::ByteTable>,
+                level: crate::Level,
+                batch: &mut crate::candidates::Batch<'_>,
+            ) -> usize {
+                crate::candidates::cut(self, rule, permutation, level, batch)
+            }
+        }
+    };
+}
+use marking;
+
+/// The first stage of a chunker, if there is one: not on a level without columns, and not for parameters
+/// that would not be faster by it.
+#[derive(Clone)]
+pub(crate) struct Stages<M> {
+    level: Level,
+    marking: Option<M>,
+}
+
+impl<M: Marking> Stages<M> {
+    /// The first stage on `level`, if there is one, by what `marking` makes for it.
+    pub(crate) fn at(level: Level, marking: impl FnOnce() -> Option<M>) -> Stages<M> {
+        let level = level.of_columns();
+        let marking = if level == Level::SCALAR { None } else { marking() };
+        Stages { level: if marking.is_some() { level } else { Level::SCALAR }, marking }
+    }
+
+    /// Is [`Chunker::level`].
+    pub(crate) fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Is [`Chunker::batch_size`].
+    pub(crate) fn batch_size(&self) -> usize {
+        if self.marking.is_some() { BATCH_SIZE } else { 0 }
+    }
+
+    /// Is [`Chunker::next_cuts`] of `rule`, whose bytes count as `permutation` says.
+    pub(crate) fn next_cuts<S: Selection>(
+        &self,
+        rule: &S,
+        permutation: Option<&ByteTable>,
+        mut batch: Batch<'_>,
+    ) {
+        if let Some(marking) = &self.marking {
+            batch.start = marking.cut(rule, permutation, self.level, &mut batch);
+        }
+        cut_one_by_one(rule, batch.data, batch.start, batch.more, batch.ends);
+    }
+}
+
+/// [`Marking::cut`] of one hash.
+fn cut<S: Selection, H: ColumnHash>(
+    hash: &H,
+    rule: &S,
+    permutation: Option<&ByteTable>,
+    level: Level,
+    batch: &mut Batch<'_>,
+) -> usize {
+    let Batch { data, start, ends, .. } = batch;
+    let task = Select { rule, hash, permutation, data, start: *start, ends };
+    level.dispatch_columns(task).unwrap_or(*start)
+}
+
+struct Select<'a, S, H> {
+    rule: &'a S,
+    hash: &'a H,
+    permutation: Option<&'a ByteTable>,
+    data: &'a [u8],
+    start: usize,
+    ends: &'a mut Vec<usize>,
+}
+
+impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
+    /// Where the chunk begins whose end is not found.
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<C: Columns>(self, columns: C) -> usize {
+        let Select { rule, hash, permutation, data, start: mut chunk, ends } = self;
+        let (first, told_from, step) = (rule.first(), rule.told_from(), rule.step());
+        let max = rule.chunk_size_max();
+        let window = hash.window();
+        // Where the next stretch begins, and the place of the chunk that is looked at next.
+        let mut block = (chunk + told_from).max(window.next_multiple_of(BLOCK_SIZE));
+        let mut place = chunk + first;
+        let mut hashed = None;
+        // The last byte is left to the rule: some wait for the one behind it.
+        let last = data.len().saturating_sub(1);
+        if block + TILE_SIZE > last {
+            return chunk;
+        }
+        let mut marks = Marks::new(columns, window);
+        loop {
+            let tiles = last.saturating_sub(block) / TILE_SIZE;
+            if tiles == 0 {
+                return chunk;
+            }
+            let row_tiles = (tiles.min(ROW_TILES_MAX) - 1) | 1;
+            let row_tiles = if row_tiles > tiles { tiles } else { row_tiles };
+            marks.make(columns, hash, permutation, data, block, row_tiles);
+            let block_end = block + row_tiles * TILE_SIZE;
+            loop {
+                // Places that no mark tells of are for the rule itself; in pairs, as some look at them.
+                let told = block.max(chunk + told_from);
+                if place < told {
+                    let told = told + (told - chunk) % 2;
+                    if told > block_end {
+                        break;
+                    }
+                    let (before, rest) = data[..told].split_at(chunk);
+                    if let Some(size) = rule.next_cut_after(before, rest, true) {
+                        chunk += size;
+                        ends.push(chunk);
+                        place = chunk + first;
+                        continue;
+                    }
+                    place = told;
+                }
+                let limit = max.map_or(usize::MAX, |max| chunk + max);
+                let end = limit.min(block_end);
+                let cut = loop {
+                    match marks.next(place - block, end.saturating_sub(block)) {
+                        None => break (limit <= block_end).then_some(limit),
+                        Some(mark) => {
+                            let at = block + mark;
+                            if rule.accepts(data, chunk, at, &mut hashed) {
+                                break Some(at + step);
+                            }
+                            place = at + 1;
+                        }
+                    }
+                };
+                let Some(cut) = cut else {
+                    place = place.max(end);
+                    break;
+                };
+                ends.push(cut);
+                chunk = cut;
+                place = chunk + first;
+            }
+            block = block_end.max(place);
+        }
+    }
+}
+
+/// Byte `k` of every entry, for each `k`.
+fn planes<const N: usize>(table: &[u64; 256]) -> [ByteTable; N] {
+    let mut planes = [[[0; BLOCK_SIZE]; 4]; N];
+    for (value, entry) in table.iter().enumerate() {
+        for (plane, byte) in planes.iter_mut().zip(entry.to_le_bytes()) {
+            plane[value / BLOCK_SIZE][value % BLOCK_SIZE] = byte;
+        }
+    }
+    planes
+}
+
+/// A table of bytes, as vectors take it.
+pub(crate) fn byte_table(table: &[u8; 256]) -> ByteTable {
+    let blocks: (&[Block], _) = table.as_chunks();
+    let mut result = [[0; BLOCK_SIZE]; 4];
+    result.copy_from_slice(blocks.0);
+    result
+}
+
+/// For each byte `k` of what `map` gives, the matrix that makes it of a byte. `map` is linear.
+fn matrices<const N: usize>(map: impl Fn(u8) -> u64) -> [u64; N] {
+    let mut matrices = [[0; 8]; N];
+    for bit in 0..8 {
+        for (matrix, image) in matrices.iter_mut().zip(map(1 << bit).to_le_bytes()) {
+            for (row, result) in matrix.iter_mut().rev().enumerate() {
+                *result |= (image >> row & 1) << bit;
+            }
+        }
+    }
+    matrices.map(u64::from_le_bytes)
+}
