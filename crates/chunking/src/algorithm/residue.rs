@@ -40,6 +40,11 @@ impl Residue {
         }
     }
 
+    /// The bits that are zeros in those numbers, if that is all that there is to them.
+    pub(crate) fn zeros(&self) -> Option<u64> {
+        (self.remainder == 0 && self.divisor.is_power_of_two()).then_some(self.divisor - 1)
+    }
+
     #[inline]
     pub(crate) fn matches(&self, number: u64) -> bool {
         let multiple = number.wrapping_sub(self.remainder);

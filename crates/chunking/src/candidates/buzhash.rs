@@ -41,6 +41,8 @@ pub(crate) struct TurnColumns<const BYTES: usize> {
     enter: Box<[ByteTable; BYTES]>,
     leave: Box<[ByteTable; BYTES]>,
     parts: Parts,
+    /// The bits that are zeros where it matches, where that is all.
+    zeros: Option<u64>,
 }
 
 impl<const BYTES: usize> TurnColumns<BYTES> {
@@ -51,6 +53,7 @@ impl<const BYTES: usize> TurnColumns<BYTES> {
             enter: Box::new(planes(rolling.entering())),
             leave: Box::new(planes(rolling.leaving())),
             parts: residue.parts(u64::MAX >> (64 - 8 * BYTES)),
+            zeros: residue.zeros(),
         }
     }
 
@@ -76,10 +79,7 @@ impl ColumnHash for TurnColumns<4> {
 
     #[inline(always)]
     fn enter<C: Columns>(&self, c: C, state: [C::Vector; 4], new: C::Vector) -> [C::Vector; 4] {
-        let mut bytes = state;
-        for k in 0..4 {
-            bytes[k] = c.look_up(&self.enter[k], new);
-        }
+        let bytes = each!(K of 4 => c.look_up(&self.enter[K], new));
         turned_32(c, state, bytes)
     }
 
@@ -91,33 +91,29 @@ impl ColumnHash for TurnColumns<4> {
         new: C::Vector,
         old: C::Vector,
     ) -> [C::Vector; 4] {
-        let mut bytes = state;
-        for k in 0..4 {
-            bytes[k] = self.change(c, k, new, old);
-        }
+        let bytes = each!(K of 4 => self.change(c, K, new, old));
         turned_32(c, state, bytes)
     }
 
     #[inline(always)]
-    fn any<C: Columns>(&self, c: C, state: &[C::Vector; 4]) -> bool {
-        let Parts { factor, subtrahend, shift, limit, .. } = self.parts;
-        let mut quotients = *state;
-        for k in 0..4 {
-            quotients[k] = c.quotient_32(state[k], factor as u32, subtrahend as u32, shift);
+    fn any<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> bool {
+        if let Some(zeros) = self.zeros {
+            return c.any_without_32(state, zeros as u32);
         }
-        c.any_at_most_32(&quotients, limit as u32)
+        let Parts { factor, subtrahend, shift, limit, .. } = self.parts;
+        let quotients =
+            each!(K of 4 => c.quotient_32(state[K], factor as u32, subtrahend as u32, shift));
+        c.any_at_most_32(quotients, limit as u32)
     }
 
     #[inline(always)]
-    fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 4]) -> u64 {
+    fn rows<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> u64 {
         let Parts { remainder, factor, subtrahend, shift, limit } = self.parts;
-        let mut masks = [0; 4];
-        for k in 0..4 {
-            let quotients = c.quotient_32(state[k], factor as u32, subtrahend as u32, shift);
-            masks[k] = c.within_32(quotients, 0, limit as u32)
-                & c.within_32(state[k], remainder as u32, u32::MAX);
-        }
-        c.rows_of(masks)
+        c.rows_of(each!(K of 4 => {
+            let quotients = c.quotient_32(state[K], factor as u32, subtrahend as u32, shift);
+            c.within_32(quotients, 0, limit as u32)
+                & c.within_32(state[K], remainder as u32, u32::MAX)
+        }))
     }
 }
 
@@ -136,10 +132,7 @@ impl ColumnHash for TurnColumns<8> {
 
     #[inline(always)]
     fn enter<C: Columns>(&self, c: C, state: [C::Vector; 8], new: C::Vector) -> [C::Vector; 8] {
-        let mut bytes = state;
-        for k in 0..8 {
-            bytes[k] = c.look_up(&self.enter[k], new);
-        }
+        let bytes = each!(K of 8 => c.look_up(&self.enter[K], new));
         turned_64(c, state, bytes)
     }
 
@@ -151,52 +144,40 @@ impl ColumnHash for TurnColumns<8> {
         new: C::Vector,
         old: C::Vector,
     ) -> [C::Vector; 8] {
-        let mut bytes = state;
-        for k in 0..8 {
-            bytes[k] = self.change(c, k, new, old);
-        }
+        let bytes = each!(K of 8 => self.change(c, K, new, old));
         turned_64(c, state, bytes)
     }
 
     #[inline(always)]
-    fn any<C: Columns>(&self, c: C, state: &[C::Vector; 8]) -> bool {
-        let Parts { factor, subtrahend, shift, limit, .. } = self.parts;
-        let mut quotients = *state;
-        for k in 0..8 {
-            quotients[k] = c.quotient_64(state[k], factor, subtrahend, shift);
+    fn any<C: Columns>(&self, c: C, state: [C::Vector; 8]) -> bool {
+        if let Some(zeros) = self.zeros {
+            return c.any_without_64(state, zeros);
         }
-        c.any_at_most_64(&quotients, limit)
+        let Parts { factor, subtrahend, shift, limit, .. } = self.parts;
+        let quotients = each!(K of 8 => c.quotient_64(state[K], factor, subtrahend, shift));
+        c.any_at_most_64(quotients, limit)
     }
 
     #[inline(always)]
-    fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 8]) -> u64 {
+    fn rows<C: Columns>(&self, c: C, state: [C::Vector; 8]) -> u64 {
         let Parts { remainder, factor, subtrahend, shift, limit } = self.parts;
-        let mut masks = [0; 8];
-        for k in 0..8 {
-            let quotients = c.quotient_64(state[k], factor, subtrahend, shift);
-            masks[k] =
-                c.within_64(quotients, 0, limit) & c.within_64(state[k], remainder, u64::MAX);
-        }
-        c.rows_of(masks)
+        c.rows_of(each!(K of 8 => {
+            let quotients = c.quotient_64(state[K], factor, subtrahend, shift);
+            c.within_64(quotients, 0, limit) & c.within_64(state[K], remainder, u64::MAX)
+        }))
     }
 }
 
 #[inline(always)]
 fn turned_32<C: Columns>(c: C, state: [C::Vector; 4], bytes: [C::Vector; 4]) -> [C::Vector; 4] {
     let change = woven_32(c, bytes);
-    let mut state = state;
-    for k in 0..4 {
-        state[k] = c.xor(c.turn_32(state[k]), change[k]);
-    }
+    let state = each!(K of 4 => c.xor(c.turn_32(state[K]), change[K]));
     state
 }
 
 #[inline(always)]
 fn turned_64<C: Columns>(c: C, state: [C::Vector; 8], bytes: [C::Vector; 8]) -> [C::Vector; 8] {
     let change = woven_64(c, bytes);
-    let mut state = state;
-    for k in 0..8 {
-        state[k] = c.xor(c.turn_64(state[k]), change[k]);
-    }
+    let state = each!(K of 8 => c.xor(c.turn_64(state[K]), change[K]));
     state
 }

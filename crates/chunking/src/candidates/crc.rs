@@ -78,13 +78,13 @@ impl ColumnHash for CrcColumns {
     }
 
     #[inline(always)]
-    fn any<C: Columns>(&self, c: C, state: &[C::Vector; 4]) -> bool {
+    fn any<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> bool {
         self.rows(c, state) != 0
     }
 
     #[inline(always)]
-    fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 4]) -> u64 {
-        let [s0, s1, s2, s3] = *state;
+    fn rows<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> u64 {
+        let [s0, s1, s2, s3] = state;
         let [t0, t1, t2, t3] = self.tested;
         let mut rest = c.or(c.and(s0, c.splat(t0)), c.and(s1, c.splat(t1)));
         if t2 != 0 {

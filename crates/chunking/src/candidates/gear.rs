@@ -77,10 +77,7 @@ impl ColumnHash for Sums<2> {
     fn enter<C: Columns>(&self, c: C, state: [C::Vector; 2], new: C::Vector) -> [C::Vector; 2] {
         let [a, b] = &self.planes;
         let entries = c.weave_bytes(c.look_up(a, new), c.look_up(b, new));
-        let mut state = state;
-        for k in 0..2 {
-            state[k] = c.add_16(c.add_16(state[k], state[k]), entries[k]);
-        }
+        let state = each!(K of 2 => c.add_16(c.add_16(state[K], state[K]), entries[K]));
         state
     }
 
@@ -96,13 +93,14 @@ impl ColumnHash for Sums<2> {
     }
 
     #[inline(always)]
-    fn any<C: Columns>(&self, c: C, state: &[C::Vector; 2]) -> bool {
+    fn any<C: Columns>(&self, c: C, state: [C::Vector; 2]) -> bool {
         c.any_without_16(state, self.mask as u16)
     }
 
     #[inline(always)]
-    fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 2]) -> u64 {
-        c.rows_of(state.map(|vector| c.without_16(vector, self.mask as u16)))
+    fn rows<C: Columns>(&self, c: C, state: [C::Vector; 2]) -> u64 {
+        let mask = self.mask as u16;
+        c.rows_of([c.without_16(state[0], mask), c.without_16(state[1], mask)])
     }
 }
 
@@ -126,10 +124,7 @@ impl ColumnHash for Sums<4> {
             c,
             [c.look_up(p0, new), c.look_up(p1, new), c.look_up(p2, new), c.look_up(p3, new)],
         );
-        let mut state = state;
-        for k in 0..4 {
-            state[k] = c.add_32(c.add_32(state[k], state[k]), entries[k]);
-        }
+        let state = each!(K of 4 => c.add_32(c.add_32(state[K], state[K]), entries[K]));
         state
     }
 
@@ -145,28 +140,19 @@ impl ColumnHash for Sums<4> {
     }
 
     #[inline(always)]
-    fn any<C: Columns>(&self, c: C, state: &[C::Vector; 4]) -> bool {
+    fn any<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> bool {
         c.any_without_32(state, self.mask as u32)
     }
 
     #[inline(always)]
-    fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 4]) -> u64 {
-        c.rows_of(state.map(|vector| c.without_32(vector, self.mask as u32)))
+    fn rows<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> u64 {
+        let mask = self.mask as u32;
+        let mut masks = [0; 4];
+        for k in 0..4 {
+            masks[k] = c.without_32(state[k], mask);
+        }
+        c.rows_of(masks)
     }
-}
-
-/// The entries of 6 or 8 bytes for `new`.
-#[inline(always)]
-fn entries_64<C: Columns, const PLANES: usize>(
-    c: C,
-    planes: &[ByteTable; PLANES],
-    new: C::Vector,
-) -> [C::Vector; 8] {
-    let mut bytes = [c.splat(0); 8];
-    for k in 0..PLANES {
-        bytes[k] = c.look_up(&planes[k], new);
-    }
-    woven_64(c, bytes)
 }
 
 macro_rules! sums_64 {
@@ -191,11 +177,12 @@ macro_rules! sums_64 {
                 state: [C::Vector; 8],
                 new: C::Vector,
             ) -> [C::Vector; 8] {
-                let entries = entries_64(c, &self.planes, new);
-                let mut state = state;
-                for k in 0..8 {
-                    state[k] = c.add_64(c.add_64(state[k], state[k]), entries[k]);
-                }
+                let bytes = each!(K of 8 => {
+                    // With fewer planes the highest bytes are zeros.
+                    if K < $PLANES { c.look_up(&self.planes[K % $PLANES], new) } else { c.splat(0) }
+                });
+                let entries = woven_64(c, bytes);
+                let state = each!(K of 8 => c.add_64(c.add_64(state[K], state[K]), entries[K]));
                 state
             }
 
@@ -211,12 +198,12 @@ macro_rules! sums_64 {
             }
 
             #[inline(always)]
-            fn any<C: Columns>(&self, c: C, state: &[C::Vector; 8]) -> bool {
+            fn any<C: Columns>(&self, c: C, state: [C::Vector; 8]) -> bool {
                 c.any_without_64(state, self.mask)
             }
 
             #[inline(always)]
-            fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 8]) -> u64 {
+            fn rows<C: Columns>(&self, c: C, state: [C::Vector; 8]) -> u64 {
                 let mut masks = [0; 8];
                 for k in 0..8 {
                     masks[k] = c.without_64(state[k], self.mask);

@@ -37,10 +37,10 @@ pub(crate) trait ColumnHash {
     ) -> Self::State<C>;
 
     /// Whether any hash may match; false if none does.
-    fn any<C: Columns>(&self, columns: C, state: &Self::State<C>) -> bool;
+    fn any<C: Columns>(&self, columns: C, state: Self::State<C>) -> bool;
 
     /// Which rows' hashes match.
-    fn rows<C: Columns>(&self, columns: C, state: &Self::State<C>) -> u64;
+    fn rows<C: Columns>(&self, columns: C, state: Self::State<C>) -> u64;
 }
 
 /// The largest window, in bytes, that is worth it: each row begins by reading one.
@@ -114,7 +114,7 @@ impl<C: Columns> Marks<C> {
                 let (oldest, next) = ((tile + 1) % slots, (tile + 2) % slots);
                 for column in 0..BLOCK_SIZE {
                     // The rows are too many for the hardware to foresee.
-                    columns.prefetch(data, starts[column] + 2 * BLOCK_SIZE);
+                    columns.prefetch(data, starts[column] + 4 * BLOCK_SIZE);
                     let new = self.ring[slot][column];
                     state = if H::LEAVES {
                         let at = column + unused;
@@ -127,8 +127,8 @@ impl<C: Columns> Marks<C> {
                     } else {
                         hash.enter(columns, state, new)
                     };
-                    if hash.any(columns, &state) {
-                        hits[column] = hash.rows(columns, &state);
+                    if hash.any(columns, state) {
+                        hits[column] = hash.rows(columns, state);
                         hit_columns |= 1 << column;
                     }
                 }

@@ -9,11 +9,22 @@
 //! The marks say only what the last bytes say. What a rule makes of them, its smallest and largest
 //! sizes, a hash that begins within the chunk, or masks that change, is in [`Selection`].
 
-#![expect(
-    clippy::needless_range_loop,
-    reason = "closures that hold vectors may be compiled without the instruction set; loops over an \
-              index unroll"
-)]
+/// An array of what a constant number gives, from 0 on.
+///
+/// A loop over an index would keep vectors in memory until it is unrolled, which the compiler does too
+/// late to take them into registers; and a closure may be compiled without the instruction set.
+macro_rules! each {
+    ($K:ident of 2 => $value:expr) => { each!($K $value; 0 1) };
+    ($K:ident of 4 => $value:expr) => { each!($K $value; 0 1 2 3) };
+    ($K:ident of 5 => $value:expr) => { each!($K $value; 0 1 2 3 4) };
+    ($K:ident of 7 => $value:expr) => { each!($K $value; 0 1 2 3 4 5 6) };
+    ($K:ident of 8 => $value:expr) => { each!($K $value; 0 1 2 3 4 5 6 7) };
+    ($K:ident $value:expr; $($index:literal)+) => { [$(each!($K $value, $index)),+] };
+    ($K:ident $value:expr, $index:literal) => {{
+        const $K: usize = $index;
+        $value
+    }};
+}
 
 mod buzhash;
 mod crc;
@@ -243,10 +254,10 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
 
 /// Byte `k` of every entry, for each `k`.
 fn planes<const N: usize>(table: &[u64; 256]) -> [ByteTable; N] {
-    let mut planes = [[[0; BLOCK_SIZE]; 4]; N];
+    let mut planes = [ByteTable([[0; BLOCK_SIZE]; 4]); N];
     for (value, entry) in table.iter().enumerate() {
         for (plane, byte) in planes.iter_mut().zip(entry.to_le_bytes()) {
-            plane[value / BLOCK_SIZE][value % BLOCK_SIZE] = byte;
+            plane.0[value / BLOCK_SIZE][value % BLOCK_SIZE] = byte;
         }
     }
     planes
@@ -257,7 +268,7 @@ pub(crate) fn byte_table(table: &[u8; 256]) -> ByteTable {
     let blocks: (&[Block], _) = table.as_chunks();
     let mut result = [[0; BLOCK_SIZE]; 4];
     result.copy_from_slice(blocks.0);
-    result
+    ByteTable(result)
 }
 
 /// For each byte `k` of what `map` gives, the matrix that makes it of a byte. `map` is linear.

@@ -50,12 +50,12 @@ impl ColumnHash for CountColumns {
     }
 
     #[inline(always)]
-    fn any<C: Columns>(&self, c: C, state: &[C::Vector; 2]) -> bool {
+    fn any<C: Columns>(&self, c: C, state: [C::Vector; 2]) -> bool {
         (c.at_least_16(state[0], self.least) | c.at_least_16(state[1], self.least)) != 0
     }
 
     #[inline(always)]
-    fn rows<C: Columns>(&self, c: C, state: &[C::Vector; 2]) -> u64 {
+    fn rows<C: Columns>(&self, c: C, state: [C::Vector; 2]) -> u64 {
         c.rows_of([c.at_least_16(state[0], self.least), c.at_least_16(state[1], self.least)])
     }
 }

@@ -20,8 +20,6 @@ pub(crate) struct RabinColumns {
     enter: [u64; 2],
     /// The bits that are zeros where it matches.
     tested: [u8; BYTES],
-    /// The bytes above have none of these.
-    tested_bytes: usize,
 }
 
 impl RabinColumns {
@@ -46,7 +44,6 @@ impl RabinColumns {
             leave: matrices(leave),
             enter: matrices(|byte| u64::from(byte) << shift),
             tested: tested_planes,
-            tested_bytes: tested_planes.iter().take_while(|&&bits| bits != 0).count(),
         })
     }
 
@@ -57,23 +54,27 @@ impl RabinColumns {
         state: [C::Vector; BYTES],
         new: C::Vector,
     ) -> [C::Vector; BYTES] {
-        let top = state[BYTES - 1];
-        let mut next = state;
-        for k in 2..BYTES {
-            next[k] = c.xor(state[k - 1], c.multiply(top, self.reduce[k]));
-        }
-        let enter = [c.multiply(new, self.enter[0]), c.multiply(new, self.enter[1])];
-        next[1] = c.xor3(state[0], c.multiply(top, self.reduce[1]), enter[1]);
-        next[0] = c.xor(c.multiply(top, self.reduce[0]), enter[0]);
-        next
+        let reduced = each!(K of 7 => c.multiply(state[BYTES - 1], self.reduce[K]));
+        let entered = [c.multiply(new, self.enter[0]), c.multiply(new, self.enter[1])];
+        [
+            c.xor(reduced[0], entered[0]),
+            c.xor3(state[0], reduced[1], entered[1]),
+            c.xor(state[1], reduced[2]),
+            c.xor(state[2], reduced[3]),
+            c.xor(state[3], reduced[4]),
+            c.xor(state[4], reduced[5]),
+            c.xor(state[5], reduced[6]),
+        ]
     }
 
     /// What is left of the bits that are zeros where it matches.
     #[inline(always)]
-    fn rest<C: Columns>(&self, c: C, state: &[C::Vector; BYTES]) -> C::Vector {
-        let mut rest = c.and(state[0], c.splat(self.tested[0]));
-        for k in 1..self.tested_bytes {
-            rest = c.or(rest, c.and(state[k], c.splat(self.tested[k])));
+    fn rest<C: Columns>(&self, c: C, state: [C::Vector; BYTES]) -> C::Vector {
+        let tested = each!(K of 5 => c.and(state[K], c.splat(self.tested[K])));
+        let mut rest = c.or(tested[0], tested[1]);
+        if self.tested[2] != 0 {
+            // 30 bits, shifted by less than a byte, are in 5.
+            rest = c.or(rest, c.or(tested[2], c.or(tested[3], tested[4])));
         }
         rest
     }
@@ -110,20 +111,18 @@ impl ColumnHash for RabinColumns {
         new: C::Vector,
         old: C::Vector,
     ) -> [C::Vector; BYTES] {
-        let mut state = self.push(c, state, new);
-        for k in 0..BYTES {
-            state[k] = c.xor(state[k], c.multiply(old, self.leave[k]));
-        }
+        let state = self.push(c, state, new);
+        let state = each!(K of 7 => c.xor(state[K], c.multiply(old, self.leave[K])));
         state
     }
 
     #[inline(always)]
-    fn any<C: Columns>(&self, c: C, state: &[C::Vector; BYTES]) -> bool {
+    fn any<C: Columns>(&self, c: C, state: [C::Vector; BYTES]) -> bool {
         self.rows(c, state) != 0
     }
 
     #[inline(always)]
-    fn rows<C: Columns>(&self, c: C, state: &[C::Vector; BYTES]) -> u64 {
+    fn rows<C: Columns>(&self, c: C, state: [C::Vector; BYTES]) -> u64 {
         c.zero_bytes(self.rest(c, state))
     }
 }

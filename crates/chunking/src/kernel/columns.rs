@@ -5,8 +5,10 @@ use super::{BLOCK_SIZE, Block};
 /// How many rows there are.
 pub(crate) const ROW_COUNT: usize = 64;
 
-/// A table of a byte for each byte.
-pub(crate) type ByteTable = [Block; 4];
+/// A table of a byte for each byte. It does not cross lines of the cache, which would double its loads.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct ByteTable(pub(crate) [Block; 4]);
 
 /// What an instruction set supplies to the rolling hashes. As with [`Kernel`](super::Kernel), a value
 /// is a proof that this CPU has it, and the methods are `#[inline(always)]`.
@@ -107,19 +109,19 @@ pub(crate) trait Columns: Copy {
     fn within_64(self, a: Self::Vector, least: u64, most: u64) -> u64;
 
     /// Whether one or more numbers of 32 bits, in any of the vectors, are at most `most`.
-    fn any_at_most_32(self, vectors: &[Self::Vector; 4], most: u32) -> bool;
+    fn any_at_most_32(self, vectors: [Self::Vector; 4], most: u32) -> bool;
 
     /// The same with numbers of 64 bits.
-    fn any_at_most_64(self, vectors: &[Self::Vector; 8], most: u64) -> bool;
+    fn any_at_most_64(self, vectors: [Self::Vector; 8], most: u64) -> bool;
 
     /// Whether one or more numbers of 16 bits, in any of the vectors, have none of the bits of `mask`.
-    fn any_without_16(self, vectors: &[Self::Vector; 2], mask: u16) -> bool;
+    fn any_without_16(self, vectors: [Self::Vector; 2], mask: u16) -> bool;
 
     /// The same with numbers of 32 bits.
-    fn any_without_32(self, vectors: &[Self::Vector; 4], mask: u32) -> bool;
+    fn any_without_32(self, vectors: [Self::Vector; 4], mask: u32) -> bool;
 
     /// The same with numbers of 64 bits.
-    fn any_without_64(self, vectors: &[Self::Vector; 8], mask: u64) -> bool;
+    fn any_without_64(self, vectors: [Self::Vector; 8], mask: u64) -> bool;
 
     /// Moves the lowest bits of `bits`, in order, to where `places` has ones.
     fn spread(self, bits: u64, places: u64) -> u64;

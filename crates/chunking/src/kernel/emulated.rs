@@ -107,7 +107,7 @@ impl Columns for Emulated {
     }
 
     fn look_up(self, table: &ByteTable, bytes: Block) -> Block {
-        bytes.map(|byte| table[usize::from(byte >> 6)][usize::from(byte & 63)])
+        bytes.map(|byte| table.0[usize::from(byte >> 6)][usize::from(byte & 63)])
     }
 
     fn multiply(self, bytes: Block, matrix: u64) -> Block {
@@ -199,23 +199,23 @@ impl Columns for Emulated {
         mask::<8>(a, |number| (least..=most).contains(&number))
     }
 
-    fn any_at_most_32(self, vectors: &[Block; 4], most: u32) -> bool {
+    fn any_at_most_32(self, vectors: [Block; 4], most: u32) -> bool {
         vectors.iter().any(|&vector| self.within_32(vector, 0, most) != 0)
     }
 
-    fn any_at_most_64(self, vectors: &[Block; 8], most: u64) -> bool {
+    fn any_at_most_64(self, vectors: [Block; 8], most: u64) -> bool {
         vectors.iter().any(|&vector| self.within_64(vector, 0, most) != 0)
     }
 
-    fn any_without_16(self, vectors: &[Block; 2], bits: u16) -> bool {
+    fn any_without_16(self, vectors: [Block; 2], bits: u16) -> bool {
         vectors.iter().any(|&vector| self.without_16(vector, bits) != 0)
     }
 
-    fn any_without_32(self, vectors: &[Block; 4], bits: u32) -> bool {
+    fn any_without_32(self, vectors: [Block; 4], bits: u32) -> bool {
         vectors.iter().any(|&vector| self.without_32(vector, bits) != 0)
     }
 
-    fn any_without_64(self, vectors: &[Block; 8], bits: u64) -> bool {
+    fn any_without_64(self, vectors: [Block; 8], bits: u64) -> bool {
         vectors.iter().any(|&vector| self.without_64(vector, bits) != 0)
     }
 

@@ -115,11 +115,11 @@ impl Columns for Avx512Vbmi {
         quotient_64(a: __m512i, factor: u64, subtrahend: u64, shift: u32) -> __m512i;
         within_32(a: __m512i, least: u32, most: u32) -> u64;
         within_64(a: __m512i, least: u64, most: u64) -> u64;
-        any_at_most_32(vectors: &[__m512i; 4], most: u32) -> bool;
-        any_at_most_64(vectors: &[__m512i; 8], most: u64) -> bool;
-        any_without_16(vectors: &[__m512i; 2], mask: u16) -> bool;
-        any_without_32(vectors: &[__m512i; 4], mask: u32) -> bool;
-        any_without_64(vectors: &[__m512i; 8], mask: u64) -> bool;
+        any_at_most_32(vectors: [__m512i; 4], most: u32) -> bool;
+        any_at_most_64(vectors: [__m512i; 8], most: u64) -> bool;
+        any_without_16(vectors: [__m512i; 2], mask: u16) -> bool;
+        any_without_32(vectors: [__m512i; 4], mask: u32) -> bool;
+        any_without_64(vectors: [__m512i; 8], mask: u64) -> bool;
         spread(bits: u64, places: u64) -> u64;
     }
 }
@@ -167,8 +167,8 @@ fn load(bytes: &Block) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn look_up(table: &ByteTable, bytes: __m512i) -> __m512i {
-    let low = _mm512_permutex2var_epi8(load(&table[0]), bytes, load(&table[1]));
-    let high = _mm512_permutex2var_epi8(load(&table[2]), bytes, load(&table[3]));
+    let low = _mm512_permutex2var_epi8(load(&table.0[0]), bytes, load(&table.0[1]));
+    let high = _mm512_permutex2var_epi8(load(&table.0[2]), bytes, load(&table.0[3]));
     _mm512_mask_blend_epi8(_mm512_movepi8_mask(bytes), low, high)
 }
 
@@ -260,16 +260,16 @@ fn within_64(a: __m512i, least: u64, most: u64) -> u64 {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn any_at_most_32(vectors: &[__m512i; 4], most: u32) -> bool {
-    let [a, b, c, d] = *vectors;
+fn any_at_most_32(vectors: [__m512i; 4], most: u32) -> bool {
+    let [a, b, c, d] = vectors;
     let least = _mm512_min_epu32(_mm512_min_epu32(a, b), _mm512_min_epu32(c, d));
     _mm512_cmple_epu32_mask(least, _mm512_set1_epi32(most.cast_signed())) != 0
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn any_at_most_64(vectors: &[__m512i; 8], most: u64) -> bool {
-    let [a, b, c, d, e, f, g, h] = *vectors;
+fn any_at_most_64(vectors: [__m512i; 8], most: u64) -> bool {
+    let [a, b, c, d, e, f, g, h] = vectors;
     let first = _mm512_min_epu64(_mm512_min_epu64(a, b), _mm512_min_epu64(c, d));
     let second = _mm512_min_epu64(_mm512_min_epu64(e, f), _mm512_min_epu64(g, h));
     let least = _mm512_min_epu64(first, second);
@@ -280,18 +280,18 @@ fn any_at_most_64(vectors: &[__m512i; 8], most: u64) -> bool {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn any_without_16(vectors: &[__m512i; 2], mask: u16) -> bool {
+fn any_without_16(vectors: [__m512i; 2], mask: u16) -> bool {
     let mask = _mm512_set1_epi16(mask.cast_signed());
-    let [a, b] = *vectors;
+    let [a, b] = vectors;
     let least = _mm512_min_epu16(_mm512_and_si512(a, mask), _mm512_and_si512(b, mask));
     _mm512_testn_epi16_mask(least, least) != 0
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn any_without_32(vectors: &[__m512i; 4], mask: u32) -> bool {
+fn any_without_32(vectors: [__m512i; 4], mask: u32) -> bool {
     let mask = _mm512_set1_epi32(mask.cast_signed());
-    let [a, b, c, d] = *vectors;
+    let [a, b, c, d] = vectors;
     let first = _mm512_min_epu32(_mm512_and_si512(a, mask), _mm512_and_si512(b, mask));
     let second = _mm512_min_epu32(_mm512_and_si512(c, mask), _mm512_and_si512(d, mask));
     let least = _mm512_min_epu32(first, second);
@@ -300,9 +300,9 @@ fn any_without_32(vectors: &[__m512i; 4], mask: u32) -> bool {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn any_without_64(vectors: &[__m512i; 8], mask: u64) -> bool {
+fn any_without_64(vectors: [__m512i; 8], mask: u64) -> bool {
     let mask = _mm512_set1_epi64(mask.cast_signed());
-    let [a, b, c, d, e, f, g, h] = *vectors;
+    let [a, b, c, d, e, f, g, h] = vectors;
     let first = _mm512_min_epu64(_mm512_and_si512(a, mask), _mm512_and_si512(b, mask));
     let second = _mm512_min_epu64(_mm512_and_si512(c, mask), _mm512_and_si512(d, mask));
     let third = _mm512_min_epu64(_mm512_and_si512(e, mask), _mm512_and_si512(f, mask));
