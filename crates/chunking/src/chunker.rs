@@ -55,10 +55,13 @@ pub trait Chunker: Send + Sync + Debug {
         self.chunk_size_max()
     }
 
-    /// Cuts all that can be cut of the chunks that begin at `data[start]`: appends to `ends` what
-    /// [`next_cut_after`] would answer for one after the other, until it has no answer or nothing is
-    /// left. The ends are in bytes from the start of `data`; what is before `start` is there for
-    /// [`context_size`] only.
+    /// Cuts the chunks that begin at `data[start]`, one or many: appends to `ends` what
+    /// [`next_cut_after`] would answer for one after the other. The ends are in bytes from the start of
+    /// `data`; what is before `start` is there for [`context_size`] only.
+    ///
+    /// It stops where nothing is left, where there is no answer, and where `more` may follow also before
+    /// that, if something was appended: then a call that begins at the last end goes on. Nothing
+    /// appended means that there is no answer.
     ///
     /// A rule that has a faster way to cut many chunks than one at a time does it here; it says so by
     /// [`batch_size`]. What is behind the last end is looked at again when it is given again, so give

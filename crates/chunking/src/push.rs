@@ -55,11 +55,16 @@ impl<C: Chunker> Push<C> {
                 let mut start = 0;
                 if self.chunker.batch_size() > 0 {
                     let mut ends = Vec::new();
-                    self.chunker.next_cuts(rest, 0, true, &mut ends);
-                    for end in ends {
-                        self.window.passed(end - start);
-                        each(&rest[start..end]);
-                        start = end;
+                    loop {
+                        self.chunker.next_cuts(rest, start, true, &mut ends);
+                        if ends.is_empty() {
+                            break;
+                        }
+                        for end in ends.drain(..) {
+                            self.window.passed(end - start);
+                            each(&rest[start..end]);
+                            start = end;
+                        }
                     }
                 } else {
                     while let Some(size) = self.chunker.next_cut(&rest[start..], true) {

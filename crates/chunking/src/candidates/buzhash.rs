@@ -171,13 +171,11 @@ impl ColumnHash for TurnColumns<8> {
 #[inline(always)]
 fn turned_32<C: Columns>(c: C, state: [C::Vector; 4], bytes: [C::Vector; 4]) -> [C::Vector; 4] {
     let change = woven_32(c, bytes);
-    let state = each!(K of 4 => c.xor(c.turn_32(state[K]), change[K]));
-    state
+    each!(K of 4 => c.xor(c.turn_32(state[K]), change[K]))
 }
 
 #[inline(always)]
 fn turned_64<C: Columns>(c: C, state: [C::Vector; 8], bytes: [C::Vector; 8]) -> [C::Vector; 8] {
     let change = woven_64(c, bytes);
-    let state = each!(K of 8 => c.xor(c.turn_64(state[K]), change[K]));
-    state
+    each!(K of 8 => c.xor(c.turn_64(state[K]), change[K]))
 }

@@ -77,8 +77,7 @@ impl ColumnHash for Sums<2> {
     fn enter<C: Columns>(&self, c: C, state: [C::Vector; 2], new: C::Vector) -> [C::Vector; 2] {
         let [a, b] = &self.planes;
         let entries = c.weave_bytes(c.look_up(a, new), c.look_up(b, new));
-        let state = each!(K of 2 => c.add_16(c.add_16(state[K], state[K]), entries[K]));
-        state
+        each!(K of 2 => c.add_16(c.add_16(state[K], state[K]), entries[K]))
     }
 
     #[inline(always)]
@@ -124,8 +123,7 @@ impl ColumnHash for Sums<4> {
             c,
             [c.look_up(p0, new), c.look_up(p1, new), c.look_up(p2, new), c.look_up(p3, new)],
         );
-        let state = each!(K of 4 => c.add_32(c.add_32(state[K], state[K]), entries[K]));
-        state
+        each!(K of 4 => c.add_32(c.add_32(state[K], state[K]), entries[K]))
     }
 
     #[inline(always)]
@@ -182,8 +180,7 @@ macro_rules! sums_64 {
                     if K < $PLANES { c.look_up(&self.planes[K % $PLANES], new) } else { c.splat(0) }
                 });
                 let entries = woven_64(c, bytes);
-                let state = each!(K of 8 => c.add_64(c.add_64(state[K], state[K]), entries[K]));
-                state
+                each!(K of 8 => c.add_64(c.add_64(state[K], state[K]), entries[K]))
             }
 
             #[inline(always)]

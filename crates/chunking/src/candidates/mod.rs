@@ -151,7 +151,13 @@ impl<M: Marking> Stages<M> {
         mut batch: Batch<'_>,
     ) {
         if let Some(marking) = &self.marking {
+            let count = batch.ends.len();
             batch.start = marking.cut(rule, permutation, self.level, &mut batch);
+            if batch.more && batch.ends.len() > count {
+                // The rest comes again, and then there may be more of it than a byte-by-byte search is
+                // worth.
+                return;
+            }
         }
         cut_one_by_one(rule, batch.data, batch.start, batch.more, batch.ends);
     }

@@ -112,8 +112,7 @@ impl ColumnHash for RabinColumns {
         old: C::Vector,
     ) -> [C::Vector; BYTES] {
         let state = self.push(c, state, new);
-        let state = each!(K of 7 => c.xor(state[K], c.multiply(old, self.leave[K])));
-        state
+        each!(K of 7 => c.xor(state[K], c.multiply(old, self.leave[K])))
     }
 
     #[inline(always)]

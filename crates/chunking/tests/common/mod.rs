@@ -203,8 +203,14 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
             while start < data.len() {
                 end = data.len().min(end + 1 + random.below(size_max));
                 let more = end < data.len();
-                chunker.next_cuts(&data[..end], start, more, &mut ends);
-                start = ends.last().map_or(0, |&end| end);
+                loop {
+                    let count = ends.len();
+                    chunker.next_cuts(&data[..end], start, more, &mut ends);
+                    if ends.len() == count {
+                        break;
+                    }
+                    start = ends[ends.len() - 1];
+                }
                 let max = chunker.needed_size_max();
                 assert!(max.is_none_or(|max| end - start < max), "no cut-point by max");
                 assert!(more || start == data.len(), "no cut-point in the last bytes");
