@@ -4,10 +4,10 @@ use crate::vector::Vector;
 
 /// Extreme byte search: the greatest of `bytes`, or the least; `None` where there are none.
 ///
-/// All vectors of the range are loaded into an array. Neighbours are joined by their maximum (or
-/// minimum), level by level, as in a tree, until one is left; its bytes are looked at one by one. The
-/// last vector overlaps the one before where the range is no multiple of a vector, and an odd one goes
-/// up a level as it is: the authors' first code leaves out both.
+/// All vectors of the range are loaded into an array, `tree`. Its halves are joined by their maximum (or
+/// minimum), as the levels of a tree, until one vector is left, whose bytes are looked at one by one. The
+/// last vector overlaps the one before where the range is no multiple of a vector. (The paper joins
+/// neighbours: as many operations, on as many levels. Halves are right for every number of vectors.)
 #[inline(always)]
 pub(crate) fn extreme<V: Vector, const LEAST: bool>(
     vector: V,
@@ -15,30 +15,39 @@ pub(crate) fn extreme<V: Vector, const LEAST: bool>(
     bytes: &[u8],
 ) -> Option<u8> {
     if bytes.len() < V::SIZE {
-        return if LEAST { bytes.iter().min().copied() } else { bytes.iter().max().copied() };
+        return extreme_one_by_one::<LEAST>(bytes);
     }
-    tree.clear();
-    let mut blocks = bytes.chunks_exact(V::SIZE);
-    for block in &mut blocks {
-        tree.push(vector.load(block));
+    let count = bytes.len().div_ceil(V::SIZE);
+    if tree.len() < count {
+        tree.resize(count, vector.splat(0));
     }
-    if !blocks.remainder().is_empty() {
-        tree.push(vector.load(&bytes[bytes.len() - V::SIZE..]));
+    let mut tree = &mut tree[..count];
+    for (register, block) in tree.iter_mut().zip(bytes.chunks_exact(V::SIZE)) {
+        *register = vector.load(block);
     }
+    tree[count - 1] = vector.load(&bytes[bytes.len() - V::SIZE..]);
     while tree.len() > 1 {
-        let count = tree.len();
-        for pair in 0..count / 2 {
-            let (a, b) = (tree[2 * pair], tree[2 * pair + 1]);
-            tree[pair] = if LEAST { vector.min(a, b) } else { vector.max(a, b) };
+        let half = tree.len().div_ceil(2);
+        let (kept, others) = { tree }.split_at_mut(half);
+        for (a, b) in kept.iter_mut().zip(others) {
+            *a = if LEAST { vector.min(*a, *b) } else { vector.max(*a, *b) };
         }
-        if count % 2 == 1 {
-            tree[count / 2] = tree[count - 1];
-        }
-        tree.truncate(count.div_ceil(2));
+        tree = kept;
     }
-    let last = vector.store(tree[0]);
-    let last = last[..V::SIZE].iter();
-    if LEAST { last.min().copied() } else { last.max().copied() }
+    extreme_one_by_one::<LEAST>(&vector.store(tree[0])[..V::SIZE])
+}
+
+/// A plain loop: an iterator's closure would not be compiled for the instruction set.
+#[inline(always)]
+fn extreme_one_by_one<const LEAST: bool>(bytes: &[u8]) -> Option<u8> {
+    let (&first, rest) = bytes.split_first()?;
+    let mut extreme = first;
+    for &byte in rest {
+        if if LEAST { byte < extreme } else { byte > extreme } {
+            extreme = byte;
+        }
+    }
+    Some(extreme)
 }
 
 /// Range scan: the index of the first byte that is greater than `target`, or less where `LESS`; or

@@ -44,7 +44,7 @@
 //!
 //! Udayashankar, Baba and Al-Kiswany, "VectorCDC: Accelerating Data Deduplication with Vector
 //! Instructions" (FAST 2025), of specs `ram`, `ae` and `maxp`. An extreme byte search loads a window's
-//! vectors into an array and joins neighbours by their maximum (minimum), as in a tree; a range scan
+//! vectors into an array and joins them by their maximum (minimum), as in a tree; a range scan
 //! compares one vector at a time with a byte. RAM is one search and one scan; AE scans for a more extreme
 //! byte, searches the window behind it, and scans on; MAXP scans behind a candidate and searches before
 //! it.

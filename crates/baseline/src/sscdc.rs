@@ -248,8 +248,8 @@ impl<H: Hash> SsCdc<H> {
                 let marks = vector.store(marks);
                 let words = marks.as_chunks::<4>().0[..V::LANES].iter().enumerate();
                 for (lane, marks) in words {
-                    let at = (begin + lane * stride + word) / 8;
-                    self.bitmap[at..at + 4].copy_from_slice(marks);
+                    let index = (begin + lane * stride + word) / 32;
+                    self.bitmap.as_chunks_mut().0[index] = *marks;
                 }
             }
         }
