@@ -22,22 +22,24 @@ pub(crate) fn extreme<V: Vector, const LEAST: bool>(
         tree.resize(count, vector.splat(0));
     }
     let mut tree = &mut tree[..count];
-    for (register, block) in tree.iter_mut().zip(bytes.chunks_exact(V::SIZE)) {
-        *register = vector.load(block);
+    // By index: adapters of iterators are not compiled for the instruction set, and called each time.
+    for k in 0..count - 1 {
+        tree[k] = vector.load(&bytes[k * V::SIZE..]);
     }
     tree[count - 1] = vector.load(&bytes[bytes.len() - V::SIZE..]);
     while tree.len() > 1 {
         let half = tree.len().div_ceil(2);
         let (kept, others) = { tree }.split_at_mut(half);
-        for (a, b) in kept.iter_mut().zip(others) {
-            *a = if LEAST { vector.min(*a, *b) } else { vector.max(*a, *b) };
+        for k in 0..others.len() {
+            let (a, b) = (kept[k], others[k]);
+            kept[k] = if LEAST { vector.min(a, b) } else { vector.max(a, b) };
         }
         tree = kept;
     }
     extreme_one_by_one::<LEAST>(&vector.store(tree[0])[..V::SIZE])
 }
 
-/// A plain loop: an iterator's closure would not be compiled for the instruction set.
+/// The same, byte by byte.
 #[inline(always)]
 fn extreme_one_by_one<const LEAST: bool>(bytes: &[u8]) -> Option<u8> {
     let (&first, rest) = bytes.split_first()?;

@@ -63,18 +63,15 @@ impl Seq {
         // What is looked for is where runs begin: bit k of a mask is about one with bytes i - 1 + k,
         // i + k and so on.
         while let Some(bytes) = data.get(i - 1..i - 1 + V::SIZE + pair_count) {
-            let first = vector.load(bytes);
-            let mut last = first;
-            let mut starts = u64::MAX;
-            let mut opposed = 0;
-            for offset in 1..=pair_count {
+            let (first, second) = (vector.load(bytes), vector.load(&bytes[1..]));
+            let mut starts = rising::<V, DECREASING>(vector, first, second);
+            let mut last = second;
+            for offset in 2..pair_count + 1 {
                 let next = vector.load(&bytes[offset..]);
                 starts &= rising::<V, DECREASING>(vector, last, next);
-                if offset == 1 {
-                    opposed = rising::<V, DECREASING>(vector, next, first);
-                }
                 last = next;
             }
+            let opposed = rising::<V, DECREASING>(vector, second, first);
             let opposed_count = opposed.count_ones();
             let is_triggered = opposing + opposed_count >= self.trigger;
             let trigger_at = if is_triggered {
