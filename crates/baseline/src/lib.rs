@@ -1,5 +1,5 @@
-//! The papers' own forms of vectorized chunking, as they would be written from the papers: a yardstick
-//! for ours, used by benchmarks and the lab and by nothing that cuts for keeps.
+//! The papers' own forms of vectorized chunking: a yardstick for ours, used by benchmarks and the lab and
+//! by nothing that cuts for keeps.
 //!
 //! ```
 //! use cutpoint_chunking::{Spec, cuts};
@@ -20,8 +20,9 @@
 //! # Forms
 //!
 //! Each is written once over vectors of 128, 256 and 512 bits (SSE2, AVX2, AVX-512 F and BW; with BMI1,
-//! BMI2 and POPCNT), and emulated ones. None of them prefetches, and none looks ahead further than its
-//! paper says.
+//! BMI2 and POPCNT), and emulated ones. None of them prefetches. VSEQ follows its paper's text. SS-CDC and
+//! VectorCDC follow the account that this paper gives of them (section II-C), and what their authors'
+//! public programs do; no code is taken from those.
 //!
 //! ## `SS-CRC`, `SS-Gear`
 //!
@@ -65,8 +66,8 @@
 //! Where it differs: the paper does not say what holds if a vector has both a run and the trigger; here
 //! the first of them. Its masks cannot pass over an equal pair, so `equal=absorb`, which is the rule of
 //! the authors' scalar code and our default, is refused; `rule=released` and `rule=literal` are both
-//! cut. With `equal=break,rule=literal` it is the paper's text in every point. The last bytes of a
-//! chunk, fewer than a block, are looked at one by one.
+//! cut, and the second is the paper's text. The last bytes of a chunk, too few for all the loads, are
+//! looked at one by one.
 #![deny(unsafe_code)]
 
 mod extreme;

@@ -196,7 +196,8 @@ impl<H: Hash> SsCdc<H> {
         self.mark_one_by_one(data, begin, data.len());
     }
 
-    /// Marks bytes `begin` to `end - 1`.
+    /// Marks bytes `begin` to `end - 1`. What is marked before there is a whole window counts for Gear,
+    /// and is never looked at for the CRC, of which a window is the smallest chunk.
     fn mark_one_by_one(&mut self, data: &[u8], begin: usize, end: usize) {
         let before = self.hash.window() - 1;
         let mut hash = 0;
