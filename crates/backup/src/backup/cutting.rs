@@ -91,6 +91,8 @@ pub(super) struct Cutting<'a> {
     linked: HashSet<(u64, u64)>,
     /// How many bytes of the current file its events have.
     cut_size: u64,
+    /// What the chunker appends to, and is empty in between.
+    ends: Vec<usize>,
 }
 
 /// The pipeline behind the source has ended before it: its error says why.
@@ -126,6 +128,7 @@ impl<'a> Cutting<'a> {
             counts: SourceCounts::default(),
             linked: HashSet::new(),
             cut_size: 0,
+            ends: Vec::new(),
         }
     }
 
@@ -501,18 +504,22 @@ impl<'a> Cutting<'a> {
                 }
             }
             let batch_is_full = self.fill == batch.bytes.len();
-            while start < self.fill {
-                let Some(len) = self.chunker.next_cut(&batch.bytes[start..self.fill], more) else {
+            loop {
+                self.chunker.next_cuts(&batch.bytes[..self.fill], start, more, &mut self.ends);
+                if self.ends.is_empty() {
                     break;
-                };
-                batch.events.push(Event::Chunk {
-                    start,
-                    len,
-                    fingerprint: Fingerprint([0; 32]),
-                    zeros: false,
-                });
-                start += len;
-                self.cut_size += len as u64;
+                }
+                for end in self.ends.drain(..) {
+                    let len = end - start;
+                    batch.events.push(Event::Chunk {
+                        start,
+                        len,
+                        fingerprint: Fingerprint([0; 32]),
+                        zeros: false,
+                    });
+                    start = end;
+                    self.cut_size += len as u64;
+                }
             }
             if !more {
                 // All bytes are in chunks now.

@@ -217,9 +217,9 @@ mod tests {
         let words: [u64; 64] = core::array::from_fn(|_| random.next());
         let mut transposed = words;
         super::transpose_bits(&mut transposed);
-        for row in 0..64 {
-            for column in 0..64 {
-                assert_eq!(transposed[row] >> column & 1, words[column] >> row & 1);
+        for (row, transposed) in transposed.into_iter().enumerate() {
+            for (column, word) in words.into_iter().enumerate() {
+                assert_eq!(transposed >> column & 1, word >> row & 1, "{row}, {column}");
             }
         }
     }
