@@ -6,7 +6,7 @@ mod common;
 use common::{
     cases, check, check_cuts, check_levels, key_material, kinds, on_all_processors, sizes_around,
 };
-use cutpoint_chunking::{KeyMaterial, KeyUse, Spec, algorithms};
+use cutpoint_chunking::{KeyMaterial, KeyUse, Level, Spec, algorithms};
 use cutpoint_testing::SplitMix64;
 
 /// Every spec that is tested, with its cases.
@@ -48,6 +48,31 @@ fn cut_points_are_those_of_the_reference() {
                 check(spec, name, &data);
             }
         }
+    });
+}
+
+/// Data of several stretches, rows of every length, and runs in which every place or none matches.
+#[test]
+fn large_batches_are_cut_alike_on_every_level() {
+    let specs: Vec<Spec> = specs().map(|(_, spec)| spec).collect();
+    on_all_processors(&specs, |index, spec| {
+        let chunker = spec.chunker_at(Level::EMULATED);
+        if chunker.batch_size() == 0 {
+            return;
+        }
+        let mut random = SplitMix64::new(index as u64);
+        let size = 270_000 + random.below(70_000);
+        let mut data = random.take(size);
+        for _ in 0..6 {
+            let start = random.below(size);
+            let end = size.min(start + random.below(40_000));
+            let value = [0, 255, data[start]][random.below(3)];
+            data[start..end].fill(value);
+        }
+        let mut expected = Vec::new();
+        spec.chunker_at(Level::SCALAR).next_cuts(&data, 0, false, &mut expected);
+        let name = format!("{spec}, {size} bytes with runs");
+        check_levels(|level| spec.chunker_at(level), &name, &data, &expected);
     });
 }
 

@@ -97,8 +97,11 @@ pub(crate) fn check_levels(
                 let ends = fed_cuts(&*chunker, data, feed);
                 assert!(
                     ends == expected,
-                    "{name}, at level {}, fed by {feed:?}: {ends:?}, not {expected:?}",
-                    level.name()
+                    "{name}, at level {}, fed by {feed:?}: {} and {} cut-points, first difference: {:?}",
+                    level.name(),
+                    ends.len(),
+                    expected.len(),
+                    ends.iter().zip(expected).find(|(ours, theirs)| ours != theirs)
                 );
             }
         }
