@@ -197,6 +197,16 @@ fn context_is_what_a_hash_knows() {
     }
 }
 
+/// Where no hash exceeds that of the first place, it is as many places as a smallest chunk has bytes
+/// that settle it, not the whole horizon.
+#[test]
+fn repmaxcdc_does_not_wait_for_what_changes_nothing() {
+    let spec: Spec = "repmaxcdc:min=64,horizon=1000".parse().expect("the spec is right");
+    let chunker = spec.chunker();
+    assert_eq!(chunker.next_cut(&[0; 3 * 64 - 1], true), None, "a greater one may follow");
+    assert_eq!(chunker.next_cut(&[0; 3 * 64], true), Some(64), "whatever follows");
+}
+
 /// Cuts behind each newline: a rule without a largest size.
 #[derive(Debug)]
 struct Lines;
