@@ -83,6 +83,15 @@ fn learned_markers_give_the_mean() {
     assert_eq!(none.check().expect_err("there are no markers").parameter(), "markers");
 }
 
+/// Of 24 bytes two give 8 behind the skip, a third would give 6: neither is nearer to the 7 wanted.
+#[test]
+fn a_marker_is_taken_if_it_brings_the_mean_nearer() {
+    let mut counts = ByteCounts::new();
+    counts.add(&[b'x'; 20]);
+    counts.add(b"aabc");
+    assert_eq!(counts.for_period(14).markers, *b"a");
+}
+
 #[test]
 fn pairs_must_rise() {
     let params = |pairs| bfbc::Params { pairs, chunk_size_min: 2, chunk_size_max: None };
