@@ -38,8 +38,6 @@ fn text_is_written_out() {
             "fastcdc:avg=1442,level=1,form=dedup-bench",
             "fastcdc:level=1,min=360,normal=1448,max=5768,seed=0,form=dedup-bench",
         ),
-        // The average counts as if there were no largest size.
-        ("samplebyte:markers=20.65,avg=150,max=200", "samplebyte:period=44,markers=20.65,max=200"),
         ("fixed:size=3m", "fixed:size=3145728"),
         ("fixed:avg=3m", "fixed:size=3145728"),
         (
