@@ -1,10 +1,10 @@
-//! What `Chunks` does beyond cutting: errors, another reader, the end.
+//! What `Chunks` and `Push` do beyond cutting: errors, another reader, the end.
 
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use cutpoint_chunking::{Chunker, Chunks, Spec, cuts};
+use cutpoint_chunking::{Chunker, Chunks, Push, Spec, cuts};
 use cutpoint_testing::SplitMix64;
 use futures_executor::block_on;
 use futures_io::AsyncRead;
@@ -238,4 +238,41 @@ fn the_buffer_grows_where_no_size_is_the_largest() {
         sizes.push(chunk.len());
     }
     assert_eq!(sizes, [10, 399_990, 1, 1_599_999, 1_000_000], "sizes");
+}
+
+/// Breaks its promises: cuts neither at its largest size nor at the end of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Silent {
+    chunk_size_max: Option<usize>,
+}
+
+impl Chunker for Silent {
+    fn next_cut(&self, _: &[u8], _: bool) -> Option<usize> {
+        None
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        1
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunk_size_max
+    }
+}
+
+#[test]
+fn a_chunker_that_never_cuts_loses_nothing() {
+    for chunk_size_max in [None, Some(2)] {
+        let chunker = Silent { chunk_size_max };
+        let mut found = Vec::new();
+        let mut push = Push::new(chunker);
+        for data in [b"abc", b"def"] {
+            push.push(data, |_| panic!("nothing is cut"));
+        }
+        push.finish(|chunk| found.push(chunk.to_vec()));
+        assert_eq!(found, [b"abcdef"], "pushed");
+        let mut chunks = Chunks::new(chunker, &b"abcdef"[..]);
+        assert_eq!(chunks.next().expect("no error"), Some(&b"abcdef"[..]), "read");
+        assert_eq!(chunks.next().expect("no error"), None, "the end");
+    }
 }
