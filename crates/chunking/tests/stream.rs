@@ -169,7 +169,13 @@ fn restarted_it_cuts_like_new() {
 /// More than the buffer holds, so that what is left moves to its front, many times.
 #[test]
 fn long_streams_are_cut_like_buffers() {
-    for text in ["seqcdc:avg=64k", "fastcdc:avg=64k", "fixed:size=300000", "fixed:size=1"] {
+    for text in [
+        "seqcdc:avg=64k",
+        "fastcdc:avg=64k",
+        "fixed:size=300000",
+        "fixed:size=1",
+        "gear:bits=14,start=carry",
+    ] {
         let spec: Spec = text.parse().expect("the spec is right");
         let data = SplitMix64::bytes(42, 5_000_001);
         let mut chunks = Chunks::new(spec.chunker(), &data[..]);
