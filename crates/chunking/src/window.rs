@@ -184,7 +184,7 @@ mod tests {
     /// However long a stream is, room is taken for what is held and as much again, not for all of it.
     #[test]
     fn room_is_for_what_is_held() {
-        // Both hold up to 9 bytes of a chunk, the other up to 63 in front of it.
+        // Up to 9 bytes of a chunk; with a hash that is carried on, and the 63 in front of it.
         for (text, held) in [("fixed:size=10", 9), ("gear:bits=6,start=carry,max=10", 9 + 63)] {
             let spec: Spec = text.parse().expect("the spec is right");
             let chunker = spec.chunker();
