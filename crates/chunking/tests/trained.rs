@@ -49,10 +49,12 @@ fn pairs_are_those_of_the_lists() {
 fn pairs_are_counted_within_streams() {
     let mut counts = PairCounts::default();
     counts.add(b"aaab");
+    counts.add(b"a");
     counts.end_stream();
     counts.add(b"b");
-    assert_eq!(counts.ranked(), [(*b"aa", 2), (*b"ab", 1)]);
-    assert_eq!((counts.size(), counts.count(*b"bb")), (5, 0));
+    assert_eq!(counts.ranked(), [(*b"aa", 2), (*b"ab", 1), (*b"ba", 1)]);
+    assert_eq!((counts.count(*b"aa"), counts.count(*b"bb")), (2, 0));
+    assert_eq!(counts.size(), 6);
 }
 
 #[test]
