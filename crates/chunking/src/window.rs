@@ -200,3 +200,35 @@ impl Window {
         self.offset += size as u64;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Spec;
+
+    /// However long a stream is, room is taken for what is held and as much again, not for all of it.
+    #[test]
+    fn room_is_for_what_is_held() {
+        // Up to 9 bytes of a chunk; with a hash that is carried on, and the 63 in front of it.
+        for (text, held) in [("fixed:size=10", 9), ("gear:bits=6,start=carry,max=10", 9 + 63)] {
+            let spec: Spec = text.parse().expect("the spec is right");
+            let chunker = spec.chunker();
+            let mut window = Window::new(&chunker, 1, 0);
+            for byte in 0..=255 {
+                window.take(&[byte; 7]);
+                while let Step::Chunk(_) = window.step(&chunker) {}
+                assert!(window.buffer.len() <= 2 * (2 * held + 7), "{text}: {byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn room_doubles() {
+        let spec: Spec = "fixed:size=5000".parse().expect("the spec is right");
+        let mut window = Window::new(&spec.chunker(), 1, 0);
+        for (size, room) in [(1000, 1000), (1, 2000), (999, 2000), (1, 4000)] {
+            window.take(&[0; 1000][..size]);
+            assert_eq!(window.buffer.len(), room, "{size} bytes more");
+        }
+    }
+}

@@ -8,7 +8,7 @@ mod common;
 
 use common::{cases, measured_mean, on_all_processors};
 use cutpoint_chunking::algorithm::{buzhash, gear};
-use cutpoint_chunking::{Spec, cuts};
+use cutpoint_chunking::{About, Spec, algorithms, cuts};
 use cutpoint_testing::SplitMix64;
 
 #[test]
@@ -79,6 +79,29 @@ fn an_average_replaces_what_it_says() {
     };
     let params = params.for_average(4096).expect("it is possible");
     assert_eq!(Spec::try_from(params), "gear:avg=4096".parse(), "gear");
+}
+
+/// Where an average is that of chunks without a largest size, such a size changes nothing else.
+#[test]
+fn an_average_without_max_knows_nothing_of_max() {
+    let texts = [
+        ("ae", "ae:avg=512", 600),
+        ("maxp", "maxp:avg=2048", 2100),
+        ("ram", "ram:avg=512", 600),
+        ("mii", "mii:avg=888", 900),
+        ("pci", "pci:avg=2048", 2100),
+        ("samplebyte", "samplebyte:markers=20.65,avg=150", 200),
+    ];
+    let is_such = |about: &&&About| {
+        about.short_forms.iter().any(|form| form.meaning.contains("were there no max"))
+    };
+    let names: Vec<&str> = algorithms().iter().filter(is_such).map(|about| about.name).collect();
+    assert_eq!(names, texts.map(|(name, ..)| name), "those that say so");
+    for (_, text, max) in texts {
+        let spec: Spec = text.parse().expect(text);
+        let limited: Spec = format!("{text},max={max}").parse().expect(text);
+        assert_eq!(limited.to_string(), format!("{spec},max={max}"), "{text}");
+    }
 }
 
 /// What a spec says of itself is so, for every spec that is tested or has vectors: within 2 %, and

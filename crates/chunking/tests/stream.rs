@@ -1,10 +1,10 @@
-//! What `Chunks` does beyond cutting: errors, another reader, the end.
+//! What `Chunks` and `Push` do beyond cutting: errors, another reader, the end.
 
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use cutpoint_chunking::{Chunker, Chunks, Spec, cuts};
+use cutpoint_chunking::{Chunker, Chunks, Push, Spec, cuts};
 use cutpoint_testing::SplitMix64;
 use futures_executor::block_on;
 use futures_io::AsyncRead;
@@ -169,7 +169,13 @@ fn restarted_it_cuts_like_new() {
 /// More than the buffer holds, so that what is left moves to its front, many times.
 #[test]
 fn long_streams_are_cut_like_buffers() {
-    for text in ["seqcdc:avg=64k", "fastcdc:avg=64k", "fixed:size=300000", "fixed:size=1"] {
+    for text in [
+        "seqcdc:avg=64k",
+        "fastcdc:avg=64k",
+        "fixed:size=300000",
+        "fixed:size=1",
+        "gear:bits=14,start=carry",
+    ] {
         let spec: Spec = text.parse().expect("the spec is right");
         let data = SplitMix64::bytes(42, 5_000_001);
         let mut chunks = Chunks::new(spec.chunker(), &data[..]);
@@ -195,6 +201,16 @@ fn context_is_what_a_hash_knows() {
         let spec: Spec = text.parse().expect("the spec is right");
         assert_eq!(spec.chunker().context_size(), size, "{text}");
     }
+}
+
+/// Where no hash exceeds that of the first place, it is as many places as a smallest chunk has bytes
+/// that settle it, not the whole horizon.
+#[test]
+fn repmaxcdc_does_not_wait_for_what_changes_nothing() {
+    let spec: Spec = "repmaxcdc:min=64,horizon=1000".parse().expect("the spec is right");
+    let chunker = spec.chunker();
+    assert_eq!(chunker.next_cut(&[0; 3 * 64 - 1], true), None, "a greater one may follow");
+    assert_eq!(chunker.next_cut(&[0; 3 * 64], true), Some(64), "whatever follows");
 }
 
 /// Cuts behind each newline: a rule without a largest size.
@@ -228,4 +244,41 @@ fn the_buffer_grows_where_no_size_is_the_largest() {
         sizes.push(chunk.len());
     }
     assert_eq!(sizes, [10, 399_990, 1, 1_599_999, 1_000_000], "sizes");
+}
+
+/// Breaks its promises: cuts neither at its largest size nor at the end of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Silent {
+    chunk_size_max: Option<usize>,
+}
+
+impl Chunker for Silent {
+    fn next_cut(&self, _: &[u8], _: bool) -> Option<usize> {
+        None
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        1
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunk_size_max
+    }
+}
+
+#[test]
+fn a_chunker_that_never_cuts_loses_nothing() {
+    for chunk_size_max in [None, Some(2)] {
+        let chunker = Silent { chunk_size_max };
+        let mut found = Vec::new();
+        let mut push = Push::new(chunker);
+        for data in [b"abc", b"def"] {
+            push.push(data, |_| panic!("nothing is cut"));
+        }
+        push.finish(|chunk| found.push(chunk.to_vec()));
+        assert_eq!(found, [b"abcdef"], "pushed");
+        let mut chunks = Chunks::new(chunker, &b"abcdef"[..]);
+        assert_eq!(chunks.next().expect("no error"), Some(&b"abcdef"[..]), "read");
+        assert_eq!(chunks.next().expect("no error"), None, "the end");
+    }
 }

@@ -23,7 +23,7 @@ mod table;
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power, rounded_log2};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
@@ -122,9 +122,7 @@ impl Params {
 
     /// Returns the bits that both masks differ from by one.
     fn bits(&self) -> u32 {
-        let square = (self.nominal_average as u64) * (self.nominal_average as u64);
-        let floor = self.nominal_average.ilog2();
-        floor + u32::from(square > 1 << (2 * floor + 1))
+        rounded_log2(self.nominal_average)
     }
 
     /// Returns where the mask changes.
