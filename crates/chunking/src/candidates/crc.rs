@@ -67,13 +67,15 @@ impl ColumnHash for CrcColumns {
         new: C::Vector,
         old: C::Vector,
     ) -> [C::Vector; 4] {
-        let [s0, s1, s2, s3] = self.enter(c, state, new);
-        let [m0, m1, m2, m3] = self.leave;
+        let [s0, s1, s2, s3] = state;
+        let [m0, m1, m2, m3] = self.step;
+        let left = each!(K of 4 => c.multiply(old, self.leave[K]));
+        let lowest = c.xor(s0, new);
         [
-            c.xor(s0, c.multiply(old, m0)),
-            c.xor(s1, c.multiply(old, m1)),
-            c.xor(s2, c.multiply(old, m2)),
-            c.xor(s3, c.multiply(old, m3)),
+            c.xor3(s1, left[0], c.multiply(lowest, m0)),
+            c.xor3(s2, left[1], c.multiply(lowest, m1)),
+            c.xor3(s3, left[2], c.multiply(lowest, m2)),
+            c.xor(left[3], c.multiply(lowest, m3)),
         ]
     }
 
@@ -84,12 +86,8 @@ impl ColumnHash for CrcColumns {
 
     #[inline(always)]
     fn rows<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> u64 {
-        let [s0, s1, s2, s3] = state;
-        let [t0, t1, t2, t3] = self.tested;
-        let mut rest = c.or(c.and(s0, c.splat(t0)), c.and(s1, c.splat(t1)));
-        if t2 != 0 {
-            rest = c.or(rest, c.or(c.and(s2, c.splat(t2)), c.and(s3, c.splat(t3))));
-        }
+        let tested = each!(K of 4 => c.and(state[K], c.splat(self.tested[K])));
+        let rest = c.or(c.or(tested[0], tested[1]), c.or(tested[2], tested[3]));
         c.zero_bytes(rest)
     }
 }
