@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::kernel::{BLOCK_SIZE, ByteTable, Columns, ROW_COUNT};
+use crate::kernel::{BLOCK_SIZE, ByteTable, Columns, ColumnsWork, ROW_COUNT};
 
 /// A hash of the last bytes, of 64 rows at once.
 pub(crate) trait ColumnHash {
@@ -105,28 +105,22 @@ impl<C: Columns> Marks<C> {
             let slot = tile % slots;
             columns.transpose(data, &starts, &mut self.ring[slot], &mut self.scratch);
             if let Some(permutation) = permutation {
-                for column in &mut self.ring[slot] {
-                    *column = columns.look_up(permutation, *column);
-                }
+                columns.enter(Permute { permutation, tile: &mut self.ring[slot] });
             }
             if tile < warm_tiles {
-                for &new in &self.ring[slot][if tile == 0 { unused } else { 0 }..] {
-                    state = hash.enter(columns, state, new);
-                }
+                let new = &self.ring[slot][if tile == 0 { unused } else { 0 }..];
+                state = columns.enter(Warm { hash, new, state });
             } else {
-                let mut step = Step { columns, hash, data, hits: &mut hits, hit_columns: 0 };
+                // What leaves came a window before: in the oldest tile, and then in the next.
+                let old = [
+                    &self.ring[(tile + 1) % slots][unused..],
+                    &self.ring[(tile + 2) % slots][..unused],
+                ];
                 let new = &self.ring[slot];
-                if H::LEAVES {
-                    // What leaves came a window before: in the oldest tile, and then in the next.
-                    let oldest = &self.ring[(tile + 1) % slots][unused..];
-                    let next = &self.ring[(tile + 2) % slots][..unused];
-                    let switch = BLOCK_SIZE - unused;
-                    state = step.run(state, &new[..switch], oldest, &starts[..switch], 0);
-                    state = step.run(state, &new[switch..], next, &starts[switch..], switch);
-                } else {
-                    state = step.run(state, new, new, &starts, 0);
-                }
-                let hit_columns = step.hit_columns;
+                let starts = &starts;
+                let work = Hash { hash, data, starts, new, old, state, hits: &mut hits };
+                let hit_columns;
+                (state, hit_columns) = columns.enter(work);
                 if hit_columns != 0 {
                     self.note(&mut hits, hit_columns, tile - warm_tiles, row_tiles);
                 }
@@ -186,42 +180,81 @@ impl<C: Columns> Marks<C> {
     }
 }
 
-/// A tile that is hashed.
-struct Step<'a, C, H> {
-    columns: C,
-    hash: &'a H,
-    data: &'a [u8],
-    hits: &'a mut [u64; BLOCK_SIZE],
-    hit_columns: u64,
+/// Has each byte of a tile seen as another.
+struct Permute<'a, V> {
+    permutation: &'a ByteTable,
+    tile: &'a mut [V; BLOCK_SIZE],
 }
 
-impl<C: Columns, H: ColumnHash> Step<'_, C, H> {
-    /// Hashes the columns `new`, the first of which is number `first`, as those of `old` leave; `starts`
-    /// has a row for each, the bytes of which are asked for meanwhile.
+impl<C: Columns> ColumnsWork<C> for Permute<'_, C::Vector> {
+    type Output = ();
+
     #[inline(always)]
-    fn run(
-        &mut self,
-        mut state: H::State<C>,
-        new: &[C::Vector],
-        old: &[C::Vector],
-        starts: &[usize],
-        first: usize,
-    ) -> H::State<C> {
-        let Step { columns, hash, data, .. } = *self;
-        for (index, ((&new, &old), start)) in new.iter().zip(old).zip(starts).enumerate() {
-            // The rows are too many for the hardware to foresee.
-            columns.prefetch(data, start + PREFETCHED);
-            state = if H::LEAVES {
-                hash.roll(columns, state, new, old)
-            } else {
-                hash.enter(columns, state, new)
-            };
-            if hash.any(columns, state) {
-                self.hits[(first + index) % BLOCK_SIZE] = hash.rows(columns, state);
-                self.hit_columns |= 1 << ((first + index) % BLOCK_SIZE);
-            }
+    fn run(self, columns: C) {
+        for column in self.tile {
+            *column = columns.look_up(self.permutation, *column);
+        }
+    }
+}
+
+/// Hashes columns before the first place.
+struct Warm<'a, C: Columns, H: ColumnHash> {
+    hash: &'a H,
+    new: &'a [C::Vector],
+    state: H::State<C>,
+}
+
+impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Warm<'_, C, H> {
+    type Output = H::State<C>;
+
+    #[inline(always)]
+    fn run(self, columns: C) -> H::State<C> {
+        let Warm { hash, new, mut state } = self;
+        for &new in new {
+            state = hash.enter(columns, state, new);
         }
         state
+    }
+}
+
+/// Hashes a tile, and says where it matches.
+struct Hash<'a, C: Columns, H: ColumnHash> {
+    hash: &'a H,
+    data: &'a [u8],
+    /// Where the rows are; what follows is asked for meanwhile.
+    starts: &'a [usize; ROW_COUNT],
+    new: &'a [C::Vector; BLOCK_SIZE],
+    /// The columns that leave: there are as many as new ones.
+    old: [&'a [C::Vector]; 2],
+    state: H::State<C>,
+    hits: &'a mut [u64; BLOCK_SIZE],
+}
+
+impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Hash<'_, C, H> {
+    /// The hashes after it, and the columns with hits.
+    type Output = (H::State<C>, u64);
+
+    #[inline(always)]
+    fn run(self, columns: C) -> (H::State<C>, u64) {
+        let Hash { hash, data, starts, new, old, mut state, hits } = self;
+        let switch = if H::LEAVES { old[0].len() } else { BLOCK_SIZE };
+        let mut hit_columns = 0;
+        for (range, old) in [(0..switch, old[0]), (switch..BLOCK_SIZE, old[1])] {
+            for column in range.clone() {
+                // The rows are too many for the hardware to foresee.
+                columns.prefetch(data, starts[column] + PREFETCHED);
+                state = if H::LEAVES {
+                    hash.roll(columns, state, new[column], old[column - range.start])
+                } else {
+                    hash.enter(columns, state, new[column])
+                };
+                if hash.any(columns, state) {
+                    hits[column] = hash.rows(columns, state);
+                    hit_columns |= 1 << column;
+                }
+            }
+        }
+        (state, hit_columns)
     }
 }
 

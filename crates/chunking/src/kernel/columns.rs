@@ -20,6 +20,9 @@ pub(crate) trait Columns: Copy {
     /// 64 bytes, or 32 numbers of 16 bits, 16 of 32, 8 of 64.
     type Vector: Copy;
 
+    /// Does `work` in a function of its own, compiled for the instruction set.
+    fn enter<W: ColumnsWork<Self>>(self, work: W) -> W::Output;
+
     /// Makes columns of rows: `columns[c]` gets byte `starts[r] + c` of `data` for each row `r`. There
     /// are 64 bytes from each start on.
     fn transpose(
@@ -144,6 +147,17 @@ pub(crate) trait ColumnsTask {
     /// What it results in.
     type Output;
 
-    /// Does the work; `#[inline(always)]`, as with [`Task`](super::Task).
+    /// Does the work. It is not compiled for the instruction set: what it does by the thousand is
+    /// [`ColumnsWork`].
     fn run<C: Columns>(self, columns: C) -> Self::Output;
+}
+
+/// A loop over vectors of an instruction set. There should be no call in it: vectors that live across
+/// a call stay in memory all the time, which takes several times as long.
+pub(crate) trait ColumnsWork<C> {
+    /// What it results in.
+    type Output;
+
+    /// Does the work; `#[inline(always)]`, as with [`Task`](super::Task).
+    fn run(self, columns: C) -> Self::Output;
 }

@@ -3,7 +3,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers are cut to the size of a lane")]
 
-use super::{BLOCK_SIZE, Block, ByteTable, Columns, Kernel, ROW_COUNT, Scalar};
+use super::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, ROW_COUNT, Scalar};
 
 /// The kernel of every CPU that is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,10 @@ fn weave<const N: usize>(a: Block, b: Block) -> [Block; 2] {
 
 impl Columns for Emulated {
     type Vector = Block;
+
+    fn enter<W: ColumnsWork<Emulated>>(self, work: W) -> W::Output {
+        work.run(self)
+    }
 
     fn transpose(
         self,

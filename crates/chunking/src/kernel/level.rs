@@ -119,7 +119,7 @@ impl Level {
         match self.0 {
             Any::Emulated(columns) => Some(task.run(columns)),
             #[cfg(target_arch = "x86_64")]
-            Any::Avx512Vbmi(columns, _) => Some(columns.enter(task)),
+            Any::Avx512Vbmi(columns, _) => Some(task.run(columns)),
             _ => None,
         }
     }

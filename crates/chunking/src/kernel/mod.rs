@@ -17,7 +17,7 @@ mod scalar;
 #[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
 mod x86_64;
 
-pub(crate) use columns::{ByteTable, Columns, ColumnsTask, ROW_COUNT};
+pub(crate) use columns::{ByteTable, Columns, ColumnsTask, ColumnsWork, ROW_COUNT};
 pub(crate) use emulated::Emulated;
 pub use level::{Level, LevelError};
 pub(crate) use scalar::Scalar;

@@ -17,7 +17,7 @@ use core::arch::x86_64::{
 };
 
 use super::has;
-use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsTask, ROW_COUNT};
+use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, ROW_COUNT};
 
 /// Proof that this CPU has AVX-512 F, BW, DQ, VBMI and BITALG, GFNI and BMI2, and what belongs to AVX2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,23 +53,23 @@ impl Avx512Vbmi {
         )
         .then_some(Avx512Vbmi(()))
     }
-
-    /// Runs `task` in code that was compiled for the level.
-    #[inline]
-    pub(crate) fn enter<T: ColumnsTask>(self, task: T) -> T::Output {
-        #[target_feature(
-            enable = "avx512f,avx512bw,avx512dq,avx512vbmi,avx512bitalg,gfni,avx2,bmi1,bmi2,lzcnt,popcnt"
-        )]
-        fn entered<T: ColumnsTask>(columns: Avx512Vbmi, task: T) -> T::Output {
-            task.run(columns)
-        }
-        // SAFETY: `detect` alone makes a value, on a CPU that has the features.
-        unsafe { entered(self, task) }
-    }
 }
 
 impl Columns for Avx512Vbmi {
     type Vector = __m512i;
+
+    #[inline]
+    fn enter<W: ColumnsWork<Avx512Vbmi>>(self, work: W) -> W::Output {
+        #[inline(never)]
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512dq,avx512vbmi,avx512bitalg,gfni,avx2,bmi1,bmi2,lzcnt,popcnt"
+        )]
+        fn entered<W: ColumnsWork<Avx512Vbmi>>(columns: Avx512Vbmi, work: W) -> W::Output {
+            work.run(columns)
+        }
+        // SAFETY: `detect` alone makes a value, on a CPU that has the features.
+        unsafe { entered(self, work) }
+    }
 
     #[inline(always)]
     fn transpose(
