@@ -12,11 +12,33 @@ use crate::algorithm::residue::{Parts, Residue};
 use crate::algorithm::rolling::{Rolling, Step};
 use crate::kernel::{ByteTable, Columns};
 
-/// Hashes of 32 bits or of 64.
+/// Hashes of 32 bits or of 64, which match by their lowest bits alone or by any residue.
+///
+/// These are four loops and not two with a branch, because the state would not fit into registers.
 #[derive(Clone)]
 pub(crate) enum BuzhashColumns {
-    Of32(TurnColumns<4>),
-    Of64(TurnColumns<8>),
+    Zeros32(TurnColumns<4, true>),
+    Residue32(TurnColumns<4, false>),
+    Zeros64(TurnColumns<8, true>),
+    Residue64(TurnColumns<8, false>),
+}
+
+impl BuzhashColumns {
+    /// A place matches if its hash of 32 bits is one of `residue`.
+    pub(crate) fn of_32<S: Step>(rolling: &Rolling<S>, residue: &Residue) -> BuzhashColumns {
+        match residue.zeros() {
+            Some(_) => BuzhashColumns::Zeros32(TurnColumns::new(rolling, residue)),
+            None => BuzhashColumns::Residue32(TurnColumns::new(rolling, residue)),
+        }
+    }
+
+    /// A place matches if its hash of 64 bits is one of `residue`.
+    pub(crate) fn of_64<S: Step>(rolling: &Rolling<S>, residue: &Residue) -> BuzhashColumns {
+        match residue.zeros() {
+            Some(_) => BuzhashColumns::Zeros64(TurnColumns::new(rolling, residue)),
+            None => BuzhashColumns::Residue64(TurnColumns::new(rolling, residue)),
+        }
+    }
 }
 
 impl Marking for BuzhashColumns {
@@ -28,32 +50,33 @@ impl Marking for BuzhashColumns {
         batch: &mut Batch<'_>,
     ) -> usize {
         match self {
-            BuzhashColumns::Of32(columns) => cut(columns, rule, permutation, level, batch),
-            BuzhashColumns::Of64(columns) => cut(columns, rule, permutation, level, batch),
+            BuzhashColumns::Zeros32(columns) => cut(columns, rule, permutation, level, batch),
+            BuzhashColumns::Residue32(columns) => cut(columns, rule, permutation, level, batch),
+            BuzhashColumns::Zeros64(columns) => cut(columns, rule, permutation, level, batch),
+            BuzhashColumns::Residue64(columns) => cut(columns, rule, permutation, level, batch),
         }
     }
 }
 
-/// Hashes of `BYTES` bytes: 4 or 8.
+/// Hashes of `BYTES` bytes, 4 or 8; with `ZEROS` they match where bits are zeros.
 #[derive(Clone)]
-pub(crate) struct TurnColumns<const BYTES: usize> {
+pub(crate) struct TurnColumns<const BYTES: usize, const ZEROS: bool> {
     window: usize,
     enter: Box<[ByteTable; BYTES]>,
     leave: Box<[ByteTable; BYTES]>,
     parts: Parts,
-    /// The bits that are zeros where it matches, where that is all.
-    zeros: Option<u64>,
+    /// The bits that are zeros where it matches, with `ZEROS`.
+    zeros: u64,
 }
 
-impl<const BYTES: usize> TurnColumns<BYTES> {
-    /// A place matches if its hash is one of `residue`, whose numbers have as many bytes.
-    pub(crate) fn new<S: Step>(rolling: &Rolling<S>, residue: &Residue) -> TurnColumns<BYTES> {
+impl<const BYTES: usize, const ZEROS: bool> TurnColumns<BYTES, ZEROS> {
+    fn new<S: Step>(rolling: &Rolling<S>, residue: &Residue) -> TurnColumns<BYTES, ZEROS> {
         TurnColumns {
             window: rolling.window(),
             enter: Box::new(planes(rolling.entering())),
             leave: Box::new(planes(rolling.leaving())),
             parts: residue.parts(u64::MAX >> (64 - 8 * BYTES)),
-            zeros: residue.zeros(),
+            zeros: residue.zeros().unwrap_or(0),
         }
     }
 
@@ -64,7 +87,7 @@ impl<const BYTES: usize> TurnColumns<BYTES> {
     }
 }
 
-impl ColumnHash for TurnColumns<4> {
+impl<const ZEROS: bool> ColumnHash for TurnColumns<4, ZEROS> {
     const LEAVES: bool = true;
     type State<C: Columns> = [C::Vector; 4];
 
@@ -97,8 +120,8 @@ impl ColumnHash for TurnColumns<4> {
 
     #[inline(always)]
     fn any<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> bool {
-        if let Some(zeros) = self.zeros {
-            return c.any_without_32(state, zeros as u32);
+        if ZEROS {
+            return c.any_without_32(state, self.zeros as u32);
         }
         let Parts { factor, subtrahend, shift, limit, .. } = self.parts;
         let quotients =
@@ -108,6 +131,9 @@ impl ColumnHash for TurnColumns<4> {
 
     #[inline(always)]
     fn rows<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> u64 {
+        if ZEROS {
+            return c.rows_of(each!(K of 4 => c.without_32(state[K], self.zeros as u32)));
+        }
         let Parts { remainder, factor, subtrahend, shift, limit } = self.parts;
         c.rows_of(each!(K of 4 => {
             let quotients = c.quotient_32(state[K], factor as u32, subtrahend as u32, shift);
@@ -117,7 +143,7 @@ impl ColumnHash for TurnColumns<4> {
     }
 }
 
-impl ColumnHash for TurnColumns<8> {
+impl<const ZEROS: bool> ColumnHash for TurnColumns<8, ZEROS> {
     const LEAVES: bool = true;
     type State<C: Columns> = [C::Vector; 8];
 
@@ -150,8 +176,8 @@ impl ColumnHash for TurnColumns<8> {
 
     #[inline(always)]
     fn any<C: Columns>(&self, c: C, state: [C::Vector; 8]) -> bool {
-        if let Some(zeros) = self.zeros {
-            return c.any_without_64(state, zeros);
+        if ZEROS {
+            return c.any_without_64(state, self.zeros);
         }
         let Parts { factor, subtrahend, shift, limit, .. } = self.parts;
         let quotients = each!(K of 8 => c.quotient_64(state[K], factor, subtrahend, shift));
@@ -160,6 +186,9 @@ impl ColumnHash for TurnColumns<8> {
 
     #[inline(always)]
     fn rows<C: Columns>(&self, c: C, state: [C::Vector; 8]) -> u64 {
+        if ZEROS {
+            return c.rows_of(each!(K of 8 => c.without_64(state[K], self.zeros)));
+        }
         let Parts { remainder, factor, subtrahend, shift, limit } = self.parts;
         c.rows_of(each!(K of 8 => {
             let quotients = c.quotient_64(state[K], factor, subtrahend, shift);

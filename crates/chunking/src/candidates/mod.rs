@@ -35,7 +35,7 @@ mod rabin;
 
 use alloc::vec::Vec;
 
-pub(crate) use buzhash::{BuzhashColumns, TurnColumns};
+pub(crate) use buzhash::BuzhashColumns;
 pub(crate) use crc::CrcColumns;
 pub(crate) use gear::GearColumns;
 pub(crate) use marks::WINDOW_MAX;

@@ -41,7 +41,7 @@ use super::{
     paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::candidates::{Batch, BuzhashColumns, Selection, Stages, TurnColumns, WINDOW_MAX};
+use crate::candidates::{Batch, BuzhashColumns, Selection, Stages, WINDOW_MAX};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError, table};
 
@@ -385,8 +385,8 @@ impl Buzhash {
     fn columns(&self) -> Option<BuzhashColumns> {
         let Params { window, runs, .. } = self.params;
         (window <= WINDOW_MAX && runs == Runs::Rolled).then(|| match &self.hash {
-            Hash::Of32(rolling) => BuzhashColumns::Of32(TurnColumns::new(rolling, &self.residue)),
-            Hash::Of64(rolling) => BuzhashColumns::Of64(TurnColumns::new(rolling, &self.residue)),
+            Hash::Of32(rolling) => BuzhashColumns::of_32(rolling, &self.residue),
+            Hash::Of64(rolling) => BuzhashColumns::of_64(rolling, &self.residue),
         })
     }
 }
