@@ -95,15 +95,13 @@ impl<C: Columns> Marks<C> {
         let unused = warm_tiles * BLOCK_SIZE - window;
         self.words.clear();
         self.words.resize(row_tiles * ROW_COUNT, 0);
-        let mut starts = [0; ROW_COUNT];
-        for (row, start) in starts.iter_mut().enumerate() {
-            *start = first - warm_tiles * BLOCK_SIZE + row * row_tiles * BLOCK_SIZE;
-        }
+        let stride = row_tiles * BLOCK_SIZE;
         let mut state = hash.empty(columns);
         let mut hits = [0; BLOCK_SIZE];
         for tile in 0..warm_tiles + row_tiles {
             let slot = tile % slots;
-            columns.transpose(data, &starts, &mut self.ring[slot], &mut self.scratch);
+            let start = first + tile * BLOCK_SIZE - warm_tiles * BLOCK_SIZE;
+            columns.transpose(data, start, stride, &mut self.ring[slot], &mut self.scratch);
             if let Some(permutation) = permutation {
                 columns.enter(Permute { permutation, tile: &mut self.ring[slot] });
             }
@@ -117,16 +115,13 @@ impl<C: Columns> Marks<C> {
                     &self.ring[(tile + 2) % slots][..unused],
                 ];
                 let new = &self.ring[slot];
-                let starts = &starts;
-                let work = Hash { hash, data, starts, new, old, state, hits: &mut hits };
+                let ahead = start + PREFETCHED;
+                let work = Hash { hash, data, ahead, stride, new, old, state, hits: &mut hits };
                 let hit_columns;
                 (state, hit_columns) = columns.enter(work);
                 if hit_columns != 0 {
                     self.note(&mut hits, hit_columns, tile - warm_tiles, row_tiles);
                 }
-            }
-            for start in &mut starts {
-                *start += BLOCK_SIZE;
             }
         }
     }
@@ -221,8 +216,9 @@ impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Warm<'_, C, H> {
 struct Hash<'a, C: Columns, H: ColumnHash> {
     hash: &'a H,
     data: &'a [u8],
-    /// Where the rows are; what follows is asked for meanwhile.
-    starts: &'a [usize; ROW_COUNT],
+    /// What is asked for meanwhile: this byte, and so on by the distance of the rows.
+    ahead: usize,
+    stride: usize,
     new: &'a [C::Vector; BLOCK_SIZE],
     /// The columns that leave: there are as many as new ones.
     old: [&'a [C::Vector]; 2],
@@ -236,13 +232,14 @@ impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Hash<'_, C, H> {
 
     #[inline(always)]
     fn run(self, columns: C) -> (H::State<C>, u64) {
-        let Hash { hash, data, starts, new, old, mut state, hits } = self;
+        let Hash { hash, data, mut ahead, stride, new, old, mut state, hits } = self;
         let switch = if H::LEAVES { old[0].len() } else { BLOCK_SIZE };
         let mut hit_columns = 0;
         for (range, old) in [(0..switch, old[0]), (switch..BLOCK_SIZE, old[1])] {
             for column in range.clone() {
                 // The rows are too many for the hardware to foresee.
-                columns.prefetch(data, starts[column] + PREFETCHED);
+                columns.prefetch(data, ahead);
+                ahead += stride;
                 state = if H::LEAVES {
                     hash.roll(columns, state, new[column], old[column - range.start])
                 } else {

@@ -23,12 +23,13 @@ pub(crate) trait Columns: Copy {
     /// Does `work` in a function of its own, compiled for the instruction set.
     fn enter<W: ColumnsWork<Self>>(self, work: W) -> W::Output;
 
-    /// Makes columns of rows: `columns[c]` gets byte `starts[r] + c` of `data` for each row `r`. There
-    /// are 64 bytes from each start on.
+    /// Makes columns of rows: `columns[c]` gets byte `first + stride * r + c` of `data` for each row `r`.
+    /// There are 64 bytes in each row, and `stride` is not less.
     fn transpose(
         self,
         data: &[u8],
-        starts: &[usize; ROW_COUNT],
+        first: usize,
+        stride: usize,
         columns: &mut [Self::Vector; BLOCK_SIZE],
         scratch: &mut [Self::Vector; BLOCK_SIZE],
     );

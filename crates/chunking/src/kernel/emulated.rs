@@ -77,12 +77,13 @@ impl Columns for Emulated {
     fn transpose(
         self,
         data: &[u8],
-        starts: &[usize; ROW_COUNT],
+        first: usize,
+        stride: usize,
         columns: &mut [Block; BLOCK_SIZE],
         _: &mut [Block; BLOCK_SIZE],
     ) {
-        for (row, &start) in starts.iter().enumerate() {
-            for (column, &byte) in columns.iter_mut().zip(&data[start..start + BLOCK_SIZE]) {
+        for (row, bytes) in data[first..].chunks(stride).take(ROW_COUNT).enumerate() {
+            for (column, &byte) in columns.iter_mut().zip(&bytes[..BLOCK_SIZE]) {
                 column[row] = byte;
             }
         }

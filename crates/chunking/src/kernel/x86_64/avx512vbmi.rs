@@ -75,12 +75,13 @@ impl Columns for Avx512Vbmi {
     fn transpose(
         self,
         data: &[u8],
-        starts: &[usize; ROW_COUNT],
+        first: usize,
+        stride: usize,
         columns: &mut [__m512i; BLOCK_SIZE],
         scratch: &mut [__m512i; BLOCK_SIZE],
     ) {
         // SAFETY: there is a value of this type, so this CPU has the features.
-        unsafe { transpose(data, starts, columns, scratch) }
+        unsafe { transpose(data, first, stride, columns, scratch) }
     }
 
     #[inline(always)]
@@ -342,14 +343,16 @@ const GATHERED: [Block; 2] = {
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn transpose(
     data: &[u8],
-    starts: &[usize; ROW_COUNT],
+    first: usize,
+    stride: usize,
     columns: &mut [__m512i; BLOCK_SIZE],
     scratch: &mut [__m512i; BLOCK_SIZE],
 ) {
-    for (group, starts) in starts.as_chunks::<16>().0.iter().enumerate() {
+    let mut starts = data[first..].chunks(stride);
+    for group in 0..ROW_COUNT / 16 {
         let mut rows = [splat(0); 16];
-        for (row, &start) in rows.iter_mut().zip(starts) {
-            if let Some(bytes) = data.get(start..).and_then(|rest| rest.first_chunk()) {
+        for (row, bytes) in rows.iter_mut().zip(&mut starts) {
+            if let Some(bytes) = bytes.first_chunk() {
                 *row = load(bytes);
             }
         }
