@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::num::NonZero;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::io::{self, Read};
+use std::thread::{self, ThreadId};
 
 use cutpoint_testing::{SplitMix64, input};
 
@@ -194,26 +195,35 @@ fn a_rule_that_looks_at_what_is_before() {
     }
 }
 
-/// Counts how often a chunker without a context is asked, and fails where it is asked about bytes that
-/// begin with `refused`.
+/// Counts how often a chunker without a context is asked, and how often by the thread that made it;
+/// fails where it is asked about bytes that begin with `refused`.
 #[derive(Debug)]
 struct Counted {
     chunker: Box<dyn Chunker>,
     asked_count: AtomicUsize,
+    own_count: AtomicUsize,
+    maker: ThreadId,
     refused: Vec<u8>,
 }
 
 impl Counted {
     fn new(text: &str, refused: &[u8]) -> Counted {
         let spec: Spec = text.parse().expect("the spec is right");
-        let asked_count = AtomicUsize::new(0);
-        Counted { chunker: spec.chunker(), asked_count, refused: refused.to_vec() }
+        Counted {
+            chunker: spec.chunker(),
+            asked_count: AtomicUsize::new(0),
+            own_count: AtomicUsize::new(0),
+            maker: thread::current().id(),
+            refused: refused.to_vec(),
+        }
     }
 }
 
 impl Chunker for Counted {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         self.asked_count.fetch_add(1, Ordering::Relaxed);
+        let is_own = thread::current().id() == self.maker;
+        self.own_count.fetch_add(usize::from(is_own), Ordering::Relaxed);
         assert!(self.refused.is_empty() || !data.starts_with(&self.refused), "these are refused");
         self.chunker.next_cut(data, more)
     }
@@ -240,6 +250,17 @@ fn what_others_found_is_taken() {
         assert_eq!((end, ends.last()), (800_000, Some(&800_000)), "{spec}: the end");
         assert!((300_000..=600_000).contains(&gained_size), "{spec}: {gained_size} gained");
     }
+}
+
+/// Where they meet all along, all threads work all along.
+#[test]
+fn others_go_on_where_they_are_of_use() {
+    let data = SplitMix64::bytes(63, 1_000_000);
+    let counted = Counted::new("fastcdc:avg=512", &[]);
+    let mut ends = Vec::new();
+    parallel(&counted, 4, 30_000).next_cuts(&data, 0, false, &mut ends);
+    let own_count = counted.own_count.load(Ordering::Relaxed);
+    assert!(own_count < ends.len() / 3, "{own_count} times for {} chunks", ends.len());
 }
 
 /// Where lists do not meet, little is asked in vain.
