@@ -3,10 +3,12 @@
 //!
 //! `cargo run --release -p cutpoint-chunking --example parallel [MiB] [rounds] [threads] [FILE]`
 //!
-//! A line is a spec on some data: the median of the rounds with one thread and with several, which
-//! alternate, and the median of the ratios within a round; with the whole buffer at once (`cuts`), and
-//! from a reader, whose bytes are copied into a buffer (`Chunks`). Wall time: other programs that run
-//! meanwhile make these figures worthless.
+//! A line is a spec on some data; first with the whole buffer at once (`cuts`), then from a reader,
+//! whose bytes are copied into a buffer (`Chunks`). Each has the medians of the rounds: one thread,
+//! several, and the ratio; the two alternate within a round. Wall time: other programs that run
+//! meanwhile make these figures worthless. Then *CPU*, which they hardly change: the CPU time of one
+//! thread through that of the calling thread where there are several. So large would the ratio be if
+//! the others had free processors and memory had no limit; below 1, threads were started in vain.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -46,8 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     mixed.chunks_mut(5 << 20).step_by(2).for_each(|stretch| stretch.fill(0));
     data.push(("mixed", mixed));
     println!(
-        "{:<7} {:<18} {:>9} {:>9} {:>6}   {:>9} {:>9} {:>6}",
-        "data", "spec", "cuts: 1", thread_count, "ratio", "Chunks: 1", thread_count, "ratio"
+        "{:<7} {:<18}{:>11} {thread_count:>7} {:>6} {:>6}{:>12} {thread_count:>7} {:>6} {:>6}",
+        "data", "spec", "cuts: 1", "ratio", "CPU", "Chunks: 1", "ratio", "CPU"
     );
     for (name, data) in &data {
         for text in SPECS {
@@ -67,38 +69,49 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 count
             };
-            let whole = compare(rounds, data.len(), [&*alone, &parallel], whole);
-            let read = compare(rounds, data.len(), [&*alone, &parallel], read);
-            println!(
-                "{name:<7} {text:<18} {:>9.2} {:>9.2} {:>6.2}   {:>9.2} {:>9.2} {:>6.2}",
-                whole[0], whole[1], whole[2], read[0], read[1], read[2]
-            );
+            let chunkers = [&*alone, &parallel];
+            print!("{name:<7} {text:<18}");
+            for [one, several, ratio, cpu_ratio] in [
+                compare(rounds, data.len(), chunkers, whole),
+                compare(rounds, data.len(), chunkers, read),
+            ] {
+                print!("    {one:>7.2} {several:>7.2} {ratio:>6.2} {cpu_ratio:>6.2}");
+            }
+            println!();
         }
     }
     Ok(())
 }
 
-/// Returns the median speeds of `work` with the two chunkers, in GB/s, and of their ratios.
+/// Returns the median speeds of `work` with the two chunkers, in GB/s, and the medians of their ratios
+/// by wall time and by CPU time of this thread.
 fn compare(
     rounds: usize,
     size: usize,
     chunkers: [&dyn Chunker; 2],
     work: impl Fn(&dyn Chunker) -> usize,
-) -> [f64; 3] {
-    let speed = |chunker| {
-        let started = Instant::now();
+) -> [f64; 4] {
+    let seconds = |chunker| {
+        let (started, cpu_started) = (Instant::now(), cpu_seconds());
         black_box(work(black_box(chunker)));
-        size as f64 / started.elapsed().as_secs_f64() / 1e9
+        (started.elapsed().as_secs_f64(), cpu_seconds() - cpu_started)
     };
-    let mut figures = [const { Vec::new() }; 3];
+    let mut figures = [const { Vec::new() }; 4];
     for _ in 0..rounds.max(1) {
-        let (alone, parallel) = (speed(chunkers[0]), speed(chunkers[1]));
-        figures[0].push(alone);
-        figures[1].push(parallel);
-        figures[2].push(parallel / alone);
+        let ((one, one_cpu), (several, several_cpu)) = (seconds(chunkers[0]), seconds(chunkers[1]));
+        let speed = |seconds| size as f64 / seconds / 1e9;
+        let round = [speed(one), speed(several), one / several, one_cpu / several_cpu];
+        figures.iter_mut().zip(round).for_each(|(figures, figure)| figures.push(figure));
     }
     figures.map(|mut figures| {
         figures.sort_by(f64::total_cmp);
         figures[figures.len() / 2]
     })
+}
+
+/// Returns the CPU time of this thread in seconds, as Linux counts it.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split(' ').next().and_then(|text| text.parse::<f64>().ok());
+    nanoseconds.unwrap_or(0.0) / 1e9
 }

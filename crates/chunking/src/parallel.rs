@@ -3,18 +3,20 @@
 use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZero;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::panic::resume_unwind;
 use std::thread::{self, Builder};
 
 use crate::chunker::next_ends;
 use crate::{Chunker, Level};
 
-/// How many bytes a thread cuts before what was found is joined; more, where chunks are large.
-const SEGMENT_SIZE: usize = 4 * 1024 * 1024;
+/// How many bytes a thread cuts before what was found is joined; more, where chunks are large. A
+/// thread takes some ten microseconds to start, and buffers that fit into caches are faster.
+const SEGMENT_SIZE: usize = 2 * 1024 * 1024;
 /// How many smallest chunks a segment has at least.
 const SEGMENT_CHUNKS: usize = 64;
-/// How many such segments of each thread are wanted at once.
-const ROUND_COUNT: usize = 4;
+/// How many rounds the other threads rest after one in which they were of no use.
+const REST_ROUND_COUNT: usize = 16;
 /// How many bytes are wanted at once at most, however many threads there are.
 const BATCH_SIZE_MAX: usize = 256 * 1024 * 1024;
 
@@ -22,10 +24,10 @@ const BATCH_SIZE_MAX: usize = 256 * 1024 * 1024;
 /// chunker alone, for every number of threads.
 ///
 /// [`cuts`](crate::cuts) and [`Chunks`](crate::Chunks) give it many bytes at once, as it asks for by
-/// [`batch_size`](Chunker::batch_size): 16 MiB a thread (more for rules whose smallest chunk has more
-/// than 64 KiB), together at most 256 MiB. So `Chunks` holds this much and a largest chunk in its
-/// buffer, and reads it before the first chunk is handed out. Questions about one chunk, and one
-/// thread, go to the chunker as they are.
+/// [`batch_size`](Chunker::batch_size): 2 MiB a thread, or 64 smallest chunks if that is more; at
+/// most 256 MiB in all. So `Chunks` holds this much and a largest chunk in its buffer, and reads it
+/// before the first chunk is handed out. Questions about one chunk, and one thread, go to the chunker
+/// as they are.
 ///
 /// # How
 ///
@@ -52,9 +54,10 @@ const BATCH_SIZE_MAX: usize = 256 * 1024 * 1024;
 /// Rules need not find back to each other's cut-points: `fixed` never does, others do not in a
 /// constant stretch that the largest size cuts. Then the other threads have worked for nothing, and
 /// the bytes are cut by one thread as ever, in the time that it takes: it has cut its own segment
-/// meanwhile. When a round of segments has gained less than half a segment, what comes next is cut by
-/// one thread, and the others are tried again a batch later. A rule without a largest chunk may look
-/// once more at a segment that ends no chunk.
+/// meanwhile. When a round of segments has gained less than half a segment, what 16 rounds would cut is
+/// cut by one thread, and then the others are tried again. This is remembered from call to call; it
+/// has no say in where cut-points are. A rule without a largest chunk looks at up to a batch once more
+/// where a chunk does not end in it.
 ///
 /// ```
 /// use std::num::NonZero;
@@ -67,11 +70,13 @@ const BATCH_SIZE_MAX: usize = 256 * 1024 * 1024;
 /// assert!(cuts(&parallel, &data).eq(cuts(&*spec.chunker(), &data)));
 /// # Ok::<(), cutpoint_chunking::SpecError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Parallel<C> {
     chunker: C,
     thread_count: usize,
     segment_size: usize,
+    /// How many bytes are to be cut by one thread before the others are tried again.
+    rest_size: AtomicUsize,
 }
 
 impl<C: Chunker> Parallel<C> {
@@ -90,7 +95,7 @@ impl<C: Chunker> Parallel<C> {
     ) -> Parallel<C> {
         let thread_count = thread_count.get();
         let segment_size = segment_size.min(BATCH_SIZE_MAX / thread_count).max(1);
-        Parallel { chunker, thread_count, segment_size }
+        Parallel { chunker, thread_count, segment_size, rest_size: AtomicUsize::new(0) }
     }
 
     /// Returns the chunker.
@@ -174,16 +179,24 @@ impl<C: Chunker> Chunker for Parallel<C> {
     fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
         let mut end = start;
         while let Some(segments) = self.segments(data.len() - end) {
-            let Some((joined, gained_size)) = self.round(data, end, more, segments, ends) else {
-                return;
-            };
-            end = joined;
-            let (_, segment_size) = segments;
-            if gained_size < segment_size / 2 {
-                let limit = end.saturating_add(self.batch_size());
-                end = cut_until(&self.chunker, data, end, limit, more, ends);
-                if end < limit.min(data.len()) {
+            let rest_size = self.rest_size.load(Relaxed);
+            if rest_size > 0 {
+                let limit = end.saturating_add(rest_size).min(data.len());
+                let reached = cut_until(&self.chunker, data, end, limit, more, ends);
+                self.rest_size.store(rest_size.saturating_sub(reached - end), Relaxed);
+                end = reached;
+                if end < limit {
                     return;
+                }
+            } else {
+                let Some((joined, gained_size)) = self.round(data, end, more, segments, ends)
+                else {
+                    return;
+                };
+                end = joined;
+                let (count, segment_size) = segments;
+                if gained_size < segment_size / 2 {
+                    self.rest_size.store(count * segment_size * REST_ROUND_COUNT, Relaxed);
                 }
             }
         }
@@ -194,8 +207,7 @@ impl<C: Chunker> Chunker for Parallel<C> {
         if self.thread_count == 1 {
             return self.chunker.batch_size();
         }
-        let size = (self.segment_size * self.thread_count).saturating_mul(ROUND_COUNT);
-        size.min(BATCH_SIZE_MAX).max(self.chunker.batch_size())
+        (self.segment_size * self.thread_count).max(self.chunker.batch_size())
     }
 
     fn level(&self) -> Level {

@@ -278,8 +278,8 @@ fn others_rest_where_they_are_of_no_use() {
         parallel.next_cuts(&data, 0, false, &mut ends);
         assert_eq!(ends, expected, "{thread_count} threads");
         let asked = counted.asked_count.swap(0, Ordering::Relaxed);
-        // Of five rounds one is for all, and in it the others' work is in vain.
-        assert!(asked > alone && asked < alone * 5 / 4, "{asked} times for {alone} chunks");
+        // Of 17 rounds one is for all, and in it the others' work is in vain.
+        assert!(asked > alone && asked < alone * 12 / 10, "{asked} times for {alone} chunks");
     }
 }
 
@@ -302,8 +302,9 @@ fn batches_are_bounded() {
         Parallel::new(spec.chunker(), thread_count).batch_size()
     };
     assert_eq!(batch_size("fastcdc:avg=16k", 1), 0, "one thread");
-    assert_eq!(batch_size("fastcdc:avg=16k", 2), 32 << 20, "two threads");
-    assert_eq!(batch_size("fastcdc:avg=16k", 1000), 256 << 20, "many threads");
-    assert_eq!(batch_size("fixed:size=1m", 2), 256 << 20, "large chunks");
+    assert_eq!(batch_size("fastcdc:avg=16k", 2), 4 << 20, "two threads");
+    assert_eq!(batch_size("fastcdc:avg=16k", 128), 256 << 20, "many threads");
+    assert_eq!(batch_size("fixed:size=1m", 2), 128 << 20, "large chunks");
+    assert!(batch_size("fastcdc:avg=16k", 1000) <= 256 << 20, "many threads");
     assert!(batch_size("fixed:size=1024m", usize::MAX) <= 256 << 20, "the greatest numbers");
 }
