@@ -12,19 +12,21 @@ use crate::{Chunker, Level};
 
 /// How many bytes a thread cuts before what was found is joined; more, where chunks are large. A
 /// thread takes some ten microseconds to start, and buffers that fit into caches are faster.
-const SEGMENT_SIZE: usize = 2 * 1024 * 1024;
+const SEGMENT_SIZE: usize = 4 * 1024 * 1024;
 /// How many smallest chunks a segment has at least.
 const SEGMENT_CHUNKS: usize = 64;
 /// How many rounds the other threads rest after one in which they were of no use.
 const REST_ROUND_COUNT: usize = 16;
 /// How many bytes are wanted at once at most, however many threads there are.
 const BATCH_SIZE_MAX: usize = 256 * 1024 * 1024;
+/// With more threads, segments would be too small to be worth a thread.
+const THREAD_COUNT_MAX: usize = 1024;
 
 /// A chunker that cuts many chunks at once by several threads. The cut-points are those of the
 /// chunker alone, for every number of threads.
 ///
 /// [`cuts`](crate::cuts) and [`Chunks`](crate::Chunks) give it many bytes at once, as it asks for by
-/// [`batch_size`](Chunker::batch_size): 2 MiB a thread, or 64 smallest chunks if that is more; at
+/// [`batch_size`](Chunker::batch_size): 4 MiB a thread, or 64 smallest chunks if that is more; at
 /// most 256 MiB in all. So `Chunks` holds this much and a largest chunk in its buffer, and reads it
 /// before the first chunk is handed out. Questions about one chunk, and one thread, go to the chunker
 /// as they are.
@@ -80,7 +82,7 @@ pub struct Parallel<C> {
 }
 
 impl<C: Chunker> Parallel<C> {
-    /// Makes a chunker that uses `thread_count` threads, the caller's among them.
+    /// Makes a chunker that uses `thread_count` threads, the caller's among them; at most 1024.
     ///
     /// Where the system has no more threads to give, it does with those that it has.
     pub fn new(chunker: C, thread_count: NonZero<usize>) -> Parallel<C> {
@@ -93,7 +95,7 @@ impl<C: Chunker> Parallel<C> {
         thread_count: NonZero<usize>,
         segment_size: usize,
     ) -> Parallel<C> {
-        let thread_count = thread_count.get();
+        let thread_count = thread_count.get().min(THREAD_COUNT_MAX);
         let segment_size = segment_size.min(BATCH_SIZE_MAX / thread_count).max(1);
         Parallel { chunker, thread_count, segment_size, rest_size: AtomicUsize::new(0) }
     }

@@ -428,8 +428,8 @@ pub(crate) struct Cut {
     /// --verbose and --json say which
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub(crate) level: Option<Level>,
-    /// How many threads look for cut-points; 0 is as many as there are processors. Several hold 16 MiB
-    /// of the file each, and more where chunks are large, but not above 256 MiB and a chunk together
+    /// How many threads look for cut-points; 0 is as many as there are processors. Several hold 4 MiB
+    /// of the file each, or 64 smallest chunks if that is more, up to 256 MiB in all, and a chunk
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
     /// The file; `-` is standard input

@@ -255,10 +255,10 @@ fn what_others_found_is_taken() {
 /// Where they meet all along, all threads work all along.
 #[test]
 fn others_go_on_where_they_are_of_use() {
-    let data = SplitMix64::bytes(63, 1_000_000);
-    let counted = Counted::new("fastcdc:avg=512", &[]);
+    let data = SplitMix64::bytes(63, 1_500_000);
+    let counted = Counted::new("fastcdc:avg=1k", &[]);
     let mut ends = Vec::new();
-    parallel(&counted, 4, 30_000).next_cuts(&data, 0, false, &mut ends);
+    parallel(&counted, 4, 60_000).next_cuts(&data, 0, false, &mut ends);
     let own_count = counted.own_count.load(Ordering::Relaxed);
     assert!(own_count < ends.len() / 3, "{own_count} times for {} chunks", ends.len());
 }
@@ -302,8 +302,8 @@ fn batches_are_bounded() {
         Parallel::new(spec.chunker(), thread_count).batch_size()
     };
     assert_eq!(batch_size("fastcdc:avg=16k", 1), 0, "one thread");
-    assert_eq!(batch_size("fastcdc:avg=16k", 2), 4 << 20, "two threads");
-    assert_eq!(batch_size("fastcdc:avg=16k", 128), 256 << 20, "many threads");
+    assert_eq!(batch_size("fastcdc:avg=16k", 2), 8 << 20, "two threads");
+    assert_eq!(batch_size("fastcdc:avg=16k", 64), 256 << 20, "many threads");
     assert_eq!(batch_size("fixed:size=1m", 2), 128 << 20, "large chunks");
     assert!(batch_size("fastcdc:avg=16k", 1000) <= 256 << 20, "many threads");
     assert!(batch_size("fixed:size=1024m", usize::MAX) <= 256 << 20, "the greatest numbers");
