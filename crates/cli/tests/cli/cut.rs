@@ -94,8 +94,8 @@ fn neither_level_nor_threads_move_a_cut_point() {
             assert!(run(&["--threads", threads]) == expected, "{spec} by {threads} threads");
             let mut command = sandbox.command(["cut", "-a", spec, "--format", "csv"]);
             command.args(["--threads", threads, "-"]);
-            let text = run_with_input(&mut command, &data).well().text();
-            assert!(text == expected, "{spec} by {threads} threads, from standard input");
+            let run = run_with_input(&mut command, &data).well();
+            assert!(run.text() == expected, "{spec} by {threads} threads, from standard input");
         }
     }
 }
