@@ -24,8 +24,8 @@
 //! # What is promised
 //!
 //! A cut-point is a format: it depends on the spec, the key material if there is any, and the bytes
-//! since the last cut-point. Never on the machine, on the version of this crate, or on how the bytes
-//! were fed. Every rule is compared with lists of cut-points that its original made
+//! since the last cut-point. Never on the machine, on the version of this crate, on the number of
+//! threads, or on how the bytes were fed. Every rule is compared with lists of cut-points that its original made
 //! (`vectors/oracle`), and with a plain form of itself.
 //!
 //! # Reading order

@@ -28,8 +28,8 @@ const THREAD_COUNT_MAX: usize = 1024;
 /// [`cuts`](crate::cuts) and [`Chunks`](crate::Chunks) give it many bytes at once, as it asks for by
 /// [`batch_size`](Chunker::batch_size): 4 MiB a thread, or 64 smallest chunks if that is more; at
 /// most 256 MiB in all. So `Chunks` holds this much and a largest chunk in its buffer, and reads it
-/// before the first chunk is handed out. Questions about one chunk, and one thread, go to the chunker
-/// as they are.
+/// before the first chunk is handed out; beside it are the ends found in it, some 30 bytes a chunk.
+/// Questions about one chunk, and one thread, go to the chunker as they are.
 ///
 /// Slow rules gain most. One that alone is nearly as fast as memory gains little, and nothing where a
 /// reader's bytes have to be copied into so large a buffer.
@@ -116,6 +116,7 @@ impl<C: Chunker> Parallel<C> {
         let count = self.thread_count.min(size / least);
         (count > 1).then(|| (count, self.segment_size.min(size.div_ceil(count))))
     }
+
     /// Has `count` threads cut a segment each, the first of which begins at `start`, a true cut-point,
     /// and joins what they found. Returns the last end, and how many of the bytes before it others
     /// than this thread have cut; `None` where the next end cannot be told.
