@@ -49,13 +49,15 @@ pub struct Chunks<R, C = Box<dyn Chunker>> {
 impl<R, C: Chunker> Chunks<R, C> {
     /// Begins at the reader's present position, which becomes offset 0.
     ///
-    /// The buffer takes 256 KiB, or a batch of the chunker if that is more, and a largest chunk; it grows
-    /// where an algorithm has no largest.
+    /// The buffer takes 256 KiB, or a batch of the chunker if that is more, and a largest chunk. Where an
+    /// algorithm has no largest, it takes 256 KiB instead of that, and grows.
     pub fn new(chunker: C, reader: R) -> Chunks<R, C> {
         let needed_size = chunker.needed_size_max();
         let batch_size = chunker.batch_size();
-        let capacity = needed_size.unwrap_or(0).saturating_add(READ_SIZE.max(batch_size));
-        let wanted_first = needed_size.unwrap_or(READ_SIZE).max(batch_size);
+        // Room beyond what is asked about, or all of it would move for each chunk.
+        let asked_size = needed_size.unwrap_or(READ_SIZE);
+        let capacity = asked_size.saturating_add(READ_SIZE.max(batch_size));
+        let wanted_first = asked_size.max(batch_size);
         let window = Window::new(&chunker, wanted_first, capacity);
         Chunks { chunker, reader, window }
     }
