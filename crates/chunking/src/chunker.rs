@@ -1,7 +1,6 @@
 //! The contract of every algorithm, and cutting a buffer by it.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::iter::FusedIterator;
@@ -155,10 +154,33 @@ macro_rules! forward {
 forward!(&C);
 forward!(Box<C>);
 
+/// Appends the end of the chunk that begins at `data[start]`, and of those behind it that come with
+/// it where the chunker cuts many at once; none if it cannot tell, or nothing is left.
+pub(crate) fn next_ends(
+    chunker: &dyn Chunker,
+    data: &[u8],
+    start: usize,
+    more: bool,
+    ends: &mut Vec<usize>,
+) {
+    let batch_size = chunker.batch_size();
+    if batch_size > 0 {
+        let size = data.len().min(start.saturating_add(batch_size));
+        let known = ends.len();
+        chunker.next_cuts(&data[..size], start, more || size < data.len(), ends);
+        if ends.len() > known || size == data.len() {
+            return;
+        }
+        // A chunk that is larger than what was given.
+    }
+    let (before, rest) = data.split_at(start);
+    ends.extend(chunker.next_cut_after(before, rest, more).map(|size| start + size));
+}
+
 /// Returns the cut-points of `data`, a whole stream: the exclusive end of each chunk, in bytes from
 /// the start of `data`, rising. The last is `data.len()`; empty `data` has none.
 pub fn cuts<'a>(chunker: &'a dyn Chunker, data: &'a [u8]) -> Cuts<'a> {
-    Cuts { chunker, data, offset: 0, ends: VecDeque::new() }
+    Cuts { chunker, data, offset: 0, ends: Vec::new(), given_count: 0 }
 }
 
 /// The iterator that [`cuts`] returns.
@@ -167,40 +189,9 @@ pub struct Cuts<'a> {
     chunker: &'a dyn Chunker,
     data: &'a [u8],
     offset: usize,
-    /// What was found and not yet returned.
-    ends: VecDeque<usize>,
-}
-
-impl Cuts<'_> {
-    /// Looks for the next ends, at least one; the rest of the data is not empty.
-    fn find(&mut self) {
-        let (before, rest) = self.data.split_at(self.offset);
-        let mut size = self.chunker.batch_size();
-        if size == 0 {
-            let cut = self.chunker.next_cut_after(before, rest, false);
-            debug_assert!(
-                cut.is_some_and(|cut| (1..=rest.len()).contains(&cut)),
-                "{:?} cut {} bytes at {cut:?}",
-                self.chunker,
-                rest.len()
-            );
-            self.ends.push_back(self.offset + cut.unwrap_or(rest.len()));
-            return;
-        }
-        let mut found = Vec::new();
-        while found.is_empty() {
-            let more = size < rest.len();
-            let data = if more { &self.data[..self.offset + size] } else { self.data };
-            self.chunker.next_cuts(data, self.offset, more, &mut found);
-            if found.is_empty() && !more {
-                debug_assert!(false, "{:?} did not cut {} bytes", self.chunker, rest.len());
-                found.push(self.data.len());
-            }
-            // A chunk that is larger than what was given.
-            size = size.saturating_mul(2);
-        }
-        self.ends.extend(found);
-    }
+    /// What was found last, of which the first `given_count` were returned.
+    ends: Vec<usize>,
+    given_count: usize,
 }
 
 impl Iterator for Cuts<'_> {
@@ -210,10 +201,21 @@ impl Iterator for Cuts<'_> {
         if self.offset == self.data.len() {
             return None;
         }
-        if self.ends.is_empty() {
-            self.find();
+        if self.given_count == self.ends.len() {
+            self.ends.clear();
+            self.given_count = 0;
+            next_ends(self.chunker, self.data, self.offset, false, &mut self.ends);
         }
-        self.offset = self.ends.pop_front()?;
+        let end = self.ends.get(self.given_count).copied();
+        debug_assert!(
+            end.is_some_and(|end| (self.offset + 1..=self.data.len()).contains(&end)),
+            "{:?} cut {} bytes from {} on at {end:?}",
+            self.chunker,
+            self.data.len(),
+            self.offset
+        );
+        self.given_count += 1;
+        self.offset = end.unwrap_or(self.data.len());
         Some(self.offset)
     }
 }

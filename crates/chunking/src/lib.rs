@@ -24,20 +24,20 @@
 //! # What is promised
 //!
 //! A cut-point is a format: it depends on the spec, the key material if there is any, and the bytes
-//! since the last cut-point. Never on the machine, on the version of this crate, or on how the bytes
-//! were fed. Every rule is compared with lists of cut-points that its original made
+//! since the last cut-point. Never on the machine, on the version of this crate, on the number of
+//! threads, or on how the bytes were fed. Every rule is compared with lists of cut-points that its original made
 //! (`vectors/oracle`), and with a plain form of itself.
 //!
 //! # Reading order
 //!
 //! [`Chunker`] (the contract), [`algorithm`] (the rules, one file each), [`Spec`] (their text form),
-//! [`Chunks`] and [`Push`] (streams), [`KeyMaterial`] (secret cut-points).
+//! [`Chunks`] and [`Push`] (streams), [`Parallel`] (several threads), [`KeyMaterial`] (secret cut-points).
 //!
 //! # Features
 //!
 //! | feature | by default | brings |
 //! | --- | --- | --- |
-//! | `std` | on | [`Chunks`] over a [`std::io::Read`]; without it the crate needs `alloc` only |
+//! | `std` | on | [`Chunks`] over a [`std::io::Read`], and [`Parallel`]; without it the crate needs `alloc` only |
 //! | `async` | off | `Chunks` over an `AsyncRead` of crate `futures-io`, the only dependency there is |
 //!
 //! Where there is neither, [`Push`] takes the bytes as they come.
@@ -61,6 +61,8 @@ mod error;
 mod kernel;
 mod key;
 mod keys;
+#[cfg(feature = "std")]
+mod parallel;
 mod push;
 mod spec;
 #[cfg(feature = "std")]
@@ -73,6 +75,8 @@ pub use chunker::{Chunker, Cuts, cuts};
 pub use error::SpecError;
 pub use kernel::{Level, LevelError};
 pub use key::KeyMaterial;
+#[cfg(feature = "std")]
+pub use parallel::Parallel;
 pub use push::Push;
 pub use spec::{Spec, algorithms};
 #[cfg(feature = "std")]

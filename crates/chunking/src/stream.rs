@@ -23,9 +23,10 @@ const READ_SIZE: usize = 256 * 1024;
 /// Cuts what a reader gives into chunks, one at a time, in one buffer.
 ///
 /// The reader is a [`Read`], or with the feature `async` an `AsyncRead` of crate `futures-io`. The chunks are those of the whole stream, however the reader portions it. A chunk is handed out
-/// when the buffer holds as many bytes as a largest chunk, or all that are left: a slow source is
-/// read ahead by that much. Where an algorithm has no largest chunk, it is asked first when 256 KiB
-/// are there, and whenever their number has doubled since: the buffer holds up to twice the chunk.
+/// when the buffer holds as many bytes as a largest chunk, or as the chunker wants at once
+/// ([`Chunker::batch_size`]), or all that are left: a slow source is read ahead by that much. Where
+/// an algorithm has no largest chunk, it is asked first when 256 KiB are there, and whenever their
+/// number has doubled since: the buffer holds up to twice the chunk.
 ///
 /// ```
 /// use cutpoint_chunking::{Chunks, Spec};
@@ -48,13 +49,16 @@ pub struct Chunks<R, C = Box<dyn Chunker>> {
 impl<R, C: Chunker> Chunks<R, C> {
     /// Begins at the reader's present position, which becomes offset 0.
     ///
-    /// The buffer takes 256 KiB, or a batch of the chunker if that is more, and a largest chunk; it grows
-    /// where an algorithm has no largest.
+    /// The buffer takes 256 KiB, or a batch of the chunker if that is more, and a largest chunk. Where an
+    /// algorithm has no largest, it takes 256 KiB instead of that, and grows.
     pub fn new(chunker: C, reader: R) -> Chunks<R, C> {
         let needed_size = chunker.needed_size_max();
-        let read_size = READ_SIZE.max(chunker.batch_size());
-        let capacity = needed_size.unwrap_or(0).saturating_add(read_size);
-        let window = Window::new(&chunker, needed_size.unwrap_or(READ_SIZE), capacity);
+        let batch_size = chunker.batch_size();
+        // Room beyond what is asked about, or all of it would move for each chunk.
+        let asked_size = needed_size.unwrap_or(READ_SIZE);
+        let capacity = asked_size.saturating_add(READ_SIZE.max(batch_size));
+        let wanted_first = asked_size.max(batch_size);
+        let window = Window::new(&chunker, wanted_first, capacity);
         Chunks { chunker, reader, window }
     }
 

@@ -42,10 +42,11 @@ pub(crate) enum Step {
 
 impl Window {
     /// Makes an empty window for a new stream, which asks the chunker about a chunk as soon as it
-    /// holds `wanted_first` bytes, or as many as the chunker ever needs if these are fewer.
+    /// holds `wanted_first` bytes, or as many as the chunker ever needs or wants at once if these are
+    /// fewer.
     pub(crate) fn new(chunker: &impl Chunker, wanted_first: usize, capacity: usize) -> Window {
         let wanted_max = chunker.needed_size_max().unwrap_or(usize::MAX);
-        let wanted_first = wanted_first.clamp(1, wanted_max.max(1));
+        let wanted_first = wanted_first.clamp(1, wanted_max.max(chunker.batch_size()).max(1));
         Window {
             buffer: vec![0; capacity],
             start: 0,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use cutpoint_backup::restore::Overwrite;
+use cutpoint_chunking::Level;
 use cutpoint_store::seal::Suite;
 
 use crate::defaults::{self, DEFAULT_CUT};
@@ -409,10 +410,11 @@ pub(crate) struct Check {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Needs no repository and no secret. A repository that is encrypted cuts with a secret of its own: its
-cut-points are others.
+cut-points are others. Neither the level nor the number of threads moves a cut-point.
 
 Examples:
   cutpoint cut --algorithm fastcdc:avg=16k disk.img
+  cutpoint cut --level scalar --verbose disk.img
   tar c folder | cutpoint cut --algorithm seqcdc:avg=8k --format csv -")]
 pub(crate) struct Cut {
     /// The algorithm with its parameters, for example `seqcdc:avg=16k`; `cutpoint algorithms` has all
@@ -421,9 +423,26 @@ pub(crate) struct Cut {
     /// How to print; --json is --format json
     #[arg(long, value_enum, default_value = "offsets")]
     pub(crate) format: CutFormat,
+    /// The instruction set that finds the cut-points, instead of the fastest that this CPU has:
+    /// `scalar`, and for example `avx2`. An algorithm that has no code for it uses one below it, and
+    /// --verbose and --json say which
+    #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
+    pub(crate) level: Option<Level>,
+    /// How many threads look for cut-points; 0 is as many as there are processors. Several hold 4 MiB
+    /// of the file each, or 64 smallest chunks if that is more, up to 256 MiB in all, and a chunk
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) threads: usize,
     /// The file; `-` is standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+}
+
+/// Reads the name of a level that this CPU has.
+fn parse_level(name: &str) -> Result<Level, String> {
+    Level::named(name).map_err(|_| {
+        let names: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
+        format!("this CPU has {}", names.join(", "))
+    })
 }
 
 /// `algorithms`.

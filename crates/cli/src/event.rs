@@ -169,7 +169,7 @@ pub(crate) enum Summary<'a> {
         elapsed_ns: u64,
     },
     /// A file was cut.
-    Cut { algorithm: &'a str, chunk_count: u64, size: u64 },
+    Cut { algorithm: &'a str, level: &'a str, chunk_count: u64, size: u64 },
 }
 
 /// What there is to know about an algorithm; the fields are those of the chunking crate's `About`.

@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::num::NonZero;
 use std::path::Path;
+use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
-use cutpoint_chunking::{Chunks, Spec};
+use cutpoint_chunking::{Chunker, Chunks, Level, Parallel, Spec};
 
 use crate::args::{Cut, CutFormat};
 use crate::event::{Event, Summary};
@@ -22,7 +24,12 @@ pub(crate) fn run(args: &Cut, report: &Report) -> Result<Exit> {
         Box::new(File::open(&args.file).with_context(|| name.clone())?)
     };
     let format = if report.is_json() { CutFormat::Json } else { args.format };
-    let mut chunks = Chunks::new(spec.chunker(), reader);
+    let chunker = spec.chunker_at(args.level.unwrap_or_else(Level::best));
+    let level = chunker.level().name();
+    report.detail(|| format!("level {level}"));
+    let threads = NonZero::new(args.threads)
+        .unwrap_or_else(|| available_parallelism().unwrap_or(NonZero::<usize>::MIN));
+    let mut chunks = Chunks::new(Parallel::new(chunker, threads), reader);
     let mut chunk_count = 0;
     let mut offset = 0;
     if format == CutFormat::Csv {
@@ -41,7 +48,12 @@ pub(crate) fn run(args: &Cut, report: &Report) -> Result<Exit> {
     }
     if format == CutFormat::Json {
         let algorithm = &spec.to_string();
-        report.event(&Event::Summary(Summary::Cut { algorithm, chunk_count, size: offset }))?;
+        report.event(&Event::Summary(Summary::Cut {
+            algorithm,
+            level,
+            chunk_count,
+            size: offset,
+        }))?;
     }
     Ok(Exit::Well)
 }

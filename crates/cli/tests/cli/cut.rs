@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use cutpoint_chunking::Level;
 use cutpoint_testing::input;
 
 use crate::sandbox::{Sandbox, run_with_input};
@@ -69,6 +70,65 @@ fn formats_say_the_same() {
     assert_eq!(ends, [4096, 8192, 10_000], "json");
     assert_eq!(events[3]["chunk_count"], 3, "summary");
     assert_eq!(sandbox.json(["cut", "-a", "fixed:size=4k", "data"]), events, "--json");
+}
+
+/// Also of standard input, which comes in small portions.
+#[test]
+fn neither_level_nor_threads_move_a_cut_point() {
+    let sandbox = Sandbox::new();
+    let data = input::by_name("text2m").expect("the input is known");
+    fs::write(sandbox.path("data"), &data).expect("the file is written");
+    let levels: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
+    for spec in ["seqcdc:avg=4k", "fastcdc:avg=4k", "gear:bits=12,start=carry", "fixed:size=4000"] {
+        let run = |options: &[&str]| {
+            let mut arguments = vec!["cut", "-a", spec, "--format", "csv"];
+            arguments.extend(options);
+            sandbox.run([&arguments[..], &["data"]].concat()).well().text().to_owned()
+        };
+        let expected = run(&[]);
+        assert!(expected.lines().count() > 100, "{spec}: it is cut");
+        for level in levels.iter().copied().chain(["emulated"]) {
+            assert!(run(&["--level", level]) == expected, "{spec} at level {level}");
+        }
+        for threads in ["0", "1", "2", "7"] {
+            assert!(run(&["--threads", threads]) == expected, "{spec} by {threads} threads");
+            let mut command = sandbox.command(["cut", "-a", spec, "--format", "csv"]);
+            command.args(["--threads", threads, "-"]);
+            let run = run_with_input(&mut command, &data).well();
+            assert!(run.text() == expected, "{spec} by {threads} threads, from standard input");
+        }
+    }
+}
+
+#[test]
+fn the_level_that_was_used_is_told() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("data"), [7; 100]).expect("the file is written");
+    // What there is code for is used; where there is none, what lies below it.
+    for (spec, level, used) in [
+        ("seqcdc:avg=4k", "scalar", "scalar"),
+        ("seqcdc:avg=4k", "emulated", "emulated"),
+        ("fixed:size=4k", "emulated", "scalar"),
+    ] {
+        let arguments = ["cut", "-a", spec, "--level", level, "data"];
+        let events = sandbox.json(arguments);
+        assert_eq!(events.last().expect("a summary")["level"], used, "{spec}");
+        let run = sandbox.run(arguments.into_iter().chain(["-v"])).well();
+        assert_eq!(run.stderr, format!("level {used}\n"), "{spec}, with --verbose");
+    }
+    let best = Level::available().last().expect("there is scalar").name();
+    let events = sandbox.json(["cut", "-a", "seqcdc:avg=4k", "data"]);
+    assert_eq!(events.last().expect("a summary")["level"], best, "the fastest");
+}
+
+#[test]
+fn wrong_levels_and_thread_counts_are_usage() {
+    let sandbox = Sandbox::new();
+    let levels: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
+    let has = format!("this CPU has {}", levels.join(", "));
+    sandbox.run(["cut", "--level", "avx1024", "-"]).ended(2, &["--level", "avx1024", &has]);
+    sandbox.run(["cut", "--threads", "many", "-"]).ended(2, &["--threads", "many"]);
+    sandbox.run(["cut", "--threads=-1", "-"]).ended(2, &["--threads", "-1"]);
 }
 
 #[test]

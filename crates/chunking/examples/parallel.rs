@@ -1,0 +1,117 @@
+//! Prints how fast several threads cut, beside one, in GB (10^9 bytes) per second of wall time, and
+//! checks that all find the same cut-points.
+//!
+//! `cargo run --release -p cutpoint-chunking --example parallel [MiB] [rounds] [threads] [FILE]`
+//!
+//! A line is a spec on some data; first with the whole buffer at once (`cuts`), then from a reader,
+//! whose bytes are copied into a buffer (`Chunks`). Each has the medians of the rounds: one thread,
+//! several, and the ratio; the two alternate within a round. Wall time: other programs that run
+//! meanwhile make these figures worthless. Then *CPU*, which they hardly change: the CPU time of one
+//! thread through that of the calling thread where there are several. So large would the ratio be if
+//! the others had free processors and memory had no limit; below 1, threads were started in vain.
+
+use std::error::Error;
+use std::hint::black_box;
+use std::num::NonZero;
+use std::time::Instant;
+
+use cutpoint_chunking::{Chunker, Chunks, Parallel, Spec, cuts};
+use cutpoint_testing::{SplitMix64, input};
+
+/// Rules that find back soon and late, fast and slow ones, small chunks and large ones.
+const SPECS: [&str; 8] = [
+    "seqcdc:avg=8k",
+    "seqcdc:avg=64k",
+    "fastcdc:avg=16k",
+    "fastcdc:avg=1m",
+    "rabin:avg=8k",
+    "ae:avg=8k",
+    // No two threads' lists ever meet, as no segment begins at a multiple of the size.
+    "fixed:size=8191",
+    "gear:bits=13",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |default: usize| arguments.next().map_or(Ok(default), |text| text.parse());
+    let (size, rounds, thread_count) = (number(512)? << 20, number(5)?, number(2)?);
+    let thread_count = NonZero::new(thread_count).ok_or("at least one thread")?;
+    let mut data = vec![("random", SplitMix64::bytes(1, size))];
+    if let Some(path) = arguments.next() {
+        let mut bytes = std::fs::read(path)?;
+        bytes.truncate(size);
+        data.push(("file", bytes));
+    }
+    data.push(("zeros", vec![0; size]));
+    // Every other stretch is one where lists cannot meet.
+    let mut mixed = input::text(size);
+    mixed.chunks_mut(5 << 20).step_by(2).for_each(|stretch| stretch.fill(0));
+    data.push(("mixed", mixed));
+    println!(
+        "{:<7} {:<18}{:>11} {thread_count:>7} {:>6} {:>6}{:>12} {thread_count:>7} {:>6} {:>6}",
+        "data", "spec", "cuts: 1", "ratio", "CPU", "Chunks: 1", "ratio", "CPU"
+    );
+    for (name, data) in &data {
+        for text in SPECS {
+            let spec: Spec = text.parse()?;
+            let alone = spec.chunker();
+            let parallel = Parallel::new(spec.chunker(), thread_count);
+            let expected: Vec<usize> = cuts(&*alone, data).collect();
+            if !cuts(&parallel, data).eq(expected.iter().copied()) {
+                return Err(format!("{spec}: other cut-points of {name}").into());
+            }
+            let whole = |chunker: &dyn Chunker| cuts(chunker, data).count();
+            let read = |chunker: &dyn Chunker| {
+                let mut chunks = Chunks::new(chunker, &data[..]);
+                let mut count = 0;
+                while let Ok(Some(_)) = chunks.next() {
+                    count += 1;
+                }
+                count
+            };
+            let chunkers = [&*alone, &parallel];
+            print!("{name:<7} {text:<18}");
+            for [one, several, ratio, cpu_ratio] in [
+                compare(rounds, data.len(), chunkers, whole),
+                compare(rounds, data.len(), chunkers, read),
+            ] {
+                print!("    {one:>7.2} {several:>7.2} {ratio:>6.2} {cpu_ratio:>6.2}");
+            }
+            println!();
+        }
+    }
+    Ok(())
+}
+
+/// Returns the median speeds of `work` with the two chunkers, in GB/s, and the medians of their ratios
+/// by wall time and by CPU time of this thread.
+fn compare(
+    rounds: usize,
+    size: usize,
+    chunkers: [&dyn Chunker; 2],
+    work: impl Fn(&dyn Chunker) -> usize,
+) -> [f64; 4] {
+    let seconds = |chunker| {
+        let (started, cpu_started) = (Instant::now(), cpu_seconds());
+        black_box(work(black_box(chunker)));
+        (started.elapsed().as_secs_f64(), cpu_seconds() - cpu_started)
+    };
+    let mut figures = [const { Vec::new() }; 4];
+    for _ in 0..rounds.max(1) {
+        let ((one, one_cpu), (several, several_cpu)) = (seconds(chunkers[0]), seconds(chunkers[1]));
+        let speed = |seconds| size as f64 / seconds / 1e9;
+        let round = [speed(one), speed(several), one / several, one_cpu / several_cpu];
+        figures.iter_mut().zip(round).for_each(|(figures, figure)| figures.push(figure));
+    }
+    figures.map(|mut figures| {
+        figures.sort_by(f64::total_cmp);
+        figures[figures.len() / 2]
+    })
+}
+
+/// Returns the CPU time of this thread in seconds, as Linux counts it.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split(' ').next().and_then(|text| text.parse::<f64>().ok());
+    nanoseconds.unwrap_or(0.0) / 1e9
+}

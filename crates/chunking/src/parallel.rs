@@ -1,0 +1,284 @@
+//! Cutting a buffer by several threads, with the cut-points of one.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::num::NonZero;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::panic::resume_unwind;
+use std::thread::{self, Builder};
+
+use crate::chunker::next_ends;
+use crate::{Chunker, Level};
+
+/// How many bytes a thread cuts before what was found is joined; more, where chunks are large. A
+/// thread takes some ten microseconds to start, and buffers that fit into caches are faster.
+const SEGMENT_SIZE: usize = 4 * 1024 * 1024;
+/// How many smallest chunks a segment has at least.
+const SEGMENT_CHUNKS: usize = 64;
+/// How many rounds the other threads rest after one in which they were of no use.
+const REST_ROUND_COUNT: usize = 16;
+/// How many bytes are wanted at once at most, however many threads there are.
+const BATCH_SIZE_MAX: usize = 256 * 1024 * 1024;
+/// With more threads, segments would be too small to be worth a thread.
+const THREAD_COUNT_MAX: usize = 1024;
+
+/// A chunker that cuts many chunks at once by several threads. The cut-points are those of the
+/// chunker alone, for every number of threads.
+///
+/// [`cuts`](crate::cuts) and [`Chunks`](crate::Chunks) give it many bytes at once, as it asks for by
+/// [`batch_size`](Chunker::batch_size): 4 MiB a thread, or 64 smallest chunks if that is more; at
+/// most 256 MiB in all. So `Chunks` holds this much and a largest chunk in its buffer, and reads it
+/// before the first chunk is handed out; beside it are the ends found in it, some 30 bytes a chunk.
+/// Questions about one chunk, and one thread, go to the chunker as they are.
+///
+/// Slow rules gain most. One that alone is nearly as fast as memory gains little, and nothing where a
+/// reader's bytes have to be copied into so large a buffer.
+///
+/// # How
+///
+/// Each thread cuts a segment of the bytes as if a chunk began where the segment begins. Whoever
+/// joins the lists goes on from the last true cut-point, chunk by chunk, until one is in the next
+/// thread's list; the rest of that list is true.
+///
+/// # Why that is exact
+///
+/// Let `f(p)` be the end of the chunk that begins at offset `p` of a stream. By the contract of
+/// [`Chunker`] it is a function of `p`: it depends on the bytes from `p` on and, where the rule keeps
+/// state over a cut-point, on the [`context_size`](Chunker::context_size) bytes before `p`; not on
+/// how many bytes behind the answer were shown, nor on where the chunks before began. The true
+/// cut-points are `f(0)`, `f(f(0))` and so on; a list is `s`, `f(s)`, `f(f(s))` and so on, for the
+/// `s` at which its segment begins. Two such sequences that have an offset in common are equal from
+/// there on.
+///
+/// For this a thread has to compute `f`, at `s` too, where no chunk may begin in truth: it is given
+/// the stream's own bytes before `s` as what is before the chunk. Only offset 0 of the stream has
+/// none before it, so that also rules that know a stream's first chunk know it here.
+///
+/// # What it costs where lists do not meet
+///
+/// Rules need not find back to each other's cut-points: `fixed` never does, others do not in a
+/// constant stretch that the largest size cuts. Then the other threads have worked for nothing, and
+/// the bytes are cut by one thread as ever, in the time that it takes: it has cut its own segment
+/// meanwhile. When a round of segments has gained less than half a segment, what 16 rounds would cut is
+/// cut by one thread, and then the others are tried again. This is remembered from call to call; it
+/// has no say in where cut-points are. A rule without a largest chunk looks at up to a batch once more
+/// where a chunk does not end in it.
+///
+/// ```
+/// use std::num::NonZero;
+/// use cutpoint_chunking::{Parallel, Spec, cuts};
+///
+/// let spec: Spec = "seqcdc:avg=16k".parse()?;
+/// let threads = NonZero::new(4).expect("it is not 0");
+/// let data = vec![7; 1_000_000];
+/// let parallel = Parallel::new(spec.chunker(), threads);
+/// assert!(cuts(&parallel, &data).eq(cuts(&*spec.chunker(), &data)));
+/// # Ok::<(), cutpoint_chunking::SpecError>(())
+/// ```
+#[derive(Debug)]
+pub struct Parallel<C> {
+    chunker: C,
+    thread_count: usize,
+    segment_size: usize,
+    /// How many bytes are to be cut by one thread before the others are tried again.
+    rest_size: AtomicUsize,
+}
+
+impl<C: Chunker> Parallel<C> {
+    /// Makes a chunker that uses `thread_count` threads, the caller's among them; at most 1024.
+    ///
+    /// Where the system has no more threads to give, it does with those that it has.
+    pub fn new(chunker: C, thread_count: NonZero<usize>) -> Parallel<C> {
+        let least = chunker.chunk_size_min().saturating_mul(SEGMENT_CHUNKS);
+        Parallel::with_segment_size(chunker, thread_count, least.max(SEGMENT_SIZE))
+    }
+
+    fn with_segment_size(
+        chunker: C,
+        thread_count: NonZero<usize>,
+        segment_size: usize,
+    ) -> Parallel<C> {
+        let thread_count = thread_count.get().min(THREAD_COUNT_MAX);
+        let segment_size = segment_size.min(BATCH_SIZE_MAX / thread_count).max(1);
+        Parallel { chunker, thread_count, segment_size, rest_size: AtomicUsize::new(0) }
+    }
+
+    /// Returns the chunker.
+    pub fn into_chunker(self) -> C {
+        self.chunker
+    }
+
+    /// The number of segments of the next round, and their size; fewer and smaller ones where less
+    /// than that is left. `None` where it is too little for more than one.
+    fn segments(&self, size: usize) -> Option<(usize, usize)> {
+        // A thread takes as long to start as some hundred KiB to cut.
+        let least = (self.segment_size / 16).max(1);
+        let count = self.thread_count.min(size / least);
+        (count > 1).then(|| (count, self.segment_size.min(size.div_ceil(count))))
+    }
+
+    /// Has `count` threads cut a segment each, the first of which begins at `start`, a true cut-point,
+    /// and joins what they found. Returns the last end, and how many of the bytes before it others
+    /// than this thread have cut; `None` where the next end cannot be told.
+    fn round(
+        &self,
+        data: &[u8],
+        start: usize,
+        more: bool,
+        (count, segment_size): (usize, usize),
+        ends: &mut Vec<usize>,
+    ) -> Option<(usize, usize)> {
+        let chunker: &dyn Chunker = &self.chunker;
+        // A thread cuts on past its segment, so that it mostly ends at a cut-point of the next one's
+        // list: here all do this at once, where lists are joined one does it.
+        let cut_size = segment_size + segment_size / 64;
+        // A rule without a largest chunk must not look through all that follows.
+        let needed_size = chunker.needed_size_max().unwrap_or(usize::MAX).min(segment_size / 4);
+        let cut_segment = |start: usize, ends: &mut Vec<usize>| {
+            let limit = start + cut_size;
+            let seen = &data[..data.len().min(limit + needed_size)];
+            cut_until(chunker, seen, start, limit, more || seen.len() < data.len(), ends)
+        };
+        thread::scope(|scope| {
+            let segments: Vec<_> = (1..count)
+                .map(|index| {
+                    let start = start + index * segment_size;
+                    let cut = move || {
+                        let mut list = vec![start];
+                        cut_segment(start, &mut list);
+                        list
+                    };
+                    // Where there is no thread there is no list, and joining goes on to the next one.
+                    Builder::new().spawn_scoped(scope, cut).ok()
+                })
+                .collect();
+            let mut end = cut_segment(start, ends);
+            let mut gained_size = 0;
+            for segment in segments.into_iter().flatten() {
+                let list = segment.join().unwrap_or_else(|panic| resume_unwind(panic));
+                let gained;
+                (end, gained) = join(chunker, data, end, more, &list, ends)?;
+                gained_size += gained;
+            }
+            Some((end, gained_size))
+        })
+    }
+}
+
+impl<C: Chunker> Chunker for Parallel<C> {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        self.chunker.next_cut(data, more)
+    }
+
+    fn next_cut_after(&self, before: &[u8], data: &[u8], more: bool) -> Option<usize> {
+        self.chunker.next_cut_after(before, data, more)
+    }
+
+    fn context_size(&self) -> usize {
+        self.chunker.context_size()
+    }
+
+    fn needed_size_max(&self) -> Option<usize> {
+        self.chunker.needed_size_max()
+    }
+
+    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
+        let mut end = start;
+        while let Some(segments) = self.segments(data.len() - end) {
+            let rest_size = self.rest_size.load(Relaxed);
+            if rest_size > 0 {
+                let limit = end.saturating_add(rest_size).min(data.len());
+                let reached = cut_until(&self.chunker, data, end, limit, more, ends);
+                self.rest_size.store(rest_size.saturating_sub(reached - end), Relaxed);
+                end = reached;
+                if end < limit {
+                    return;
+                }
+            } else {
+                let Some((joined, gained_size)) = self.round(data, end, more, segments, ends)
+                else {
+                    return;
+                };
+                end = joined;
+                let (count, segment_size) = segments;
+                if gained_size < segment_size / 2 {
+                    self.rest_size.store(count * segment_size * REST_ROUND_COUNT, Relaxed);
+                }
+            }
+        }
+        self.chunker.next_cuts(data, end, more, ends);
+    }
+
+    fn batch_size(&self) -> usize {
+        if self.thread_count == 1 {
+            return self.chunker.batch_size();
+        }
+        (self.segment_size * self.thread_count).max(self.chunker.batch_size())
+    }
+
+    fn level(&self) -> Level {
+        self.chunker.level()
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.chunker.chunk_size_min()
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunker.chunk_size_max()
+    }
+}
+
+/// Cuts on from `end`, a true cut-point, until one is in `list`, and takes what is behind it there.
+/// Returns the last end, and how many bytes were taken; `None` where the next end cannot be told.
+///
+/// A list without anything behind the last cut-point gives nothing.
+fn join(
+    chunker: &dyn Chunker,
+    data: &[u8],
+    mut end: usize,
+    more: bool,
+    list: &[usize],
+    ends: &mut Vec<usize>,
+) -> Option<(usize, usize)> {
+    loop {
+        match &list[list.partition_point(|&each| each < end)..] {
+            [] => return Some((end, 0)),
+            [first, rest @ ..] if *first == end => {
+                ends.extend(rest);
+                let last = rest.last().map_or(end, |&last| last);
+                return Some((last, last - end));
+            }
+            _ => {}
+        }
+        let next = cut_until(chunker, data, end, end + 1, more, ends);
+        if next == end {
+            return None;
+        }
+        end = next;
+    }
+}
+
+/// Cuts on from `start` until a chunk ends at `limit` or behind it, or the next end cannot be told;
+/// appends the ends, and returns the last, or `start`.
+fn cut_until(
+    chunker: &dyn Chunker,
+    data: &[u8],
+    mut start: usize,
+    limit: usize,
+    more: bool,
+    ends: &mut Vec<usize>,
+) -> usize {
+    while start < limit.min(data.len()) {
+        let known = ends.len();
+        next_ends(chunker, data, start, more, ends);
+        match ends[known..].last() {
+            Some(&end) => start = end,
+            None => break,
+        }
+    }
+    start
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! Several threads cut like one: every algorithm, on segments so small that much is joined.
+
+#[path = "../../tests/cases/mod.rs"]
+mod cases;
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::num::NonZero;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::io::{self, Read};
+use std::thread::{self, ThreadId};
+
+use cutpoint_testing::{SplitMix64, input};
+
+use super::Parallel;
+use crate::{Chunker, Chunks, KeyMaterial, Level, Push, Spec, cuts};
+
+const THREAD_COUNTS: [usize; 5] = [1, 2, 3, 7, 16];
+
+fn parallel<C: Chunker>(chunker: C, thread_count: usize, segment_size: usize) -> Parallel<C> {
+    let thread_count = NonZero::new(thread_count).expect("it is not 0");
+    Parallel::with_segment_size(chunker, thread_count, segment_size)
+}
+
+/// Noise, text and what does not let lists meet: `size` bytes of each.
+fn kinds(size: usize, seed: u64) -> [(&'static str, Vec<u8>); 5] {
+    let noise = SplitMix64::bytes(seed, size);
+    let mut holes = noise.clone();
+    for hole in holes.chunks_mut(size / 5 + 1) {
+        let size = hole.len();
+        hole[size / 3..].fill(0);
+    }
+    [
+        ("noise with holes", holes),
+        ("text", input::text(size)),
+        ("zeros", vec![0; size]),
+        ("repeated noise", input::repeated(&noise[..size.min(977)], size)),
+        ("noise", noise),
+    ]
+}
+
+/// Checks that `chunker` cuts `data` by several threads as by one, whole and as a stream.
+fn check(chunker: &dyn Chunker, name: &str, data: &[u8], segment_size: usize) {
+    let expected: Vec<usize> = cuts(chunker, data).collect();
+    for thread_count in THREAD_COUNTS {
+        let parallel = parallel(chunker, thread_count, segment_size);
+        let name = || {
+            let size = data.len();
+            format!("{name}, {size} bytes, {thread_count} threads, {segment_size} each")
+        };
+        let mut ends = Vec::new();
+        parallel.next_cuts(data, 0, false, &mut ends);
+        assert!(ends == expected, "{}: {ends:?}, not {expected:?}", name());
+        if thread_count == 3 {
+            assert!(cuts(&parallel, data).eq(expected.iter().copied()), "{}, cuts", name());
+            let read = |parallel| {
+                let mut chunks = Chunks::new(parallel, Portions { data, size_max: 3000 });
+                let mut ends = Vec::new();
+                while let Some(chunk) = chunks.next().expect("the reader does not fail") {
+                    let start = ends.last().copied().unwrap_or(0);
+                    let end = start + chunk.len();
+                    assert_eq!(chunk, &data[start..end], "{}: bytes", name());
+                    ends.push(end);
+                }
+                ends
+            };
+            assert!(read(&parallel) == expected, "{}, chunks", name());
+            let (mut push, mut ends, mut end) = (Push::new(&parallel), Vec::new(), 0);
+            let mut each = |chunk: &[u8]| {
+                end += chunk.len();
+                ends.push(end);
+            };
+            data.chunks(7001).for_each(|slice| push.push(slice, &mut each));
+            push.finish(&mut each);
+            assert!(ends == expected, "{}, push", name());
+        }
+    }
+}
+
+/// Gives at most so many bytes at once.
+struct Portions<'a> {
+    data: &'a [u8],
+    size_max: usize,
+}
+
+impl Read for Portions<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = buffer.len().min(self.size_max);
+        self.data.read(&mut buffer[..size])
+    }
+}
+
+#[test]
+fn several_threads_cut_like_one() {
+    for (index, text) in cases::chosen().flat_map(|cases| cases.specs).enumerate() {
+        let spec: Spec = text.parse().expect("the spec is right");
+        let chunker = spec.chunker();
+        let average = spec.chunk_size_average().unwrap_or(0).clamp(100, 2000);
+        for (name, data) in kinds(25 * average, index as u64) {
+            let name = format!("{spec}, {name}");
+            for segment_size in [average, 7 * average] {
+                check(&*chunker, &name, &data, segment_size);
+            }
+        }
+    }
+}
+
+#[test]
+fn keyed_and_emulated_ones_too() {
+    let mut material = [0; KeyMaterial::SIZE];
+    material.copy_from_slice(&SplitMix64::bytes(3, KeyMaterial::SIZE));
+    let material = KeyMaterial::new(material);
+    for text in ["seqcdc:avg=2k", "fastcdc:avg=2k", "gear:bits=8,start=carry", "mii:avg=888"] {
+        let spec: Spec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+        let keyed = spec.keyed_chunker(&material).expect("it can be keyed");
+        let emulated = spec.chunker_at(Level::EMULATED);
+        for (name, data) in kinds(60_000, 7) {
+            check(&*keyed, &format!("{spec}, keyed, {name}"), &data, 5000);
+            check(&*emulated, &format!("{spec}, emulated, {name}"), &data, 5000);
+        }
+    }
+}
+
+#[test]
+fn tiny_data() {
+    for text in ["seqcdc:avg=2k", "fixed:size=1", "mii:length=2,first=0", "gear:bits=4,start=carry"]
+    {
+        let spec: Spec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+        for size in 0..70 {
+            let data = SplitMix64::bytes(size as u64, size);
+            for segment_size in [1, 7, 1 << 20] {
+                check(&*spec.chunker(), text, &data, segment_size);
+            }
+        }
+    }
+}
+
+/// Cuts by a hash of the bytes at the chunk's start and of `context_size` bytes before it, so that
+/// lists meet by chance.
+#[derive(Debug)]
+struct Jumping {
+    size_max: usize,
+    context_size: usize,
+}
+
+impl Chunker for Jumping {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        self.next_cut_after(&[], data, more)
+    }
+
+    fn next_cut_after(&self, before: &[u8], data: &[u8], more: bool) -> Option<usize> {
+        if data.is_empty() || more && data.len() < self.size_max {
+            return None;
+        }
+        let known = before.len().saturating_sub(self.context_size);
+        let hash = before[known..]
+            .iter()
+            .chain(data.first_chunk::<4>().into_iter().flatten())
+            .fold(self.context_size as u64 + before[known..].len() as u64, |hash, &byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+            });
+        let size_max = self.size_max as u64;
+        let size = usize::try_from(1 + hash % size_max).expect("it is small");
+        Some(size.min(data.len()))
+    }
+
+    fn context_size(&self) -> usize {
+        self.context_size
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        1
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        Some(self.size_max)
+    }
+}
+
+#[test]
+fn a_rule_that_looks_at_what_is_before() {
+    let mut random = SplitMix64::new(50);
+    for context_size in [0, 1, 2, 31, 5000] {
+        for size_max in [5, 60, 700] {
+            let chunker = Jumping { size_max, context_size };
+            let size = 3000 + random.below(6000);
+            let segment_size = 1 + random.below(2000);
+            for (name, data) in kinds(size, random.next()) {
+                let name = format!("{chunker:?}, {name}");
+                check(&chunker, &name, &data, segment_size);
+            }
+        }
+    }
+}
+
+/// Counts how often a chunker without a context is asked, and how often by the thread that made it;
+/// fails where it is asked about bytes that begin with `refused`.
+#[derive(Debug)]
+struct Counted {
+    chunker: Box<dyn Chunker>,
+    asked_count: AtomicUsize,
+    own_count: AtomicUsize,
+    maker: ThreadId,
+    refused: Vec<u8>,
+}
+
+impl Counted {
+    fn new(text: &str, refused: &[u8]) -> Counted {
+        let spec: Spec = text.parse().expect("the spec is right");
+        Counted {
+            chunker: spec.chunker(),
+            asked_count: AtomicUsize::new(0),
+            own_count: AtomicUsize::new(0),
+            maker: thread::current().id(),
+            refused: refused.to_vec(),
+        }
+    }
+}
+
+impl Chunker for Counted {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        self.asked_count.fetch_add(1, Ordering::Relaxed);
+        let is_own = thread::current().id() == self.maker;
+        self.own_count.fetch_add(usize::from(is_own), Ordering::Relaxed);
+        assert!(self.refused.is_empty() || !data.starts_with(&self.refused), "these are refused");
+        self.chunker.next_cut(data, more)
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.chunker.chunk_size_min()
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.chunker.chunk_size_max()
+    }
+}
+
+/// Where lists meet, most of them is taken: the tests above join something.
+#[test]
+fn what_others_found_is_taken() {
+    let data = SplitMix64::bytes(60, 800_000);
+    for text in ["seqcdc:avg=2k", "fastcdc:avg=2k", "ae:avg=2k", "rabin:avg=2k"] {
+        let spec: Spec = text.parse().expect("the spec is right");
+        let parallel = parallel(spec.chunker(), 4, 200_000);
+        let mut ends = Vec::new();
+        let (end, gained_size) =
+            parallel.round(&data, 0, false, (4, 200_000), &mut ends).expect("it can be told");
+        assert_eq!((end, ends.last()), (800_000, Some(&800_000)), "{spec}: the end");
+        assert!((300_000..=600_000).contains(&gained_size), "{spec}: {gained_size} gained");
+    }
+}
+
+/// Where they meet all along, all threads work all along.
+#[test]
+fn others_go_on_where_they_are_of_use() {
+    let data = SplitMix64::bytes(63, 1_500_000);
+    let counted = Counted::new("fastcdc:avg=1k", &[]);
+    let mut ends = Vec::new();
+    parallel(&counted, 4, 60_000).next_cuts(&data, 0, false, &mut ends);
+    let own_count = counted.own_count.load(Ordering::Relaxed);
+    assert!(own_count < ends.len() / 3, "{own_count} times for {} chunks", ends.len());
+}
+
+/// Where lists do not meet, little is asked in vain.
+#[test]
+fn others_rest_where_they_are_of_no_use() {
+    let size = 1_000_000;
+    let data = SplitMix64::bytes(61, size);
+    // A size that no segment begins at a multiple of.
+    let counted = Counted::new("fixed:size=101", &[]);
+    let expected: Vec<usize> = cuts(&counted, &data).collect();
+    let alone = counted.asked_count.swap(0, Ordering::Relaxed);
+    for thread_count in [2, 3, 7] {
+        let parallel = parallel(&counted, thread_count, 10_000);
+        let mut ends = Vec::new();
+        parallel.next_cuts(&data, 0, false, &mut ends);
+        assert_eq!(ends, expected, "{thread_count} threads");
+        let asked = counted.asked_count.swap(0, Ordering::Relaxed);
+        // Of 17 rounds one is for all, and in it the others' work is in vain: about 100 times for each
+        // other thread, and for two threads three rounds.
+        let in_vain = asked.saturating_sub(alone);
+        assert!((250..alone / 5).contains(&in_vain), "{in_vain} times in vain of {alone}");
+    }
+}
+
+/// A thread that fails ends the call as the caller's own failure would.
+#[test]
+#[should_panic(expected = "these are refused")]
+fn a_failure_in_a_thread_is_the_callers() {
+    let data = SplitMix64::bytes(62, 100_000);
+    // Where the second segment begins; no chunk does.
+    let counted = Counted::new("fixed:size=101", &data[10_000..10_016]);
+    parallel(&counted, 2, 10_000).next_cuts(&data, 0, false, &mut Vec::new());
+}
+
+/// What is wanted at once, and so held by a reader's buffer, is bounded.
+#[test]
+fn batches_are_bounded() {
+    let batch_size = |text: &str, thread_count| {
+        let spec: Spec = text.parse().expect("the spec is right");
+        let thread_count = NonZero::new(thread_count).expect("it is not 0");
+        Parallel::new(spec.chunker(), thread_count).batch_size()
+    };
+    assert_eq!(batch_size("fastcdc:avg=16k", 1), 0, "one thread");
+    assert_eq!(batch_size("fastcdc:avg=16k", 2), 8 << 20, "two threads");
+    assert_eq!(batch_size("fastcdc:avg=16k", 64), 256 << 20, "many threads");
+    assert_eq!(batch_size("fixed:size=1m", 2), 128 << 20, "large chunks");
+    assert!(batch_size("fastcdc:avg=16k", 1000) <= 256 << 20, "many threads");
+    assert!(batch_size("fixed:size=1024m", usize::MAX) <= 256 << 20, "the greatest numbers");
+}
