@@ -1,7 +1,8 @@
 //! Prints how fast chunks of random data are fingerprinted at each level, in GB (10^9 bytes) a second
 //! of CPU time, and how much faster than by the crate.
 //!
-//! `cargo run --release -p cutpoint-fingerprint --example speed [blake3|sha256|sha1] [KiB a batch]`
+//! `cargo run --release -p cutpoint-fingerprint --example speed [blake3|sha256|sha1] [KiB a batch] \
+//! [KiB a chunk]...`
 //!
 //! What this CPU would do without AVX-512: add `--features blake3/no_avx512`, and look at `avx2` only.
 
@@ -10,7 +11,7 @@ mod common;
 use std::hint::black_box;
 
 use common::{Work, speeds};
-use cutpoint_fingerprint::Blake3;
+use cutpoint_fingerprint::{Blake3, Sha1, Sha256};
 use cutpoint_testing::SplitMix64;
 
 /// Three times the largest third-level cache that we measure on.
@@ -25,10 +26,31 @@ type Hash = Box<dyn Fn(&[&[u8]])>;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let function = arguments.next().unwrap_or_else(|| "blake3".into());
-    let kib: usize = arguments.next().map_or(1024, |text| text.parse().expect("a whole number of KiB"));
+    let kib: usize =
+        arguments.next().map_or(1024, |text| text.parse().expect("a whole number of KiB"));
+    let mut sizes: Vec<usize> = arguments.map(|text| text.parse().expect("KiB")).collect();
+    if sizes.is_empty() {
+        sizes = vec![1, 4, 8, 16, 32, 44, 64, 128, 256, 1024];
+    }
     let (levels, hashes): (Vec<&str>, Vec<Hash>) = match function.as_str() {
         "blake3" => measured(Blake3::levels(), |level| {
             let hash = Blake3::keyed(&[7; 32]).at_level(level).expect("it is available");
+            Box::new(move |chunks| {
+                let mut digests = Vec::new();
+                hash.digests(chunks, &mut digests);
+                black_box(digests);
+            })
+        }),
+        "sha256" => measured(Sha256::levels(), |level| {
+            let hash = Sha256::plain().at_level(level).expect("it is available");
+            Box::new(move |chunks| {
+                let mut digests = Vec::new();
+                hash.digests(chunks, &mut digests);
+                black_box(digests);
+            })
+        }),
+        "sha1" => measured(Sha1::levels(), |level| {
+            let hash = Sha1::plain().at_level(level).expect("it is available");
             Box::new(move |chunks| {
                 let mut digests = Vec::new();
                 hash.digests(chunks, &mut digests);
@@ -42,8 +64,8 @@ fn main() {
     println!("{:>9} {:>7} {:>5}{}", "KiB", "sizes", "data", heads.collect::<String>());
     let data = SplitMix64::bytes(1, COLD_SIZE);
     for (name, data) in [("cold", &data[..]), ("hot", &data[..HOT_SIZE])] {
-        for (sizes, unlike) in [("alike", false), ("unlike", true)] {
-            for size in [1, 4, 8, 16, 32, 44, 64, 128, 256, 1024].map(|kib: usize| kib << 10) {
+        for (kind, unlike) in [("alike", false), ("unlike", true)] {
+            for size in sizes.iter().map(|kib| kib << 10) {
                 // Chunks of the papers' mean, between a half and one and a half of it.
                 let mut random = SplitMix64::new(2);
                 let (mut chunks, mut rest) = (Vec::new(), data);
@@ -66,7 +88,7 @@ fn main() {
                 }
                 let speeds = speeds(ROUNDS, data.len() * repeats, &mut works);
                 let columns = speeds.iter().map(|s| format!("{s:8.2} ({:4.2}x)", s / speeds[0]));
-                println!("{:>9} {sizes:>7} {name:>5}{}", size >> 10, columns.collect::<String>());
+                println!("{:>9} {kind:>7} {name:>5}{}", size >> 10, columns.collect::<String>());
             }
         }
     }

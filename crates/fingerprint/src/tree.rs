@@ -130,6 +130,7 @@ impl Task for Hash<'_> {
 }
 
 /// Leaves of 1 KiB that do not end their chunk: all lanes have the same flags.
+#[expect(clippy::needless_range_loop, reason = "the number of the block is the second index")]
 #[inline(always)]
 fn whole_leaves<L: Lanes>(
     lanes: L,
@@ -140,6 +141,7 @@ fn whole_leaves<L: Lanes>(
     results: &mut [Digest],
 ) {
     let (low, high) = counters(lanes, group);
+    let next = bytes_of(next);
     let mut blocks = [&[[0; BLOCK_SIZE]; LEAF_BLOCKS]; LANES_MAX];
     for (blocks, leaf) in blocks.iter_mut().zip(group) {
         *blocks = leaf.blocks.first_chunk().unwrap_or(*blocks);
@@ -148,7 +150,8 @@ fn whole_leaves<L: Lanes>(
     let mut state = *start;
     for block in 0..LEAF_BLOCKS {
         let message = lanes.load(|lane| &blocks[lane][block]);
-        prefetch(lanes, next, block);
+        // As many streams as there are lanes are more than the hardware foresees.
+        lanes.prefetch(|lane| next[lane], block * BLOCK_SIZE);
         let flags = key_flag
             | if block == 0 { LEAF_START } else { 0 }
             | if block == LEAF_BLOCKS - 1 { LEAF_END } else { 0 };
@@ -168,6 +171,7 @@ fn last_leaves<L: Lanes>(
     results: &mut [Digest],
 ) {
     let (low, high) = counters(lanes, group);
+    let next = bytes_of(next);
     let mut blocks: [&[Block]; LANES_MAX] = [&[]; LANES_MAX];
     let mut rests = [[0; BLOCK_SIZE]; LANES_MAX];
     let mut rest_sizes = [0; LANES_MAX];
@@ -183,8 +187,10 @@ fn last_leaves<L: Lanes>(
     let mut state = *start;
     for block in 0..block_counts.into_iter().max().unwrap_or(0) {
         let message = lanes.load(|lane| blocks[lane].get(block).unwrap_or(&rests[lane]));
-        prefetch(lanes, next, block);
-        let size = lanes.each(|lane| if block < blocks[lane].len() { 64 } else { rest_sizes[lane] });
+        // As many streams as there are lanes are more than the hardware foresees.
+        lanes.prefetch(|lane| next[lane], block * BLOCK_SIZE);
+        let size =
+            lanes.each(|lane| if block < blocks[lane].len() { 64 } else { rest_sizes[lane] });
         let start_flag = if block == 0 { LEAF_START } else { 0 };
         let flags = lanes.each(|lane| {
             let is_last = block + 1 == block_counts[lane];
@@ -201,13 +207,14 @@ fn last_leaves<L: Lanes>(
     store(lanes, &state, group.iter().map(|leaf| leaf.result), results);
 }
 
-/// Asks for one block of each leaf of the next group: as many streams as there are lanes are more
-/// than the hardware foresees.
+/// The bytes of the leaves of a group, lane by lane.
 #[inline(always)]
-fn prefetch<L: Lanes>(lanes: L, next: &[Leaf<'_>], block: usize) {
-    for leaf in next {
-        lanes.prefetch(leaf.blocks.as_flattened(), block * BLOCK_SIZE);
+fn bytes_of<'a>(group: &[Leaf<'a>]) -> [&'a [u8]; LANES_MAX] {
+    let mut bytes: [&[u8]; LANES_MAX] = [&[]; LANES_MAX];
+    for (bytes, leaf) in bytes.iter_mut().zip(group) {
+        *bytes = leaf.blocks.as_flattened();
     }
+    bytes
 }
 
 /// Pairs results until each chunk has one: neighbours first, an odd last one goes up as it is.
@@ -256,9 +263,12 @@ fn parents<L: Lanes>(
 /// The low and the high half of each lane's counter.
 #[inline(always)]
 fn counters<L: Lanes>(lanes: L, group: &[Leaf<'_>]) -> (L::Vector, L::Vector) {
-    let number = |lane: usize| group.get(lane).map_or(0, |leaf: &Leaf<'_>| leaf.number);
+    let mut numbers = [0; LANES_MAX];
+    for (number, leaf) in numbers.iter_mut().zip(group) {
+        *number = leaf.number;
+    }
     #[expect(clippy::cast_possible_truncation, reason = "the halves are meant")]
-    (lanes.each(|lane| number(lane) as u32), lanes.each(|lane| (number(lane) >> 32) as u32))
+    (lanes.each(|lane| numbers[lane] as u32), lanes.each(|lane| (numbers[lane] >> 32) as u32))
 }
 
 /// Puts each lane's state to where its result belongs.
