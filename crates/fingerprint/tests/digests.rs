@@ -6,10 +6,13 @@ use cutpoint_fingerprint::{Blake3, Sha1, Sha256};
 use cutpoint_testing::SplitMix64;
 use sha2::Digest as _;
 
+/// Appends the digest of each chunk.
+type Digests<D> = Box<dyn Fn(&[&[u8]], &mut Vec<D>)>;
+
 /// A hash function on one of its levels.
 struct Hash<D> {
     level: &'static str,
-    digests: Box<dyn Fn(&[&[u8]], &mut Vec<D>)>,
+    digests: Digests<D>,
     /// By the crate.
     expected: fn(&[u8]) -> D,
 }

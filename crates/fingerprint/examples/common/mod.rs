@@ -28,7 +28,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// The CPU time of this thread.
-fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
