@@ -92,7 +92,9 @@ impl Task for Hash<'_> {
     fn run<L: Lanes>(self, lanes: L) -> Vec<Digest> {
         let Hash { words, key, chunks } = self;
         let key_flag = if key { KEYED } else { 0 };
-        let (mut whole, mut last) = (Vec::new(), Vec::with_capacity(chunks.len()));
+        let whole_count = chunks.iter().map(|chunk| chunk.len() / LEAF_SIZE).sum();
+        let mut whole = Vec::with_capacity(whole_count);
+        let mut last = Vec::with_capacity(chunks.len());
         // The results of a chunk's leaves lie together; its parents take the front of the same
         // place, level by level.
         let mut places = Vec::with_capacity(chunks.len());
