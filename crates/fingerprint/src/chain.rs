@@ -7,8 +7,8 @@
 use crate::lanes::streams::{Block, Compress};
 
 /// How many streams go side by side. Measured on Zen 5, chunks of 8 KiB from cache, GB/s: SHA-256 1.9,
-/// 2.8, 3.05 and 3.2 with one to four; SHA-1 1.9, 3.3, 4.45 and 4.65. What a stream keeps in registers
-/// is more than there are for five.
+/// 2.8, 3.05 and 3.2 with one to four; SHA-1 1.9, 3.3, 4.45 and 4.65. Five were not tried: what four
+/// keep is more than there are registers.
 const STREAMS: usize = 4;
 
 /// A chunk on its way.
