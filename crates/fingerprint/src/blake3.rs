@@ -9,7 +9,7 @@ use crate::{Digest, tree};
 /// AVX-512 the crate is up to 1.5 times as fast with one of 1 to 44 KiB. With AVX-512 it is 1.05 to 1.3
 /// times as fast if the chunk comes from memory, and from 4 KiB on 0.8 to 0.97 times if it is in the
 /// cache. For two and more the lanes win, and there is no chunk size from which the crate is taken instead: with chunks
-/// of 256 KiB in the cache it is 6 to 13 % faster, and from memory 6 to 30 % slower
+/// of 256 KiB in the cache it is at most 13 % faster, and from memory 6 to 30 % slower
 /// (docs/fingerprints.md has the tables).
 const LANES_FROM_CHUNK_COUNT: usize = 2;
 
