@@ -1,49 +1,105 @@
-//! Prints how fast chunks of random data are fingerprinted, in GB (10^9 bytes) a second of CPU time.
+//! Prints how fast chunks of random data are fingerprinted at each level, in GB (10^9 bytes) a second
+//! of CPU time, and how much faster than by the crate.
 //!
-//! `cargo run --release -p cutpoint-fingerprint --example speed [MiB]`
+//! `cargo run --release -p cutpoint-fingerprint --example speed [blake3|sha256|sha1] [KiB a batch] \
+//! [KiB a chunk]...`
+//!
+//! What this CPU would do without AVX-512: add `--features blake3/no_avx512`, and look at `avx2` only.
+
+mod common;
 
 use std::hint::black_box;
 
-use cutpoint_fingerprint::Blake3;
+use common::{Work, speeds};
+use cutpoint_fingerprint::{Blake3, Sha1, Sha256};
 use cutpoint_testing::SplitMix64;
 
+/// Three times the largest third-level cache that we measure on.
+const COLD_SIZE: usize = 96 << 20;
+/// Half a second-level cache.
+const HOT_SIZE: usize = 512 << 10;
+const ROUNDS: usize = 7;
+
+/// Digests of a batch, to be looked at by nobody.
+type Hash = Box<dyn Fn(&[&[u8]])>;
+
 fn main() {
-    let mib = std::env::args().nth(1).map_or(64, |text| text.parse().expect("a whole number"));
-    let data = SplitMix64::bytes(1, mib << 20);
-    let mut levels = Blake3::levels();
-    levels.retain(|level| *level != "emulated");
-    println!(
-        "{:>12} {}",
-        "chunk bytes",
-        levels.iter().map(|l| format!("{l:>8}")).collect::<String>()
-    );
-    for size in [1000, 2000, 4000, 8000, 16_000, 44_000, 64_000, 256_000] {
-        let chunks: Vec<&[u8]> = data.chunks(size).collect();
-        // Batches of a mebibyte, as the store has them.
-        let per_batch = (1_usize << 20).div_ceil(size);
-        let mut seconds = vec![0.0; levels.len()];
-        // Levels take turns, so that what else the machine does hits all alike.
-        for _ in 0..6 {
-            for (level, seconds) in levels.iter().zip(&mut seconds) {
-                let hash = Blake3::keyed(&[7; 32]).at_level(level).expect("it is available");
-                let started = cpu_seconds();
+    let mut arguments = std::env::args().skip(1);
+    let function = arguments.next().unwrap_or_else(|| "blake3".into());
+    let kib: usize =
+        arguments.next().map_or(1024, |text| text.parse().expect("a whole number of KiB"));
+    let mut sizes: Vec<usize> = arguments.map(|text| text.parse().expect("KiB")).collect();
+    if sizes.is_empty() {
+        sizes = vec![1, 4, 8, 16, 32, 44, 64, 128, 256, 1024];
+    }
+    let (levels, hashes): (Vec<&str>, Vec<Hash>) = match function.as_str() {
+        "blake3" => measured(Blake3::levels(), |level| {
+            let hash = Blake3::keyed(&[7; 32]).at_level(level).expect("it is available");
+            Box::new(move |chunks| {
                 let mut digests = Vec::new();
-                for batch in chunks.chunks(per_batch) {
-                    digests.clear();
-                    hash.digests(black_box(batch), &mut digests);
+                hash.digests(chunks, &mut digests);
+                black_box(digests);
+            })
+        }),
+        "sha256" => measured(Sha256::levels(), |level| {
+            let hash = Sha256::plain().at_level(level).expect("it is available");
+            Box::new(move |chunks| {
+                let mut digests = Vec::new();
+                hash.digests(chunks, &mut digests);
+                black_box(digests);
+            })
+        }),
+        "sha1" => measured(Sha1::levels(), |level| {
+            let hash = Sha1::plain().at_level(level).expect("it is available");
+            Box::new(move |chunks| {
+                let mut digests = Vec::new();
+                hash.digests(chunks, &mut digests);
+                black_box(digests);
+            })
+        }),
+        _ => panic!("blake3, sha256 or sha1"),
+    };
+    println!("{function}, batches of {kib} KiB");
+    let heads = levels.iter().map(|level| format!("{level:>8}        "));
+    println!("{:>9} {:>7} {:>5}{}", "KiB", "sizes", "data", heads.collect::<String>());
+    let data = SplitMix64::bytes(1, COLD_SIZE);
+    for (name, data) in [("cold", &data[..]), ("hot", &data[..HOT_SIZE])] {
+        for (kind, unlike) in [("alike", false), ("unlike", true)] {
+            for size in sizes.iter().map(|kib| kib << 10) {
+                // Chunks of the papers' mean, between a half and one and a half of it.
+                let mut random = SplitMix64::new(2);
+                let (mut chunks, mut rest) = (Vec::new(), data);
+                while !rest.is_empty() {
+                    let len = if unlike { size / 2 + random.below(size) } else { size };
+                    let (chunk, behind) = rest.split_at(len.min(rest.len()));
+                    chunks.push(chunk);
+                    rest = behind;
                 }
-                black_box(&digests);
-                *seconds += cpu_seconds() - started;
+                let per_batch = (kib << 10).div_ceil(size);
+                let repeats = (32_usize << 20).div_ceil(data.len());
+                let mut works: Vec<Work<'_>> = Vec::new();
+                for hash in &hashes {
+                    let chunks = &chunks;
+                    works.push(Box::new(move || {
+                        for batch in (0..repeats).flat_map(|_| chunks.chunks(per_batch)) {
+                            hash(black_box(batch));
+                        }
+                    }));
+                }
+                let speeds = speeds(ROUNDS, data.len() * repeats, &mut works);
+                let columns = speeds.iter().map(|s| format!("{s:8.2} ({:4.2}x)", s / speeds[0]));
+                println!("{:>9} {kind:>7} {name:>5}{}", size >> 10, columns.collect::<String>());
             }
         }
-        let speeds = seconds.iter().map(|s| format!("{:8.2}", data.len() as f64 * 6.0 / s / 1e9));
-        println!("{size:>12} {}", speeds.collect::<String>());
     }
 }
 
-/// Returns the CPU time of this thread in seconds, as Linux counts it.
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts");
-    let nanoseconds = text.split(' ').next().expect("the first field");
-    nanoseconds.parse::<f64>().expect("a number") / 1e9
+/// The levels that are worth measuring, and a hash for each. The crate comes first.
+fn measured(
+    mut levels: Vec<&'static str>,
+    hash: impl Fn(&str) -> Hash,
+) -> (Vec<&'static str>, Vec<Hash>) {
+    levels.retain(|level| *level != "emulated");
+    let hashes = levels.iter().map(|level| hash(level)).collect();
+    (levels, hashes)
 }

@@ -5,6 +5,10 @@
 //! so with the leaves of one input, and a chunk of a few KiB has too few of them. [`Blake3`] fills
 //! the lanes with leaves of all chunks of a batch. The digests are those of the crate, to the bit.
 //!
+//! SHA-256 and SHA-1 have no leaves: each block of a chunk waits for the one before. [`Sha256`] and
+//! [`Sha1`] take blocks of several chunks in turns, and give the digests of the crates `sha2` and
+//! `sha1`.
+//!
 //! ```
 //! use cutpoint_fingerprint::Blake3;
 //!
@@ -15,84 +19,17 @@
 
 #![deny(unsafe_code)]
 
+mod blake3;
+mod chain;
 mod lanes;
+mod sha;
 mod tree;
 
-use lanes::Level;
+pub use self::blake3::Blake3;
+pub use sha::{Sha1, Sha256};
 
-/// The length of a digest in bytes.
+/// The length of a digest of [`Blake3`] and [`Sha256`] in bytes.
 pub const DIGEST_SIZE: usize = 32;
 
-/// A digest.
+/// A digest of [`Blake3`] and [`Sha256`].
 pub type Digest = [u8; DIGEST_SIZE];
-
-/// BLAKE3 with or without a key, on the widest vectors of this CPU.
-#[derive(Clone)]
-pub struct Blake3 {
-    /// The key's words, or the initial values of the plain hash.
-    words: [u32; 8],
-    key: Option<[u8; 32]>,
-    level: Level,
-}
-
-impl Blake3 {
-    /// The hash.
-    pub fn plain() -> Blake3 {
-        Blake3 { words: tree::INITIAL, key: None, level: Level::best() }
-    }
-
-    /// The keyed hash.
-    pub fn keyed(key: &[u8; 32]) -> Blake3 {
-        let mut words = [0; 8];
-        for (word, bytes) in words.iter_mut().zip(key.as_chunks().0) {
-            *word = u32::from_le_bytes(*bytes);
-        }
-        Blake3 { words, key: Some(*key), level: Level::best() }
-    }
-
-    /// The same on the level of this name: `crate` (the crate `blake3`, a chunk after the other),
-    /// `avx2` or `avx512`; and `emulated`, lanes in plain Rust, which is slow and for tests. `None`
-    /// where there is no such level, or not on this CPU.
-    pub fn at_level(self, name: &str) -> Option<Blake3> {
-        Level::named(name).map(|level| Blake3 { level, ..self })
-    }
-
-    /// The names of all levels of this CPU, slowest first.
-    pub fn levels() -> Vec<&'static str> {
-        lanes::NAMES.into_iter().filter(|name| Level::named(name).is_some()).collect()
-    }
-
-    /// Appends the digest of each chunk to `digests`, in order.
-    pub fn digests(&self, chunks: &[&[u8]], digests: &mut Vec<Digest>) {
-        match self.level.dispatch(tree::Hash {
-            words: &self.words,
-            key: self.key.is_some(),
-            chunks,
-        }) {
-            Some(results) => digests.extend(results),
-            None => digests.extend(chunks.iter().map(|chunk| {
-                *match &self.key {
-                    None => blake3::hash(chunk),
-                    Some(key) => blake3::keyed_hash(key, chunk),
-                }
-                .as_bytes()
-            })),
-        }
-    }
-}
-
-impl std::fmt::Debug for Blake3 {
-    /// Leaves the key out, which is secret.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Blake3 { key, level, .. } = self;
-        f.debug_struct("Blake3").field("keyed", &key.is_some()).field("level", level).finish()
-    }
-}
-
-impl Drop for Blake3 {
-    /// Forgets the key as well as safe Rust can.
-    fn drop(&mut self) {
-        self.words = std::hint::black_box([0; 8]);
-        self.key = std::hint::black_box(None);
-    }
-}

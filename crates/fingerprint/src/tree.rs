@@ -5,7 +5,7 @@
 //! needs is the place of its input, its counter and flags, and where its result goes.
 
 use crate::Digest;
-use crate::lanes::{Lanes, Task};
+use crate::lanes::{LANES_MAX, Lanes, Task};
 
 /// The fractional parts of the square roots of the first eight primes, as in SHA-256.
 pub(crate) const INITIAL: [u32; 8] = [
@@ -20,6 +20,9 @@ pub(crate) const INITIAL: [u32; 8] = [
 ];
 
 const BLOCK_SIZE: usize = 64;
+/// What is compressed at once.
+type Block = [u8; BLOCK_SIZE];
+
 const LEAF_SIZE: usize = 1024;
 const LEAF_BLOCKS: usize = LEAF_SIZE / BLOCK_SIZE;
 
@@ -63,9 +66,23 @@ pub(crate) struct Hash<'a> {
 
 /// A leaf: its bytes, its number in the chunk, and the place of its result.
 struct Leaf<'a> {
-    bytes: &'a [u8],
+    blocks: &'a [Block],
+    /// Behind the blocks, less than one.
+    rest: &'a [u8],
     number: u64,
     result: usize,
+}
+
+impl<'a> Leaf<'a> {
+    fn new(bytes: &'a [u8], number: u64, result: usize) -> Leaf<'a> {
+        let (blocks, rest) = bytes.as_chunks();
+        Leaf { blocks, rest, number, result }
+    }
+
+    /// How many blocks are hashed; a leaf of no bytes has one.
+    fn block_count(&self) -> usize {
+        (self.blocks.len() + usize::from(!self.rest.is_empty())).max(1)
+    }
 }
 
 impl Task for Hash<'_> {
@@ -75,7 +92,9 @@ impl Task for Hash<'_> {
     fn run<L: Lanes>(self, lanes: L) -> Vec<Digest> {
         let Hash { words, key, chunks } = self;
         let key_flag = if key { KEYED } else { 0 };
-        let (mut whole, mut last) = (Vec::new(), Vec::with_capacity(chunks.len()));
+        let whole_count = chunks.iter().map(|chunk| chunk.len() / LEAF_SIZE).sum();
+        let mut whole = Vec::with_capacity(whole_count);
+        let mut last = Vec::with_capacity(chunks.len());
         // The results of a chunk's leaves lie together; its parents take the front of the same
         // place, level by level.
         let mut places = Vec::with_capacity(chunks.len());
@@ -85,21 +104,27 @@ impl Task for Hash<'_> {
             let mut leaves = chunk.chunks(LEAF_SIZE);
             let end = leaves.next_back().unwrap_or(&[]);
             for (number, bytes) in (0..).zip(leaves) {
-                whole.push(Leaf { bytes, number, result: count });
+                whole.push(Leaf::new(bytes, number, count));
                 count += 1;
             }
-            last.push(Leaf { bytes: end, number: (count - start) as u64, result: count });
+            last.push(Leaf::new(end, (count - start) as u64, count));
             count += 1;
             places.push((start, count - start));
         }
+        // Lanes wait for the longest leaf of their group.
+        last.sort_unstable_by_key(Leaf::block_count);
         let mut results = vec![[0_u8; 32]; count];
         let start = words.map(|word| lanes.splat(word));
-        for (at, group) in (0..).step_by(L::COUNT).zip(whole.chunks(L::COUNT)) {
-            let next = whole.get(at + L::COUNT..).unwrap_or(&[]);
+        let mut groups = whole.chunks(L::COUNT).peekable();
+        let first_of_last = &last[..last.len().min(L::COUNT)];
+        while let Some(group) = groups.next() {
+            let next = groups.peek().copied().unwrap_or(first_of_last);
             whole_leaves(lanes, &start, key_flag, group, next, &mut results);
         }
-        for group in last.chunks(L::COUNT) {
-            last_leaves(lanes, &start, key_flag, group, &mut results);
+        let mut groups = last.chunks(L::COUNT).peekable();
+        while let Some(group) = groups.next() {
+            let next = groups.peek().copied().unwrap_or(&[]);
+            last_leaves(lanes, &start, key_flag, group, next, &mut results);
         }
         parents(lanes, &start, key_flag, &mut places, &mut results);
         places.into_iter().map(|(place, _)| results[place]).collect()
@@ -107,6 +132,7 @@ impl Task for Hash<'_> {
 }
 
 /// Leaves of 1 KiB that do not end their chunk: all lanes have the same flags.
+#[expect(clippy::needless_range_loop, reason = "the number of the block is the second index")]
 #[inline(always)]
 fn whole_leaves<L: Lanes>(
     lanes: L,
@@ -116,19 +142,18 @@ fn whole_leaves<L: Lanes>(
     next: &[Leaf<'_>],
     results: &mut [Digest],
 ) {
-    let leaf = |lane: usize| &group[lane.min(group.len() - 1)];
-    let (low, high) = counters(lanes, |lane| leaf(lane).number);
+    let (low, high) = counters(lanes, group);
+    let next = bytes_of(next);
+    let mut blocks = [&[[0; BLOCK_SIZE]; LEAF_BLOCKS]; LANES_MAX];
+    for (blocks, leaf) in blocks.iter_mut().zip(group) {
+        *blocks = leaf.blocks.first_chunk().unwrap_or(*blocks);
+    }
     let size = lanes.splat(64);
     let mut state = *start;
     for block in 0..LEAF_BLOCKS {
-        let message = lanes.load(|lane| {
-            let bytes = leaf(lane).bytes.get(block * BLOCK_SIZE..);
-            bytes.and_then(|bytes| bytes.first_chunk()).unwrap_or(&[0; BLOCK_SIZE])
-        });
-        // Sixteen streams are more than the hardware foresees.
-        for leaf in next.iter().take(L::COUNT) {
-            lanes.prefetch(leaf.bytes, block * BLOCK_SIZE);
-        }
+        let message = lanes.load(|lane| &blocks[lane][block]);
+        // As many streams as there are lanes are more than the hardware foresees.
+        lanes.prefetch(|lane| next[lane], block * BLOCK_SIZE);
         let flags = key_flag
             | if block == 0 { LEAF_START } else { 0 }
             | if block == LEAF_BLOCKS - 1 { LEAF_END } else { 0 };
@@ -144,40 +169,54 @@ fn last_leaves<L: Lanes>(
     start: &[L::Vector; 8],
     key_flag: u32,
     group: &[Leaf<'_>],
+    next: &[Leaf<'_>],
     results: &mut [Digest],
 ) {
-    let leaf = |lane: usize| &group[lane.min(group.len() - 1)];
-    let block_count = |leaf: &Leaf<'_>| leaf.bytes.len().div_ceil(BLOCK_SIZE).max(1);
-    let (low, high) = counters(lanes, |lane| leaf(lane).number);
+    let (low, high) = counters(lanes, group);
+    let next = bytes_of(next);
+    let mut blocks: [&[Block]; LANES_MAX] = [&[]; LANES_MAX];
+    let mut rests = [[0; BLOCK_SIZE]; LANES_MAX];
+    let mut rest_sizes = [0; LANES_MAX];
+    let mut block_counts = [0; LANES_MAX];
+    let mut end_flags = [0; LANES_MAX];
+    for (lane, leaf) in group.iter().enumerate() {
+        blocks[lane] = leaf.blocks;
+        rests[lane][..leaf.rest.len()].copy_from_slice(leaf.rest);
+        rest_sizes[lane] = u32::try_from(leaf.rest.len()).unwrap_or(0);
+        block_counts[lane] = leaf.block_count();
+        end_flags[lane] = if leaf.number == 0 { LEAF_END | ROOT } else { LEAF_END };
+    }
     let mut state = *start;
-    for block in 0..group.iter().map(block_count).max().unwrap_or(0) {
-        let mut padded = [[0; BLOCK_SIZE]; 16];
-        let message = {
-            for (lane, padded) in padded.iter_mut().enumerate().take(L::COUNT) {
-                let bytes = leaf(lane).bytes.get(block * BLOCK_SIZE..).unwrap_or(&[]);
-                let bytes = &bytes[..bytes.len().min(BLOCK_SIZE)];
-                padded[..bytes.len()].copy_from_slice(bytes);
-            }
-            lanes.load(|lane| &padded[lane])
-        };
-        let size = lanes.each(|lane| {
-            let left = leaf(lane).bytes.len().saturating_sub(block * BLOCK_SIZE);
-            u32::try_from(left.min(BLOCK_SIZE)).unwrap_or(0)
-        });
-        let is_last = |lane| block + 1 == block_count(leaf(lane));
+    for block in 0..block_counts.into_iter().max().unwrap_or(0) {
+        let message = lanes.load(|lane| blocks[lane].get(block).unwrap_or(&rests[lane]));
+        // As many streams as there are lanes are more than the hardware foresees.
+        lanes.prefetch(|lane| next[lane], block * BLOCK_SIZE);
+        let size =
+            lanes.each(|lane| if block < blocks[lane].len() { 64 } else { rest_sizes[lane] });
+        let start_flag = if block == 0 { LEAF_START } else { 0 };
         let flags = lanes.each(|lane| {
-            let end = if leaf(lane).number == 0 { LEAF_END | ROOT } else { LEAF_END };
-            key_flag | if block == 0 { LEAF_START } else { 0 } | if is_last(lane) { end } else { 0 }
+            let is_last = block + 1 == block_counts[lane];
+            key_flag | start_flag | if is_last { end_flags[lane] } else { 0 }
         });
         let mut after = state;
         compress(lanes, &mut after, &message, (low, high), size, flags);
         // A lane whose leaf has ended keeps what it has.
-        let goes_on = lanes.each(|lane| if block < block_count(leaf(lane)) { u32::MAX } else { 0 });
+        let goes_on = lanes.each(|lane| if block < block_counts[lane] { u32::MAX } else { 0 });
         for word in 0..8 {
             state[word] = lanes.select(goes_on, after[word], state[word]);
         }
     }
     store(lanes, &state, group.iter().map(|leaf| leaf.result), results);
+}
+
+/// The bytes of the leaves of a group, lane by lane.
+#[inline(always)]
+fn bytes_of<'a>(group: &[Leaf<'a>]) -> [&'a [u8]; LANES_MAX] {
+    let mut bytes: [&[u8]; LANES_MAX] = [&[]; LANES_MAX];
+    for (bytes, leaf) in bytes.iter_mut().zip(group) {
+        *bytes = leaf.blocks.as_flattened();
+    }
+    bytes
 }
 
 /// Pairs results until each chunk has one: neighbours first, an odd last one goes up as it is.
@@ -225,9 +264,13 @@ fn parents<L: Lanes>(
 
 /// The low and the high half of each lane's counter.
 #[inline(always)]
-fn counters<L: Lanes>(lanes: L, number: impl Fn(usize) -> u64) -> (L::Vector, L::Vector) {
+fn counters<L: Lanes>(lanes: L, group: &[Leaf<'_>]) -> (L::Vector, L::Vector) {
+    let mut numbers = [0; LANES_MAX];
+    for (number, leaf) in numbers.iter_mut().zip(group) {
+        *number = leaf.number;
+    }
     #[expect(clippy::cast_possible_truncation, reason = "the halves are meant")]
-    (lanes.each(|lane| number(lane) as u32), lanes.each(|lane| (number(lane) >> 32) as u32))
+    (lanes.each(|lane| numbers[lane] as u32), lanes.each(|lane| (numbers[lane] >> 32) as u32))
 }
 
 /// Puts each lane's state to where its result belongs.
@@ -276,13 +319,14 @@ fn compress<L: Lanes>(
         size,
         flags,
     ];
-    // The steps of a half round are taken side by side: each waits for the one before.
+    // The steps of a half round are taken side by side: each waits for the one before. The word is
+    // added first, as `b` is what comes last from the half round before.
     macro_rules! half {
         ($words:expr, $offset:literal, $a:expr, $b:expr, $c:expr, $d:expr) => {
             let (a, b, c, d): ([usize; 4], [usize; 4], [usize; 4], [usize; 4]) = ($a, $b, $c, $d);
             for i in 0..4 {
                 let word = message[$words[$offset + 2 * i]];
-                v[a[i]] = lanes.add(lanes.add(v[a[i]], v[b[i]]), word);
+                v[a[i]] = lanes.add(lanes.add(v[a[i]], word), v[b[i]]);
             }
             for i in 0..4 {
                 v[d[i]] = lanes.rotate_16(lanes.xor(v[d[i]], v[a[i]]));
@@ -295,7 +339,7 @@ fn compress<L: Lanes>(
             }
             for i in 0..4 {
                 let word = message[$words[$offset + 2 * i + 1]];
-                v[a[i]] = lanes.add(lanes.add(v[a[i]], v[b[i]]), word);
+                v[a[i]] = lanes.add(lanes.add(v[a[i]], word), v[b[i]]);
             }
             for i in 0..4 {
                 v[d[i]] = lanes.rotate_8(lanes.xor(v[d[i]], v[a[i]]));

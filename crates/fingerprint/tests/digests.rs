@@ -1,47 +1,115 @@
-//! Every level gives the digests of the crate `blake3`.
+//! Every level gives the digests of the crates.
 
-use cutpoint_fingerprint::Blake3;
+use std::fmt::Debug;
+
+use cutpoint_fingerprint::{Blake3, Sha1, Sha256};
 use cutpoint_testing::SplitMix64;
+use sha2::Digest as _;
 
-/// Checks the digests of `chunks`, plain and keyed, at every level.
-fn check(chunks: &[&[u8]]) {
-    let mut key = [0; 32];
-    key.copy_from_slice(&SplitMix64::bytes(7, 32));
-    let plain: Vec<_> = chunks.iter().map(|chunk| *blake3::hash(chunk).as_bytes()).collect();
-    let keyed: Vec<_> =
-        chunks.iter().map(|chunk| *blake3::keyed_hash(&key, chunk).as_bytes()).collect();
-    for level in Blake3::levels() {
-        for (hash, expected) in [(Blake3::plain(), &plain), (Blake3::keyed(&key), &keyed)] {
-            let mut digests = Vec::new();
-            hash.at_level(level).expect("it is available").digests(chunks, &mut digests);
-            let wrong = digests.iter().zip(expected).position(|(digest, each)| digest != each);
-            let len = wrong.map(|wrong| chunks[wrong].len());
-            assert_eq!(wrong, None, "{level}: digest of {len:?} bytes among {}", chunks.len());
-            assert_eq!(digests.len(), chunks.len(), "{level}");
+/// Appends the digest of each chunk.
+type Digests<D> = Box<dyn Fn(&[&[u8]], &mut Vec<D>)>;
+
+/// A hash function on one of its levels.
+struct Hash<D> {
+    level: &'static str,
+    digests: Digests<D>,
+    /// By the crate.
+    expected: fn(&[u8]) -> D,
+}
+
+const KEY: [u8; 32] = *b"thirty-two bytes that are secret";
+
+/// BLAKE3 at every level of this CPU, plain and keyed.
+fn blake3_hashes() -> Vec<Hash<[u8; 32]>> {
+    let at = |hash: Blake3, expected: fn(&[u8]) -> [u8; 32]| {
+        Blake3::levels().into_iter().map(move |level| {
+            let hash = hash.clone().at_level(level).expect("it is available");
+            let digests = Box::new(move |chunks: &[&[u8]], out: &mut _| hash.digests(chunks, out));
+            Hash { level, digests, expected }
+        })
+    };
+    let plain = at(Blake3::plain(), |chunk| blake3::hash(chunk).into());
+    let keyed = at(Blake3::keyed(&KEY), |chunk| blake3::keyed_hash(&KEY, chunk).into());
+    plain.chain(keyed).collect()
+}
+
+/// SHA-256 at every level of this CPU.
+fn sha256_hashes() -> Vec<Hash<[u8; 32]>> {
+    let at = |level| {
+        let hash = Sha256::plain().at_level(level).expect("it is available");
+        let digests = Box::new(move |chunks: &[&[u8]], out: &mut _| hash.digests(chunks, out));
+        Hash { level, digests, expected: |chunk: &[u8]| sha2::Sha256::digest(chunk).into() }
+    };
+    Sha256::levels().into_iter().map(at).collect()
+}
+
+/// SHA-1 at every level of this CPU.
+fn sha1_hashes() -> Vec<Hash<[u8; 20]>> {
+    let at = |level| {
+        let hash = Sha1::plain().at_level(level).expect("it is available");
+        let digests = Box::new(move |chunks: &[&[u8]], out: &mut _| hash.digests(chunks, out));
+        Hash { level, digests, expected: |chunk: &[u8]| sha1::Sha1::digest(chunk).into() }
+    };
+    Sha1::levels().into_iter().map(at).collect()
+}
+
+/// Compares the digests of `chunks` with those of the crate.
+fn check<D: PartialEq + Debug>(hashes: &[Hash<D>], chunks: &[&[u8]]) {
+    for Hash { level, digests, expected } in hashes {
+        // What there is already stays.
+        let mut found = vec![expected(b"before")];
+        digests(chunks, &mut found);
+        assert_eq!(found.len(), 1 + chunks.len(), "{level}");
+        let before = std::iter::once(b"before".as_slice());
+        for (chunk, found) in before.chain(chunks.iter().copied()).zip(found) {
+            let (len, count) = (chunk.len(), chunks.len());
+            assert_eq!(found, expected(chunk), "{level}: {len} bytes among {count} chunks");
         }
     }
 }
 
-/// Lengths around every edge: of blocks, leaves, and trees that are not full.
+/// Lengths around every edge: of blocks, leaves, and trees that are not full. Alone, and as there is
+/// a shorter way for what is alone, beside others.
 #[test]
-fn every_length_alone() {
+fn every_length() {
     let data = SplitMix64::bytes(1, 70_000);
+    let hashes = blake3_hashes();
     let mut lengths: Vec<usize> = (0..=2200).collect();
     for leaf_count in 3..=66_usize {
         lengths.extend([leaf_count * 1024 - 1, leaf_count * 1024, leaf_count * 1024 + 1]);
     }
     for len in lengths {
-        check(&[&data[..len]]);
+        check(&hashes, &[&data[..len]]);
+        check(&hashes, &[&data[..len], &data[1..][..len / 2]]);
     }
 }
 
+/// Lengths around the edges of blocks, where the padding takes another block, in one to nine streams.
+#[test]
+fn every_length_in_streams() {
+    let data = SplitMix64::bytes(4, 70_000);
+    let (sha256, sha1) = (sha256_hashes(), sha1_hashes());
+    let mut lengths: Vec<usize> = (0..=200).collect();
+    for block_count in [4, 5, 16, 63, 64, 1000] {
+        lengths.extend(block_count * 64 - 10..=block_count * 64 + 1);
+    }
+    for len in lengths {
+        for count in [1, 2, 3, 4, 5, 9] {
+            let chunks: Vec<&[u8]> = (0..count).map(|start| &data[start..start + len]).collect();
+            check(&sha256, &chunks);
+            check(&sha1, &chunks);
+        }
+    }
+}
+
+/// Batches of unlike sizes: lanes and streams end at different times.
 #[test]
 fn chunks_beside_each_other() {
     let data = SplitMix64::bytes(2, 1 << 20);
     let mut random = SplitMix64::new(3);
-    check(&[]);
-    for count in 1..=40 {
-        for most in [1, 64, 1024, 5000, 100_000] {
+    let (blake3, sha256, sha1) = (blake3_hashes(), sha256_hashes(), sha1_hashes());
+    for count in 0..=40 {
+        for most in [0, 1, 64, 1024, 5000, 100_000] {
             let chunks: Vec<&[u8]> = (0..count)
                 .map(|_| {
                     let len = random.below(most + 1);
@@ -49,7 +117,9 @@ fn chunks_beside_each_other() {
                     &data[start..start + len]
                 })
                 .collect();
-            check(&chunks);
+            check(&blake3, &chunks);
+            check(&sha256, &chunks);
+            check(&sha1, &chunks);
         }
     }
 }
@@ -57,15 +127,26 @@ fn chunks_beside_each_other() {
 /// A run of the tests that leaves a level out must not look like one that has passed it.
 #[test]
 fn every_level_of_this_cpu_is_run() {
-    println!("levels: {}", Blake3::levels().join(", "));
+    fn levels<D>(hashes: &[Hash<D>]) -> Vec<&'static str> {
+        hashes.iter().map(|hash| hash.level).collect()
+    }
+    let (blake3, streams) = (levels(&blake3_hashes()), levels(&sha256_hashes()));
+    println!("BLAKE3: {}; SHA-256 and SHA-1: {}", blake3.join(", "), streams.join(", "));
+    assert_eq!(streams, levels(&sha1_hashes()), "they have the same levels");
+    for levels in [&blake3, &streams] {
+        assert!(levels.contains(&"crate") && levels.contains(&"emulated"), "{levels:?}");
+    }
     #[cfg(target_arch = "x86_64")]
-    for (name, has) in [
-        ("avx2", std::is_x86_feature_detected!("avx2")),
-        ("avx512", std::is_x86_feature_detected!("avx512f")),
+    for (levels, name, has) in [
+        (&blake3, "avx2", std::is_x86_feature_detected!("avx2")),
+        (&blake3, "avx512", std::is_x86_feature_detected!("avx512f")),
+        (&streams, "sha-ni", std::is_x86_feature_detected!("sha")),
     ] {
-        assert_eq!(Blake3::levels().contains(&name), has, "{name}");
+        assert_eq!(levels.contains(&name), has, "{name}");
     }
     assert!(Blake3::plain().at_level("avx1024").is_none());
+    assert!(Sha256::plain().at_level("avx2").is_none());
+    assert!(Sha1::plain().at_level("").is_none());
 }
 
 /// The key does not leave by the way of messages.

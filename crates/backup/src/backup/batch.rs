@@ -6,6 +6,11 @@ use cutpoint_store::format::tree::Entry;
 use cutpoint_store::seal::Keys;
 
 /// How many bytes a batch gathers, unless a chunk can be larger.
+///
+/// The lanes of the fingerprints want many chunks, and what was read and cut is to be in a cache still:
+/// in the second level of the core that cut it, in the third for another one. On Zen 5 one thread comes
+/// from memory to fingerprints (`seqcdc:avg=8k`) at 4.5 GB/s in portions of 256 KiB, 4.7 of 512 KiB, 4.8
+/// of 1 MiB, 4.9 of 2 and 4 MiB, 3.6 if all is cut first: example `fused` of `cutpoint-fingerprint`.
 pub(super) const BATCH_SIZE: usize = 1 << 20;
 /// A batch also ends at this many events: trees of empty files have no bytes.
 pub(super) const BATCH_EVENTS_MAX: usize = 4096;

@@ -303,7 +303,7 @@ fn batches_are_bounded() {
         let thread_count = NonZero::new(thread_count).expect("it is not 0");
         Parallel::new(spec.chunker(), thread_count).batch_size()
     };
-    assert_eq!(batch_size("fastcdc:avg=16k", 1), 0, "one thread");
+    assert_eq!(batch_size("seqcdc:avg=16k", 1), 0, "one thread");
     assert_eq!(batch_size("fastcdc:avg=16k", 2), 8 << 20, "two threads");
     assert_eq!(batch_size("fastcdc:avg=16k", 64), 256 << 20, "many threads");
     assert_eq!(batch_size("fixed:size=1m", 2), 128 << 20, "large chunks");

@@ -63,5 +63,5 @@ impl Lanes for Emulated {
         words
     }
 
-    fn prefetch(self, _: &[u8], _: usize) {}
+    fn prefetch<'a>(self, _: impl Fn(usize) -> &'a [u8], _: usize) {}
 }

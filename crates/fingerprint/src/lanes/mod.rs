@@ -1,6 +1,11 @@
-//! Vectors of 32-bit words, and the choice among them.
+//! What instruction sets supply, and the choice among them: vectors of 32-bit words here, streams of
+//! blocks in [`streams`].
 
 mod emulated;
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "instructions are entered and loaded for")]
+mod sha_ni;
+pub(crate) mod streams;
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
 mod x86_64;
@@ -56,8 +61,8 @@ pub(crate) trait Lanes: Copy {
     /// The words of eight vectors, lane by lane; of lanes that there are not, anything.
     fn words(self, vectors: &[Self::Vector; 8]) -> [[u32; LANES_MAX]; 8];
 
-    /// Asks for the cache line of byte `offset` of `bytes`, which may lie behind their end.
-    fn prefetch(self, bytes: &[u8], offset: usize);
+    /// Asks for the cache line of byte `offset` of each lane's bytes, which may lie behind their end.
+    fn prefetch<'a>(self, bytes: impl Fn(usize) -> &'a [u8], offset: usize);
 }
 
 /// Work that is written once for every instruction set.
@@ -67,6 +72,28 @@ pub(crate) trait Task {
 
     /// Does the work; `#[inline(always)]`, for the reason given at [`Lanes`].
     fn run<L: Lanes>(self, lanes: L) -> Self::Output;
+}
+
+/// What a function can run on: its crate, and instruction sets of which a CPU has some.
+pub(crate) trait Levels: Sized {
+    /// Every level that there is on any CPU, slowest first.
+    const NAMES: &'static [&'static str];
+
+    /// The function's crate, which runs anywhere.
+    const CRATE: Self;
+
+    /// The level of this name, if this CPU has it.
+    fn named(name: &str) -> Option<Self>;
+
+    /// The fastest level of this CPU.
+    fn best() -> Self {
+        Self::NAMES.iter().rev().find_map(|name| Self::named(name)).unwrap_or(Self::CRATE)
+    }
+
+    /// The names of all levels of this CPU, slowest first.
+    fn available() -> Vec<&'static str> {
+        Self::NAMES.iter().copied().filter(|name| Self::named(name).is_some()).collect()
+    }
 }
 
 /// An instruction set that this CPU has.
@@ -81,17 +108,11 @@ pub(crate) enum Level {
     Avx512(Avx512),
 }
 
-/// Every level that there is on any CPU, slowest first.
-pub(crate) const NAMES: [&str; 4] = ["emulated", "crate", "avx2", "avx512"];
+impl Levels for Level {
+    const NAMES: &'static [&'static str] = &["emulated", "crate", "avx2", "avx512"];
+    const CRATE: Level = Level::Crate;
 
-impl Level {
-    /// The fastest level of this CPU.
-    pub(crate) fn best() -> Level {
-        NAMES.iter().rev().find_map(|name| Level::named(name)).unwrap_or(Level::Crate)
-    }
-
-    /// The level of this name, if this CPU has it.
-    pub(crate) fn named(name: &str) -> Option<Level> {
+    fn named(name: &str) -> Option<Level> {
         match name {
             "emulated" => Some(Level::Emulated(Emulated)),
             "crate" => Some(Level::Crate),
@@ -102,7 +123,9 @@ impl Level {
             _ => None,
         }
     }
+}
 
+impl Level {
     /// Runs `task` on this level; `None` where it has no lanes.
     pub(crate) fn dispatch<T: Task>(self, task: T) -> Option<T::Output> {
         match self {

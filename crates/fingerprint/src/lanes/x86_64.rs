@@ -109,11 +109,13 @@ macro_rules! level {
             }
 
             #[inline(always)]
-            fn prefetch(self, bytes: &[u8], offset: usize) {
-                let line = bytes.as_ptr().wrapping_add(offset);
-                // SAFETY: a prefetch reads nothing that a program could see, and cannot fail whatever
-                // the address.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
+            fn prefetch<'a>(self, bytes: impl Fn(usize) -> &'a [u8], offset: usize) {
+                for lane in 0..$count {
+                    let line = bytes(lane).as_ptr().wrapping_add(offset);
+                    // SAFETY: a prefetch reads nothing that a program could see, and cannot fail
+                    // whatever the address.
+                    unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
+                }
             }
         }
     };

@@ -1,0 +1,181 @@
+//! Prints how fast one thread comes from bytes in memory to fingerprints: in GB (10^9 bytes) a second
+//! of its CPU time, and beside cutting everything and then fingerprinting by the crate.
+//!
+//! `cargo run --release -p cutpoint-fingerprint --example fused [--spec SPEC] [--threads 2] [FILE]`
+//!
+//! Portions are chunks of so many bytes that are cut, and then fingerprinted while the cache has them.
+//! Without a file the data is random.
+
+mod common;
+
+use std::hint::black_box;
+use std::sync::Barrier;
+
+use common::{Work, cpu_seconds, median, speeds};
+use cutpoint_chunking::{Chunker, Spec, cuts};
+use cutpoint_fingerprint::{Blake3, Sha256};
+use cutpoint_testing::SplitMix64;
+
+/// Three times the largest third-level cache that we measure on.
+const RANDOM_SIZE: usize = 96 << 20;
+const ROUNDS: usize = 11;
+
+/// Digests of a batch, to be looked at by nobody.
+type Hash<'a> = &'a dyn Fn(&[&[u8]]);
+
+fn main() {
+    let (mut spec, mut threads, mut file) = ("seqcdc:avg=8k".to_owned(), 1_usize, None);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--spec" => spec = arguments.next().expect("a specification"),
+            "--threads" => {
+                threads = arguments.next().and_then(|text| text.parse().ok()).expect("a number");
+            }
+            _ => file = Some(argument),
+        }
+    }
+    let chunker = spec.parse::<Spec>().expect("a specification").chunker();
+    let data = match &file {
+        Some(file) => std::fs::read(file).expect("a file that can be read"),
+        None => SplitMix64::bytes(1, RANDOM_SIZE),
+    };
+    let count = cuts(&*chunker, &data).count();
+    let kind = if file.is_some() { "of a file" } else { "random" };
+    println!("{spec}, {} bytes {kind}, {count} chunks", data.len());
+    if threads == 1 { one_thread(&*chunker, &data) } else { split(&*chunker, &data, threads) }
+}
+
+fn one_thread(chunker: &dyn Chunker, data: &[u8]) {
+    let blake3 = |level: Option<&str>| {
+        let hash = Blake3::keyed(&[7; 32]);
+        let hash = level.map_or(Some(hash.clone()), |level| hash.at_level(level));
+        let hash = hash.expect("it is available");
+        move |chunks: &[&[u8]]| {
+            let mut digests = Vec::with_capacity(chunks.len());
+            hash.digests(chunks, &mut digests);
+            black_box(digests);
+        }
+    };
+    let sha256 = |level: Option<&str>| {
+        let hash = level.map_or(Some(Sha256::plain()), |level| Sha256::plain().at_level(level));
+        let hash = hash.expect("it is available");
+        move |chunks: &[&[u8]]| {
+            let mut digests = Vec::with_capacity(chunks.len());
+            hash.digests(chunks, &mut digests);
+            black_box(digests);
+        }
+    };
+    let none = |chunks: &[&[u8]]| {
+        black_box(chunks);
+    };
+    let (blake3_crate, blake3) = (blake3(Some("crate")), blake3(None));
+    let (sha256_crate, sha256) = (sha256(Some("crate")), sha256(None));
+    let mut rows: Vec<(&str, usize, Hash<'_>)> = vec![("nothing", usize::MAX, &none)];
+    let portions = [64, 128, 256, 512, 1024, 2048, 4096].map(|kib: usize| kib << 10);
+    for (function, by_crate, by_lanes) in [
+        ("blake3", &blake3_crate as Hash<'_>, &blake3 as Hash<'_>),
+        ("sha256", &sha256_crate, &sha256),
+    ] {
+        rows.push((function, usize::MAX, by_crate));
+        rows.push((function, 1 << 20, by_crate));
+        rows.push((function, usize::MAX, by_lanes));
+        rows.extend(portions.map(|portion| (function, portion, by_lanes)));
+    }
+    let mut works: Vec<Work<'_>> = Vec::new();
+    for (_, portion, hash) in &rows {
+        works.push(Box::new(move || fingerprint(chunker, black_box(data), *portion, hash)));
+    }
+    let speeds = speeds(ROUNDS, data.len(), &mut works);
+    println!("{:>9} {:>9} {:>7} {:>6}", "function", "portion", "by", "GB/s");
+    let (mut former, mut base, mut row) = ("", 0.0, 0);
+    for ((function, portion, _), speed) in rows.iter().zip(&speeds) {
+        if former != *function {
+            (former, base, row) = (function, *speed, 0);
+        }
+        let by = match (row, *function) {
+            (_, "nothing") => "",
+            (..2, _) => "crate",
+            _ => "lanes",
+        };
+        let portion = match portion {
+            &usize::MAX => "all".to_owned(),
+            portion => format!("{} KiB", portion >> 10),
+        };
+        println!("{function:>9} {portion:>9} {by:>7} {speed:6.2} ({:4.2}x)", speed / base);
+        row += 1;
+    }
+}
+
+/// Cuts `data`, and hashes the chunks whenever so many bytes are cut.
+fn fingerprint(chunker: &dyn Chunker, data: &[u8], portion: usize, hash: Hash<'_>) {
+    let (mut chunks, mut start, mut cut_size) = (Vec::new(), 0, 0);
+    for end in cuts(chunker, data) {
+        chunks.push(&data[start..end]);
+        cut_size += end - start;
+        start = end;
+        if cut_size >= portion {
+            hash(&chunks);
+            chunks.clear();
+            cut_size = 0;
+        }
+    }
+    hash(&chunks);
+}
+
+/// Threads that begin at true cut-points, found before: so each cuts as one thread alone would.
+/// Portions of 1 MiB, BLAKE3. The time of several is that of the one that needs most CPU time, as
+/// they would take on idle cores.
+fn split(chunker: &dyn Chunker, data: &[u8], threads: usize) {
+    let hash = Blake3::keyed(&[7; 32]);
+    let hash = |chunks: &[&[u8]]| {
+        let mut digests = Vec::with_capacity(chunks.len());
+        hash.digests(chunks, &mut digests);
+        black_box(digests);
+    };
+    let mut parts = Vec::new();
+    let (mut start, mut wanted) = (0, data.len() / threads);
+    for end in cuts(chunker, data) {
+        if end >= wanted || end == data.len() {
+            parts.push(&data[start..end]);
+            (start, wanted) = (end, wanted + data.len() / threads);
+        }
+    }
+    let work = |part: &[u8]| {
+        let started = cpu_seconds();
+        fingerprint(chunker, black_box(part), 1 << 20, &hash);
+        cpu_seconds() - started
+    };
+    let (mut alone, mut beside, mut walls) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        alone.push(work(data));
+        let barrier = Barrier::new(parts.len());
+        let started = std::time::Instant::now();
+        let slowest = std::thread::scope(|scope| {
+            let run = |part| {
+                let (barrier, work) = (&barrier, &work);
+                scope.spawn(move || {
+                    barrier.wait();
+                    work(part)
+                })
+            };
+            let running: Vec<_> = parts.iter().map(|part| run(*part)).collect();
+            running
+                .into_iter()
+                .map(|thread| thread.join().expect("it ends well"))
+                .fold(0.0, f64::max)
+        });
+        walls.push(started.elapsed().as_secs_f64());
+        beside.push(slowest);
+    }
+    let speed = |seconds: f64| data.len() as f64 / seconds / 1e9;
+    let (alone, beside, wall) = (median(alone), median(beside), median(walls));
+    println!("one thread: {:.2} GB/s of CPU time", speed(alone));
+    println!(
+        "{} threads: {:.2} GB/s of the slowest one's CPU time ({:.2}x); {:.2} GB/s by the clock",
+        parts.len(),
+        speed(beside),
+        alone / beside,
+        speed(wall)
+    );
+}

@@ -1,0 +1,80 @@
+//! SHA-256 and SHA-1.
+
+use sha2::Digest as _;
+
+use crate::chain;
+use crate::lanes::Levels;
+use crate::lanes::streams::{Sha1State, Sha256State, StreamLevel};
+use crate::tree;
+
+/// Writes a hash function out, of its crate's type, its digest's size and its initial state.
+macro_rules! sha {
+    ($(#[$docs:meta])* $Sha:ident, $Crate:ty, $size:literal, $initial:expr) => {
+        $(#[$docs])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $Sha {
+            level: StreamLevel,
+        }
+
+        impl $Sha {
+            /// The hash.
+            pub fn plain() -> $Sha {
+                $Sha { level: StreamLevel::best() }
+            }
+
+            /// The same on the level of this name: `crate` (the function's crate, a chunk after the
+            /// other) or `sha-ni`; and `emulated`, streams in plain Rust, which is for tests. `None`
+            /// where there is no such level, or not on this CPU.
+            pub fn at_level(self, name: &str) -> Option<$Sha> {
+                StreamLevel::named(name).map(|level| $Sha { level })
+            }
+
+            /// The names of all levels of this CPU, slowest first.
+            pub fn levels() -> Vec<&'static str> {
+                StreamLevel::available()
+            }
+
+            /// Appends the digest of each chunk to `digests`, in order.
+            pub fn digests(&self, chunks: &[&[u8]], digests: &mut Vec<[u8; $size]>) {
+                let states = match self.level {
+                    StreamLevel::Crate => {
+                        let each = |chunk: &&[u8]| <[u8; $size]>::from(<$Crate>::digest(chunk));
+                        return digests.extend(chunks.iter().map(each));
+                    }
+                    StreamLevel::Emulated(kernel) => {
+                        chain::states(kernel, &$initial, chunks)
+                    }
+                    #[cfg(target_arch = "x86_64")]
+                    StreamLevel::ShaNi(kernel) => {
+                        chain::states(kernel, &$initial, chunks)
+                    }
+                };
+                digests.extend(states.into_iter().map(|state| {
+                    let mut digest = [0; $size];
+                    for (bytes, word) in digest.as_chunks_mut().0.iter_mut().zip(state) {
+                        *bytes = word.to_be_bytes();
+                    }
+                    digest
+                }));
+            }
+        }
+    };
+}
+
+sha! {
+    /// SHA-256, several chunks at once by the CPU's instructions for it.
+    Sha256, sha2::Sha256, 32, SHA_256_INITIAL
+}
+
+sha! {
+    /// SHA-1, several chunks at once by the CPU's instructions for it.
+    ///
+    /// For comparing with published figures. Two inputs of the same digest can be made (Stevens and
+    /// others, 2017): it must not tell chunks apart where somebody may want them confused.
+    Sha1, sha1::Sha1, 20, SHA_1_INITIAL
+}
+
+/// They are those of BLAKE3, which took them from here.
+const SHA_256_INITIAL: Sha256State = tree::INITIAL;
+
+const SHA_1_INITIAL: Sha1State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
