@@ -4,6 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+#[cfg(target_arch = "aarch64")]
+use super::aarch64::Neon;
 #[cfg(target_arch = "x86_64")]
 use super::x86_64::{Avx2, Avx512, Sse41};
 use super::{Emulated, Scalar, Task};
@@ -18,6 +20,8 @@ pub struct Level(Any);
 enum Any {
     Scalar(Scalar),
     Emulated(Emulated),
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
     #[cfg(target_arch = "x86_64")]
     Sse41(Sse41),
     #[cfg(target_arch = "x86_64")]
@@ -26,8 +30,8 @@ enum Any {
     Avx512(Avx512),
 }
 
-/// Every level that there is on any CPU, slowest first.
-pub(crate) const NAMES: [&str; 4] = ["scalar", "sse4.1", "avx2", "avx512"];
+/// Every level that there is on any CPU, slowest first; no CPU has all.
+pub(crate) const NAMES: [&str; 5] = ["scalar", "neon", "sse4.1", "avx2", "avx512"];
 
 impl Level {
     /// Portable Rust, on every CPU.
@@ -47,7 +51,8 @@ impl Level {
         NAMES.iter().rev().find_map(|name| Level::detect(name)).unwrap_or(Level::SCALAR)
     }
 
-    /// The level of this name: `scalar`, `sse4.1`, `avx2` or `avx512`; and `emulated`, for tests.
+    /// The level of this name: `scalar`; on x86-64 `sse4.1`, `avx2` or `avx512`, on AArch64 `neon`;
+    /// and `emulated`, for tests.
     ///
     /// # Errors
     ///
@@ -62,6 +67,8 @@ impl Level {
         match self.0 {
             Any::Scalar(_) => "scalar",
             Any::Emulated(_) => "emulated",
+            #[cfg(target_arch = "aarch64")]
+            Any::Neon(_) => "neon",
             #[cfg(target_arch = "x86_64")]
             Any::Sse41(_) => "sse4.1",
             #[cfg(target_arch = "x86_64")]
@@ -75,6 +82,8 @@ impl Level {
         match name {
             "scalar" => Some(Level::SCALAR),
             "emulated" => Some(Level::EMULATED),
+            #[cfg(target_arch = "aarch64")]
+            "neon" => Neon::detect().map(|kernel| Level(Any::Neon(kernel))),
             #[cfg(target_arch = "x86_64")]
             "sse4.1" => Sse41::detect().map(|kernel| Level(Any::Sse41(kernel))),
             #[cfg(target_arch = "x86_64")]
@@ -91,6 +100,8 @@ impl Level {
         match self.0 {
             Any::Scalar(kernel) => task.run(kernel),
             Any::Emulated(kernel) => task.run(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Any::Neon(kernel) => kernel.enter(task),
             #[cfg(target_arch = "x86_64")]
             Any::Sse41(kernel) => kernel.enter(task),
             #[cfg(target_arch = "x86_64")]
