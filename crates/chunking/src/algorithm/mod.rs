@@ -5,6 +5,7 @@
 
 pub mod ae;
 pub mod bfbc;
+mod blocks;
 pub mod buzhash;
 mod bytes;
 pub mod crc;
