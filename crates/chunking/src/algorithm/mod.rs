@@ -28,6 +28,7 @@ mod rolling;
 pub mod ronomon;
 pub mod samplebyte;
 pub mod seqcdc;
+mod sieve;
 pub mod tttd;
 pub mod ultracdc;
 
