@@ -1,6 +1,6 @@
 //! Looking for the pairs of bytes, or the bytes, of a set: 64 at a time.
 
-use super::blocks::LINE_SIZE;
+use super::blocks::{AHEAD, LINE_SIZE};
 use crate::Level;
 use crate::kernel::{BLOCK_SIZE, Kernel, Tables, Task};
 
@@ -94,7 +94,12 @@ impl<F: Fn(&[u8]) -> bool> Task for First<'_, F> {
                 kernel.prefetch(data, 3 * start + line * LINE_SIZE);
             }
         }
+        let first = start;
         while let Some(bytes) = data.get(start..).and_then(|rest| rest.first_chunk()) {
+            // The further ahead the longer nothing is found, two lines for each that is looked at.
+            let ahead = (start - first + 8 * LINE_SIZE).min(AHEAD);
+            kernel.prefetch(data, start + ahead);
+            kernel.prefetch(data, start + ahead + LINE_SIZE);
             let mut passing = kernel.sift(bytes, tables);
             while passing != 0 {
                 let at = passing.trailing_zeros() as usize;
