@@ -26,7 +26,7 @@ pub use super::bytes::Cut;
 use super::bytes::{BlockRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::kernel::Kernel;
+use crate::kernel::{BLOCK_SIZE, Kernel};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -244,10 +244,17 @@ impl BlockRule for Params {
             return None;
         }
         let blocks = Blocks { kernel, data, values };
-        // Each byte that is greater than all before, until there is none, or none can be.
-        let (mut greatest, mut next) = (blocks.value(0), 1);
-        while let Some(at) = blocks.first_beyond::<Above>(greatest, next..self.window) {
-            (greatest, next) = (blocks.value(at), at + 1);
+        let mut greatest = blocks.value(0);
+        if self.window < 4 * BLOCK_SIZE {
+            // So few are simply looked at.
+            let window = data[..self.window].iter();
+            greatest = window.fold(greatest, |greatest, &byte| values.value(byte).max(greatest));
+        } else {
+            // Each byte that is greater than all before, until there is none, or none can be.
+            let mut next = 1;
+            while let Some(at) = blocks.first_beyond::<Above>(greatest, next..self.window) {
+                (greatest, next) = (blocks.value(at), at + 1);
+            }
         }
         if greatest == u8::MAX {
             blocks.prefetch_next(self.window, self.window);
