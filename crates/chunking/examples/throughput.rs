@@ -1,97 +1,189 @@
-//! Prints how fast each algorithm cuts, beside its reference, in GB (10^9 bytes) per
-//! second of CPU time, and checks that both make the same cut-points.
+//! Prints how fast each algorithm cuts, at each level and beside its reference, in GB (10^9 bytes) per
+//! second of CPU time, and checks that all make the same cut-points.
 //!
-//! `cargo run --release -p cutpoint-chunking --example throughput [MiB] [rounds]`
+//! `cargo run --release -p cutpoint-chunking --example throughput [OPTION]...`
 //!
-//! Data: SplitMix64 bytes and the text of the test inputs.
+//! - `--size MIB`: of the data, 64 unless given
+//! - `--rounds N`: how often each is measured, in turn; the medians are printed; 9 unless given
+//! - `--level LIST`: names of levels with commas between; those of this CPU unless given
+//! - `--spec SPEC`, any number of times: what is measured, instead of a list of all kinds
+//! - `--file PATH`, any number of times: data, instead of SplitMix64 bytes, the text of the test inputs
+//!   and zeros
+//! - `--no-reference`: leaves out the reference, which is slow
+//!
+//! The first line of each data is a plain sum over it: what its memory gives.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
 use std::hint::black_box;
+use std::io::Read;
 
-use cutpoint_chunking::{KeyMaterial, Spec, cuts};
+use cutpoint_chunking::{Chunker, KeyMaterial, Level, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
+use rustix::time::{ClockId, clock_gettime};
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let mut argument = |default: usize| {
-        arguments.next().map_or(default, |text| text.parse().expect("a whole number"))
+const SPECS: &[&str] = &[
+    "fastcdc:avg=8k",
+    "fastcdc:avg=16k",
+    "fastcdc:avg=64k",
+    "fastcdc:level=1,min=4096,normal=16384,max=131072",
+    "seqcdc:paper=8k",
+    "seqcdc:avg=8k",
+    "seqcdc:avg=16k",
+    "seqcdc:avg=64k",
+    "fastcdc:form=dedup-bench,avg=16k",
+    "seqcdc:paper=8k,equal=break",
+    "seqcdc:paper=8k,equal=break,rule=literal",
+    "ram:avg=8k",
+    "ram:avg=8k,max=64k",
+    "ae:avg=8k",
+    "ae:avg=8k,mode=min",
+    "ae:paper-zhang-opt2=8k",
+    "maxp:avg=8k",
+    "maxp:avg=8k,form=strict",
+    "mii:paper=5482",
+    "bfbc:pairs=2020.6520.7468,min=8064",
+    "bfbc:pairs=0000.0a0a.1122.2030.2c20.3344.4142.5566.6162.6566.696e.7261.7365.7488.8bff.9090.a0b0.c0c1.e2e3.ffff,min=2",
+    "samplebyte:period=256,markers=20.65",
+    "fixed:size=16k",
+];
+
+struct Options {
+    size: usize,
+    rounds: usize,
+    levels: Vec<Level>,
+    specs: Vec<Spec>,
+    files: Vec<String>,
+    has_reference: bool,
+}
+
+fn options() -> Options {
+    let mut options = Options {
+        size: 64 << 20,
+        rounds: 9,
+        levels: Level::available(),
+        specs: Vec::new(),
+        files: Vec::new(),
+        has_reference: true,
     };
-    let (size, rounds) = (argument(64) << 20, argument(20));
-    println!(
-        "{:<10} {:<62} {:>7} {:>6} {:>6} {:>6}",
-        "data", "spec", "mean", "plain", "GB/s", "keyed"
-    );
-    for (name, data) in [
-        ("random", SplitMix64::bytes(1, size)),
-        ("text", input::text(size)),
-        ("zeros", vec![0; size]),
-    ] {
-        for text in [
-            "fastcdc:avg=8k",
-            "fastcdc:avg=16k",
-            "fastcdc:avg=64k",
-            "fastcdc:level=1,min=4096,normal=16384,max=131072",
-            "seqcdc:paper=8k",
-            "seqcdc:avg=8k",
-            "seqcdc:avg=16k",
-            "seqcdc:avg=64k",
-            "fastcdc:form=dedup-bench,avg=16k",
-            "seqcdc:paper=8k,equal=break",
-            "seqcdc:paper=8k,equal=break,rule=literal",
-            "fixed:size=16k",
-        ] {
-            let spec: Spec = text.parse().expect("the spec is right");
-            run(name, &data, &spec, rounds);
+    let mut arguments = std::env::args().skip(1);
+    let spec = |text: &str| text.parse::<Spec>().unwrap_or_else(|error| panic!("{text}: {error}"));
+    while let Some(option) = arguments.next() {
+        let mut value = || arguments.next().unwrap_or_else(|| panic!("{option}: needs a value"));
+        match option.as_str() {
+            "--size" => options.size = value().parse::<usize>().expect("a whole number") << 20,
+            "--rounds" => options.rounds = value().parse().expect("a whole number"),
+            "--level" => {
+                let level = |name| Level::named(name).unwrap_or_else(|error| panic!("{error}"));
+                options.levels = value().split(',').map(level).collect();
+            }
+            "--spec" => options.specs.push(spec(&value())),
+            "--file" => options.files.push(value()),
+            "--no-reference" => options.has_reference = false,
+            _ => panic!("{option}: is no option"),
         }
     }
+    if options.specs.is_empty() {
+        options.specs = SPECS.iter().map(|text| spec(text)).collect();
+    }
+    options
 }
 
-fn run(name: &str, data: &[u8], spec: &Spec, rounds: usize) {
-    let chunker = spec.chunker();
-    let mut expected = Vec::new();
-    let plain_speed = measure(rounds.div_ceil(4), data.len(), || {
-        expected = common::reference_cuts(spec, data);
-    });
-    let mut ends = Vec::new();
-    let speed = measure(rounds, data.len(), || {
-        ends.clear();
-        ends.extend(cuts(black_box(&*chunker), data));
-    });
-    assert_eq!(ends.len(), expected.len(), "cut count of {spec} on {name}");
-    assert!(ends == expected, "cut-points of {spec} on {name}");
+fn main() {
+    let options = options();
+    let size = options.size;
+    let mut data: Vec<(&str, Vec<u8>)> = Vec::new();
+    for path in &options.files {
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        file.take(size as u64).read_to_end(&mut bytes).expect("the file can be read");
+        data.push((path.rsplit('/').next().unwrap_or(path), bytes));
+    }
+    if data.is_empty() {
+        data.push(("random", SplitMix64::bytes(1, size)));
+        data.push(("text", input::text(size)));
+        data.push(("zeros", vec![0; size]));
+    }
+    print!("{:<10} {:<50} {:>7} {:>9}", "data", "spec", "mean", "reference");
+    options.levels.iter().for_each(|level| print!(" {:>8}", level.name()));
+    println!(" {:>8}", "keyed");
+    for (name, data) in &data {
+        let sum = || {
+            let words = data.as_chunks().0.iter();
+            let sum = words.fold(0, |sum: u64, &word| sum.wrapping_add(u64::from_le_bytes(word)));
+            black_box(sum);
+        };
+        let [speed] = &measure(options.rounds, data.len(), &mut [&mut { sum }])[..] else {
+            unreachable!("one is measured")
+        };
+        println!("{name:<10} {:<50} {speed:>26.2}", "a sum of all bytes, 8 at a time");
+        options.specs.iter().for_each(|spec| run(name, data, spec, &options));
+    }
+}
+
+fn run(name: &str, data: &[u8], spec: &Spec, options: &Options) {
+    let mut expected: Vec<usize> = cuts(&*spec.chunker_at(Level::SCALAR), data).collect();
+    let reference = if options.has_reference {
+        let mut make = || expected = common::reference_cuts(spec, data);
+        format!("{:.2}", measure(1, data.len(), &mut [&mut make])[0])
+    } else {
+        String::new()
+    };
     let mut material = [0; KeyMaterial::SIZE];
     material.copy_from_slice(&SplitMix64::bytes(9, KeyMaterial::SIZE));
-    // 0 where it cannot be keyed.
-    let keyed_speed = spec.keyed_chunker(&KeyMaterial::new(material)).map_or(0.0, |keyed| {
-        measure(rounds, data.len(), || {
-            black_box(cuts(black_box(&*keyed), data).count());
-        })
-    });
-    let mean = data.len() / ends.len();
-    println!(
-        "{name:<10} {:<62} {mean:>7} {plain_speed:>6.2} {speed:>6.2} {keyed_speed:>6.2}",
-        spec.to_string()
-    );
-}
-
-/// Returns the speed of the rounds together in GB/s of CPU time.
-///
-/// Not that of the fastest: Linux may count the CPU time in steps of milliseconds.
-fn measure(rounds: usize, size: usize, mut work: impl FnMut()) -> f64 {
-    let started = cpu_seconds();
-    for _ in 0..rounds {
-        work();
+    let material = KeyMaterial::new(material);
+    let mut chunkers: Vec<Box<dyn Chunker>> = Vec::new();
+    for &level in &options.levels {
+        let chunker = spec.chunker_at(level);
+        if chunker.level() == level {
+            let ends: Vec<usize> = cuts(&*chunker, data).collect();
+            assert!(ends == expected, "cut-points of {spec} on {name} at level {}", level.name());
+        }
+        chunkers.push(chunker);
     }
-    let seconds = cpu_seconds() - started;
-    let bytes = (size * rounds) as f64;
-    bytes / seconds / 1e9
+    let is_keyed = spec.keyed_chunker(&material).map(|keyed| chunkers.push(keyed)).is_ok();
+    let mut each: Vec<_> = chunkers
+        .iter()
+        .map(|chunker| || _ = black_box(cuts(black_box(&**chunker), data).count()))
+        .collect();
+    let mut each: Vec<&mut dyn FnMut()> = each.iter_mut().map(|work| work as _).collect();
+    let mut speeds = measure(options.rounds, data.len(), &mut each);
+    // None where it cannot be keyed.
+    let keyed = if is_keyed { speeds.pop() } else { None };
+    let text = spec.to_string();
+    let text = text.get(..50).unwrap_or(&text);
+    print!("{name:<10} {text:<50} {:>7} {reference:>9}", data.len() / expected.len().max(1));
+    for (speed, (chunker, level)) in speeds.iter().zip(chunkers.iter().zip(&options.levels)) {
+        if chunker.level() == *level {
+            print!(" {speed:>8.2}");
+        } else {
+            print!(" {:>8}", "");
+        }
+    }
+    println!(" {}", keyed.map_or(String::new(), |speed| format!("{speed:>8.2}")));
 }
 
-/// Returns the CPU time of this thread in seconds, as Linux counts it.
+/// Does each of `works` in turn, so many times, and returns the median speed of each in GB/s of CPU
+/// time, `size` bytes a time.
+fn measure(rounds: usize, size: usize, works: &mut [&mut dyn FnMut()]) -> Vec<f64> {
+    let mut speeds = vec![Vec::new(); works.len()];
+    for _ in 0..rounds {
+        for (work, speeds) in works.iter_mut().zip(&mut speeds) {
+            let started = cpu_seconds();
+            work();
+            speeds.push(size as f64 / (cpu_seconds() - started) / 1e9);
+        }
+    }
+    let median = |speeds: &mut Vec<f64>| {
+        speeds.sort_unstable_by(f64::total_cmp);
+        speeds[speeds.len() / 2]
+    };
+    speeds.iter_mut().map(median).collect()
+}
+
+/// Returns the CPU time of this thread in seconds.
 fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts");
-    let nanoseconds = text.split(' ').next().expect("the first field");
-    nanoseconds.parse::<f64>().expect("a number") / 1e9
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

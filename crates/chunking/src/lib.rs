@@ -42,9 +42,9 @@
 //!
 //! Where there is neither, [`Push`] takes the bytes as they come.
 //!
-//! Everything here is portable Rust. Forms for one instruction set belong in a module of their own
-//! beside [`algorithm`], with the forms here as their definition: they may change speed, never a
-//! cut-point.
+//! The rules are portable Rust, written once. What instruction sets answer faster about blocks of
+//! bytes is in a module of its own beside [`algorithm`], with a portable form as its definition: a
+//! [`Level`] may change speed, never a cut-point.
 
 #![no_std]
 #![deny(unsafe_code)]

@@ -30,11 +30,15 @@
 
 use alloc::boxed::Box;
 use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Range;
 
+use super::blocks::{Above, Below, Blocks, Extreme, Values};
 pub use super::bytes::Cut;
-use super::bytes::{ByteRule, byte_chunker};
+use super::bytes::{BlockRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, far_from_max, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::kernel::Kernel;
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -248,38 +252,98 @@ impl Params {
         before_last + self.window as f64 + last
     }
 
-    /// The rule over `count` values of which the greatest is the most extreme.
-    #[inline]
-    fn find_in_values<V: Ord + Copy>(
-        &self,
-        count: usize,
-        value: impl Fn(usize) -> V,
-    ) -> Option<usize> {
+    #[inline(always)]
+    fn find_extreme(&self, sequence: impl Sequence) -> Option<usize> {
+        let count = sequence.count();
         if count == 0 {
             return None;
         }
-        let first = value(0);
+        let first = sequence.value(0);
         let (mut extreme, mut at) = (first, 0);
         if let Some(lest) = self.low_entropy_size
             && lest <= count
-            && (1..lest).all(|i| value(i) == first)
+            && (1..lest).all(|i| sequence.value(i) == first)
         {
             return Some(lest);
         }
         loop {
             // Nothing but a more extreme value can come before the end of the window.
             let end = at + self.window;
-            match (at + 1..(end + 1).min(count)).find(|&i| value(i) > extreme) {
-                Some(i) => (extreme, at) = (value(i), i),
-                None if end < count => {
-                    return Some(match self.cut {
-                        Cut::After => end + 1,
-                        Cut::Before => end,
-                    });
-                }
-                None => return None,
+            match sequence.first_beyond(extreme, at + 1..(end + 1).min(count)) {
+                Some(i) => (extreme, at) = (sequence.value(i), i),
+                None => return (end < count).then_some(end + self.cut.step()),
             }
         }
+    }
+}
+
+/// The values of a chunk.
+trait Sequence: Copy {
+    type Value: PartialEq + Copy;
+
+    fn count(self) -> usize;
+
+    fn value(self, index: usize) -> Self::Value;
+
+    /// Returns the first of `range` that is more extreme than `value`.
+    fn first_beyond(self, value: Self::Value, range: Range<usize>) -> Option<usize>;
+}
+
+/// Values of a byte, of which those of `E` are more extreme.
+#[derive(Clone, Copy)]
+struct Bytes<'a, K, V, E> {
+    blocks: Blocks<'a, K, V>,
+    window: usize,
+    extreme: PhantomData<E>,
+}
+
+impl<K: Kernel, V: Values, E: Extreme> Sequence for Bytes<'_, K, V, E> {
+    type Value = u8;
+
+    #[inline(always)]
+    fn count(self) -> usize {
+        self.blocks.data.len()
+    }
+
+    #[inline(always)]
+    fn value(self, index: usize) -> u8 {
+        self.blocks.value(index)
+    }
+
+    #[inline(always)]
+    fn first_beyond(self, value: u8, range: Range<usize>) -> Option<usize> {
+        if value == E::LAST {
+            self.blocks.prefetch_next(range.end, self.window);
+        }
+        self.blocks.first_beyond::<E>(value, range)
+    }
+}
+
+/// Values of several bytes, of which the greater are more extreme.
+#[derive(Clone, Copy)]
+struct Numbers<'a, V> {
+    data: &'a [u8],
+    values: V,
+    size: usize,
+    /// What all bits are combined with, so that it is the greater that are.
+    flip: u64,
+}
+
+impl<V: Values> Sequence for Numbers<'_, V> {
+    type Value = u64;
+
+    fn count(self) -> usize {
+        (self.data.len() + 1).saturating_sub(self.size)
+    }
+
+    fn value(self, index: usize) -> u64 {
+        let bytes = self.data[index..index + self.size].iter();
+        let whole = bytes.fold(0, |whole, &byte| whole << 8 | u64::from(self.values.value(byte)));
+        whole ^ self.flip
+    }
+
+    fn first_beyond(self, value: u64, mut range: Range<usize>) -> Option<usize> {
+        range.find(|&i| self.value(i) > value)
     }
 }
 
@@ -328,24 +392,34 @@ fn mean_position(window: usize, count: usize) -> f64 {
     sum / steps
 }
 
-impl ByteRule for Params {
-    #[inline]
-    fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
-        if self.value_size == 1 {
-            return match self.mode {
-                Mode::Maximum => self.find_in_values(data.len(), |i| value(data[i])),
-                Mode::Minimum => self.find_in_values(data.len(), |i| !value(data[i])),
-            };
+impl BlockRule for Params {
+    #[inline(always)]
+    fn find<K: Kernel>(
+        &self,
+        kernel: K,
+        _: bool,
+        data: &[u8],
+        values: impl Values,
+    ) -> Option<usize> {
+        let blocks = Blocks { kernel, data, values };
+        match (self.value_size, self.mode) {
+            (1, Mode::Maximum) => {
+                let extreme = PhantomData::<Above>;
+                self.find_extreme(Bytes { blocks, window: self.window, extreme })
+            }
+            (1, Mode::Minimum) => {
+                let extreme = PhantomData::<Below>;
+                self.find_extreme(Bytes { blocks, window: self.window, extreme })
+            }
+            (size, mode) => {
+                let flip = if mode == Mode::Maximum { 0 } else { u64::MAX };
+                self.find_extreme(Numbers { data, values, size, flip })
+            }
         }
-        let flip = match self.mode {
-            Mode::Maximum => 0,
-            Mode::Minimum => u64::MAX,
-        };
-        let count = (data.len() + 1).saturating_sub(self.value_size);
-        self.find_in_values(count, |i| {
-            let bytes = data[i..i + self.value_size].iter();
-            bytes.fold(0, |whole, &byte| whole << 8 | u64::from(value(byte))) ^ flip
-        })
+    }
+
+    fn has_levels(&self) -> bool {
+        self.value_size == 1
     }
 }
 
@@ -413,7 +487,7 @@ impl Algorithm for Params {
         far_from_max(mean, self.chunk_size_max, 4.0).filter(|_| is_lest_rare)
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Ae::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Ae::from_checked(*self, material).at_level(level))
     }
 }

@@ -43,6 +43,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
+use super::sieve::Sieve;
 use super::{
     Algorithm, CHUNK_SIZE_LIMIT, check_max, check_range, constructors, cut_within, greedy, power,
 };
@@ -302,8 +303,8 @@ impl Algorithm for Params {
         Some(self.mean_on_random_data())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Bfbc::from_checked(self.clone(), material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Bfbc::from_checked(self.clone(), material).at_level(level))
     }
 }
 
@@ -313,6 +314,8 @@ pub struct Bfbc {
     params: Params,
     /// A bit for each pair.
     is_end: Box<[u64; PAIRS / 64]>,
+    sieve: Sieve,
+    level: Level,
 }
 
 constructors!(Bfbc);
@@ -323,7 +326,14 @@ impl Bfbc {
         for &pair in &params.pairs {
             is_end[index(pair) / 64] |= 1 << (index(pair) % 64);
         }
-        Bfbc { params, is_end }
+        let sieve = Sieve::of_pairs(&params.pairs);
+        Bfbc { params, is_end, sieve, level: sieve.level(Level::best()) }
+    }
+
+    /// The same on another level than the best of this CPU: as exact, and slower.
+    #[must_use]
+    pub fn at_level(self, level: Level) -> Bfbc {
+        Bfbc { level: self.sieve.level(level), ..self }
     }
 }
 
@@ -335,9 +345,17 @@ impl Chunker for Bfbc {
             self.is_end[index / 64] >> (index % 64) & 1 != 0
         };
         cut_within(data, more, max, |data| {
-            let pairs = data.get(min - 2..).unwrap_or(&[]);
-            pairs.windows(2).position(is_end).map(|at| min + at)
+            let first = match self.sieve.first(self.level, data, min - 2, is_end) {
+                Ok(at) => return Some(at + 2),
+                Err(first) => first,
+            };
+            let at = data.get(first..)?.windows(2).position(is_end)?;
+            Some(first + at + 2)
         })
+    }
+
+    fn level(&self) -> Level {
+        self.level
     }
 
     fn chunk_size_min(&self) -> usize {

@@ -3,8 +3,41 @@
 use core::fmt;
 
 use super::Algorithm;
+use super::blocks::{AsItIs, Permuted, Values};
+use crate::Level;
+use crate::kernel::{Kernel, Task};
 
-/// A rule over byte values.
+/// A rule over byte values, written over any kernel.
+pub(crate) trait BlockRule: Algorithm + Clone + fmt::Debug + Send + Sync {
+    /// Returns where the rule cuts `data`, which is not empty and has at most the largest size;
+    /// `None` where it finds nothing in it. `is_first` says whether it begins the stream.
+    ///
+    /// `#[inline(always)]`, for the reason given at [`Kernel`].
+    fn find<K: Kernel>(
+        &self,
+        kernel: K,
+        is_first: bool,
+        data: &[u8],
+        values: impl Values,
+    ) -> Option<usize>;
+
+    /// Returns where the rule cuts `data` if nothing was found in it, and it is the end of the stream or
+    /// has the largest size.
+    fn find_last(&self, data: &[u8], values: impl Values) -> usize {
+        let _ = values;
+        data.len()
+    }
+
+    /// Whether the first chunk of a stream may be cut by another rule than the others.
+    const KNOWS_FIRST: bool = false;
+
+    /// Whether it asks the kernel; else one level is as good as another.
+    fn has_levels(&self) -> bool {
+        true
+    }
+}
+
+/// A rule over byte values, written byte by byte.
 pub(crate) trait ByteRule: Algorithm + Clone + fmt::Debug + Send + Sync {
     /// Returns where the rule cuts `data`, which is not empty and has at most the largest size;
     /// `None` where it finds nothing in it. Byte `v` counts as `value(v)`.
@@ -25,6 +58,30 @@ pub(crate) trait ByteRule: Algorithm + Clone + fmt::Debug + Send + Sync {
 
     /// Whether the first chunk of a stream may be cut by another rule than the others.
     const KNOWS_FIRST: bool = false;
+}
+
+impl<R: ByteRule> BlockRule for R {
+    #[inline(always)]
+    fn find<K: Kernel>(
+        &self,
+        _: K,
+        is_first: bool,
+        data: &[u8],
+        values: impl Values,
+    ) -> Option<usize> {
+        let value = |byte| values.value(byte);
+        if is_first { ByteRule::find(self, data, value) } else { self.find_later(data, value) }
+    }
+
+    fn find_last(&self, data: &[u8], values: impl Values) -> usize {
+        ByteRule::find_last(self, data, |byte| values.value(byte))
+    }
+
+    const KNOWS_FIRST: bool = <R as ByteRule>::KNOWS_FIRST;
+
+    fn has_levels(&self) -> bool {
+        false
+    }
 }
 
 /// Where a chunk ends, seen from the byte that completes it.
@@ -51,10 +108,11 @@ impl Cut {
     }
 }
 
-/// Cuts `data` by `rule`; bytes count as `permutation` says, where there is one.
-pub(crate) fn next_cut<R: ByteRule>(
+/// Cuts `data` by `rule` on `level`; bytes count as `permutation` says, where there is one.
+pub(crate) fn next_cut<R: BlockRule>(
     rule: &R,
     permutation: Option<&[u8; 256]>,
+    level: Level,
     is_first: bool,
     data: &[u8],
     more: bool,
@@ -66,17 +124,33 @@ pub(crate) fn next_cut<R: ByteRule>(
     let end = max.map_or(data.len(), |max| data.len().min(max));
     let is_complete = !more || Some(end) == max;
     let data = &data[..end];
-    let found = match (permutation, is_first) {
-        (None, true) => rule.find(data, |byte| byte),
-        (None, false) => rule.find_later(data, |byte| byte),
-        (Some(values), true) => rule.find(data, |byte| values[usize::from(byte)]),
-        (Some(values), false) => rule.find_later(data, |byte| values[usize::from(byte)]),
-    };
+    let found = level.dispatch(Find { rule, permutation, is_first, data });
     let last = || match permutation {
-        None => rule.find_last(data, |byte| byte),
-        Some(values) => rule.find_last(data, |byte| values[usize::from(byte)]),
+        None => rule.find_last(data, AsItIs),
+        Some(table) => rule.find_last(data, Permuted(table)),
     };
     found.or_else(|| is_complete.then(last))
+}
+
+/// [`BlockRule::find`], with or without a key.
+struct Find<'a, R> {
+    rule: &'a R,
+    permutation: Option<&'a [u8; 256]>,
+    is_first: bool,
+    data: &'a [u8],
+}
+
+impl<R: BlockRule> Task for Find<'_, R> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run<K: Kernel>(self, kernel: K) -> Option<usize> {
+        let Find { rule, permutation, is_first, data } = self;
+        match permutation {
+            None => rule.find(kernel, is_first, data, AsItIs),
+            Some(table) => rule.find(kernel, is_first, data, Permuted(table)),
+        }
+    }
 }
 
 /// Makes the chunker `$Chunker` of the rule `Params`, plain or keyed.
@@ -88,13 +162,22 @@ macro_rules! byte_chunker {
             params: Params,
             /// What each byte value counts as; `None` without a key.
             permutation: Option<Box<[u8; 256]>>,
+            level: $crate::Level,
         }
 
         crate::algorithm::constructors!($Chunker);
 
         impl $Chunker {
             fn from_checked(params: Params, material: Option<&KeyMaterial>) -> $Chunker {
-                $Chunker { params, permutation: material.map(KeyMaterial::permutation) }
+                let permutation = material.map(KeyMaterial::permutation);
+                $Chunker { params, permutation, level: $crate::Level::best() }
+            }
+
+            /// The same on another level than the best of this CPU, if the rule has code for levels
+            /// ([`Chunker::level`]): as exact, and slower.
+            #[must_use]
+            pub fn at_level(self, level: $crate::Level) -> $Chunker {
+                $Chunker { level, ..self }
             }
         }
 
@@ -106,11 +189,22 @@ macro_rules! byte_chunker {
             fn next_cut_after(&self, before: &[u8], data: &[u8], more: bool) -> Option<usize> {
                 let permutation = self.permutation.as_deref();
                 let is_first = before.is_empty();
-                super::bytes::next_cut(&self.params, permutation, is_first, data, more)
+                let level = self.level();
+                super::bytes::next_cut(&self.params, permutation, level, is_first, data, more)
             }
 
             fn context_size(&self) -> usize {
-                usize::from(<Params as ByteRule>::KNOWS_FIRST)
+                usize::from(<Params as super::bytes::BlockRule>::KNOWS_FIRST)
+            }
+
+            fn level(&self) -> $crate::Level {
+                use super::bytes::BlockRule;
+
+                if self.params.has_levels() {
+                    self.level.of_kernel()
+                } else {
+                    $crate::Level::SCALAR
+                }
             }
 
             fn chunk_size_min(&self) -> usize {

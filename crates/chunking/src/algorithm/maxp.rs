@@ -24,9 +24,11 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::bytes::{ByteRule, byte_chunker};
+use super::blocks::{AHEAD, Above, AtLeast, Blocks, Values};
+use super::bytes::{BlockRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, far_from_max, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::kernel::Kernel;
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -136,32 +138,66 @@ impl Params {
     }
 }
 
-impl ByteRule for Params {
-    #[inline]
-    fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
+impl BlockRule for Params {
+    /// Of candidates that are within a window of each other only one can be a maximum, the last of
+    /// the greatest. So most are never looked at by themselves.
+    #[inline(always)]
+    fn find<K: Kernel>(
+        &self,
+        kernel: K,
+        _: bool,
+        data: &[u8],
+        values: impl Values,
+    ) -> Option<usize> {
         let window = self.window;
+        let blocks = Blocks { kernel, data, values };
         let end = match self.form {
             Form::Released => data.len().saturating_sub(1),
             Form::Strict => data.len(),
         };
-        let mut candidate = window;
-        while candidate + window < end {
-            let middle = value(data[candidate]);
-            let right = &data[candidate + 1..=candidate + window];
-            if let Some(at) = right.iter().position(|&byte| value(byte) >= middle) {
-                candidate += 1 + at;
-                continue;
+        // The candidates before `first` are refuted.
+        let mut first = window;
+        let mut greatest = 0;
+        while first + window < end {
+            // Those from `first` to `seen` are refuted, too, but for `at`: none of these bytes is
+            // greater, and none behind it is as great.
+            let (mut at, mut seen) = (first, first + 1);
+            // Where there was a byte of 255 there may be others.
+            if greatest == u8::MAX
+                && let Some(last) = blocks.last(AtLeast(greatest), first..first + window + 1)
+            {
+                (at, seen) = (last, first + window + 1);
             }
-            let left = &data[candidate - window..candidate];
+            greatest = blocks.value(at);
+            loop {
+                let behind = at + window + 1;
+                if behind > end {
+                    return None;
+                }
+                if let Some(greater) = blocks.first_beyond::<Above>(greatest, seen..behind) {
+                    (at, seen) = (greater, greater + 1);
+                    greatest = blocks.value(at);
+                } else if let Some(equal) = blocks.last(AtLeast(greatest), seen..behind) {
+                    if greatest == u8::MAX {
+                        // Much is left out from now on, and what is looked at is looked at backwards.
+                        blocks.prefetch(behind + AHEAD / 2..equal + window + 1 + AHEAD / 2);
+                    }
+                    (at, seen) = (equal, behind);
+                } else {
+                    break;
+                }
+            }
             let is_maximum = match self.form {
-                Form::Released => left.iter().all(|&byte| value(byte) <= middle),
-                Form::Strict => left.iter().all(|&byte| value(byte) < middle),
+                Form::Released => {
+                    blocks.first_beyond::<Above>(greatest, at - window..first).is_none()
+                }
+                Form::Strict => blocks.first(AtLeast(greatest), at - window..at).is_none(),
             };
             if is_maximum {
-                return Some(candidate);
+                return Some(at);
             }
             // Each byte of the right window has a greater one within a window to its left.
-            candidate += window + 1;
+            first = at + window + 1;
         }
         None
     }
@@ -206,7 +242,7 @@ impl Algorithm for Params {
         far_from_max(self.mean_without_max(), self.chunk_size_max, 8.0)
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Maxp::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Maxp::from_checked(*self, material).at_level(level))
     }
 }

@@ -24,9 +24,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::bytes::{ByteRule, byte_chunker};
+use super::blocks::{Values, runs};
+use super::bytes::{BlockRule, byte_chunker};
 use super::{Algorithm, check_max, check_range, far_from_max, unreachable_average};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::kernel::{BLOCK_SIZE, Kernel};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -163,33 +165,40 @@ fn printed_mean(length: u32) -> f64 {
     (0..length).map(of_each).product::<f64>() + f64::from(length)
 }
 
-impl ByteRule for Params {
-    fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
-        self.find_run(self.first_run, data, value)
-    }
-
-    fn find_later(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
-        self.find_run(1, data, value)
-    }
-
-    const KNOWS_FIRST: bool = true;
-}
-
-impl Params {
-    /// The rule, with what the run begins with.
-    #[inline]
-    fn find_run(&self, mut run: u32, data: &[u8], value: impl Fn(u8) -> u8) -> Option<usize> {
-        let mut last = value(*data.first()?);
-        for (i, &byte) in data.iter().enumerate().skip(1) {
-            let byte = value(byte);
-            run = if byte > last { run + 1 } else { 1 };
-            if run == self.length {
-                return Some(i + 1);
+impl BlockRule for Params {
+    #[inline(always)]
+    fn find<K: Kernel>(
+        &self,
+        kernel: K,
+        is_first: bool,
+        data: &[u8],
+        values: impl Values,
+    ) -> Option<usize> {
+        // The rising pairs of a run. A run of 0 bytes is one of 1 after the next pair, whatever that
+        // is: one pair less is looked at.
+        let count = self.length - 1;
+        let skipped = if is_first { 1 - self.first_run as usize } else { 0 };
+        let mut i = skipped;
+        while let Some(bytes) = data.get(i..).and_then(|rest| rest.first_chunk()) {
+            let ends = runs(values.compare(kernel, bytes).0, count);
+            if ends != 0 {
+                return Some(i + ends.trailing_zeros() as usize + 2);
             }
-            last = byte;
+            // A run that ends behind these pairs began with the last of them, or later.
+            i += BLOCK_SIZE + 1 - count as usize;
+        }
+        let rest = data.get(i..)?;
+        let mut run = 0;
+        for (k, pair) in rest.windows(2).enumerate() {
+            run = if values.value(pair[0]) < values.value(pair[1]) { run + 1 } else { 0 };
+            if run == count {
+                return Some(i + k + 2);
+            }
         }
         None
     }
+
+    const KNOWS_FIRST: bool = true;
 }
 
 impl Algorithm for Params {
@@ -234,8 +243,8 @@ impl Algorithm for Params {
         far_from_max(mean, self.chunk_size_max, 8.0).filter(|_| self.first_run == 1)
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Mii::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Mii::from_checked(*self, material).at_level(level))
     }
 }
 

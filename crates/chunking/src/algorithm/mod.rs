@@ -5,6 +5,7 @@
 
 pub mod ae;
 pub mod bfbc;
+mod blocks;
 pub mod buzhash;
 mod bytes;
 pub mod crc;
@@ -27,6 +28,7 @@ pub(crate) mod rolling;
 pub mod ronomon;
 pub mod samplebyte;
 pub mod seqcdc;
+mod sieve;
 pub mod tttd;
 pub mod ultracdc;
 

@@ -21,10 +21,12 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use super::blocks::{Above, AtLeast, Blocks, Values};
 pub use super::bytes::Cut;
-use super::bytes::{ByteRule, byte_chunker};
+use super::bytes::{BlockRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::kernel::{BLOCK_SIZE, Kernel};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -228,19 +230,40 @@ fn printed_mean(window: usize) -> f64 {
     window as f64 + 1.0 / (1.0 - sum / 256.0)
 }
 
-impl ByteRule for Params {
-    #[inline]
-    fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
-        let (window, rest) = data.split_at_checked(self.window)?;
-        let greatest = window.iter().map(|&byte| value(byte)).max()?;
+impl BlockRule for Params {
+    #[inline(always)]
+    fn find<K: Kernel>(
+        &self,
+        kernel: K,
+        _: bool,
+        data: &[u8],
+        values: impl Values,
+    ) -> Option<usize> {
+        let rest = self.window..data.len();
+        if rest.is_empty() {
+            return None;
+        }
+        let blocks = Blocks { kernel, data, values };
+        let mut greatest = blocks.value(0);
+        if self.window < 4 * BLOCK_SIZE {
+            // So few are simply looked at.
+            let window = data[..self.window].iter();
+            greatest = window.fold(greatest, |greatest, &byte| values.value(byte).max(greatest));
+        } else {
+            // Each byte that is greater than all before, until there is none, or none can be.
+            let mut next = 1;
+            while let Some(at) = blocks.first_beyond::<Above>(greatest, next..self.window) {
+                (greatest, next) = (blocks.value(at), at + 1);
+            }
+        }
+        if greatest == u8::MAX {
+            blocks.prefetch_next(self.window, self.window);
+        }
         let found = match self.equal {
-            Equal::Cut => rest.iter().position(|&byte| value(byte) >= greatest),
-            Equal::Pass => rest.iter().position(|&byte| value(byte) > greatest),
+            Equal::Cut => blocks.first(AtLeast(greatest), rest),
+            Equal::Pass => blocks.first_beyond::<Above>(greatest, rest),
         }?;
-        Some(match self.cut {
-            Cut::After => self.window + found + 1,
-            Cut::Before => self.window + found,
-        })
+        Some(found + self.cut.step())
     }
 }
 
@@ -291,7 +314,7 @@ impl Algorithm for Params {
         Some(self.mean()).filter(|mean| mean.is_finite())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Ram::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Ram::from_checked(*self, material).at_level(level))
     }
 }

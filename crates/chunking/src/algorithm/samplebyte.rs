@@ -30,7 +30,8 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use super::{Algorithm, check_max, check_range, constructors, greedy, power};
+use super::sieve::Sieve;
+use super::{Algorithm, check_max, check_range, constructors, cut_within, greedy, power};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
@@ -220,8 +221,8 @@ impl Algorithm for Params {
         Some(self.mean_on_random_data())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(SampleByte::from_checked(self.clone(), material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(SampleByte::from_checked(self.clone(), material).at_level(level))
     }
 }
 
@@ -230,6 +231,8 @@ impl Algorithm for Params {
 pub struct SampleByte {
     params: Params,
     is_marker: Box<[bool; 256]>,
+    sieve: Sieve,
+    level: Level,
 }
 
 constructors!(SampleByte);
@@ -238,22 +241,33 @@ impl SampleByte {
     fn from_checked(params: Params, _: Option<&KeyMaterial>) -> SampleByte {
         let mut is_marker = Box::new([false; 256]);
         params.markers.iter().for_each(|&marker| is_marker[usize::from(marker)] = true);
-        SampleByte { params, is_marker }
+        let sieve = Sieve::of_bytes(&params.markers);
+        SampleByte { params, is_marker, sieve, level: sieve.level(Level::best()) }
+    }
+
+    /// The same on another level than the best of this CPU: as exact, and slower.
+    #[must_use]
+    pub fn at_level(self, level: Level) -> SampleByte {
+        SampleByte { level: self.sieve.level(level), ..self }
     }
 }
 
 impl Chunker for SampleByte {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        if data.is_empty() {
-            return None;
-        }
         let skip = self.params.period / 2;
-        let max = self.params.chunk_size_max;
-        let end = max.map_or(data.len(), |max| data.len().min(max));
-        let is_complete = !more || Some(end) == max;
-        let rest = data[..end].get(skip..).unwrap_or(&[]);
-        let found = rest.iter().position(|&byte| self.is_marker[usize::from(byte)]);
-        found.map(|at| skip + at + 1).or(is_complete.then_some(end))
+        let is_marker = |byte: u8| self.is_marker[usize::from(byte)];
+        cut_within(data, more, self.params.chunk_size_max, |data| {
+            let first = match self.sieve.first(self.level, data, skip, |pair| is_marker(pair[0])) {
+                Ok(at) => return Some(at + 1),
+                Err(first) => first,
+            };
+            let at = data.get(first..)?.iter().position(|&byte| is_marker(byte))?;
+            Some(first + at + 1)
+        })
+    }
+
+    fn level(&self) -> Level {
+        self.level
     }
 
     fn chunk_size_min(&self) -> usize {

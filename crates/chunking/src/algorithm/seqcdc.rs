@@ -44,6 +44,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use super::blocks::{AsItIs, LINE_SIZE, Permuted, Values, runs};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, paper, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::kernel::{BLOCK_SIZE, Kernel, Task};
@@ -494,46 +495,6 @@ impl Task for Scan<'_> {
     }
 }
 
-/// What bytes stand for.
-trait Values: Copy {
-    fn value(self, byte: u8) -> u8;
-
-    /// Compares neighbours by their values.
-    fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64);
-}
-
-/// Without a key: for themselves.
-#[derive(Clone, Copy)]
-struct AsItIs;
-
-impl Values for AsItIs {
-    #[inline(always)]
-    fn value(self, byte: u8) -> u8 {
-        byte
-    }
-
-    #[inline(always)]
-    fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
-        kernel.compare(bytes)
-    }
-}
-
-/// With a key: for others.
-#[derive(Clone, Copy)]
-struct Permuted<'a>(&'a [u8; 256]);
-
-impl Values for Permuted<'_> {
-    #[inline(always)]
-    fn value(self, byte: u8) -> u8 {
-        self.0[usize::from(byte)]
-    }
-
-    #[inline(always)]
-    fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
-        kernel.compare(&bytes.map(|byte| self.value(byte)))
-    }
-}
-
 /// What the two [`Rule`]s do not share, in the words of the pseudo-code.
 #[derive(Clone, Copy)]
 struct Steps {
@@ -673,18 +634,4 @@ impl Params {
         }
         None
     }
-}
-
-/// A line of the cache, in bytes.
-const LINE_SIZE: usize = 64;
-
-/// Which bits of `mask` end `length` ones in a row, or more.
-#[inline(always)]
-fn runs(mut mask: u64, length: u32) -> u64 {
-    let mut width = 1;
-    while 2 * width <= length {
-        mask &= mask.unbounded_shl(width);
-        width *= 2;
-    }
-    mask & mask.unbounded_shl(length - width)
 }

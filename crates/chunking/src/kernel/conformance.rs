@@ -8,26 +8,45 @@ use std::println;
 use cutpoint_testing::SplitMix64;
 
 use super::level::NAMES;
-use super::{BLOCK_SIZE, Kernel, Level, Task};
+use super::{BLOCK_SIZE, Kernel, Level, Tables, Task};
 
-/// Compares neighbours among 65 bytes.
-struct Compare<'a>(&'a [u8; BLOCK_SIZE + 1]);
+/// What a kernel answers about 65 bytes, or 64, and a value.
+#[derive(Debug, PartialEq)]
+struct Answers {
+    compared: (u64, u64),
+    above: u64,
+    below: u64,
+}
 
-impl Task for Compare<'_> {
-    type Output = (u64, u64);
+struct Ask<'a>(&'a [u8; BLOCK_SIZE + 1], u8);
 
-    fn run<K: Kernel>(self, kernel: K) -> (u64, u64) {
-        kernel.compare(self.0)
+impl Task for Ask<'_> {
+    type Output = Answers;
+
+    fn run<K: Kernel>(self, kernel: K) -> Answers {
+        let Ask(bytes, value) = self;
+        let block = bytes.last_chunk().expect("it has a byte more");
+        Answers {
+            compared: kernel.compare(bytes),
+            above: kernel.above(block, value),
+            below: kernel.below(block, value),
+        }
     }
 }
 
-fn check(bytes: &[u8; BLOCK_SIZE + 1]) {
-    let mask = |is_one: &dyn Fn(usize) -> bool| {
-        (0..BLOCK_SIZE).map(|k| u64::from(is_one(k)) << k).sum::<u64>()
+fn mask(is_one: impl Fn(usize) -> bool) -> u64 {
+    (0..BLOCK_SIZE).map(|k| u64::from(is_one(k)) << k).sum()
+}
+
+fn check(bytes: &[u8; BLOCK_SIZE + 1], value: u8) {
+    let expected = Answers {
+        compared: (mask(|k| bytes[k] < bytes[k + 1]), mask(|k| bytes[k] > bytes[k + 1])),
+        above: mask(|k| bytes[k + 1] > value),
+        below: mask(|k| bytes[k + 1] < value),
     };
-    let expected = (mask(&|k| bytes[k] < bytes[k + 1]), mask(&|k| bytes[k] > bytes[k + 1]));
     for level in Level::available() {
-        assert_eq!(level.dispatch(Compare(bytes)), expected, "{}: {bytes:?}", level.name());
+        let answers = level.dispatch(Ask(bytes, value));
+        assert_eq!(answers, expected, "{}: {bytes:?}, {value}", level.name());
     }
 }
 
@@ -40,7 +59,7 @@ fn one_byte_that_differs_is_seen_wherever_it_is() {
             for at in 0..=BLOCK_SIZE {
                 let mut bytes = [most; BLOCK_SIZE + 1];
                 bytes[at] = other;
-                check(&bytes);
+                VALUES.iter().for_each(|&value| check(&bytes, value));
             }
         }
     }
@@ -56,8 +75,49 @@ fn random_blocks_are_seen_as_they_are() {
         if round % 2 == 0 {
             bytes.iter_mut().for_each(|byte| *byte &= 0x83);
         }
-        check(&bytes);
+        check(&bytes, bytes[round % BLOCK_SIZE]);
     }
+}
+
+struct Sift<'a>(&'a [u8; BLOCK_SIZE + 1], &'a Tables);
+
+impl Task for Sift<'_> {
+    type Output = u64;
+
+    fn run<K: Kernel>(self, kernel: K) -> u64 {
+        kernel.sift(self.0, self.1)
+    }
+}
+
+/// Tables with few ones and with many; each half of each byte decides somewhere.
+#[test]
+fn pairs_are_sifted_by_their_halves() {
+    let mut random = SplitMix64::new(3);
+    let mut kept = 0;
+    for round in 0..2000 {
+        let mut bytes = [0; BLOCK_SIZE + 1];
+        bytes.copy_from_slice(&random.take(BLOCK_SIZE + 1));
+        let tables: Tables = core::array::from_fn(|_| {
+            core::array::from_fn(|_| {
+                let [a, b, ..] = random.next().to_le_bytes();
+                if round % 2 == 0 { a & b } else { a | b }
+            })
+        });
+        let common = |k: usize| {
+            let (first, second) = (usize::from(bytes[k]), usize::from(bytes[k + 1]));
+            tables[0][first % 16]
+                & tables[1][first / 16]
+                & tables[2][second % 16]
+                & tables[3][second / 16]
+        };
+        let expected = mask(|k| common(k) != 0);
+        kept += expected.count_ones();
+        for level in Level::available() {
+            let answer = level.dispatch(Sift(&bytes, &tables));
+            assert_eq!(answer, expected, "{}: {bytes:?}, {tables:?}", level.name());
+        }
+    }
+    assert!((20_000..100_000).contains(&kept), "{kept} of 128000: tables that decide nothing");
 }
 
 struct Bits(u64, u64, u32);
@@ -103,6 +163,12 @@ fn every_level_of_this_cpu_is_run() {
         assert_eq!(level.as_ref().ok().map(|level| level.name()), {
             available.contains(&name).then_some(name)
         });
+        #[cfg(target_arch = "aarch64")]
+        assert_eq!(
+            level.is_ok(),
+            ["scalar", "neon"].contains(&name),
+            "{name}: every such CPU has it"
+        );
         #[cfg(target_arch = "x86_64")]
         {
             let has = match name {
@@ -114,11 +180,13 @@ fn every_level_of_this_cpu_is_run() {
                         && std::is_x86_feature_detected!("avx512bitalg")
                         && std::is_x86_feature_detected!("gfni")
                 }
+                "neon" => false,
                 _ => std::is_x86_feature_detected!("avx512bw"),
             };
             assert_eq!(level.is_ok(), has, "{name}: what the CPU has was left out, or the reverse");
         }
     }
     let error = Level::named("avx1024").expect_err("there is none");
-    assert!(error.to_string().contains("scalar, sse4.1, avx2, avx512, avx512vbmi"), "{error}");
+    let levels = "scalar, neon, sse4.1, avx2, avx512, avx512vbmi";
+    assert!(error.to_string().contains(levels), "{error}");
 }

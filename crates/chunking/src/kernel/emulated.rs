@@ -3,7 +3,9 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers are cut to the size of a lane")]
 
-use super::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, ROW_COUNT, Scalar};
+use super::{
+    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, ROW_COUNT, Scalar, Tables,
+};
 
 /// The kernel of every CPU that is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +14,18 @@ pub(crate) struct Emulated;
 impl Kernel for Emulated {
     fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
         Scalar.compare(bytes)
+    }
+
+    fn above(self, block: &Block, value: u8) -> u64 {
+        Scalar.above(block, value)
+    }
+
+    fn below(self, block: &Block, value: u8) -> u64 {
+        Scalar.below(block, value)
+    }
+
+    fn sift(self, bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
+        Scalar.sift(bytes, tables)
     }
 
     fn squeeze(self, bits: u64, kept: u64) -> u64 {

@@ -4,6 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+#[cfg(target_arch = "aarch64")]
+use super::aarch64::Neon;
 #[cfg(target_arch = "x86_64")]
 use super::x86_64::{Avx2, Avx512, Avx512Vbmi, Sse41};
 use super::{ColumnsTask, Emulated, Scalar, Task};
@@ -18,6 +20,8 @@ pub struct Level(Any);
 enum Any {
     Scalar(Scalar),
     Emulated(Emulated),
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
     #[cfg(target_arch = "x86_64")]
     Sse41(Sse41),
     #[cfg(target_arch = "x86_64")]
@@ -29,8 +33,8 @@ enum Any {
     Avx512Vbmi(Avx512Vbmi, Avx512),
 }
 
-/// Every level that there is on any CPU, slowest first.
-pub(crate) const NAMES: [&str; 5] = ["scalar", "sse4.1", "avx2", "avx512", "avx512vbmi"];
+/// Every level that there is on any CPU, slowest first; no CPU has all.
+pub(crate) const NAMES: [&str; 6] = ["scalar", "neon", "sse4.1", "avx2", "avx512", "avx512vbmi"];
 
 impl Level {
     /// Portable Rust, on every CPU.
@@ -50,7 +54,8 @@ impl Level {
         NAMES.iter().rev().find_map(|name| Level::detect(name)).unwrap_or(Level::SCALAR)
     }
 
-    /// The level of this name: `scalar`, `sse4.1`, `avx2`, `avx512` or `avx512vbmi`; and `emulated`, for tests.
+    /// The level of this name: `scalar`; on x86-64 `sse4.1`, `avx2`, `avx512` or `avx512vbmi`, on
+    /// AArch64 `neon`; and `emulated`, for tests.
     ///
     /// # Errors
     ///
@@ -65,6 +70,8 @@ impl Level {
         match self.0 {
             Any::Scalar(_) => "scalar",
             Any::Emulated(_) => "emulated",
+            #[cfg(target_arch = "aarch64")]
+            Any::Neon(_) => "neon",
             #[cfg(target_arch = "x86_64")]
             Any::Sse41(_) => "sse4.1",
             #[cfg(target_arch = "x86_64")]
@@ -80,6 +87,8 @@ impl Level {
         match name {
             "scalar" => Some(Level::SCALAR),
             "emulated" => Some(Level::EMULATED),
+            #[cfg(target_arch = "aarch64")]
+            "neon" => Neon::detect().map(|kernel| Level(Any::Neon(kernel))),
             #[cfg(target_arch = "x86_64")]
             "sse4.1" => Sse41::detect().map(|kernel| Level(Any::Sse41(kernel))),
             #[cfg(target_arch = "x86_64")]
@@ -130,6 +139,8 @@ impl Level {
         match self.0 {
             Any::Scalar(kernel) => task.run(kernel),
             Any::Emulated(kernel) => task.run(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Any::Neon(kernel) => kernel.enter(task),
             #[cfg(target_arch = "x86_64")]
             Any::Sse41(kernel) => kernel.enter(task),
             #[cfg(target_arch = "x86_64")]

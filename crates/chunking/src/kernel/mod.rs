@@ -7,6 +7,9 @@
 //! There are three shapes of `unsafe` here, and nowhere else in the crate: entering code that was
 //! compiled for an instruction set, calling a function of it, and loading from a reference.
 
+#[cfg(target_arch = "aarch64")]
+#[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
+mod aarch64;
 mod columns;
 #[cfg(test)]
 mod conformance;
@@ -28,6 +31,9 @@ pub(crate) const BLOCK_SIZE: usize = 64;
 /// As many bytes.
 pub(crate) type Block = [u8; BLOCK_SIZE];
 
+/// The tables of [`Kernel::sift`].
+pub(crate) type Tables = [[u8; 16]; 4];
+
 /// What an instruction set supplies to the rules. Bit `k` of a mask is about byte `k`.
 ///
 /// A value of an implementing type is a proof that this CPU has the instruction set: that is why
@@ -37,6 +43,18 @@ pub(crate) trait Kernel: Copy {
     /// Compares each of the 65 bytes but the last with the one after. The first mask says where the
     /// first of the two is less, the second where it is greater.
     fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64);
+
+    /// Which bytes are greater than `value`.
+    fn above(self, block: &Block, value: u8) -> u64;
+
+    /// Which bytes are less than `value`.
+    fn below(self, block: &Block, value: u8) -> u64;
+
+    /// Which of the 64 pairs of neighbours may be wanted, by four tables of sets of up to 8 things:
+    /// those for which a set of each table has a thing in common. The first table is asked by the
+    /// lower half of the first byte, the second by its upper half; the others by those of the second
+    /// byte.
+    fn sift(self, bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64;
 
     /// Keeps the bits of `bits` at which `kept` has a one, and moves them together at the low end.
     fn squeeze(self, bits: u64, kept: u64) -> u64;

@@ -1,6 +1,6 @@
 //! Portable Rust: the definition of every answer.
 
-use super::{BLOCK_SIZE, Kernel};
+use super::{BLOCK_SIZE, Block, Kernel, Tables};
 
 /// The kernel of every CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,37 @@ impl Kernel for Scalar {
             falling = falling << 8 | gather(unequal(before, after) & !less);
         }
         (rising, falling)
+    }
+
+    #[inline(always)]
+    fn above(self, block: &Block, value: u8) -> u64 {
+        // Mostly there is none, and then the greatest, which compilers find by vectors, is enough.
+        if block.iter().fold(0, |greatest, &byte| byte.max(greatest)) <= value {
+            return 0;
+        }
+        mask(block, |bytes| less(splat(value), bytes))
+    }
+
+    #[inline(always)]
+    fn below(self, block: &Block, value: u8) -> u64 {
+        if block.iter().fold(u8::MAX, |least, &byte| byte.min(least)) >= value {
+            return 0;
+        }
+        mask(block, |bytes| less(bytes, splat(value)))
+    }
+
+    #[inline(always)]
+    fn sift(self, bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
+        let [low0, high0, low1, high1] = tables;
+        let set = |low: &[u8; 16], high: &[u8; 16], byte: u8| {
+            low[usize::from(byte & 15)] & high[usize::from(byte >> 4)]
+        };
+        let mut mask = 0;
+        for (k, pair) in bytes.windows(2).enumerate() {
+            let common = set(low0, high0, pair[0]) & set(low1, high1, pair[1]);
+            mask |= u64::from(common != 0) << k;
+        }
+        mask
     }
 
     #[inline(always)]
@@ -54,7 +85,29 @@ impl Kernel for Scalar {
     }
 
     #[inline(always)]
-    fn prefetch(self, _: &[u8], _: usize) {}
+    fn prefetch(self, data: &[u8], offset: usize) {
+        // Of no answer's concern, and every CPU of this kind can.
+        #[cfg(target_arch = "x86_64")]
+        super::x86_64::prefetch(data, offset);
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (data, offset);
+    }
+}
+
+/// The mask of the bytes of `block` for which `wanted`, of 8 at once, gives a top bit.
+#[inline(always)]
+fn mask(block: &Block, wanted: impl Fn(u64) -> u64) -> u64 {
+    let mut mask = 0;
+    for &bytes in block.as_chunks().0.iter().rev() {
+        mask = mask << 8 | gather(wanted(u64::from_le_bytes(bytes)));
+    }
+    mask
+}
+
+/// `value` in each byte.
+#[inline(always)]
+fn splat(value: u8) -> u64 {
+    u64::from(value) * 0x0101_0101_0101_0101
 }
 
 /// The top bit of each byte.

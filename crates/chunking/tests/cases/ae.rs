@@ -5,6 +5,7 @@ pub(crate) const CASES: Cases = Cases {
     specs: &[
         "ae:mode=max,window=60",
         "ae:mode=min,window=1",
+        "ae:mode=min,window=130,max=1300",
         "ae:mode=max,window=100,bytes=2",
         "ae:mode=min,window=70,bytes=4,max=71",
         "ae:mode=max,window=33,bytes=8,max=500",

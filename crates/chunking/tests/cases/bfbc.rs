@@ -7,6 +7,7 @@ pub(crate) const CASES: Cases = Cases {
         "bfbc:pairs=0102.6520.7320.ffff,min=40",
         "bfbc:pairs=0000.0001.0100.7f80.fefd,min=100,max=500",
         "bfbc:pairs=none,min=50,max=900",
+        "bfbc:pairs=0000.0102.1234.2074.4142.6520.7320.7f80.8001.abcd.fefd.ffff,min=9",
     ],
     vectors: &[(
         "bfbc",

@@ -9,6 +9,7 @@ pub(crate) const CASES: Cases = Cases {
         "maxp:window=20,max=700",
         "maxp:window=5,form=strict",
         "maxp:window=90,form=strict,max=1000",
+        "maxp:window=130",
     ],
     vectors: &[(
         "maxp",

@@ -7,6 +7,7 @@ pub(crate) const CASES: Cases = Cases {
         "mii:length=3,max=3",
         "mii:length=4,first=0",
         "mii:length=5,max=400",
+        "mii:length=7",
         "mii:length=32,first=0,max=700",
     ],
     vectors: &[("mii", &["mii:avg=888", "mii:length=5,first=0", "mii:length=7,max=20000"])],

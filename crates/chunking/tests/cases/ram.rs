@@ -5,6 +5,7 @@ pub(crate) const CASES: Cases = Cases {
     specs: &[
         "ram:window=1",
         "ram:window=60",
+        "ram:window=250,max=1500",
         "ram:window=100,max=101",
         "ram:window=64,cut=before,max=500",
         "ram:window=30,equal=pass,max=900",

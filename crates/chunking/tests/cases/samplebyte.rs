@@ -7,6 +7,7 @@ pub(crate) const CASES: Cases = Cases {
         "samplebyte:period=32,markers=00.0a.20.65.7f.80.c3.ff",
         "samplebyte:period=256,markers=20.41,max=129",
         "samplebyte:period=64,markers=01.02,max=300",
+        "samplebyte:period=32,markers=0a.20.2c.41.61.65.6f.73.74.e2",
     ],
     vectors: &[(
         "samplebyte",

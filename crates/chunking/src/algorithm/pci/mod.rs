@@ -125,7 +125,8 @@ impl Selection for Pci {
 
 impl Chunker for Pci {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        bytes::next_cut(&self.params, self.permutation.as_deref(), true, data, more)
+        let permutation = self.permutation.as_deref();
+        bytes::next_cut(&self.params, permutation, Level::SCALAR, true, data, more)
     }
 
     fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {

@@ -1,11 +1,13 @@
 //! AVX2 with BMI2: 32 bytes at a time.
 
 use core::arch::x86_64::{
-    __m256i, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8,
+    __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8,
+    _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_set1_epi8,
+    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
 };
 
 use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
-use crate::kernel::{BLOCK_SIZE, Block, Kernel, Task};
+use crate::kernel::{BLOCK_SIZE, Block, Kernel, Tables, Task};
 
 level! {
     /// Proof that this CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
@@ -23,6 +25,48 @@ fn compare(bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
     let (not_falling0, not_rising0) = (at_least(after0, before0), at_least(before0, after0));
     let (not_falling1, not_rising1) = (at_least(after1, before1), at_least(before1, after1));
     (!join(not_rising0, not_rising1), !join(not_falling0, not_falling1))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn above(block: &Block, value: u8) -> u64 {
+    let value = _mm256_set1_epi8(value.cast_signed());
+    let [low, high] = load(block);
+    !join(at_least(value, low), at_least(value, high))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn below(block: &Block, value: u8) -> u64 {
+    let value = _mm256_set1_epi8(value.cast_signed());
+    let [low, high] = load(block);
+    !join(at_least(low, value), at_least(high, value))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
+    let (Some(before), Some(after)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return 0;
+    };
+    let ([before0, before1], [after0, after1]) = (load(before), load(after));
+    let [low0, high0, low1, high1] = tables;
+    let (low0, high0, low1, high1) =
+        (load_table(low0), load_table(high0), load_table(low1), load_table(high1));
+    let common0 = _mm256_and_si256(look_up(low0, high0, before0), look_up(low1, high1, after0));
+    let common1 = _mm256_and_si256(look_up(low0, high0, before1), look_up(low1, high1, after1));
+    let nothing = _mm256_setzero_si256();
+    !join(_mm256_cmpeq_epi8(common0, nothing), _mm256_cmpeq_epi8(common1, nothing))
+}
+
+/// What each byte's lower half in `low` and its upper half in `high` have in common.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn look_up(low: __m256i, high: __m256i, bytes: __m256i) -> __m256i {
+    let half = _mm256_set1_epi8(15);
+    let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), half);
+    let lower = _mm256_and_si256(bytes, half);
+    _mm256_and_si256(_mm256_shuffle_epi8(low, lower), _mm256_shuffle_epi8(high, upper))
 }
 
 /// Which bytes of `a` are not less than those of `b`: AVX2 compares signed bytes only.
@@ -49,4 +93,12 @@ fn load(block: &Block) -> [__m256i; 2] {
     // SAFETY: as above.
     let high = unsafe { _mm256_loadu_si256(high.as_ptr().cast()) };
     [low, high]
+}
+
+/// A table twice, as shuffles look each half of the bytes up in a half of their own.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_table(table: &[u8; 16]) -> __m256i {
+    // SAFETY: `table` is 16 readable bytes, and `loadu` asks for no alignment.
+    _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }

@@ -1,11 +1,13 @@
 //! AVX-512 with byte lanes (F and BW) and BMI2: 64 bytes at a time.
 
 use core::arch::x86_64::{
-    __m512i, _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask, _mm512_loadu_si512,
+    __m512i, _mm_loadu_si128, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_cmpgt_epu8_mask,
+    _mm512_cmplt_epu8_mask, _mm512_loadu_si512, _mm512_set1_epi8, _mm512_shuffle_epi8,
+    _mm512_srli_epi16, _mm512_test_epi8_mask,
 };
 
 use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
-use crate::kernel::{BLOCK_SIZE, Block, Kernel, Task};
+use crate::kernel::{BLOCK_SIZE, Block, Kernel, Tables, Task};
 
 level! {
     /// Proof that this CPU has AVX-512 F and BW, BMI2, and what belongs to AVX2.
@@ -24,8 +26,50 @@ fn compare(bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
 }
 
 #[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn above(block: &Block, value: u8) -> u64 {
+    _mm512_cmpgt_epu8_mask(load(block), _mm512_set1_epi8(value.cast_signed()))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn below(block: &Block, value: u8) -> u64 {
+    _mm512_cmplt_epu8_mask(load(block), _mm512_set1_epi8(value.cast_signed()))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
+    let (Some(before), Some(after)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return 0;
+    };
+    let [low0, high0, low1, high1] = tables;
+    let set0 = look_up(load_table(low0), load_table(high0), load(before));
+    let set1 = look_up(load_table(low1), load_table(high1), load(after));
+    _mm512_test_epi8_mask(set0, set1)
+}
+
+/// What each byte's lower half in `low` and its upper half in `high` have in common.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn look_up(low: __m512i, high: __m512i, bytes: __m512i) -> __m512i {
+    let half = _mm512_set1_epi8(15);
+    let upper = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), half);
+    let lower = _mm512_and_si512(bytes, half);
+    _mm512_and_si512(_mm512_shuffle_epi8(low, lower), _mm512_shuffle_epi8(high, upper))
+}
+
+#[inline]
 #[target_feature(enable = "avx512f")]
 fn load(block: &Block) -> __m512i {
     // SAFETY: `block` is 64 readable bytes, and `loadu` asks for no alignment.
     unsafe { _mm512_loadu_si512(block.as_ptr().cast()) }
+}
+
+/// A table four times, as shuffles look each quarter of the bytes up in a quarter of their own.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_table(table: &[u8; 16]) -> __m512i {
+    // SAFETY: `table` is 16 readable bytes, and `loadu` asks for no alignment.
+    _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }

@@ -25,7 +25,7 @@ macro_rules! has {
 use has;
 
 /// Writes the proof type of a level, how code that is compiled for it is entered, and its kernel out
-/// of the functions `compare`, `squeeze` and `nth_one` of the same file.
+/// of the functions `compare`, `above`, `below`, `sift`, `squeeze` and `nth_one` of the same file.
 macro_rules! level {
     ($(#[$docs:meta])* $Level:ident, $features:literal, $($feature:tt),+) => {
         $(#[$docs])*
@@ -54,6 +54,24 @@ macro_rules! level {
             fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
                 // SAFETY: there is a value of this type, so this CPU has the features.
                 unsafe { compare(bytes) }
+            }
+
+            #[inline(always)]
+            fn above(self, block: &Block, value: u8) -> u64 {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { above(block, value) }
+            }
+
+            #[inline(always)]
+            fn below(self, block: &Block, value: u8) -> u64 {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { below(block, value) }
+            }
+
+            #[inline(always)]
+            fn sift(self, bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { sift(bytes, tables) }
             }
 
             #[inline(always)]
@@ -93,7 +111,7 @@ fn nth_one_bmi2(mask: u64, n: u32) -> u32 {
 
 /// Asks for the cache line of byte `offset` of `data`.
 #[inline(always)]
-fn prefetch(data: &[u8], offset: usize) {
+pub(super) fn prefetch(data: &[u8], offset: usize) {
     // SAFETY: a prefetch reads nothing that a program could see, and cannot fail whatever the
     // address; every x86-64 CPU has it.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(data.as_ptr().wrapping_add(offset).cast()) }

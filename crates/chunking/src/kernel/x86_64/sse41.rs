@@ -1,11 +1,12 @@
 //! SSE4.1 with POPCNT: 16 bytes at a time.
 
 use core::arch::x86_64::{
-    __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8,
+    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8,
+    _mm_set1_epi8, _mm_setzero_si128, _mm_shuffle_epi8, _mm_srli_epi16,
 };
 
 use super::level;
-use crate::kernel::{BLOCK_SIZE, Block, Kernel, Scalar, Task};
+use crate::kernel::{BLOCK_SIZE, Block, Kernel, Scalar, Tables, Task};
 
 level! {
     /// Proof that this CPU has SSE4.1 and POPCNT.
@@ -39,6 +40,58 @@ fn compare(bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
         falling |= mask(at_least(after, before)) << (16 * k);
     }
     (!rising, !falling)
+}
+
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn above(block: &Block, value: u8) -> u64 {
+    let value = _mm_set1_epi8(value.cast_signed());
+    let mut others = 0;
+    for (k, bytes) in block.as_chunks().0.iter().enumerate() {
+        others |= mask(at_least(value, load(bytes))) << (16 * k);
+    }
+    !others
+}
+
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn below(block: &Block, value: u8) -> u64 {
+    let value = _mm_set1_epi8(value.cast_signed());
+    let mut others = 0;
+    for (k, bytes) in block.as_chunks().0.iter().enumerate() {
+        others |= mask(at_least(load(bytes), value)) << (16 * k);
+    }
+    !others
+}
+
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
+    let (Some(before), Some(after)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return 0;
+    };
+    let (before, after): (&Block, &Block) = (before, after);
+    let (before, after) = (before.as_chunks().0, after.as_chunks().0);
+    let [low0, high0, low1, high1] = tables;
+    let (low0, high0, low1, high1) = (load(low0), load(high0), load(low1), load(high1));
+    let mut others = 0;
+    for k in 0..4 {
+        let set0 = look_up(low0, high0, load(&before[k]));
+        let set1 = look_up(low1, high1, load(&after[k]));
+        let common = _mm_and_si128(set0, set1);
+        others |= mask(_mm_cmpeq_epi8(common, _mm_setzero_si128())) << (16 * k);
+    }
+    !others
+}
+
+/// What each byte's lower half in `low` and its upper half in `high` have in common.
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn look_up(low: __m128i, high: __m128i, bytes: __m128i) -> __m128i {
+    let half = _mm_set1_epi8(15);
+    let upper = _mm_and_si128(_mm_srli_epi16::<4>(bytes), half);
+    let lower = _mm_and_si128(bytes, half);
+    _mm_and_si128(_mm_shuffle_epi8(low, lower), _mm_shuffle_epi8(high, upper))
 }
 
 /// Which bytes of `a` are not less than those of `b`: SSE compares signed bytes only.

@@ -1,0 +1,237 @@
+//! Asking a kernel about the bytes of a chunk, block by block: what rules over byte values share.
+
+use core::ops::Range;
+
+use crate::kernel::{BLOCK_SIZE, Block, Kernel};
+
+/// A line of the cache, in bytes.
+pub(crate) const LINE_SIZE: usize = 64;
+
+/// How far ahead of what is looked at memory is asked for, in bytes. The hardware asks for less, and a
+/// branch that was foreseen wrongly right behind a cut-point would wait for it.
+pub(crate) const AHEAD: usize = 4096;
+
+/// What bytes stand for.
+pub(crate) trait Values: Copy {
+    fn value(self, byte: u8) -> u8;
+
+    /// Compares neighbours by their values.
+    fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64);
+
+    /// Asks about the values of a block.
+    fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64;
+}
+
+/// Without a key: for themselves.
+#[derive(Clone, Copy)]
+pub(crate) struct AsItIs;
+
+impl Values for AsItIs {
+    #[inline(always)]
+    fn value(self, byte: u8) -> u8 {
+        byte
+    }
+
+    #[inline(always)]
+    fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
+        kernel.compare(bytes)
+    }
+
+    #[inline(always)]
+    fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64 {
+        question.ask(kernel, block)
+    }
+}
+
+/// With a key: for others.
+#[derive(Clone, Copy)]
+pub(crate) struct Permuted<'a>(pub(crate) &'a [u8; 256]);
+
+impl Values for Permuted<'_> {
+    #[inline(always)]
+    fn value(self, byte: u8) -> u8 {
+        self.0[usize::from(byte)]
+    }
+
+    #[inline(always)]
+    fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
+        kernel.compare(&bytes.map(|byte| self.value(byte)))
+    }
+
+    #[inline(always)]
+    fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64 {
+        question.ask(kernel, &block.map(|byte| self.value(byte)))
+    }
+}
+
+/// Which bytes of a block are wanted. (A closure would not be sure to be inlined, and would then be
+/// compiled for no instruction set.)
+pub(crate) trait Question: Copy {
+    fn ask<K: Kernel>(self, kernel: K, block: &Block) -> u64;
+}
+
+/// Those that are greater.
+#[derive(Clone, Copy)]
+pub(crate) struct Above(pub(crate) u8);
+
+impl Question for Above {
+    #[inline(always)]
+    fn ask<K: Kernel>(self, kernel: K, block: &Block) -> u64 {
+        kernel.above(block, self.0)
+    }
+}
+
+/// Those that are less.
+#[derive(Clone, Copy)]
+pub(crate) struct Below(pub(crate) u8);
+
+impl Question for Below {
+    #[inline(always)]
+    fn ask<K: Kernel>(self, kernel: K, block: &Block) -> u64 {
+        kernel.below(block, self.0)
+    }
+}
+
+/// Those that are not less.
+#[derive(Clone, Copy)]
+pub(crate) struct AtLeast(pub(crate) u8);
+
+impl Question for AtLeast {
+    #[inline(always)]
+    fn ask<K: Kernel>(self, kernel: K, block: &Block) -> u64 {
+        let all = if self.0 == 0 { u64::MAX } else { 0 };
+        all | kernel.above(block, self.0.saturating_sub(1))
+    }
+}
+
+/// Which values are more extreme than one.
+pub(crate) trait Extreme: Question {
+    /// The value that none is more extreme than. Once it is met, no other byte need be looked at.
+    const LAST: u8;
+
+    fn than(value: u8) -> Self;
+}
+
+impl Extreme for Above {
+    const LAST: u8 = u8::MAX;
+
+    #[inline(always)]
+    fn than(value: u8) -> Above {
+        Above(value)
+    }
+}
+
+impl Extreme for Below {
+    const LAST: u8 = 0;
+
+    #[inline(always)]
+    fn than(value: u8) -> Below {
+        Below(value)
+    }
+}
+
+/// The bytes of a chunk, and who is asked about them.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks<'a, K, V> {
+    pub(crate) kernel: K,
+    pub(crate) data: &'a [u8],
+    pub(crate) values: V,
+}
+
+impl<K: Kernel, V: Values> Blocks<'_, K, V> {
+    /// What byte `index` stands for.
+    #[inline(always)]
+    pub(crate) fn value(self, index: usize) -> u8 {
+        self.values.value(self.data[index])
+    }
+
+    /// Returns the first byte of `range` that is wanted.
+    #[inline(always)]
+    pub(crate) fn first(self, question: impl Question, range: Range<usize>) -> Option<usize> {
+        let bytes = self.data.get(range.clone())?;
+        let mut start = range.start;
+        for block in bytes.as_chunks().0 {
+            let wanted = self.values.ask(self.kernel, question, block);
+            if wanted != 0 {
+                return Some(start + wanted.trailing_zeros() as usize);
+            }
+            self.kernel.prefetch(self.data, start + AHEAD);
+            start += BLOCK_SIZE;
+        }
+        let wanted = self.ask(question, start..range.end);
+        (wanted != 0).then(|| start + wanted.trailing_zeros() as usize)
+    }
+
+    /// Returns the last byte of `range` that is wanted.
+    #[inline(always)]
+    pub(crate) fn last(self, question: impl Question, range: Range<usize>) -> Option<usize> {
+        let bytes = self.data.get(range.clone())?;
+        let mut end = range.end;
+        for block in bytes.as_rchunks().1.iter().rev() {
+            end -= BLOCK_SIZE;
+            let wanted = self.values.ask(self.kernel, question, block);
+            if wanted != 0 {
+                return Some(end + wanted.ilog2() as usize);
+            }
+        }
+        let wanted = self.ask(question, range.start..end);
+        (wanted != 0).then(|| range.start + wanted.ilog2() as usize)
+    }
+
+    /// Returns the first byte of `range` that is more extreme than `value`; there is none where that
+    /// is the most extreme of all.
+    #[inline(always)]
+    pub(crate) fn first_beyond<E: Extreme>(self, value: u8, range: Range<usize>) -> Option<usize> {
+        if value == E::LAST { None } else { self.first(E::than(value), range) }
+    }
+
+    /// Which bytes of `range`, fewer than 64, are wanted.
+    #[inline(always)]
+    fn ask(self, question: impl Question, range: Range<usize>) -> u64 {
+        let bytes = &self.data[range.clone()];
+        if bytes.is_empty() {
+            return 0;
+        }
+        // One question for both cases: of two masks that meet, compilers make vectors of single bits.
+        let mut end = [0; BLOCK_SIZE];
+        let block = self.data[range.start..].first_chunk().unwrap_or_else(|| {
+            end[..bytes.len()].copy_from_slice(bytes);
+            &end
+        });
+        let wanted = self.values.ask(self.kernel, question, block);
+        wanted & ((1 << bytes.len()) - 1)
+    }
+
+    /// Asks for what is looked at soon if the rest of a window of `window` bytes is left out, and that of
+    /// the next chunks' as well: from byte `next` on, and about one and two windows behind it. The
+    /// hardware foresees none of these.
+    #[inline(always)]
+    pub(crate) fn prefetch_next(self, next: usize, window: usize) {
+        // A smaller one is within what `first` asks for.
+        if window >= 1024 {
+            self.prefetch(next..next + 8 * LINE_SIZE);
+            self.prefetch(next + window..next + window + 16 * LINE_SIZE);
+            let last = next + 2 * window + 4 * LINE_SIZE;
+            self.prefetch(last..last + 12 * LINE_SIZE);
+        }
+    }
+
+    /// Asks for the lines of the cache that `range` begins in, in steps of one.
+    #[inline(always)]
+    pub(crate) fn prefetch(self, range: Range<usize>) {
+        for offset in range.step_by(LINE_SIZE) {
+            self.kernel.prefetch(self.data, offset);
+        }
+    }
+}
+
+/// Which bits of `mask` end `length` ones in a row, or more.
+#[inline(always)]
+pub(crate) fn runs(mut mask: u64, length: u32) -> u64 {
+    let mut width = 1;
+    while 2 * width <= length {
+        mask &= mask.unbounded_shl(width);
+        width *= 2;
+    }
+    mask & mask.unbounded_shl(length - width)
+}

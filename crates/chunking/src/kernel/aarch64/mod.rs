@@ -1,0 +1,5 @@
+//! The instruction sets of AArch64.
+
+mod neon;
+
+pub(super) use neon::Neon;

@@ -1,0 +1,152 @@
+//! NEON: 16 bytes at a time.
+
+use core::arch::aarch64::{
+    uint8x16_t, vandq_u8, vcgtq_u8, vdupq_n_u8, vgetq_lane_u64, vld1q_u8, vpaddq_u8, vqtbl1q_u8,
+    vreinterpretq_u64_u8, vshrq_n_u8, vtstq_u8,
+};
+
+use crate::kernel::{BLOCK_SIZE, Block, Kernel, Scalar, Tables, Task};
+
+/// Proof that this CPU has NEON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Neon(());
+
+impl Neon {
+    pub(crate) fn detect() -> Option<Neon> {
+        #[cfg(feature = "std")]
+        let has = std::arch::is_aarch64_feature_detected!("neon");
+        #[cfg(not(feature = "std"))]
+        let has = cfg!(target_feature = "neon");
+        has.then_some(Neon(()))
+    }
+
+    /// Runs `task` in code that was compiled for the level.
+    #[inline]
+    pub(crate) fn enter<T: Task>(self, task: T) -> T::Output {
+        #[target_feature(enable = "neon")]
+        fn entered<T: Task>(kernel: Neon, task: T) -> T::Output {
+            task.run(kernel)
+        }
+        // SAFETY: `detect` alone makes a value, on a CPU that has NEON.
+        unsafe { entered(self, task) }
+    }
+}
+
+impl Kernel for Neon {
+    #[inline(always)]
+    fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
+        // SAFETY: there is a value of this type, so this CPU has NEON.
+        unsafe { compare(bytes) }
+    }
+
+    #[inline(always)]
+    fn above(self, block: &Block, value: u8) -> u64 {
+        // SAFETY: there is a value of this type, so this CPU has NEON.
+        unsafe { above(block, value) }
+    }
+
+    #[inline(always)]
+    fn below(self, block: &Block, value: u8) -> u64 {
+        // SAFETY: there is a value of this type, so this CPU has NEON.
+        unsafe { below(block, value) }
+    }
+
+    #[inline(always)]
+    fn sift(self, bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
+        // SAFETY: there is a value of this type, so this CPU has NEON.
+        unsafe { sift(bytes, tables) }
+    }
+
+    #[inline(always)]
+    fn squeeze(self, bits: u64, kept: u64) -> u64 {
+        Scalar.squeeze(bits, kept)
+    }
+
+    #[inline(always)]
+    fn nth_one(self, mask: u64, n: u32) -> u32 {
+        Scalar.nth_one(mask, n)
+    }
+
+    /// Does nothing: Rust has no stable function for it.
+    #[inline(always)]
+    fn prefetch(self, _: &[u8], _: usize) {}
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn compare(bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
+    let (Some(before), Some(after)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return (0, 0);
+    };
+    let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (load_block(before), load_block(after));
+    let rising = [vcgtq_u8(b0, a0), vcgtq_u8(b1, a1), vcgtq_u8(b2, a2), vcgtq_u8(b3, a3)];
+    let falling = [vcgtq_u8(a0, b0), vcgtq_u8(a1, b1), vcgtq_u8(a2, b2), vcgtq_u8(a3, b3)];
+    (mask(rising), mask(falling))
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn above(block: &Block, value: u8) -> u64 {
+    let value = vdupq_n_u8(value);
+    let [a, b, c, d] = load_block(block);
+    mask([vcgtq_u8(a, value), vcgtq_u8(b, value), vcgtq_u8(c, value), vcgtq_u8(d, value)])
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn below(block: &Block, value: u8) -> u64 {
+    let value = vdupq_n_u8(value);
+    let [a, b, c, d] = load_block(block);
+    mask([vcgtq_u8(value, a), vcgtq_u8(value, b), vcgtq_u8(value, c), vcgtq_u8(value, d)])
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
+    let (Some(before), Some(after)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return 0;
+    };
+    let (before, after) = (load_block(before), load_block(after));
+    let [low0, high0, low1, high1] = tables;
+    let (low0, high0, low1, high1) = (load(low0), load(high0), load(low1), load(high1));
+    let mut common = before;
+    for k in 0..4 {
+        let set0 = look_up(low0, high0, before[k]);
+        common[k] = vtstq_u8(set0, look_up(low1, high1, after[k]));
+    }
+    mask(common)
+}
+
+/// What each byte's lower half in `low` and its upper half in `high` have in common.
+#[inline]
+#[target_feature(enable = "neon")]
+fn look_up(low: uint8x16_t, high: uint8x16_t, bytes: uint8x16_t) -> uint8x16_t {
+    let lower = vandq_u8(bytes, vdupq_n_u8(15));
+    vandq_u8(vqtbl1q_u8(low, lower), vqtbl1q_u8(high, vshrq_n_u8::<4>(bytes)))
+}
+
+/// A bit for each of 64 bytes that are all ones or all zeros.
+#[inline]
+#[target_feature(enable = "neon")]
+fn mask([a, b, c, d]: [uint8x16_t; 4]) -> u64 {
+    let bits = load(&[1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128]);
+    // Sums of neighbours, thrice: a byte of 8 bits for each 8 bytes.
+    let (a, b) = (vandq_u8(a, bits), vandq_u8(b, bits));
+    let (c, d) = (vandq_u8(c, bits), vandq_u8(d, bits));
+    let sums = vpaddq_u8(vpaddq_u8(a, b), vpaddq_u8(c, d));
+    vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(sums, sums)))
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn load_block(block: &Block) -> [uint8x16_t; 4] {
+    let (parts, _) = block.as_chunks();
+    [load(&parts[0]), load(&parts[1]), load(&parts[2]), load(&parts[3])]
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn load(bytes: &[u8; 16]) -> uint8x16_t {
+    // SAFETY: `bytes` is 16 readable bytes, and the load asks for no alignment.
+    unsafe { vld1q_u8(bytes.as_ptr()) }
+}
