@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use cutpoint_chunking::{Spec, cuts};
+use cutpoint_chunking::{Level, Spec, cuts};
 use cutpoint_reference::oracle::{Inputs, List, lists};
 use cutpoint_testing::digest::sha256;
 use cutpoint_testing::input;
@@ -145,7 +145,7 @@ fn published(folder: &Path) -> Result<Vec<(String, String, String)>, String> {
     Ok(sums)
 }
 
-/// Cuts as the list says; says where ours differ, or `None` where its name is not known.
+/// Cuts as the list says, on every level of this CPU; says where ours differ, or `None` where its name is not known.
 fn difference(list: &List, inputs: &mut Inputs) -> Option<Result<(), String>> {
     let text = list.spec(inputs)?;
     let data = inputs.get(&list.name.input)?;
@@ -156,16 +156,22 @@ fn compare_list(list: &List, text: &str, data: &[u8]) -> Result<(), String> {
     let spec: Spec = text.parse().map_err(|error| format!("{text}: {error}"))?;
     let size = list.prefix_size.unwrap_or(data.len());
     let data = data.get(..size).ok_or_else(|| format!("a prefix of {size} bytes"))?;
-    let chunker = spec.chunker();
-    let mut ours = list.ends_by(data, cuts(&*chunker, data).collect()).into_iter();
-    for (index, &theirs) in list.ends.iter().enumerate() {
-        let end = ours.next();
-        if end != Some(theirs) {
-            return Err(format!("{spec}: cut {index} is {end:?}, theirs {theirs}"));
+    for level in Level::available() {
+        let chunker = spec.chunker_at(level);
+        if chunker.level() != level {
+            continue;
+        }
+        let name = level.name();
+        let mut ours = list.ends_by(data, cuts(&*chunker, data).collect()).into_iter();
+        for (index, &theirs) in list.ends.iter().enumerate() {
+            let end = ours.next();
+            if end != Some(theirs) {
+                return Err(format!("{spec}, {name}: cut {index} is {end:?}, theirs {theirs}"));
+            }
+        }
+        if let Some(end) = ours.next() {
+            return Err(format!("{spec}, {name}: another cut at {end}, behind theirs"));
         }
     }
-    match ours.next() {
-        None => Ok(()),
-        Some(end) => Err(format!("{spec}: another cut at {end}, behind theirs")),
-    }
+    Ok(())
 }

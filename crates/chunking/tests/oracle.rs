@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{Feed, check_invariants, fed_cuts};
-use cutpoint_chunking::Spec;
+use cutpoint_chunking::{Level, Spec};
 use cutpoint_reference::oracle::{Inputs, lists};
 
 #[test]
@@ -33,6 +33,13 @@ fn lists_of_others_are_cut_alike() {
                 list.ends.len(),
                 first.map(|index| (index, ends[index], list.ends[index]))
             );
+        }
+        for level in Level::available() {
+            let chunker = spec.chunker_at(level);
+            if chunker.level() == level {
+                let ends = list.ends_by(data, fed_cuts(&*chunker, data, Feed::Whole));
+                assert!(ends == list.ends, "{place}, at level {}", level.name());
+            }
         }
         check_invariants(&*chunker, data, &fed_cuts(&*chunker, data, Feed::Whole));
     }
