@@ -12,55 +12,70 @@ use crate::algorithm::residue::{Parts, Residue};
 use crate::algorithm::rolling::{Rolling, Step};
 use crate::kernel::{ByteTable, Columns};
 
-/// Hashes of 32 bits or of 64, which match by their lowest bits alone or by any residue.
-///
-/// These are four loops and not two with a branch, because the state would not fit into registers.
+/// Writes the list of loops: one for each way to match and to leave, as one loop that branches would not
+/// keep its state in registers.
+macro_rules! loops {
+    ($($Loop:ident: $bytes:literal, $zeros:literal, $turn:expr;)+) => {
+        /// Hashes of 32 bits or of 64, which match by their lowest bits alone (`Zeros`) or by any residue.
+        #[derive(Clone)]
+        pub(crate) enum BuzhashColumns {
+            $($Loop(TurnColumns<$bytes, $zeros, { $turn }>),)+
+        }
+
+        impl BuzhashColumns {
+            /// A place matches if its hash of `bytes` bytes, 4 or 8, is one of `residue`.
+            pub(crate) fn new<S: Step>(
+                bytes: usize,
+                rolling: &Rolling<S>,
+                residue: &Residue,
+            ) -> BuzhashColumns {
+                let window = rolling.window();
+                $(
+                    let is_it = ($turn == OTHER || window % (8 * $bytes) == 8 * $turn)
+                        && $zeros == residue.zeros().is_some();
+                    if bytes == $bytes && is_it {
+                        return BuzhashColumns::$Loop(TurnColumns::new(rolling, residue));
+                    }
+                )+
+                BuzhashColumns::Residue64(TurnColumns::new(rolling, residue))
+            }
+        }
+
+        impl Marking for BuzhashColumns {
+            fn cut<S: Selection>(
+                &self,
+                rule: &S,
+                permutation: Option<&ByteTable>,
+                level: Level,
+                batch: &mut Batch<'_>,
+            ) -> usize {
+                match self {
+                    $(BuzhashColumns::$Loop(loops) => cut(loops, rule, permutation, level, batch),)+
+                }
+            }
+        }
+    };
+}
+
+/// What leaves is what enters, turned by no whole number of bytes, or by another than there is a loop for.
+const OTHER: usize = usize::MAX;
+
+loops! {
+    Zeros32By0: 4, true, 0;
+    Zeros32By16: 4, true, 2;
+    Zeros32: 4, true, OTHER;
+    Residue32By0: 4, false, 0;
+    Residue32By16: 4, false, 2;
+    Residue32: 4, false, OTHER;
+    Zeros64: 8, true, OTHER;
+    Residue64: 8, false, OTHER;
+}
+
+/// Hashes of `BYTES` bytes, 4 or 8; with `ZEROS` they match where bits are zeros. What leaves is what
+/// enters, turned by `TURN` bytes, so that one table does for both and stays in registers; [`OTHER`] takes
+/// two.
 #[derive(Clone)]
-pub(crate) enum BuzhashColumns {
-    Zeros32(TurnColumns<4, true>),
-    Residue32(TurnColumns<4, false>),
-    Zeros64(TurnColumns<8, true>),
-    Residue64(TurnColumns<8, false>),
-}
-
-impl BuzhashColumns {
-    /// A place matches if its hash of 32 bits is one of `residue`.
-    pub(crate) fn of_32<S: Step>(rolling: &Rolling<S>, residue: &Residue) -> BuzhashColumns {
-        match residue.zeros() {
-            Some(_) => BuzhashColumns::Zeros32(TurnColumns::new(rolling, residue)),
-            None => BuzhashColumns::Residue32(TurnColumns::new(rolling, residue)),
-        }
-    }
-
-    /// A place matches if its hash of 64 bits is one of `residue`.
-    pub(crate) fn of_64<S: Step>(rolling: &Rolling<S>, residue: &Residue) -> BuzhashColumns {
-        match residue.zeros() {
-            Some(_) => BuzhashColumns::Zeros64(TurnColumns::new(rolling, residue)),
-            None => BuzhashColumns::Residue64(TurnColumns::new(rolling, residue)),
-        }
-    }
-}
-
-impl Marking for BuzhashColumns {
-    fn cut<S: Selection>(
-        &self,
-        rule: &S,
-        permutation: Option<&ByteTable>,
-        level: Level,
-        batch: &mut Batch<'_>,
-    ) -> usize {
-        match self {
-            BuzhashColumns::Zeros32(columns) => cut(columns, rule, permutation, level, batch),
-            BuzhashColumns::Residue32(columns) => cut(columns, rule, permutation, level, batch),
-            BuzhashColumns::Zeros64(columns) => cut(columns, rule, permutation, level, batch),
-            BuzhashColumns::Residue64(columns) => cut(columns, rule, permutation, level, batch),
-        }
-    }
-}
-
-/// Hashes of `BYTES` bytes, 4 or 8; with `ZEROS` they match where bits are zeros.
-#[derive(Clone)]
-pub(crate) struct TurnColumns<const BYTES: usize, const ZEROS: bool> {
+pub(crate) struct TurnColumns<const BYTES: usize, const ZEROS: bool, const TURN: usize> {
     window: usize,
     enter: Box<[ByteTable; BYTES]>,
     leave: Box<[ByteTable; BYTES]>,
@@ -69,8 +84,8 @@ pub(crate) struct TurnColumns<const BYTES: usize, const ZEROS: bool> {
     zeros: u64,
 }
 
-impl<const BYTES: usize, const ZEROS: bool> TurnColumns<BYTES, ZEROS> {
-    fn new<S: Step>(rolling: &Rolling<S>, residue: &Residue) -> TurnColumns<BYTES, ZEROS> {
+impl<const BYTES: usize, const ZEROS: bool, const TURN: usize> TurnColumns<BYTES, ZEROS, TURN> {
+    fn new<S: Step>(rolling: &Rolling<S>, residue: &Residue) -> TurnColumns<BYTES, ZEROS, TURN> {
         TurnColumns {
             window: rolling.window(),
             enter: Box::new(planes(rolling.entering())),
@@ -83,11 +98,16 @@ impl<const BYTES: usize, const ZEROS: bool> TurnColumns<BYTES, ZEROS> {
     /// Byte `k` of what changes.
     #[inline(always)]
     fn change<C: Columns>(&self, c: C, k: usize, new: C::Vector, old: C::Vector) -> C::Vector {
-        c.xor(c.look_up(&self.enter[k], new), c.look_up(&self.leave[k], old))
+        let leaving = match TURN {
+            OTHER => &self.leave[k],
+            // Turned left, byte k comes from one below.
+            turn => &self.enter[(k + BYTES - turn) % BYTES],
+        };
+        c.xor(c.look_up(&self.enter[k], new), c.look_up(leaving, old))
     }
 }
 
-impl<const ZEROS: bool> ColumnHash for TurnColumns<4, ZEROS> {
+impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<4, ZEROS, TURN> {
     const LEAVES: bool = true;
     type State<C: Columns> = [C::Vector; 4];
 
@@ -143,7 +163,7 @@ impl<const ZEROS: bool> ColumnHash for TurnColumns<4, ZEROS> {
     }
 }
 
-impl<const ZEROS: bool> ColumnHash for TurnColumns<8, ZEROS> {
+impl<const ZEROS: bool, const TURN: usize> ColumnHash for TurnColumns<8, ZEROS, TURN> {
     const LEAVES: bool = true;
     type State<C: Columns> = [C::Vector; 8];
 

@@ -385,8 +385,8 @@ impl Buzhash {
     fn columns(&self) -> Option<BuzhashColumns> {
         let Params { window, runs, .. } = self.params;
         (window <= WINDOW_MAX && runs == Runs::Rolled).then(|| match &self.hash {
-            Hash::Of32(rolling) => BuzhashColumns::of_32(rolling, &self.residue),
-            Hash::Of64(rolling) => BuzhashColumns::of_64(rolling, &self.residue),
+            Hash::Of32(rolling) => BuzhashColumns::new(4, rolling, &self.residue),
+            Hash::Of64(rolling) => BuzhashColumns::new(8, rolling, &self.residue),
         })
     }
 }
