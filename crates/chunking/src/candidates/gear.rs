@@ -81,17 +81,6 @@ impl ColumnHash for Sums<2> {
     }
 
     #[inline(always)]
-    fn roll<C: Columns>(
-        &self,
-        c: C,
-        state: [C::Vector; 2],
-        new: C::Vector,
-        _: C::Vector,
-    ) -> [C::Vector; 2] {
-        self.enter(c, state, new)
-    }
-
-    #[inline(always)]
     fn any<C: Columns>(&self, c: C, state: [C::Vector; 2]) -> bool {
         c.any_without_16(state, self.mask as u16)
     }
@@ -124,17 +113,6 @@ impl ColumnHash for Sums<4> {
             [c.look_up(p0, new), c.look_up(p1, new), c.look_up(p2, new), c.look_up(p3, new)],
         );
         each!(K of 4 => c.add_32(c.add_32(state[K], state[K]), entries[K]))
-    }
-
-    #[inline(always)]
-    fn roll<C: Columns>(
-        &self,
-        c: C,
-        state: [C::Vector; 4],
-        new: C::Vector,
-        _: C::Vector,
-    ) -> [C::Vector; 4] {
-        self.enter(c, state, new)
     }
 
     #[inline(always)]
@@ -181,17 +159,6 @@ macro_rules! sums_64 {
                 });
                 let entries = woven_64(c, bytes);
                 each!(K of 8 => c.add_64(c.add_64(state[K], state[K]), entries[K]))
-            }
-
-            #[inline(always)]
-            fn roll<C: Columns>(
-                &self,
-                c: C,
-                state: [C::Vector; 8],
-                new: C::Vector,
-                _: C::Vector,
-            ) -> [C::Vector; 8] {
-                self.enter(c, state, new)
             }
 
             #[inline(always)]

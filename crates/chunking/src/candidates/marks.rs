@@ -7,7 +7,7 @@ use crate::kernel::{BLOCK_SIZE, ByteTable, Columns, ColumnsWork, ROW_COUNT};
 
 /// A hash of the last bytes, of 64 rows at once.
 pub(crate) trait ColumnHash {
-    /// Whether bytes leave the hash by a step of their own; where not, they are shifted out of it.
+    /// Whether bytes leave the hash by [`ColumnHash::roll`]; where not, they are shifted out of it.
     const LEAVES: bool;
 
     /// The hashes of the rows.
@@ -28,13 +28,17 @@ pub(crate) trait ColumnHash {
     ) -> Self::State<C>;
 
     /// The hashes after `new`, where `old` leaves.
+    #[inline(always)]
     fn roll<C: Columns>(
         &self,
         columns: C,
         state: Self::State<C>,
         new: C::Vector,
         old: C::Vector,
-    ) -> Self::State<C>;
+    ) -> Self::State<C> {
+        let _ = old;
+        self.enter(columns, state, new)
+    }
 
     /// Whether any hash may match; false if none does.
     fn any<C: Columns>(&self, columns: C, state: Self::State<C>) -> bool;
