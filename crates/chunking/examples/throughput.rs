@@ -46,6 +46,13 @@ const SPECS: &[&str] = &[
     "bfbc:pairs=2020.6520.7468,min=8064",
     "bfbc:pairs=0000.0a0a.1122.2030.2c20.3344.4142.5566.6162.6566.696e.7261.7365.7488.8bff.9090.a0b0.c0c1.e2e3.ffff,min=2",
     "samplebyte:period=256,markers=20.65",
+    "gear:bits=13",
+    "gear:bits=13,table=cutpoint32",
+    "rabin:bits=13,window=64,min=2k,max=64k",
+    "crc:bits=13,window=256,min=2k,max=64k",
+    "buzhash:avg=8k,max=64k",
+    "buzhash:avg=8k,table=cutpoint32,max=64k",
+    "pci:avg=8k,max=64k",
     "fixed:size=16k",
 ];
 
