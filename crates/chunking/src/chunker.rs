@@ -163,18 +163,22 @@ pub(crate) fn next_ends(
     more: bool,
     ends: &mut Vec<usize>,
 ) {
-    let batch_size = chunker.batch_size();
-    if batch_size > 0 {
+    let mut batch_size = chunker.batch_size();
+    if batch_size == 0 {
+        let (before, rest) = data.split_at(start);
+        ends.extend(chunker.next_cut_after(before, rest, more).map(|size| start + size));
+        return;
+    }
+    let known = ends.len();
+    loop {
         let size = data.len().min(start.saturating_add(batch_size));
-        let known = ends.len();
         chunker.next_cuts(&data[..size], start, more || size < data.len(), ends);
         if ends.len() > known || size == data.len() {
             return;
         }
         // A chunk that is larger than what was given.
+        batch_size = batch_size.saturating_mul(4);
     }
-    let (before, rest) = data.split_at(start);
-    ends.extend(chunker.next_cut_after(before, rest, more).map(|size| start + size));
 }
 
 /// Returns the cut-points of `data`, a whole stream: the exclusive end of each chunk, in bytes from

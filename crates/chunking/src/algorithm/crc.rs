@@ -30,7 +30,9 @@ use super::{
     Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::candidates::{Batch, CrcColumns, Selection, Stages, WINDOW_MAX, byte_table};
+use crate::candidates::{
+    Batch, CrcColumns, Selection, Stages, WINDOW_MAX, byte_table, is_worth_marking,
+};
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
@@ -263,7 +265,10 @@ impl Crc {
 
     /// `None` where the window is too large to be marked.
     fn columns(&self) -> Option<CrcColumns> {
-        let is_marked = self.params.window <= WINDOW_MAX;
+        let min = Algorithm::chunk_size_min(&self.params);
+        // Measured on Zen 5.
+        let is_marked =
+            self.params.window <= WINDOW_MAX && is_worth_marking(min, self.params.mean(), 20.0);
         is_marked.then(|| CrcColumns::new(&self.rolling, self.params.bits))
     }
 }
@@ -276,16 +281,19 @@ impl Selection for Crc {
     fn step(&self) -> usize {
         self.params.cut.step()
     }
+
+    fn cut_from(&self, _: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {
+        let mask = (1 << self.params.bits) - 1;
+        let step = self.step();
+        cut_within(data, more, self.params.chunk_size_max, |data| {
+            self.rolling.find(data, from, |_, hash| hash & mask == 0).map(|at| at + step)
+        })
+    }
 }
 
 impl Chunker for Crc {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        let mask = (1 << self.params.bits) - 1;
-        let step = self.params.cut.step();
-        let first = self.chunk_size_min() - step;
-        cut_within(data, more, self.params.chunk_size_max, |data| {
-            self.rolling.find(data, first, |_, hash| hash & mask == 0).map(|at| at + step)
-        })
+        self.cut_from(&[], data, more, self.first())
     }
 
     fn chunk_size_min(&self) -> usize {

@@ -33,7 +33,9 @@ use super::{
     Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::candidates::{Batch, RabinColumns, Selection, Stages, WINDOW_MAX, byte_table};
+use crate::candidates::{
+    Batch, RabinColumns, Selection, Stages, WINDOW_MAX, byte_table, is_worth_marking,
+};
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
@@ -428,7 +430,9 @@ impl Rabin {
     /// `None` where the window or the polynomial is of a size that is not marked.
     fn columns(&self) -> Option<RabinColumns> {
         let Params { bits, window, polynomial, .. } = self.params;
-        let is_marked = window <= WINDOW_MAX;
+        let min = Algorithm::chunk_size_min(&self.params);
+        // Measured on Zen 5.
+        let is_marked = window <= WINDOW_MAX && is_worth_marking(min, self.params.mean(), 20.0);
         is_marked.then(|| RabinColumns::new(&self.rolling, polynomial.ilog2(), bits)).flatten()
     }
 }
@@ -446,20 +450,23 @@ impl Selection for Rabin {
     fn step(&self) -> usize {
         1
     }
+
+    fn cut_from(&self, _: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {
+        let mask = (1 << self.params.bits) - 1;
+        let matches = |_, hash| hash & mask == 0;
+        cut_within(data, more, self.params.chunk_size_max, |data| {
+            let found = match self.params.start {
+                Start::Full => self.rolling.find(data, from, matches),
+                Start::One => self.rolling.find_behind_one(data, 0, from, matches),
+            };
+            found.map(|at| at + 1)
+        })
+    }
 }
 
 impl Chunker for Rabin {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        let mask = (1 << self.params.bits) - 1;
-        let matches = |_, hash| hash & mask == 0;
-        let first = self.chunk_size_min() - 1;
-        cut_within(data, more, self.params.chunk_size_max, |data| {
-            let found = match self.params.start {
-                Start::Full => self.rolling.find(data, first, matches),
-                Start::One => self.rolling.find_behind_one(data, 0, first, matches),
-            };
-            found.map(|at| at + 1)
-        })
+        self.cut_from(&[], data, more, self.first())
     }
 
     fn chunk_size_min(&self) -> usize {

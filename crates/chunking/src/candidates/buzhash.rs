@@ -48,7 +48,7 @@ macro_rules! loops {
                 permutation: Option<&ByteTable>,
                 level: Level,
                 batch: &mut Batch<'_>,
-            ) -> usize {
+            ) -> (usize, usize) {
                 match self {
                     $(BuzhashColumns::$Loop(loops) => cut(loops, rule, permutation, level, batch),)+
                 }

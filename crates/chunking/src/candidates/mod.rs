@@ -64,6 +64,10 @@ pub(crate) trait Selection: Chunker {
     /// How many bytes there are from the place that ends a chunk to the cut-point.
     fn step(&self) -> usize;
 
+    /// [`Chunker::next_cut_after`] for a chunk of which no place before `from` ends it; `from` is not
+    /// before [`Selection::told_from`].
+    fn cut_from(&self, before: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize>;
+
     /// Whether the rule ends a chunk that began at `start` by the marked place `at`. `hashed` is for what
     /// is worth keeping from one call to the next.
     fn accepts(
@@ -88,15 +92,15 @@ pub(crate) struct Batch<'a> {
 
 /// What marks places: a hash, or one of several.
 pub(crate) trait Marking {
-    /// Cuts what it can, and returns where the chunk begins whose end it did not find. Bytes count as
-    /// `permutation` says.
+    /// Cuts what it can, and returns where the chunk begins whose end it did not find, and the first place
+    /// that was not looked at. Bytes count as `permutation` says.
     fn cut<S: Selection>(
         &self,
         rule: &S,
         permutation: Option<&ByteTable>,
         level: Level,
         batch: &mut Batch<'_>,
-    ) -> usize;
+    ) -> (usize, usize);
 }
 
 /// One hash is.
@@ -109,7 +113,7 @@ macro_rules! marking {
                 permutation: Option<&crate::kernel::ByteTable>,
                 level: crate::Level,
                 batch: &mut crate::candidates::Batch<'_>,
-            ) -> usize {
+            ) -> (usize, usize) {
                 crate::candidates::cut(self, rule, permutation, level, batch)
             }
         }
@@ -123,6 +127,14 @@ use marking;
 pub(crate) struct Stages<M> {
     level: Level,
     marking: Option<M>,
+}
+
+/// Whether marking every place is faster than a search that passes over the `min` bytes that no chunk is
+/// smaller than: it takes a `gain`-th of the time for each byte, but for all of them.
+pub(crate) fn is_worth_marking(min: usize, mean: f64, gain: f64) -> bool {
+    let searched = (mean - min as f64) / mean;
+    // A mean that is not finite is far beyond the smallest size.
+    searched.is_nan() || gain * searched > 1.0
 }
 
 impl<M: Marking> Stages<M> {
@@ -152,11 +164,20 @@ impl<M: Marking> Stages<M> {
     ) {
         if let Some(marking) = &self.marking {
             let count = batch.ends.len();
-            batch.start = marking.cut(rule, permutation, self.level, &mut batch);
+            let (chunk, place) = marking.cut(rule, permutation, self.level, &mut batch);
             if batch.more && batch.ends.len() > count {
                 // The rest comes again, and then there may be more of it than a byte-by-byte search is
                 // worth.
                 return;
+            }
+            batch.start = chunk;
+            if place > chunk + rule.told_from() {
+                let (before, data) = batch.data.split_at(chunk);
+                match rule.cut_from(before, data, batch.more, place - chunk) {
+                    Some(size) => batch.start = chunk + size,
+                    None => return,
+                }
+                batch.ends.push(batch.start);
             }
         }
         cut_one_by_one(rule, batch.data, batch.start, batch.more, batch.ends);
@@ -170,10 +191,10 @@ fn cut<S: Selection, H: ColumnHash>(
     permutation: Option<&ByteTable>,
     level: Level,
     batch: &mut Batch<'_>,
-) -> usize {
+) -> (usize, usize) {
     let Batch { data, start, ends, .. } = batch;
     let task = Select { rule, hash, permutation, data, start: *start, ends };
-    level.dispatch_columns(task).unwrap_or(*start)
+    level.dispatch_columns(task).unwrap_or((*start, *start))
 }
 
 struct Select<'a, S, H> {
@@ -186,11 +207,11 @@ struct Select<'a, S, H> {
 }
 
 impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
-    /// Where the chunk begins whose end is not found.
-    type Output = usize;
+    /// Where the chunk begins whose end is not found, and the first place that was not looked at.
+    type Output = (usize, usize);
 
     #[inline(always)]
-    fn run<C: Columns>(self, columns: C) -> usize {
+    fn run<C: Columns>(self, columns: C) -> (usize, usize) {
         let Select { rule, hash, permutation, data, start: mut chunk, ends } = self;
         let (first, told_from, step) = (rule.first(), rule.told_from(), rule.step());
         let max = rule.chunk_size_max();
@@ -202,16 +223,16 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
         // The last byte is left to the rule: some wait for the one behind it.
         let last = data.len().saturating_sub(1);
         if block + TILE_SIZE > last {
-            return chunk;
+            return (chunk, place);
         }
         let mut marks = Marks::new(columns, window);
         loop {
             let tiles = last.saturating_sub(block) / TILE_SIZE;
             if tiles == 0 {
-                return chunk;
+                return (chunk, place);
             }
+            // An odd number, as the largest is.
             let row_tiles = (tiles.min(ROW_TILES_MAX) - 1) | 1;
-            let row_tiles = if row_tiles > tiles { tiles } else { row_tiles };
             marks.make(columns, hash, permutation, data, block, row_tiles);
             let block_end = block + row_tiles * TILE_SIZE;
             loop {

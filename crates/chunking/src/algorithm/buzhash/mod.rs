@@ -41,7 +41,7 @@ use super::{
     paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::candidates::{Batch, BuzhashColumns, Selection, Stages, WINDOW_MAX};
+use crate::candidates::{Batch, BuzhashColumns, Selection, Stages, WINDOW_MAX, is_worth_marking};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError, table};
 
@@ -384,7 +384,15 @@ impl Buzhash {
     /// `None` where the window is too large to be marked, and where runs are treated by themselves.
     fn columns(&self) -> Option<BuzhashColumns> {
         let Params { window, runs, .. } = self.params;
-        (window <= WINDOW_MAX && runs == Runs::Rolled).then(|| match &self.hash {
+        // Measured on Zen 5.
+        let gain = match self.hash {
+            Hash::Of32(_) => 8.0,
+            Hash::Of64(_) => 4.0,
+        };
+        let min = Algorithm::chunk_size_min(&self.params);
+        let is_worth = is_worth_marking(min, self.params.mean(), gain);
+        let is_marked = window <= WINDOW_MAX && runs == Runs::Rolled && is_worth;
+        is_marked.then(|| match &self.hash {
             Hash::Of32(rolling) => BuzhashColumns::new(4, rolling, &self.residue),
             Hash::Of64(rolling) => BuzhashColumns::new(8, rolling, &self.residue),
         })
@@ -398,6 +406,17 @@ impl Selection for Buzhash {
 
     fn step(&self) -> usize {
         1
+    }
+
+    fn cut_from(&self, _: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {
+        let matches = |_, hash| self.residue.matches(hash);
+        cut_within(data, more, self.params.chunk_size_max, |data| {
+            let found = match &self.hash {
+                Hash::Of32(rolling) => rolling.find(data, from, matches),
+                Hash::Of64(rolling) => rolling.find(data, from, matches),
+            };
+            found.map(|at| at + 1)
+        })
     }
 }
 

@@ -404,7 +404,9 @@ impl FastCdc {
 
     /// Marks the places that either mask may match.
     fn columns(&self) -> Option<GearColumns> {
-        Some(GearColumns::new(&self.gear, self.mask_small & self.mask_large))
+        // The crate's masks of few bits are not one within the other, and have few bits in common.
+        let (min, mean) = (self.params.chunk_size_min, self.params.mean());
+        GearColumns::new(&self.gear, self.mask_small & self.mask_large, min, mean)
     }
 }
 
@@ -423,6 +425,36 @@ impl Selection for FastCdc {
         0
     }
 
+    fn cut_from(&self, _: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {
+        let Params { chunk_size_min: min, normal_size: normal, chunk_size_max: max, .. } =
+            self.params;
+        let complete = !more || data.len() >= max;
+        // The last byte of an odd number waits for its neighbour, which may not come.
+        let end = match self.params.form {
+            Form::Crate => data.len() / 2 * 2,
+            Form::DedupBench => data.len(),
+        }
+        .min(max);
+        if end > from {
+            // The hash begins at the smallest size, and knows 64 bytes.
+            let known = &data[from.saturating_sub(64).max(min)..from];
+            let mut hash = known
+                .iter()
+                .fold(0u64, |hash, &byte| (hash << 1).wrapping_add(self.gear[byte as usize]));
+            let switch = normal.clamp(from, end);
+            let found = scan(&self.gear, &mut hash, self.mask_small, &data[from..switch])
+                .map(|at| from + at)
+                .or_else(|| {
+                    scan(&self.gear, &mut hash, self.mask_large, &data[switch..end])
+                        .map(|at| switch + at)
+                });
+            if found.is_some() {
+                return found;
+            }
+        }
+        (complete && !data.is_empty()).then_some(data.len().min(max))
+    }
+
     fn accepts(
         &self,
         data: &[u8],
@@ -438,29 +470,7 @@ impl Selection for FastCdc {
 
 impl Chunker for FastCdc {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        let Params { chunk_size_min: min, normal_size: normal, chunk_size_max: max, .. } =
-            self.params;
-        let complete = !more || data.len() >= max;
-        // The last byte of an odd number waits for its neighbour, which may not come.
-        let end = match self.params.form {
-            Form::Crate => data.len() / 2 * 2,
-            Form::DedupBench => data.len(),
-        }
-        .min(max);
-        if end > min {
-            let mut hash = 0;
-            let switch = normal.min(end);
-            let found = scan(&self.gear, &mut hash, self.mask_small, &data[min..switch])
-                .map(|at| min + at)
-                .or_else(|| {
-                    scan(&self.gear, &mut hash, self.mask_large, &data[switch..end])
-                        .map(|at| switch + at)
-                });
-            if found.is_some() {
-                return found;
-            }
-        }
-        (complete && !data.is_empty()).then_some(data.len().min(max))
+        self.cut_from(&[], data, more, self.params.chunk_size_min)
     }
 
     fn chunk_size_min(&self) -> usize {

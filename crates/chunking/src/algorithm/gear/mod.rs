@@ -456,7 +456,7 @@ impl Gear {
         scalar.at_level(Level::best())
     }
 
-    /// The hash of the bytes before `data[first]` that count.
+    /// The hash of the bytes before `data[first]` that count; `first` is not before the first place.
     fn hash_before(&self, before: &[u8], data: &[u8], first: usize) -> u64 {
         let known = self.params.hash_bits() as usize - 1;
         let last = |bytes: &[u8], count, hash| {
@@ -465,7 +465,7 @@ impl Gear {
                 .fold(hash, |hash: u64, &byte| (hash << 1).wrapping_add(self.gear[byte as usize]))
         };
         let carried = match self.params.start {
-            Start::Cold => return 0,
+            Start::Cold => return last(&data[self.params.first()..first], known, 0),
             Start::Warm => 0,
             Start::Carry => last(before, known.saturating_sub(first), 0),
         };
@@ -483,7 +483,8 @@ impl Gear {
 
     /// Marks the places that either mask may match.
     fn columns(&self) -> Option<GearColumns> {
-        Some(GearColumns::new(&self.gear, self.mask_hard & self.mask_easy))
+        let (min, mean) = (self.params.chunk_size_min, self.params.mean());
+        GearColumns::new(&self.gear, self.mask_hard & self.mask_easy, min, mean)
     }
 }
 
@@ -503,6 +504,26 @@ impl Selection for Gear {
 
     fn step(&self) -> usize {
         self.params.cut.step()
+    }
+
+    fn cut_from(&self, before: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {
+        let max = self.params.chunk_size_max;
+        let end = max.map_or(data.len(), |max| data.len().min(max));
+        let is_complete = !more || Some(end) == max;
+        if from < end {
+            let mut hash = self.hash_before(before, data, from);
+            let switch = self.params.normal_size.unwrap_or(0).clamp(from, end);
+            let found = scan(&self.gear, &mut hash, self.mask_hard, &data[from..switch])
+                .map(|at| from + at)
+                .or_else(|| {
+                    scan(&self.gear, &mut hash, self.mask_easy, &data[switch..end])
+                        .map(|at| switch + at)
+                });
+            if let Some(at) = found {
+                return Some(at + self.params.cut.step());
+            }
+        }
+        (is_complete && end > 0).then_some(end)
     }
 
     fn accepts(
@@ -525,24 +546,7 @@ impl Chunker for Gear {
     }
 
     fn next_cut_after(&self, before: &[u8], data: &[u8], more: bool) -> Option<usize> {
-        let max = self.params.chunk_size_max;
-        let end = max.map_or(data.len(), |max| data.len().min(max));
-        let is_complete = !more || Some(end) == max;
-        let first = self.params.first();
-        if first < end {
-            let mut hash = self.hash_before(before, data, first);
-            let switch = self.params.normal_size.unwrap_or(0).clamp(first, end);
-            let found = scan(&self.gear, &mut hash, self.mask_hard, &data[first..switch])
-                .map(|at| first + at)
-                .or_else(|| {
-                    scan(&self.gear, &mut hash, self.mask_easy, &data[switch..end])
-                        .map(|at| switch + at)
-                });
-            if let Some(at) = found {
-                return Some(at + self.params.cut.step());
-            }
-        }
-        (is_complete && end > 0).then_some(end)
+        self.cut_from(before, data, more, self.params.first())
     }
 
     fn context_size(&self) -> usize {

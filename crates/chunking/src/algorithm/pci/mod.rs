@@ -21,7 +21,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::bytes::{self, ByteRule};
-use super::{Algorithm, check_max, check_range, constructors, power, unreachable_average};
+use super::{
+    Algorithm, check_max, check_range, constructors, cut_within, power, unreachable_average,
+};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::candidates::{Batch, CountColumns, Selection, Stages, WINDOW_MAX, byte_table};
 use crate::keys::Keys;
@@ -120,6 +122,13 @@ impl Selection for Pci {
 
     fn step(&self) -> usize {
         1
+    }
+
+    fn cut_from(&self, _: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {
+        cut_within(data, more, self.params.chunk_size_max, |data| match &self.permutation {
+            None => self.params.find_from(data, |byte| byte, from),
+            Some(values) => self.params.find_from(data, |byte| values[usize::from(byte)], from),
+        })
     }
 }
 
@@ -229,22 +238,36 @@ impl Params {
     }
 }
 
-impl ByteRule for Params {
+impl Params {
+    /// Returns where the rule cuts `data`, if no place before `from`, which ends a whole window, does.
     #[inline]
-    fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
+    fn find_from(
+        &self,
+        data: &[u8],
+        value: impl Fn(u8) -> u8 + Copy,
+        from: usize,
+    ) -> Option<usize> {
         let bits = |byte: u8| value(byte).count_ones() as usize;
+        let data = data.get(from + 1 - self.window..)?;
         let (window, rest) = data.split_at_checked(self.window)?;
         let mut sum: usize = window.iter().map(|&byte| bits(byte)).sum();
         if sum >= self.threshold {
-            return Some(self.window);
+            return Some(from + 1);
         }
         for (i, (&new, &old)) in rest.iter().zip(data).enumerate() {
             sum = sum + bits(new) - bits(old);
             if sum >= self.threshold {
-                return Some(self.window + i + 1);
+                return Some(from + 1 + i + 1);
             }
         }
         None
+    }
+}
+
+impl ByteRule for Params {
+    #[inline]
+    fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
+        self.find_from(data, value, self.window - 1)
     }
 }
 
