@@ -2,6 +2,7 @@
 //! `cargo xtask oracle`: our cut-points beside those of other people's programs.
 #![forbid(unsafe_code)]
 
+mod instructions;
 mod licences;
 mod oracle;
 mod texts;
@@ -13,14 +14,17 @@ use std::time::Instant;
 /// What `cargo xtask` alone prints.
 const USAGE: &str = "\
 usage: cargo xtask check [--quick | --long]
+       cargo xtask instructions
        cargo xtask oracle [DIR]
 
 check    formatting, texts, licences and sources of dependencies, lints, other targets (those whose
-         standard library is installed), documentation, vectors, tests; ends with 1 and the name of
-         the step that failed
+         standard library is installed), instructions of the kernels (their assembly, on x86-64),
+         documentation, vectors, tests; ends with 1 and the name of the step that failed
 --quick  only what needs no building: formatting, texts, licences and sources
 --long   with 10^5 instead of 10^3 random interleavings, and 40,000 instead of 2000 chunks for each mean
          size (about half an hour more)
+
+instructions  that step of check alone
 
 oracle   makes the inputs of others' cut-point lists, checks their sums, and cuts them as each list
          below DIR (vectors/oracle) says; ends with 1 if one differs. Quicker with `cargo run
@@ -36,13 +40,16 @@ const QUICK_STEPS: [Step; 3] = [
 ];
 
 /// What needs a build; the tests are last, so that what they say stands at the end.
-const SLOW_STEPS: [Step; 5] = [
+const SLOW_STEPS: [Step; 6] = [
     ("lints", lints),
     ("other targets", other_targets),
+    INSTRUCTIONS,
     ("documentation", documentation),
     ("vectors", vectors),
     ("tests", tests),
 ];
+
+const INSTRUCTIONS: Step = ("instructions", instructions::check);
 
 /// What the chunking crate must build for besides the machine's own: another order of bytes among
 /// them.
@@ -51,9 +58,10 @@ const OTHER_TARGETS: [&str; 2] = ["aarch64-unknown-linux-gnu", "s390x-unknown-li
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let slow_steps = match words[..] {
-        ["check"] | ["check", "--long"] => SLOW_STEPS.as_slice(),
-        ["check", "--quick"] => &[],
+    let steps = match words[..] {
+        ["check"] | ["check", "--long"] => [QUICK_STEPS.as_slice(), &SLOW_STEPS].concat(),
+        ["check", "--quick"] => QUICK_STEPS.to_vec(),
+        ["instructions"] => vec![INSTRUCTIONS],
         ["oracle"] => return oracle::run(Path::new(&format!("{}/vectors/oracle", root()))),
         ["oracle", folder] => return oracle::run(Path::new(folder)),
         _ => {
@@ -61,7 +69,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    for (name, step) in QUICK_STEPS.iter().chain(slow_steps) {
+    for (name, step) in steps {
         println!("xtask: {name} ...");
         let began = Instant::now();
         let result = step();

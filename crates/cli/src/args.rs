@@ -152,6 +152,8 @@ Examples:
     Cut(Cut),
     /// Explain the algorithms that cut: rules, parameters, sources
     Algorithms(Algorithms),
+    /// Measure how fast the algorithms are on this machine
+    Bench(Bench),
     /// Print an object of the repository, decoded
     Debug(Debug),
 }
@@ -456,6 +458,77 @@ pub(crate) struct Algorithms {
     /// Which one to explain; all are listed without
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
+}
+
+/// `bench`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Each algorithm cuts the same memory at each level (instruction set) that it has code for and this CPU
+has: cut-points are the same, only speed differs, and that is checked. All take turns, with a plain
+read of the memory beside them; times are CPU time of one thread. A backup takes the fastest level by
+itself. What is larger than the caches shows what memory lets through; --size 1M what the CPU could do.
+
+Data decides, too: where chunks end early or late, and how many bytes a rule may skip. Measure yours.
+
+Examples:
+  cutpoint bench                                      every algorithm, chunks of 8 KiB, random data
+  cutpoint bench --file disk.img -a seqcdc:avg=16k -a fastcdc:avg=16k
+  cutpoint bench --average 64k --fingerprints --html speed.html
+  cutpoint bench --papers -a ram:avg=8k               beside VRAM, as its paper has it
+  cutpoint bench --level avx2 --level scalar --time 60
+  cutpoint bench --instructions                       popcnt, pdep, compress and others, in nanoseconds")]
+pub(crate) struct Bench {
+    /// An algorithm with its parameters, for example `seqcdc:avg=16k`; can be repeated. Without, all
+    /// that can have a mean of --average
+    #[arg(long = "algorithm", short, value_name = "SPEC", conflicts_with = "instructions")]
+    pub(crate) algorithms: Vec<String>,
+    /// The mean chunk size on random data of the algorithms that are taken without --algorithm
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "8k")]
+    pub(crate) average: u32,
+    /// Only this level: scalar, sse4.1, avx2, avx512, avx512vbmi; can be repeated
+    #[arg(long = "level", value_name = "LEVEL", conflicts_with = "instructions")]
+    pub(crate) levels: Vec<String>,
+    /// How much data is cut; of a file at most that much
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256M")]
+    pub(crate) size: u32,
+    /// What data is made
+    #[arg(long, value_enum, default_value = "random", conflicts_with = "file")]
+    pub(crate) data: BenchData,
+    /// Cut what is in this file, read into memory before
+    #[arg(long, value_name = "FILE", conflicts_with = "instructions")]
+    pub(crate) file: Option<PathBuf>,
+    /// How many rounds count, after one to get warm; 5 without
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rounds: Option<u32>,
+    /// As many rounds as fit into so many seconds, at least one, instead of --rounds
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["rounds", "instructions"])]
+    pub(crate) time: Option<u32>,
+    /// Also the vectorized forms of papers (SS-CDC, VectorCDC, VSEQ), where they cut by the same spec
+    #[arg(long, conflicts_with = "instructions")]
+    pub(crate) papers: bool,
+    /// Also BLAKE3 of chunks of 8, 16 and 64 KiB, at each of its levels
+    #[arg(long, conflicts_with = "instructions")]
+    pub(crate) fingerprints: bool,
+    /// Instead, what single instructions cost that look for a place in a mask, or make one
+    #[arg(long)]
+    pub(crate) instructions: bool,
+    /// Write a chart to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "instructions")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write a page with the chart and all numbers to this file; it needs no other
+    #[arg(long, value_name = "FILE", conflicts_with = "instructions")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+/// Data that `bench` makes.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum BenchData {
+    /// Random bytes, from a constant seed
+    Random,
+    /// Zeros
+    Zeros,
+    /// Words and punctuation
+    Text,
 }
 
 /// How cut-points are printed.

@@ -76,6 +76,10 @@ pub(crate) enum Event<'a> {
     Cut { offset: u64, size: u64, end_offset: u64 },
     /// An algorithm that cuts.
     Algorithm(Algorithm),
+    /// How fast something is.
+    Speed(Speed<'a>),
+    /// What an instruction costs.
+    Instruction(InstructionCost<'a>),
     /// What a check found.
     Finding(Finding<'a>),
     /// An object of the repository.
@@ -170,6 +174,46 @@ pub(crate) enum Summary<'a> {
     },
     /// A file was cut.
     Cut { algorithm: &'a str, level: &'a str, chunk_count: u64, size: u64 },
+    /// Speeds were measured.
+    Bench {
+        processor: &'a str,
+        levels: &'a [&'static str],
+        data: &'a str,
+        size: u64,
+        large_page_bytes: Option<u64>,
+        plain_read: &'a str,
+        round_count: u64,
+        elapsed_ns: u64,
+    },
+}
+
+/// How fast something is. What each field means is in the schema.
+#[derive(Serialize)]
+pub(crate) struct Speed<'a> {
+    pub(crate) work: &'a str,
+    pub(crate) spec: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) bytes_per_second: f64,
+    pub(crate) lower_quartile_bytes_per_second: f64,
+    pub(crate) upper_quartile_bytes_per_second: f64,
+    pub(crate) round_count: u64,
+    pub(crate) read_bytes_per_second: f64,
+    pub(crate) read_ratio: f64,
+    pub(crate) scalar_ratio: Option<f64>,
+    pub(crate) agrees: bool,
+    pub(crate) chunk_count: u64,
+    pub(crate) chunk_size_mean: f64,
+    pub(crate) chunk_size_deviation: f64,
+}
+
+/// What an instruction costs.
+#[derive(Serialize)]
+pub(crate) struct InstructionCost<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) latency_ns: f64,
+    pub(crate) throughput_ns: f64,
+    pub(crate) round_count: u64,
 }
 
 /// What there is to know about an algorithm; the fields are those of the chunking crate's `About`.

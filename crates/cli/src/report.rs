@@ -72,6 +72,12 @@ impl Report {
         self.out_is_terminal && !self.is_json
     }
 
+    /// How many columns the terminal has at which a person reads standard output.
+    pub(crate) fn out_width(&self) -> Option<usize> {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        (size.ws_col > 0).then_some(size.ws_col.into())
+    }
+
     /// Since when the run runs.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
@@ -253,6 +259,13 @@ impl Report {
             display.event_last = Some(Instant::now());
             drop(display);
             self.tell(&Event::Progress(progress));
+        }
+    }
+
+    /// Shows a person what the run is at, where no count of files tells it.
+    pub(crate) fn show(&self, text: impl FnOnce() -> String) {
+        if let Some(bar) = &self.display().bar {
+            bar.set_message(escape::for_terminal(text().as_bytes()));
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod backup;
+mod bench;
 mod cat;
 mod check;
 mod config;
@@ -36,6 +37,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Check(check) => check::run(check, global, report),
         Verb::Cut(cut) => cut::run(cut, report),
         Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
+        Verb::Bench(bench) => bench::run(bench, report),
         Verb::Debug(debug) => debug::run(debug, global, report),
     }
 }

@@ -1,6 +1,7 @@
 //! Runs the program as a process: what it prints, what it leaves, how it ends.
 
 mod algorithms;
+mod bench;
 mod cut;
 mod damage;
 mod failures;

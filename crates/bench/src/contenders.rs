@@ -1,0 +1,54 @@
+//! Ours at every level, and the papers' forms.
+
+use cutpoint_chunking::{Level, Spec, cuts};
+use cutpoint_fingerprint::{Blake3, Digest};
+
+use crate::{Contender, Kind};
+
+/// Returns a contender for each level of this CPU that the rule of `spec` has code for, the slowest
+/// first; only of `wanted`, unless that is empty.
+pub fn levels<'a>(spec: &Spec, wanted: &[Level]) -> Vec<Contender<'a, usize>> {
+    let available = Level::available().into_iter();
+    let levels = available.filter(|level| wanted.is_empty() || wanted.contains(level));
+    let chunkers = levels.map(|level| (level, spec.chunker_at(level)));
+    chunkers
+        .filter(|(level, chunker)| chunker.level() == *level)
+        .map(|(level, chunker)| {
+            Contender::new(Kind::Level, level.name(), move |data, ends| {
+                ends.extend(cuts(&*chunker, data));
+            })
+        })
+        .collect()
+}
+
+/// Returns a contender for each form of a paper that cuts by `spec` and that this CPU has.
+pub fn papers<'a>(spec: &Spec) -> Vec<Contender<'a, usize>> {
+    let all = cutpoint_baseline::all().filter_map(|baseline| {
+        let mut cutter = baseline.cutter(spec).ok()?;
+        Some(Contender::new(Kind::Paper, baseline.to_string(), move |data, ends| {
+            // What is there is empty, and the cutter makes a list of its own.
+            *ends = cutter.cuts(data);
+        }))
+    });
+    all.collect()
+}
+
+/// How many bytes are fingerprinted at once, about: as the store does it.
+const BATCH_SIZE: usize = 1 << 20;
+
+/// Returns a contender for each level of BLAKE3 on this CPU, over chunks of `size` bytes in batches of
+/// a mebibyte; the first is the crate `blake3`, a chunk after the other. `None` where `size` is 0.
+pub fn blake3<'a>(size: usize) -> Option<Vec<Contender<'a, Digest>>> {
+    let batch_count = BATCH_SIZE.div_ceil((size > 0).then_some(size)?);
+    let names = Blake3::levels().into_iter().filter(|name| *name != "emulated");
+    let contenders = names.filter_map(|name| {
+        let hash = Blake3::plain().at_level(name)?;
+        Some(Contender::new(Kind::Level, name, move |data: &[u8], digests: &mut Vec<Digest>| {
+            let chunks: Vec<&[u8]> = data.chunks(size).collect();
+            for batch in chunks.chunks(batch_count) {
+                hash.digests(batch, digests);
+            }
+        }))
+    });
+    Some(contenders.collect())
+}

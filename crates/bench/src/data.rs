@@ -1,0 +1,52 @@
+//! What is cut.
+
+use cutpoint_testing::{SplitMix64, input};
+
+/// Data that is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// Bytes of SplitMix64, from seed 1.
+    Random,
+    /// Zeros.
+    Zeros,
+    /// Words of letters with frequencies as in a language, and punctuation.
+    Text,
+}
+
+impl Data {
+    /// Writes it over all of `bytes`. [`Data::Text`] needs as much memory again meanwhile.
+    pub fn write(self, bytes: &mut [u8]) {
+        match self {
+            Data::Random => {
+                let mut random = SplitMix64::new(1);
+                for part in bytes.chunks_mut(8) {
+                    part.copy_from_slice(&random.next().to_le_bytes()[..part.len()]);
+                }
+            }
+            // Written, although they are zero: only then the memory is there.
+            Data::Zeros => bytes.fill(0),
+            Data::Text => bytes.copy_from_slice(&input::text(bytes.len())),
+        }
+    }
+
+    /// Returns `random`, `zeros` or `text`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Data::Random => "random",
+            Data::Zeros => "zeros",
+            Data::Text => "text",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_data_is_that_of_the_tests() {
+        let mut bytes = [0; 1001];
+        Data::Random.write(&mut bytes);
+        assert_eq!(bytes.as_slice(), SplitMix64::bytes(1, 1001), "SplitMix64");
+    }
+}

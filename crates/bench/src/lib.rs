@@ -1,0 +1,44 @@
+//! How fast chunking and fingerprinting are on the CPU at hand.
+//!
+//! [`Contender`]s that do the same work are a [`Comparison`]; [`race`] lets all of them take turns over
+//! the same bytes, so that a busy moment of the machine hits all alike, and beside each of them reads
+//! the bytes plainly. Times are CPU time of the thread: what else the machine does counts less.
+//! `cutpoint bench` prints what comes out, `benches/peers.rs` measures crates of other people in the
+//! same way.
+//!
+//! ```
+//! use cutpoint_bench::{Buffer, Comparison, Limit, levels, race};
+//!
+//! let mut buffer = Buffer::new(1 << 20)?;
+//! buffer.bytes_mut().fill(7);
+//! let spec = "seqcdc:avg=8k".parse()?;
+//! let mut comparison = Comparison::new(levels(&spec, &[]));
+//! race(buffer.bytes(), &mut [&mut comparison], Limit::Rounds(2), &mut |_| true);
+//! let scalar = &comparison.contenders()[0];
+//! assert!(scalar.speeds().median() > 0.0 && scalar.agrees());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![deny(unsafe_code)]
+
+mod clock;
+mod contenders;
+mod data;
+mod instruction;
+mod machine;
+mod memory;
+mod race;
+mod samples;
+mod sum;
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "instructions are given as such, and sets of them are entered")]
+mod x86_64;
+
+pub use clock::thread_cpu_time;
+pub use contenders::{blake3, levels, papers};
+pub use data::Data;
+pub use instruction::{Instruction, instructions};
+pub use machine::processor;
+pub use memory::{Buffer, available_memory};
+pub use race::{Comparison, Contender, Kind, Limit, Progress, Turns, race};
+pub use samples::{ChunkSizes, Samples};
+pub use sum::PlainRead;

@@ -1,0 +1,275 @@
+//! Contenders in turns.
+
+use std::fmt;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use crate::{PlainRead, Samples, thread_cpu_time};
+
+/// A measurement repeats its work until it took at least this: the clock has a price, too.
+const MEASUREMENT_MIN: Duration = Duration::from_millis(1);
+
+/// What a contender is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Ours, on a level of this CPU.
+    Level,
+    /// The form that a paper has.
+    Paper,
+    /// Somebody else's code.
+    Peer,
+}
+
+impl Kind {
+    /// Returns `level`, `paper` or `peer`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Level => "level",
+            Kind::Paper => "paper",
+            Kind::Peer => "peer",
+        }
+    }
+}
+
+/// The work of a contender: what it finds in all of the bytes is appended.
+type Work<'a, T> = Box<dyn FnMut(&[u8], &mut Vec<T>) + 'a>;
+
+/// A way to do some work over a buffer, and how fast it was.
+pub struct Contender<'a, T> {
+    kind: Kind,
+    name: String,
+    work: Work<'a, T>,
+    speeds: Samples,
+    agrees: bool,
+}
+
+impl<'a, T> Contender<'a, T> {
+    /// One that has not run yet. `work` appends what it finds, cut-points for example.
+    pub fn new(
+        kind: Kind,
+        name: impl Into<String>,
+        work: impl FnMut(&[u8], &mut Vec<T>) + 'a,
+    ) -> Contender<'a, T> {
+        let (name, work) = (name.into(), Box::new(work));
+        Contender { kind, name, work, speeds: Samples::default(), agrees: true }
+    }
+
+    /// Returns what it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns its name: `avx2`, `VRAM-256`, `crate fastcdc`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns its speeds in GB (10^9 bytes) a second of CPU time, one for each round.
+    pub fn speeds(&self) -> &Samples {
+        &self.speeds
+    }
+
+    /// Returns whether it found what the first of the comparison found, always.
+    pub fn agrees(&self) -> bool {
+        self.agrees
+    }
+}
+
+impl<T> fmt::Debug for Contender<'_, T> {
+    /// Leaves the work out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contender")
+            .field("name", &self.name)
+            .field("speeds", &self.speeds)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Contenders that do the same work, with a plain read beside them.
+#[derive(Debug)]
+pub struct Comparison<'a, T> {
+    contenders: Vec<Contender<'a, T>>,
+    read: PlainRead,
+    read_speeds: Samples,
+    found: Vec<T>,
+    /// What the contender found whose turn it is.
+    scratch: Vec<T>,
+}
+
+impl<'a, T> Comparison<'a, T> {
+    /// One that has not run yet. What the first finds is what all should find.
+    pub fn new(contenders: Vec<Contender<'a, T>>) -> Comparison<'a, T> {
+        let read = PlainRead::new();
+        let (found, scratch) = (Vec::new(), Vec::new());
+        Comparison { contenders, read, read_speeds: Samples::default(), found, scratch }
+    }
+
+    /// Returns the contenders, in the order in which they were given.
+    pub fn contenders(&self) -> &[Contender<'a, T>] {
+        &self.contenders
+    }
+
+    /// Returns the speeds of the plain read, as those of contenders.
+    pub fn read_speeds(&self) -> &Samples {
+        &self.read_speeds
+    }
+
+    /// Returns what the first contender found; nothing before the race.
+    pub fn found(&self) -> &[T] {
+        &self.found
+    }
+}
+
+/// A [`Comparison`], whatever its contenders find.
+pub trait Turns {
+    /// Returns the names of those whose turns there are in a round.
+    fn names(&self) -> Vec<String>;
+
+    /// Lets number `turn` of them run over `data`, and takes its time if it `counts`.
+    fn take_turn(&mut self, turn: usize, data: &[u8], counts: bool);
+}
+
+impl<T: PartialEq> Turns for Comparison<'_, T> {
+    fn names(&self) -> Vec<String> {
+        let read = std::iter::once("plain read".to_owned());
+        read.chain(self.contenders.iter().map(|contender| contender.name.clone())).collect()
+    }
+
+    fn take_turn(&mut self, turn: usize, data: &[u8], counts: bool) {
+        let Some(index) = turn.checked_sub(1) else {
+            let read = self.read;
+            let speed = measure(data, || {
+                black_box(read.read(black_box(data)));
+            });
+            if counts {
+                self.read_speeds.push(speed);
+            }
+            return;
+        };
+        let contender = &mut self.contenders[index];
+        let (work, scratch) = (&mut contender.work, &mut self.scratch);
+        let speed = measure(data, || {
+            scratch.clear();
+            work(black_box(data), scratch);
+        });
+        if counts {
+            contender.speeds.push(speed);
+        }
+        if index == 0 && self.found.is_empty() {
+            std::mem::swap(&mut self.found, &mut self.scratch);
+        } else if self.scratch != self.found {
+            contender.agrees = false;
+        }
+    }
+}
+
+/// Returns the speed of `work` over `data` in GB a second of CPU time.
+fn measure(data: &[u8], mut work: impl FnMut()) -> f64 {
+    let mut passes = 0.0;
+    let began = thread_cpu_time();
+    loop {
+        work();
+        passes += 1.0;
+        let elapsed = thread_cpu_time().saturating_sub(began);
+        if elapsed >= MEASUREMENT_MIN {
+            return data.len() as f64 * passes / elapsed.as_secs_f64() / 1e9;
+        }
+    }
+}
+
+/// When a race ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// After this many rounds; at least one.
+    Rounds(usize),
+    /// After the first round that ends this long after the beginning, as a clock on the wall has it.
+    Time(Duration),
+}
+
+/// What a race is about to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// The round; 0 is there to get warm, and does not count.
+    pub round: usize,
+    /// Which of the comparisons.
+    pub comparison: usize,
+    /// The name of the contender.
+    pub contender: &'a str,
+}
+
+/// Lets all contenders of all comparisons run over `data` in rounds: first once to get warm, then as
+/// often as `limit` says. Another one of a comparison begins in each round.
+///
+/// `goes_on` is told of each turn before it begins, and ends the race by answering no. Returns how many
+/// rounds counted; a round that was ended does not, though some have a sample of it.
+pub fn race(
+    data: &[u8],
+    comparisons: &mut [&mut dyn Turns],
+    limit: Limit,
+    goes_on: &mut dyn FnMut(&Progress<'_>) -> bool,
+) -> usize {
+    let began = Instant::now();
+    let names: Vec<Vec<String>> = comparisons.iter().map(|each| each.names()).collect();
+    for round in 0.. {
+        for (comparison, names) in names.iter().enumerate() {
+            for turn in 0..names.len() {
+                // The first round in order: the first contender says what is right.
+                let turn = (turn + round) % names.len();
+                if !goes_on(&Progress { round, comparison, contender: &names[turn] }) {
+                    return round.saturating_sub(1);
+                }
+                comparisons[comparison].take_turn(turn, data, round > 0);
+            }
+        }
+        let is_over = match limit {
+            Limit::Rounds(count) => round >= count.max(1),
+            Limit::Time(time) => round > 0 && began.elapsed() >= time,
+        };
+        if is_over {
+            return round;
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(name: &str, found: usize) -> Contender<'static, usize> {
+        Contender::new(Kind::Level, name, move |data, ends| ends.push(data.len() + found))
+    }
+
+    #[test]
+    fn every_round_counts_but_the_first() {
+        let mut one = Comparison::new(vec![counted("a", 0), counted("b", 0)]);
+        let mut two = Comparison::new(vec![counted("c", 0), counted("d", 1)]);
+        let mut told = Vec::new();
+        let rounds =
+            race(&[1; 100], &mut [&mut one, &mut two], Limit::Rounds(3), &mut |progress| {
+                told.push(progress.contender.to_owned());
+                true
+            });
+        assert_eq!(rounds, 3, "rounds");
+        assert_eq!(told.len(), 4 * 6, "turns");
+        assert_eq!(told[..8].join(","), "plain read,a,b,plain read,c,d,a,b", "others begin");
+        for contender in one.contenders() {
+            assert_eq!((contender.speeds().count(), contender.agrees()), (3, true), "agreeing");
+        }
+        assert_eq!(one.read_speeds().count(), 3, "reads");
+        assert_eq!(one.found(), [100], "found");
+        let agrees: Vec<bool> = two.contenders().iter().map(Contender::agrees).collect();
+        assert_eq!(agrees, [true, false], "another result is noticed");
+    }
+
+    #[test]
+    fn a_race_can_be_ended() {
+        let mut one = Comparison::new(vec![counted("a", 0)]);
+        let ended =
+            race(&[1; 100], &mut [&mut one], Limit::Rounds(9), &mut |progress| progress.round < 2);
+        assert_eq!(ended, 1, "a whole round");
+        let mut one = Comparison::new(vec![counted("a", 0)]);
+        let time = Limit::Time(Duration::ZERO);
+        assert_eq!(race(&[1; 100], &mut [&mut one], time, &mut |_| true), 1, "no time");
+    }
+}
