@@ -15,6 +15,8 @@ use crate::{Chunker, Level};
 const SEGMENT_SIZE: usize = 4 * 1024 * 1024;
 /// How many smallest chunks a segment has at least.
 const SEGMENT_CHUNKS: usize = 64;
+/// How many bytes behind a limit are looked at before it is known that they are needed.
+const SLACK_SIZE: usize = 64 * 1024;
 /// How many rounds the other threads rest after one in which they were of no use.
 const REST_ROUND_COUNT: usize = 16;
 /// How many bytes are wanted at once at most, however many threads there are.
@@ -269,9 +271,14 @@ fn cut_until(
     more: bool,
     ends: &mut Vec<usize>,
 ) -> usize {
+    // A batch must not look at much behind the limit, which is another thread's.
+    let near = data.len().min(limit.saturating_add(SLACK_SIZE));
     while start < limit.min(data.len()) {
         let known = ends.len();
-        next_ends(chunker, data, start, more, ends);
+        next_ends(chunker, &data[..near], start, more || near < data.len(), ends);
+        if ends.len() == known && near < data.len() {
+            next_ends(chunker, data, start, more, ends);
+        }
         match ends[known..].last() {
             Some(&end) => start = end,
             None => break,
