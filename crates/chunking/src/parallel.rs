@@ -197,12 +197,14 @@ impl<C: Chunker> Chunker for Parallel<C> {
                     return;
                 }
             } else {
+                let (count, segment_size) = segments;
                 let Some((joined, gained_size)) = self.round(data, end, more, segments, ends)
                 else {
+                    // A chunk larger than all that was given, which will come again and be more.
+                    self.rest_size.store(count * segment_size * REST_ROUND_COUNT, Relaxed);
                     return;
                 };
                 end = joined;
-                let (count, segment_size) = segments;
                 if gained_size < segment_size / 2 {
                     self.rest_size.store(count * segment_size * REST_ROUND_COUNT, Relaxed);
                 }
