@@ -22,11 +22,12 @@ const READ_SIZE: usize = 256 * 1024;
 
 /// Cuts what a reader gives into chunks, one at a time, in one buffer.
 ///
-/// The reader is a [`Read`], or with the feature `async` an `AsyncRead` of crate `futures-io`. The chunks are those of the whole stream, however the reader portions it. A chunk is handed out
-/// when the buffer holds as many bytes as a largest chunk, or as the chunker wants at once
-/// ([`Chunker::batch_size`]), or all that are left: a slow source is read ahead by that much. Where
-/// an algorithm has no largest chunk, it is asked first when 256 KiB are there, and whenever their
-/// number has doubled since: the buffer holds up to twice the chunk.
+/// The reader is a [`Read`], or with the feature `async` an `AsyncRead` of crate `futures-io`. The
+/// chunks are those of the whole stream, however the reader portions it. A chunk is handed out when the
+/// buffer holds as many bytes as a largest chunk, or as the chunker wants at once
+/// ([`Chunker::batch_size`]), or all that are left: a slow source is read ahead by that much. Where an
+/// algorithm has no largest chunk, it is asked first when 256 KiB or what it wants at once are there,
+/// and whenever their number has doubled since: the buffer holds up to twice the chunk.
 ///
 /// ```
 /// use cutpoint_chunking::{Chunks, Spec};

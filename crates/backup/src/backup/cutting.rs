@@ -504,6 +504,8 @@ impl<'a> Cutting<'a> {
                 }
             }
             let batch_is_full = self.fill == batch.bytes.len();
+            // What is before a file in the batch is another's: no chunk may depend on it.
+            debug_assert_eq!(self.chunker.context_size(), 0, "a spec is bounded");
             loop {
                 self.chunker.next_cuts(&batch.bytes[..self.fill], start, more, &mut self.ends);
                 if self.ends.is_empty() {
