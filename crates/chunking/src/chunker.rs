@@ -154,6 +154,9 @@ macro_rules! forward {
 forward!(&C);
 forward!(Box<C>);
 
+/// So many batches are cut at once where all bytes are in memory.
+pub(crate) const BATCH_COUNT: usize = 4;
+
 /// Appends the end of the chunk that begins at `data[start]`, and of those behind it that come with
 /// it where the chunker cuts many at once; none if it cannot tell, or nothing is left.
 pub(crate) fn next_ends(
@@ -163,7 +166,8 @@ pub(crate) fn next_ends(
     more: bool,
     ends: &mut Vec<usize>,
 ) {
-    let mut batch_size = chunker.batch_size();
+    // The bytes are there: more than one batch weighs the ends of batches, and the start of threads, less.
+    let mut batch_size = chunker.batch_size().saturating_mul(BATCH_COUNT);
     if batch_size == 0 {
         let (before, rest) = data.split_at(start);
         ends.extend(chunker.next_cut_after(before, rest, more).map(|size| start + size));
@@ -177,7 +181,7 @@ pub(crate) fn next_ends(
             return;
         }
         // A chunk that is larger than what was given.
-        batch_size = batch_size.saturating_mul(4);
+        batch_size = batch_size.saturating_mul(BATCH_COUNT);
     }
 }
 

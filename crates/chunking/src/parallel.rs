@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::panic::resume_unwind;
 use std::thread::{self, Builder};
 
-use crate::chunker::next_ends;
+use crate::chunker::{BATCH_COUNT, next_ends};
 use crate::{Chunker, Level};
 
 /// How many bytes a thread cuts before what was found is joined; more, where chunks are large. A
@@ -29,7 +29,7 @@ const THREAD_COUNT_MAX: usize = 1024;
 ///
 /// [`cuts`](crate::cuts) and [`Chunks`](crate::Chunks) give it many bytes at once, as it asks for by
 /// [`batch_size`](Chunker::batch_size): 4 MiB a thread, or 64 smallest chunks if that is more; at
-/// most 256 MiB in all. So `Chunks` holds this much and a largest chunk in its buffer, and reads it
+/// most 256 MiB in all; `cuts`, whose bytes are in memory, four times that. So `Chunks` holds this much and a largest chunk in its buffer, and reads it
 /// before the first chunk is handed out; beside it are the ends found in it, some 30 bytes a chunk.
 /// Questions about one chunk, and one thread, go to the chunker as they are.
 ///
@@ -116,7 +116,9 @@ impl<C: Chunker> Parallel<C> {
         // A thread takes as long to start as some hundred KiB to cut.
         let least = (self.segment_size / 16).max(1);
         let count = self.thread_count.min(size / least);
-        (count > 1).then(|| (count, self.segment_size.min(size.div_ceil(count))))
+        // As many as `cuts` gives. More than a batch, as a reader has it, is in memory anyway.
+        let most = self.segment_size.saturating_mul(BATCH_COUNT);
+        (count > 1).then(|| (count, most.min(size.div_ceil(count))))
     }
 
     /// Has `count` threads cut a segment each, the first of which begins at `start`, a true cut-point,

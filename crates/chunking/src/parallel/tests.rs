@@ -15,6 +15,7 @@ use std::thread::{self, ThreadId};
 use cutpoint_testing::{SplitMix64, input};
 
 use super::Parallel;
+use crate::chunker::BATCH_COUNT;
 use crate::{Chunker, Chunks, KeyMaterial, Level, Push, Spec, cuts};
 
 const THREAD_COUNTS: [usize; 5] = [1, 2, 3, 7, 16];
@@ -273,7 +274,7 @@ fn others_rest_where_they_are_of_no_use() {
     let expected: Vec<usize> = cuts(&counted, &data).collect();
     let alone = counted.asked_count.swap(0, Ordering::Relaxed);
     for thread_count in [2, 3, 7] {
-        let parallel = parallel(&counted, thread_count, 10_000);
+        let parallel = parallel(&counted, thread_count, 10_000 / BATCH_COUNT);
         let mut ends = Vec::new();
         parallel.next_cuts(&data, 0, false, &mut ends);
         assert_eq!(ends, expected, "{thread_count} threads");
@@ -292,7 +293,7 @@ fn a_failure_in_a_thread_is_the_callers() {
     let data = SplitMix64::bytes(62, 100_000);
     // Where the second segment begins; no chunk does.
     let counted = Counted::new("fixed:size=101", &data[10_000..10_016]);
-    parallel(&counted, 2, 10_000).next_cuts(&data, 0, false, &mut Vec::new());
+    parallel(&counted, 2, 10_000 / BATCH_COUNT).next_cuts(&data, 0, false, &mut Vec::new());
 }
 
 /// What is wanted at once, and so held by a reader's buffer, is bounded.
