@@ -11,6 +11,7 @@ use std::io::Read;
 use cutpoint_chunking::{Chunks, KeyMaterial, Spec};
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::seal::{Keyring, Keys, RepositoryId, Secret, Suite};
+use cutpoint_testing::thread_cpu_time;
 
 /// What repositories are cut with by default.
 const CUT: &str = "fastcdc:avg=44k";
@@ -66,13 +67,7 @@ fn main() {
 
 /// The CPU time of `work` in seconds, the system's part included.
 fn measure(work: impl FnOnce()) -> f64 {
-    let before = cpu_seconds();
+    let before = thread_cpu_time().as_secs_f64();
     work();
-    cpu_seconds() - before
-}
-
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts");
-    let nanoseconds = text.split(' ').next().expect("the first field");
-    nanoseconds.parse::<f64>().expect("a number") / 1e9
+    thread_cpu_time().as_secs_f64() - before
 }

@@ -1,6 +1,8 @@
 //! What single instructions cost: those that look for a place in a mask, and those that make one.
 
-use crate::{Samples, thread_cpu_time};
+use cutpoint_testing::thread_cpu_time;
+
+use crate::Samples;
 
 /// What an instruction costs on this CPU.
 #[derive(Clone, Debug)]

@@ -20,7 +20,6 @@
 //! ```
 #![deny(unsafe_code)]
 
-mod clock;
 mod contenders;
 mod data;
 mod instruction;
@@ -33,7 +32,6 @@ mod sum;
 #[expect(unsafe_code, reason = "instructions are given as such, and sets of them are entered")]
 mod x86_64;
 
-pub use clock::thread_cpu_time;
 pub use contenders::{blake3, levels, papers};
 pub use data::Data;
 pub use instruction::{Instruction, instructions};

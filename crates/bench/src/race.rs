@@ -4,7 +4,9 @@ use std::fmt;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use crate::{PlainRead, Samples, thread_cpu_time};
+use cutpoint_testing::thread_cpu_time;
+
+use crate::{PlainRead, Samples};
 
 /// A measurement repeats its work until it took at least this: the clock has a price, too.
 const MEASUREMENT_MIN: Duration = Duration::from_millis(1);

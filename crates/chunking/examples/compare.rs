@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use cutpoint_chunking::algorithm::bfbc::PairCounts;
 use cutpoint_chunking::{Chunker, Spec, algorithms, cuts};
-use cutpoint_testing::{SplitMix64, input};
+use cutpoint_testing::{SplitMix64, input, thread_cpu_time};
 
 const TARGET: usize = 8192;
 
@@ -262,11 +262,11 @@ fn speeds(rows: &[Row], findings: &mut BTreeMap<String, Findings>) {
             let spec = (row.make)(TARGET, &sample).or_else(|| (row.make)(TARGET, &[]));
             let chunker = spec.expect("it was made before").chunker();
             // Linux may count the CPU time in steps of milliseconds: the rounds together last long.
-            let (started, mut rounds) = (cpu_seconds(), 0);
+            let (started, mut rounds) = (thread_cpu_time().as_secs_f64(), 0);
             let seconds = loop {
                 black_box(cuts(black_box(&*chunker), &data[0]).count());
                 rounds += 1;
-                let seconds = cpu_seconds() - started;
+                let seconds = thread_cpu_time().as_secs_f64() - started;
                 if seconds > SECONDS_MIN || rounds == ROUND_COUNT_MAX {
                     break seconds / f64::from(rounds);
                 }
@@ -437,11 +437,4 @@ fn times(number: f64) -> String {
         ..100.0 => format!("{number:.1}"),
         _ => format!("{number:.0}"),
     }
-}
-
-/// Returns the CPU time of this thread in seconds, as Linux counts it.
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts");
-    let nanoseconds = text.split(' ').next().expect("the first field");
-    nanoseconds.parse::<f64>().expect("a number") / 1e9
 }

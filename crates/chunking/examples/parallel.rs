@@ -16,7 +16,7 @@ use std::num::NonZero;
 use std::time::Instant;
 
 use cutpoint_chunking::{Chunker, Chunks, Parallel, Spec, cuts};
-use cutpoint_testing::{SplitMix64, input};
+use cutpoint_testing::{SplitMix64, input, thread_cpu_time};
 
 /// Rules that find back soon and late, fast and slow ones, small chunks and large ones.
 const SPECS: [&str; 8] = [
@@ -92,9 +92,9 @@ fn compare(
     work: impl Fn(&dyn Chunker) -> usize,
 ) -> [f64; 4] {
     let seconds = |chunker| {
-        let (started, cpu_started) = (Instant::now(), cpu_seconds());
+        let (started, cpu_started) = (Instant::now(), thread_cpu_time().as_secs_f64());
         black_box(work(black_box(chunker)));
-        (started.elapsed().as_secs_f64(), cpu_seconds() - cpu_started)
+        (started.elapsed().as_secs_f64(), thread_cpu_time().as_secs_f64() - cpu_started)
     };
     let mut figures = [const { Vec::new() }; 4];
     for _ in 0..rounds.max(1) {
@@ -107,11 +107,4 @@ fn compare(
         figures.sort_by(f64::total_cmp);
         figures[figures.len() / 2]
     })
-}
-
-/// Returns the CPU time of this thread in seconds, as Linux counts it.
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split(' ').next().and_then(|text| text.parse::<f64>().ok());
-    nanoseconds.unwrap_or(0.0) / 1e9
 }

@@ -20,8 +20,7 @@ use std::hint::black_box;
 use std::io::Read;
 
 use cutpoint_chunking::{Chunker, KeyMaterial, Level, Spec, cuts};
-use cutpoint_testing::{SplitMix64, input};
-use rustix::time::{ClockId, clock_gettime};
+use cutpoint_testing::{SplitMix64, input, thread_cpu_time};
 
 const SPECS: &[&str] = &[
     "fastcdc:avg=8k",
@@ -177,9 +176,9 @@ fn measure(rounds: usize, size: usize, works: &mut [&mut dyn FnMut()]) -> Vec<f6
     let mut speeds = vec![Vec::new(); works.len()];
     for _ in 0..rounds {
         for (work, speeds) in works.iter_mut().zip(&mut speeds) {
-            let started = cpu_seconds();
+            let started = thread_cpu_time().as_secs_f64();
             work();
-            speeds.push(size as f64 / (cpu_seconds() - started) / 1e9);
+            speeds.push(size as f64 / (thread_cpu_time().as_secs_f64() - started) / 1e9);
         }
     }
     let median = |speeds: &mut Vec<f64>| {
@@ -187,10 +186,4 @@ fn measure(rounds: usize, size: usize, works: &mut [&mut dyn FnMut()]) -> Vec<f6
         speeds[speeds.len() / 2]
     };
     speeds.iter_mut().map(median).collect()
-}
-
-/// Returns the CPU time of this thread in seconds.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

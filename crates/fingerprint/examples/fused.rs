@@ -11,10 +11,10 @@ mod common;
 use std::hint::black_box;
 use std::sync::Barrier;
 
-use common::{Work, cpu_seconds, median, speeds};
+use common::{Work, median, speeds};
 use cutpoint_chunking::{Chunker, Spec, cuts};
 use cutpoint_fingerprint::{Blake3, Sha256};
-use cutpoint_testing::SplitMix64;
+use cutpoint_testing::{SplitMix64, thread_cpu_time};
 
 /// Three times the largest third-level cache that we measure on.
 const RANDOM_SIZE: usize = 96 << 20;
@@ -142,9 +142,9 @@ fn split(chunker: &dyn Chunker, data: &[u8], threads: usize) {
         }
     }
     let work = |part: &[u8]| {
-        let started = cpu_seconds();
+        let started = thread_cpu_time().as_secs_f64();
         fingerprint(chunker, black_box(part), 1 << 20, &hash);
-        cpu_seconds() - started
+        thread_cpu_time().as_secs_f64() - started
     };
     let (mut alone, mut beside, mut walls) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

@@ -2,9 +2,11 @@
 //!
 //! Everything is a function of a seed, so a test that fails once fails always.
 
+mod clock;
 pub mod digest;
 pub mod input;
 mod splitmix;
 pub mod stream;
 
+pub use clock::thread_cpu_time;
 pub use splitmix::SplitMix64;

@@ -488,6 +488,6 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Ae::from_checked(*self, material).at_level(level))
+        Box::new(Ae::from_checked(*self, material, level))
     }
 }

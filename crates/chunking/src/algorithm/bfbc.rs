@@ -304,7 +304,7 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Bfbc::from_checked(self.clone(), material).at_level(level))
+        Box::new(Bfbc::from_checked(self.clone(), material, level))
     }
 }
 
@@ -321,13 +321,13 @@ pub struct Bfbc {
 constructors!(Bfbc);
 
 impl Bfbc {
-    fn from_checked(params: Params, _: Option<&KeyMaterial>) -> Bfbc {
+    fn from_checked(params: Params, _: Option<&KeyMaterial>, level: Level) -> Bfbc {
         let mut is_end = Box::new([0; PAIRS / 64]);
         for &pair in &params.pairs {
             is_end[index(pair) / 64] |= 1 << (index(pair) % 64);
         }
         let sieve = Sieve::of_pairs(&params.pairs);
-        Bfbc { params, is_end, sieve, level: sieve.level(Level::best()) }
+        Bfbc { params, is_end, sieve, level: sieve.level(level) }
     }
 
     /// The same on another level than the best of this CPU: as exact, and slower.

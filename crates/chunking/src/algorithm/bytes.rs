@@ -168,9 +168,9 @@ macro_rules! byte_chunker {
         crate::algorithm::constructors!($Chunker);
 
         impl $Chunker {
-            fn from_checked(params: Params, material: Option<&KeyMaterial>) -> $Chunker {
+            fn from_checked(params: Params, material: Option<&KeyMaterial>, level: $crate::Level) -> $Chunker {
                 let permutation = material.map(KeyMaterial::permutation);
-                $Chunker { params, permutation, level: $crate::Level::best() }
+                $Chunker { params, permutation, level }
             }
 
             /// The same on another level than the best of this CPU, if the rule has code for levels

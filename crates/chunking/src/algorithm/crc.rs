@@ -224,7 +224,7 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Crc::from_checked(*self, material).at_level(level))
+        Box::new(Crc::from_checked(*self, material, level))
     }
 }
 
@@ -241,7 +241,7 @@ pub struct Crc {
 constructors!(Crc);
 
 impl Crc {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Crc {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Crc {
         let permutation = material.map(KeyMaterial::permutation);
         let crc = Crc32::new();
         let table = crc.0.clone();
@@ -251,11 +251,9 @@ impl Crc {
         });
         let seen = permutation.map(|permutation| byte_table(&permutation));
         let scalar = Crc { params, rolling, seen, stages: Stages::at(Level::SCALAR, || None) };
-        scalar.at_level(Level::best())
+        scalar.at_level(level)
     }
-}
 
-impl Crc {
     /// The same on another level than the best of this CPU: as exact, and slower.
     #[must_use]
     pub fn at_level(self, level: Level) -> Crc {

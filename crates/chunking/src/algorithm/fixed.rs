@@ -73,8 +73,8 @@ impl Algorithm for Params {
         Some(self.size as f64)
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Fixed::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Fixed::from_checked(*self, material, level))
     }
 }
 
@@ -87,7 +87,7 @@ pub struct Fixed {
 constructors!(Fixed);
 
 impl Fixed {
-    fn from_checked(params: Params, _material: Option<&KeyMaterial>) -> Fixed {
+    fn from_checked(params: Params, _material: Option<&KeyMaterial>, _: Level) -> Fixed {
         Fixed { params }
     }
 }

@@ -243,6 +243,6 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Maxp::from_checked(*self, material).at_level(level))
+        Box::new(Maxp::from_checked(*self, material, level))
     }
 }

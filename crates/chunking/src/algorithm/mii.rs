@@ -244,7 +244,7 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Mii::from_checked(*self, material).at_level(level))
+        Box::new(Mii::from_checked(*self, material, level))
     }
 }
 

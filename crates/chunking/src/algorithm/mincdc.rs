@@ -213,7 +213,7 @@ impl Algorithm for Params {
         self.mean_on_random_data()
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(MinCdc::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(MinCdc::from_checked(*self, material, level))
     }
 }

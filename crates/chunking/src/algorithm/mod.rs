@@ -72,7 +72,7 @@ pub(crate) trait Algorithm: Sized {
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker>;
 }
 
-/// Writes the constructors that every chunker has, over its `from_checked(params, material)`.
+/// Writes the constructors that every chunker has, over its `from_checked(params, material, level)`.
 macro_rules! constructors {
     ($Chunker:ident) => {
         impl $Chunker {
@@ -83,7 +83,7 @@ macro_rules! constructors {
             /// Those of [`Params::check`].
             pub fn new(params: Params) -> Result<$Chunker, SpecError> {
                 params.check()?;
-                Ok($Chunker::from_checked(params, None))
+                Ok($Chunker::from_checked(params, None, $crate::Level::best()))
             }
 
             /// Makes a chunker whose cut-points are secret; [`KeyMaterial`] says how.
@@ -94,7 +94,7 @@ macro_rules! constructors {
             pub fn keyed(params: Params, material: &KeyMaterial) -> Result<$Chunker, SpecError> {
                 params.check()?;
                 $crate::algorithm::check_key(<Params as $crate::algorithm::Algorithm>::ABOUT)?;
-                Ok($Chunker::from_checked(params, Some(material)))
+                Ok($Chunker::from_checked(params, Some(material), $crate::Level::best()))
             }
 
             /// Returns the parameters.

@@ -394,7 +394,7 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Rabin::from_checked(*self, material).at_level(level))
+        Box::new(Rabin::from_checked(*self, material, level))
     }
 }
 
@@ -411,15 +411,13 @@ pub struct Rabin {
 constructors!(Rabin);
 
 impl Rabin {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Rabin {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Rabin {
         let rolling = Reduce::new(params.polynomial).rolling(params.window, material);
         let seen = material.map(|material| byte_table(&material.permutation()));
         let scalar = Rabin { params, rolling, seen, stages: Stages::at(Level::SCALAR, || None) };
-        scalar.at_level(Level::best())
+        scalar.at_level(level)
     }
-}
 
-impl Rabin {
     /// The same on another level than the best of this CPU: as exact, and slower.
     #[must_use]
     pub fn at_level(self, level: Level) -> Rabin {

@@ -315,6 +315,6 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Ram::from_checked(*self, material).at_level(level))
+        Box::new(Ram::from_checked(*self, material, level))
     }
 }

@@ -222,7 +222,7 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(SampleByte::from_checked(self.clone(), material).at_level(level))
+        Box::new(SampleByte::from_checked(self.clone(), material, level))
     }
 }
 
@@ -238,11 +238,11 @@ pub struct SampleByte {
 constructors!(SampleByte);
 
 impl SampleByte {
-    fn from_checked(params: Params, _: Option<&KeyMaterial>) -> SampleByte {
+    fn from_checked(params: Params, _: Option<&KeyMaterial>, level: Level) -> SampleByte {
         let mut is_marker = Box::new([false; 256]);
         params.markers.iter().for_each(|&marker| is_marker[usize::from(marker)] = true);
         let sieve = Sieve::of_bytes(&params.markers);
-        SampleByte { params, is_marker, sieve, level: sieve.level(Level::best()) }
+        SampleByte { params, is_marker, sieve, level: sieve.level(level) }
     }
 
     /// The same on another level than the best of this CPU: as exact, and slower.

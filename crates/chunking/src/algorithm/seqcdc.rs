@@ -400,7 +400,7 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(SeqCdc::from_checked(*self, material).at_level(level))
+        Box::new(SeqCdc::from_checked(*self, material, level))
     }
 }
 
@@ -416,9 +416,9 @@ pub struct SeqCdc {
 constructors!(SeqCdc);
 
 impl SeqCdc {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> SeqCdc {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> SeqCdc {
         let permutation = material.map(KeyMaterial::permutation);
-        SeqCdc { params, permutation, level: Level::best().of_kernel() }
+        SeqCdc { params, permutation, level: level.of_kernel() }
     }
 
     /// The same on another level than the best of this CPU: as exact, and slower.

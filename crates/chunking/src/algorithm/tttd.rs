@@ -397,8 +397,8 @@ impl Algorithm for Params {
         Some(self.mean())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Tttd::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Tttd::from_checked(*self, material, level))
     }
 }
 
@@ -414,7 +414,7 @@ pub struct Tttd {
 constructors!(Tttd);
 
 impl Tttd {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Tttd {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, _: Level) -> Tttd {
         let remainder = u64::from(params.remainder);
         let backup_divisor = u64::from(params.backup_divisor);
         Tttd {

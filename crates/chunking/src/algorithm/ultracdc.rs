@@ -245,7 +245,7 @@ impl Algorithm for Params {
         Some(self.mean_on_random_data())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(UltraCdc::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(UltraCdc::from_checked(*self, material, level))
     }
 }

@@ -80,11 +80,6 @@ impl ColumnHash for CrcColumns {
     }
 
     #[inline(always)]
-    fn any<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> bool {
-        self.rows(c, state) != 0
-    }
-
-    #[inline(always)]
     fn rows<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> u64 {
         let tested = each!(K of 4 => c.and(state[K], c.splat(self.tested[K])));
         let rest = c.or(c.or(tested[0], tested[1]), c.or(tested[2], tested[3]));

@@ -27,23 +27,15 @@ impl GearColumns {
     ///
     /// `None` where that would not be faster: each mark is looked at again, so there must be few of them.
     pub(crate) fn new(table: &[u64; 256], mask: u64, min: usize, mean: f64) -> Option<GearColumns> {
-        let highest = mask.checked_ilog2()?;
-        // Measured on Zen 5.
-        let gain = match highest {
-            0..16 => 3.5,
-            16..32 => 2.7,
-            32..48 => 2.1,
-            _ => 1.65,
+        // The gains were measured on Zen 5.
+        let (gain, columns) = match mask.checked_ilog2()? {
+            0..16 => (3.5, GearColumns::Of16(Box::new(Sums::new(table, mask)))),
+            16..32 => (2.7, GearColumns::Of32(Box::new(Sums::new(table, mask)))),
+            32..48 => (2.1, GearColumns::Of48(Box::new(Sums::new(table, mask)))),
+            _ => (1.65, GearColumns::Of64(Box::new(Sums::new(table, mask)))),
         };
-        if mask.count_ones() < MARK_BITS_MIN || !is_worth_marking(min, mean, gain) {
-            return None;
-        }
-        Some(match highest {
-            0..16 => GearColumns::Of16(Box::new(Sums::new(table, mask))),
-            16..32 => GearColumns::Of32(Box::new(Sums::new(table, mask))),
-            32..48 => GearColumns::Of48(Box::new(Sums::new(table, mask))),
-            _ => GearColumns::Of64(Box::new(Sums::new(table, mask))),
-        })
+        let is_worth = mask.count_ones() >= MARK_BITS_MIN && is_worth_marking(min, mean, gain);
+        is_worth.then_some(columns)
     }
 }
 
@@ -104,8 +96,7 @@ impl ColumnHash for Sums<2> {
 
     #[inline(always)]
     fn rows<C: Columns>(&self, c: C, state: [C::Vector; 2]) -> u64 {
-        let mask = self.mask as u16;
-        c.rows_of([c.without_16(state[0], mask), c.without_16(state[1], mask)])
+        c.rows_of(each!(K of 2 => c.without_16(state[K], self.mask as u16)))
     }
 }
 
@@ -139,12 +130,7 @@ impl ColumnHash for Sums<4> {
 
     #[inline(always)]
     fn rows<C: Columns>(&self, c: C, state: [C::Vector; 4]) -> u64 {
-        let mask = self.mask as u32;
-        let mut masks = [0; 4];
-        for k in 0..4 {
-            masks[k] = c.without_32(state[k], mask);
-        }
-        c.rows_of(masks)
+        c.rows_of(each!(K of 4 => c.without_32(state[K], self.mask as u32)))
     }
 }
 
@@ -185,11 +171,7 @@ macro_rules! sums_64 {
 
             #[inline(always)]
             fn rows<C: Columns>(&self, c: C, state: [C::Vector; 8]) -> u64 {
-                let mut masks = [0; 8];
-                for k in 0..8 {
-                    masks[k] = c.without_64(state[k], self.mask);
-                }
-                c.rows_of(masks)
+                c.rows_of(each!(K of 8 => c.without_64(state[K], self.mask)))
             }
         }
     };

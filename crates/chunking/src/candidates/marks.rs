@@ -40,8 +40,11 @@ pub(crate) trait ColumnHash {
         self.enter(columns, state, new)
     }
 
-    /// Whether any hash may match; false if none does.
-    fn any<C: Columns>(&self, columns: C, state: Self::State<C>) -> bool;
+    /// Whether any hash may match; false if none does. For those that know it sooner than which.
+    #[inline(always)]
+    fn any<C: Columns>(&self, columns: C, state: Self::State<C>) -> bool {
+        self.rows(columns, state) != 0
+    }
 
     /// Which rows' hashes match.
     fn rows<C: Columns>(&self, columns: C, state: Self::State<C>) -> u64;

@@ -116,11 +116,6 @@ impl ColumnHash for RabinColumns {
     }
 
     #[inline(always)]
-    fn any<C: Columns>(&self, c: C, state: [C::Vector; BYTES]) -> bool {
-        self.rows(c, state) != 0
-    }
-
-    #[inline(always)]
     fn rows<C: Columns>(&self, c: C, state: [C::Vector; BYTES]) -> u64 {
         c.zero_bytes(self.rest(c, state))
     }

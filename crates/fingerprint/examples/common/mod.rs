@@ -1,6 +1,6 @@
 //! How the examples measure: what is compared takes turns, in CPU time, and medians count.
 
-use rustix::time::{ClockId, clock_gettime};
+use cutpoint_testing::thread_cpu_time;
 
 /// Something to be measured: it goes over its data once.
 pub(crate) type Work<'a> = Box<dyn FnMut() + 'a>;
@@ -13,9 +13,9 @@ pub(crate) fn speeds(rounds: usize, size: usize, works: &mut [Work<'_>]) -> Vec<
     works.iter_mut().for_each(|work| work());
     for _ in 0..rounds {
         for (work, seconds) in works.iter_mut().zip(&mut seconds) {
-            let started = cpu_seconds();
+            let started = thread_cpu_time().as_secs_f64();
             work();
-            seconds.push(cpu_seconds() - started);
+            seconds.push(thread_cpu_time().as_secs_f64() - started);
         }
     }
     seconds.into_iter().map(|seconds| size as f64 / median(seconds) / 1e9).collect()
@@ -25,10 +25,4 @@ pub(crate) fn speeds(rounds: usize, size: usize, works: &mut [Work<'_>]) -> Vec<
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
-}
-
-/// The CPU time of this thread.
-pub(crate) fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -302,7 +302,7 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Buzhash::from_checked(*self, material).at_level(level))
+        Box::new(Buzhash::from_checked(*self, material, level))
     }
 }
 
@@ -324,7 +324,7 @@ enum Hash {
 constructors!(Buzhash);
 
 impl Buzhash {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Buzhash {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Buzhash {
         let table = match (material, params.table) {
             (Some(material), _) => material.table(),
             (None, Table::Cutpoint | Table::Cutpoint32) => Box::new(table::buzhash::TABLE),
@@ -340,7 +340,7 @@ impl Buzhash {
         };
         let residue = Residue::new(params.divisor.into(), params.remainder.into());
         let scalar = Buzhash { params, residue, hash, stages: Stages::at(Level::SCALAR, || None) };
-        scalar.at_level(Level::best())
+        scalar.at_level(level)
     }
 
     /// Returns the last byte of the chunk, if it is found in `data`.
@@ -371,9 +371,7 @@ impl Buzhash {
         }
         rolling.find_behind(hash, data, behind, |hash| self.residue.matches(hash))
     }
-}
 
-impl Buzhash {
     /// The same on another level than the best of this CPU: as exact, and slower.
     #[must_use]
     pub fn at_level(self, level: Level) -> Buzhash {

@@ -38,7 +38,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use self::table::{GEAR, MASKS};
-use super::gear::{rehash, scan};
+use super::gear::{feed, rehash, scan_in_turn};
 use super::{Algorithm, check_range, constructors, paper, power, rounded_log2};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::candidates::{Batch, GearColumns, Selection, Stages};
@@ -358,7 +358,7 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(FastCdc::from_checked(*self, material).at_level(level))
+        Box::new(FastCdc::from_checked(*self, material, level))
     }
 }
 
@@ -375,7 +375,7 @@ pub struct FastCdc {
 constructors!(FastCdc);
 
 impl FastCdc {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> FastCdc {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> FastCdc {
         let mut gear = match (material, params.form) {
             (Some(material), _) => material.table(),
             (None, Form::Crate) => Box::new(GEAR),
@@ -390,11 +390,9 @@ impl FastCdc {
             gear,
             stages: Stages::at(Level::SCALAR, || None),
         };
-        scalar.at_level(Level::best())
+        scalar.at_level(level)
     }
-}
 
-impl FastCdc {
     /// The same on another level than the best of this CPU: as exact, and slower.
     #[must_use]
     pub fn at_level(self, level: Level) -> FastCdc {
@@ -437,17 +435,10 @@ impl Selection for FastCdc {
         .min(max);
         if end > from {
             // The hash begins at the smallest size, and knows 64 bytes.
-            let known = &data[from.saturating_sub(64).max(min)..from];
-            let mut hash = known
-                .iter()
-                .fold(0u64, |hash, &byte| (hash << 1).wrapping_add(self.gear[byte as usize]));
+            let hash = feed(&self.gear, 0, &data[from.saturating_sub(64).max(min)..from]);
             let switch = normal.clamp(from, end);
-            let found = scan(&self.gear, &mut hash, self.mask_small, &data[from..switch])
-                .map(|at| from + at)
-                .or_else(|| {
-                    scan(&self.gear, &mut hash, self.mask_large, &data[switch..end])
-                        .map(|at| switch + at)
-                });
+            let masks = [self.mask_small, self.mask_large];
+            let found = scan_in_turn(&self.gear, hash, masks, &data[..end], [from, switch]);
             if found.is_some() {
                 return found;
             }

@@ -411,7 +411,7 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Gear::from_checked(*self, material).at_level(level))
+        Box::new(Gear::from_checked(*self, material, level))
     }
 }
 
@@ -440,7 +440,7 @@ pub struct Gear {
 constructors!(Gear);
 
 impl Gear {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Gear {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Gear {
         let gear = match (material, params.table) {
             (Some(material), _) => material.table(),
             (None, Table::Cutpoint | Table::Cutpoint32) => Box::new(table::gear::TABLE),
@@ -453,16 +453,14 @@ impl Gear {
             (mask(params.bits + params.level), mask(params.bits - params.level));
         let scalar =
             Gear { params, mask_hard, mask_easy, gear, stages: Stages::at(Level::SCALAR, || None) };
-        scalar.at_level(Level::best())
+        scalar.at_level(level)
     }
 
     /// The hash of the bytes before `data[first]` that count; `first` is not before the first place.
     fn hash_before(&self, before: &[u8], data: &[u8], first: usize) -> u64 {
         let known = self.params.hash_bits() as usize - 1;
         let last = |bytes: &[u8], count, hash| {
-            bytes[bytes.len().saturating_sub(count)..]
-                .iter()
-                .fold(hash, |hash: u64, &byte| (hash << 1).wrapping_add(self.gear[byte as usize]))
+            feed(&self.gear, hash, &bytes[bytes.len().saturating_sub(count)..])
         };
         let carried = match self.params.start {
             Start::Cold => return last(&data[self.params.first()..first], known, 0),
@@ -471,9 +469,7 @@ impl Gear {
         };
         last(&data[..first], known, carried)
     }
-}
 
-impl Gear {
     /// The same on another level than the best of this CPU: as exact, and slower.
     #[must_use]
     pub fn at_level(self, level: Level) -> Gear {
@@ -511,15 +507,10 @@ impl Selection for Gear {
         let end = max.map_or(data.len(), |max| data.len().min(max));
         let is_complete = !more || Some(end) == max;
         if from < end {
-            let mut hash = self.hash_before(before, data, from);
+            let hash = self.hash_before(before, data, from);
             let switch = self.params.normal_size.unwrap_or(0).clamp(from, end);
-            let found = scan(&self.gear, &mut hash, self.mask_hard, &data[from..switch])
-                .map(|at| from + at)
-                .or_else(|| {
-                    scan(&self.gear, &mut hash, self.mask_easy, &data[switch..end])
-                        .map(|at| switch + at)
-                });
-            if let Some(at) = found {
+            let masks = [self.mask_hard, self.mask_easy];
+            if let Some(at) = scan_in_turn(&self.gear, hash, masks, &data[..end], [from, switch]) {
                 return Some(at + self.params.cut.step());
             }
         }
@@ -584,6 +575,27 @@ impl fmt::Debug for Gear {
     }
 }
 
+/// The hash after `bytes`.
+#[inline]
+pub(super) fn feed(gear: &[u64; 256], hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, &byte| (hash << 1).wrapping_add(gear[byte as usize]))
+}
+
+/// Returns the first offset of `data` from the first of `starts` on whose byte makes the first mask match
+/// the hash, or from the second start on the second mask; `hash` is that of the bytes before.
+#[inline]
+pub(super) fn scan_in_turn(
+    gear: &[u64; 256],
+    mut hash: u64,
+    [first_mask, second_mask]: [u64; 2],
+    data: &[u8],
+    [from, switch]: [usize; 2],
+) -> Option<usize> {
+    scan(gear, &mut hash, first_mask, &data[from..switch])
+        .map(|at| from + at)
+        .or_else(|| scan(gear, &mut hash, second_mask, &data[switch..]).map(|at| switch + at))
+}
+
 /// The hash of the last 64 bytes up to `at`, of which there are so many. `hashed` is a place and its hash,
 /// and then these: where they are near each other, the hash goes on from there.
 pub(super) fn rehash(
@@ -596,9 +608,7 @@ pub(super) fn rehash(
         Some((place, hash)) if place <= at && at - place < 64 => (place + 1, hash),
         _ => (at.saturating_sub(63), 0),
     };
-    let bytes = &data[first..=at];
-    let hash =
-        bytes.iter().fold(hash, |hash: u64, &byte| (hash << 1).wrapping_add(gear[byte as usize]));
+    let hash = feed(gear, hash, &data[first..=at]);
     *hashed = Some((at, hash));
     hash
 }

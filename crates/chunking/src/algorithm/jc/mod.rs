@@ -207,8 +207,8 @@ impl Algorithm for Params {
         far_from_max(self.mean_without_max(), Some(self.chunk_size_max), 6.0)
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Jc::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Jc::from_checked(*self, material, level))
     }
 }
 
@@ -224,7 +224,7 @@ pub struct Jc {
 constructors!(Jc);
 
 impl Jc {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Jc {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, _: Level) -> Jc {
         let gear = match (material, params.form) {
             (Some(material), _) => material.table(),
             (None, Form::Cutpoint) => Box::new(table::gear::TABLE),

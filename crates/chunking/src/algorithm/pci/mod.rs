@@ -94,10 +94,10 @@ pub struct Pci {
 constructors!(Pci);
 
 impl Pci {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Pci {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Pci {
         let permutation = material.map(KeyMaterial::permutation);
         let scalar = Pci { params, permutation, stages: Stages::at(Level::SCALAR, || None) };
-        scalar.at_level(Level::best())
+        scalar.at_level(level)
     }
 
     /// The same on another level than the best of this CPU: as exact, and slower.
@@ -316,7 +316,7 @@ impl Algorithm for Params {
     }
 
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Pci::from_checked(*self, material).at_level(level))
+        Box::new(Pci::from_checked(*self, material, level))
     }
 }
 

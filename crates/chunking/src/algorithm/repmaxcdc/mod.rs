@@ -156,8 +156,8 @@ impl Algorithm for Params {
         }
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(RepMaxCdc::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(RepMaxCdc::from_checked(*self, material, level))
     }
 }
 
@@ -171,7 +171,7 @@ pub struct RepMaxCdc {
 constructors!(RepMaxCdc);
 
 impl RepMaxCdc {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> RepMaxCdc {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, _: Level) -> RepMaxCdc {
         RepMaxCdc { params, table: material.map_or_else(|| Box::new(TABLE), KeyMaterial::table) }
     }
 }

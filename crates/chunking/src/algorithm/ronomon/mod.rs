@@ -178,8 +178,8 @@ impl Algorithm for Params {
         Some(self.mean_on_random_data())
     }
 
-    fn chunker(&self, material: Option<&KeyMaterial>, _: Level) -> Box<dyn Chunker> {
-        Box::new(Ronomon::from_checked(*self, material))
+    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+        Box::new(Ronomon::from_checked(*self, material, level))
     }
 }
 
@@ -193,7 +193,7 @@ pub struct Ronomon {
 constructors!(Ronomon);
 
 impl Ronomon {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>) -> Ronomon {
+    fn from_checked(params: Params, material: Option<&KeyMaterial>, _: Level) -> Ronomon {
         let mut table = Box::new(TABLE);
         if let Some(material) = material {
             for (entry, secret) in table.iter_mut().zip(*material.table()) {

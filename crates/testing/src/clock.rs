@@ -1,4 +1,4 @@
-//! The clock that everything here is measured by.
+//! The clock that everything is measured by.
 
 use std::time::Duration;
 
