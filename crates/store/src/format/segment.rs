@@ -47,8 +47,9 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Adds what `other` says of its containers. The hints are in no order then.
+    /// Adds what `other` says of its containers, and what it covers. The hints are in no order then.
     pub fn append(&mut self, other: &Segment) {
+        self.covers.extend_from_slice(&other.covers);
         let before = u32::try_from(self.containers.len()).unwrap_or(u32::MAX);
         self.containers.extend_from_slice(&other.containers);
         let hints = other.hints.iter();

@@ -8,6 +8,7 @@
 
 mod directories;
 mod filter;
+mod hints;
 mod run;
 mod unnamed;
 
@@ -27,6 +28,7 @@ use crate::view::View;
 #[cfg(feature = "mutants")]
 use crate::writer::mutant::{self, Mutant};
 use directories::Directories;
+pub(crate) use hints::Hints;
 use run::Run;
 
 /// A container's directory, opened, and where the container is.
@@ -152,6 +154,11 @@ impl Index {
     /// As [`Index::open`].
     pub fn open_without_cache(repository: Arc<Repository>, view: &View) -> Result<Index> {
         Index::with_folder(repository, None, Purpose::Read, view)
+    }
+
+    /// An index in which nothing is found but what is added. It leaves the cache alone.
+    pub(crate) fn empty(repository: Arc<Repository>) -> Index {
+        Index { repository, folder: None, purpose: Purpose::Write, state: Mutex::default() }
     }
 
     fn with_folder(

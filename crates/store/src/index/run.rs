@@ -368,20 +368,11 @@ fn write_merged(file: File, covers: Vec<PartName>, runs: &[&Run]) -> Result<(Run
     let mut out = BufWriter::with_capacity(64 * 1024, file);
     out.seek(SeekFrom::Start(head_len))?;
     let mut blocks = Blocks::new(identity(&covers));
-    let mut cursors: Vec<Cursor<'_>> = runs.iter().map(|run| Cursor::new(run)).collect();
-    let mut heap = BinaryHeap::new();
-    for (number, cursor) in cursors.iter_mut().enumerate() {
-        if let Some(next) = cursor.next().map_err(|_| Unmerged::Damaged(number))? {
-            heap.push(Reverse((next, number)));
-        }
-    }
-    while let Some(Reverse(((hint, container), number))) = heap.pop() {
+    let mut merge = Merge::new(runs).map_err(Unmerged::Damaged)?;
+    while let Some((hint, container, number)) = merge.next().map_err(Unmerged::Damaged)? {
         let container = renumber[number].get(container as usize).copied().unwrap_or(u32::MAX);
         filter.insert(hint);
         blocks.push(hint, container, &mut out)?;
-        if let Some(next) = cursors[number].next().map_err(|_| Unmerged::Damaged(number))? {
-            heap.push(Reverse((next, number)));
-        }
     }
     blocks.end(&mut out)?;
     out.seek(SeekFrom::Start(0))?;
@@ -587,6 +578,44 @@ impl<'a> Cursor<'a> {
         let record = self.run.record(self.next, WINDOW_BLOCKS, &mut self.window)?;
         self.next += 1;
         Ok(Some(record))
+    }
+}
+
+/// The hints of several runs, in rising order.
+pub(super) struct Merge<'a> {
+    cursors: Vec<Cursor<'a>>,
+    heap: BinaryHeap<Reverse<((u64, u32), usize)>>,
+}
+
+impl<'a> Merge<'a> {
+    /// # Errors
+    ///
+    /// The number of a run that cannot be read.
+    pub(super) fn new(runs: &[&'a Run]) -> Result<Merge<'a>, usize> {
+        let cursors = runs.iter().map(|run| Cursor::new(run)).collect();
+        let mut merge = Merge { cursors, heap: BinaryHeap::with_capacity(runs.len()) };
+        for number in 0..runs.len() {
+            merge.advance(number)?;
+        }
+        Ok(merge)
+    }
+
+    fn advance(&mut self, number: usize) -> Result<(), usize> {
+        if let Some(next) = self.cursors[number].next().map_err(|_| number)? {
+            self.heap.push(Reverse((next, number)));
+        }
+        Ok(())
+    }
+
+    /// The next hint, the number of the container in its run's table, and the run's number.
+    ///
+    /// # Errors
+    ///
+    /// The number of a run that cannot be read.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, u32, usize)>, usize> {
+        let Some(Reverse(((hint, container), number))) = self.heap.pop() else { return Ok(None) };
+        self.advance(number)?;
+        Ok(Some((hint, container, number)))
     }
 }
 

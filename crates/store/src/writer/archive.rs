@@ -300,6 +300,16 @@ impl Archive {
         Ok(())
     }
 
+    /// Publishes containers that exist already, in a segment of this writer, with what is pending.
+    ///
+    /// # Errors
+    ///
+    /// `Media` without randomness.
+    pub(crate) fn publish_existing(&mut self, containers: &Segment) -> Result<()> {
+        self.pending.append(containers);
+        self.publish(self.repository.environment().elapsed_ns())
+    }
+
     /// Closes what is open and publishes what is pending.
     ///
     /// # Errors

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use super::archive::Archive;
 use super::packer::{ChunkSink, Packer};
-use super::region::{RegionCodec, Verify};
+use super::region::{EncodedRegion, RegionCodec, Verify};
 use super::uploads::Uploads;
 use super::{Committed, Writer};
 use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Outcome;
+use crate::format::segment::Segment;
 use crate::index::Index;
+use crate::name::PartName;
 
 /// Stores chunks one after the other and puts what comes of it at once.
 #[derive(Debug)]
@@ -31,8 +33,23 @@ impl Inline {
     ///
     /// As the index.
     pub fn new(writer: Writer, verify: Verify) -> Result<Inline> {
+        let index = Arc::new(Index::open(writer.repository().clone(), writer.view())?);
+        Inline::with_index(writer, index, verify)
+    }
+
+    /// Begins to store what others have stored as well: only what this writer stores counts as
+    /// known.
+    ///
+    /// # Errors
+    ///
+    /// As the compressor.
+    pub fn anew(writer: Writer) -> Result<Inline> {
+        let index = Arc::new(Index::empty(writer.repository().clone()));
+        Inline::with_index(writer, index, Verify::All)
+    }
+
+    fn with_index(writer: Writer, index: Arc<Index>, verify: Verify) -> Result<Inline> {
         let repository = writer.repository().clone();
-        let index = Arc::new(Index::open(repository.clone(), writer.view())?);
         let config = repository.config();
         Ok(Inline {
             packer: Packer::new(
@@ -104,6 +121,36 @@ impl Inline {
         self.pump()?;
         self.archive.finish()?;
         self.pump()
+    }
+
+    /// Stores a chunk whose fingerprint the caller has verified, unless this writer has.
+    pub(crate) fn store(&mut self, class: Class, name: Fingerprint, chunk: &[u8]) -> Result<()> {
+        self.packer.store(class, name, chunk)?;
+        self.pump()
+    }
+
+    /// Stores a region of another container as it is.
+    pub(crate) fn store_region(&mut self, region: EncodedRegion) -> Result<()> {
+        self.archive.append(region)?;
+        self.put()?;
+        self.writer.renew()
+    }
+
+    /// Publishes containers of others in a segment of this writer.
+    pub(crate) fn publish_existing(&mut self, containers: &Segment) -> Result<()> {
+        self.archive.publish_existing(containers)?;
+        self.put()
+    }
+
+    /// Publishes everything; gives the writer back, and the segments that it has to name.
+    pub(crate) fn end(mut self) -> Result<(Writer, Vec<PartName>)> {
+        self.publish()?;
+        Ok((self.writer, self.archive.segments().to_vec()))
+    }
+
+    /// How much was stored so far, in bytes.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.archive.statistics().stored_bytes
     }
 
     /// Publishes everything and commits.

@@ -22,6 +22,9 @@ impl Verify {
     }
 }
 
+/// The number of a region that no packer has filled.
+const COPIED: u64 = u64::MAX;
+
 /// One chunk's payload in a region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawChunk {
@@ -97,6 +100,30 @@ impl EncodedRegion {
     /// The region's number.
     pub fn number(&self) -> u64 {
         self.raw.number
+    }
+
+    /// A region of another container as it is: `bytes` is what `encoded` decodes to, of which
+    /// `chunks` (fingerprint, offset and length in bytes) live on. Where the codec is `Store`,
+    /// `encoded` does not count.
+    pub(crate) fn copied(
+        class: Class,
+        bytes: Vec<u8>,
+        codec: Codec,
+        encoded: Vec<u8>,
+        chunks: impl IntoIterator<Item = (Fingerprint, u32, u32)>,
+    ) -> EncodedRegion {
+        let chunks = chunks.into_iter();
+        let chunks = chunks.map(|(fingerprint, offset, len)| RawChunk { fingerprint, offset, len });
+        let raw = RawRegion {
+            number: COPIED,
+            class,
+            bytes,
+            chunks: chunks.collect(),
+            verify: true,
+            is_incompressible: false,
+            is_probed: true,
+        };
+        EncodedRegion { raw, codec, encoded }
     }
 }
 

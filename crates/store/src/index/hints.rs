@@ -1,0 +1,86 @@
+//! All hints at once, in rising order: what a prune compares with all that is needed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Index;
+use super::run::{Merge, Run};
+use crate::error::{Error, Kind, Result};
+use crate::fingerprint::Class;
+use crate::format::segment::{ContainerRecord, Segment};
+use crate::name::PartName;
+
+/// Every hint that an index has at a moment, and the containers to which they lead, numbered.
+#[derive(Debug)]
+pub(crate) struct Hints<'a> {
+    index: &'a Index,
+    runs: Vec<Arc<Run>>,
+    containers: Vec<ContainerRecord>,
+    /// For each run the numbers of its containers in `containers`.
+    numbers: Vec<Vec<u32>>,
+}
+
+impl Hints<'_> {
+    /// The containers, each once.
+    pub(crate) fn containers(&self) -> &[ContainerRecord] {
+        &self.containers
+    }
+
+    /// Calls `visit` with every hint and the number of the container to which it leads, in rising
+    /// order. The same may come several times.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where a cached run is damaged: the index has replaced it by then, and all begins
+    /// anew with other numbers. Those of `visit`.
+    pub(crate) fn each(&self, mut visit: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+        let runs: Vec<&Run> = self.runs.iter().map(|run| &**run).collect();
+        let mut merge = Merge::new(&runs).map_err(|run| self.replace(run))?;
+        while let Some((hint, container, run)) = merge.next().map_err(|run| self.replace(run))? {
+            let number = self.numbers[run].get(container as usize);
+            let number = number.ok_or_else(|| Error::corrupt("the index", "names no container"))?;
+            visit(hint, *number)?;
+        }
+        Ok(())
+    }
+
+    fn replace(&self, run: usize) -> Error {
+        match self.index.replace(&self.runs[run]) {
+            Ok(()) => Error::new(Kind::Conflict, "the cached index", "was damaged, and made anew"),
+            Err(error) => error,
+        }
+    }
+}
+
+impl Index {
+    /// All hints; `more` are of containers that no segment names yet.
+    pub(crate) fn hints(&self, more: Segment) -> Hints<'_> {
+        let mut runs: Vec<Arc<Run>> = {
+            let state = self.lock();
+            state.runs.iter().chain(&state.unnamed).cloned().collect()
+        };
+        runs.push(Arc::new(Run::in_memory(Vec::new(), &more)));
+        let mut containers = Vec::new();
+        let mut known: HashMap<(Class, PartName), u32> = HashMap::new();
+        let mut number = |container: &ContainerRecord| {
+            *known.entry((container.class, container.name)).or_insert_with(|| {
+                containers.push(*container);
+                u32::try_from(containers.len() - 1).unwrap_or(u32::MAX)
+            })
+        };
+        let numbers =
+            runs.iter().map(|run| run.containers().iter().map(&mut number).collect()).collect();
+        Hints { index: self, runs, containers, numbers }
+    }
+
+    /// Makes a run that turned out damaged anew, from the segments.
+    fn replace(&self, damaged: &Arc<Run>) -> Result<()> {
+        let mut state = self.lock();
+        let Some(found) = state.runs.iter().position(|run| Arc::ptr_eq(run, damaged)) else {
+            return Ok(());
+        };
+        let damaged = state.runs.swap_remove(found);
+        let segments = state.drop_damaged(&damaged);
+        self.read_again(&mut state, segments)
+    }
+}
