@@ -14,6 +14,7 @@ mod places;
 pub mod prune;
 mod reach;
 pub mod reader;
+pub mod record;
 pub mod repository;
 pub mod seal;
 mod sorted;
