@@ -15,7 +15,6 @@ use crate::index::{Index, Scope, load_directory};
 use crate::name::{ObjectKind, ObjectName, PartName};
 use crate::repository::Repository;
 use crate::sorted::{Iter, Sorted, Sorter};
-use crate::view::View;
 
 /// A need as a record: the fingerprint, then its class.
 pub(crate) const NEED_LEN: usize = FINGERPRINT_LEN + 1;
@@ -194,8 +193,11 @@ pub(crate) fn list_containers(repository: &Repository) -> Result<HashMap<(Class,
 /// Looks up what is needed.
 pub(crate) struct Lookup<'a> {
     pub(crate) repository: &'a Repository,
-    pub(crate) view: &'a View,
     pub(crate) index: &'a Index,
+    /// Containers in which nothing stays.
+    pub(crate) condemned: &'a HashSet<(Class, PartName)>,
+    /// What checks have found broken: the last choice.
+    pub(crate) damaged: &'a HashSet<Damage>,
     /// Containers that no segment names, and their hints.
     pub(crate) adopted: &'a Segment,
     /// The containers that exist.
@@ -227,20 +229,19 @@ impl Lookup<'_> {
 
     fn try_find(&self, needs: &Sorted<NEED_LEN>) -> Result<Places> {
         let hints = self.index.hints(self.adopted.clone());
-        let condemned = self.view.condemned();
         let containers = hints.containers().iter().map(|record| {
             let name = (record.class, record.name);
             Container {
                 record: *record,
                 is_there: self.there.get(&name) == Some(&u64::from(record.stored_len)),
-                is_condemned: condemned.contains(&name),
+                is_condemned: self.condemned.contains(&name),
                 hint_count: 0,
                 kept_count: 0,
             }
         });
         let mut join = Join {
             containers: containers.collect(),
-            damaged: self.view.damaged(),
+            damaged: self.damaged,
             kept: Sorter::new(self.folder, SORTER_BYTES),
             doubtful: Sorter::new(self.folder, SORTER_BYTES / 4),
             places: Vec::new(),
@@ -278,7 +279,7 @@ impl Lookup<'_> {
     }
 
     /// Asks directories where hints leave a doubt.
-    fn settle(&self, join: Join) -> Result<Places> {
+    fn settle(&self, join: Join<'_>) -> Result<Places> {
         let Join { mut containers, damaged, mut kept, doubtful, .. } = join;
         let numbers: HashMap<(Class, PartName), u32> =
             containers.iter().zip(0..).map(|(container, number)| (container.name(), number)).collect();
@@ -379,9 +380,9 @@ fn absent(error: Error) -> Result<()> {
 }
 
 /// Needs and hints side by side.
-struct Join {
+struct Join<'a> {
     containers: Vec<Container>,
-    damaged: HashSet<Damage>,
+    damaged: &'a HashSet<Damage>,
     kept: Sorter<PLACED_LEN>,
     doubtful: Sorter<PLACED_LEN>,
     /// Of the hint at hand: the containers to which it leads, and the needs that begin with it.
@@ -389,7 +390,7 @@ struct Join {
     needs: Vec<[u8; NEED_LEN]>,
 }
 
-impl Join {
+impl Join<'_> {
     fn end_of_hint(&mut self) -> Result<()> {
         self.places.sort_unstable();
         self.places.dedup();

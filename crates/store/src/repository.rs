@@ -180,6 +180,11 @@ impl Repository {
         self.cache.as_ref()
     }
 
+    /// Where temporary files of this repository lie, if anywhere.
+    pub(crate) fn temporary_folder(&self) -> Option<PathBuf> {
+        self.cache.as_ref().map(|cache| cache.join("tmp"))
+    }
+
     /// The medium.
     pub fn media(&self) -> &Arc<dyn Media> {
         &self.media

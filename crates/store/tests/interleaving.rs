@@ -1,12 +1,9 @@
 //! Writers, readers, prunes and sweeps at once, one media call at a time, in the order that a seed
 //! chooses; after every call nothing may be lost (`docs/ordering.md`).
 //!
-//! `CUTPOINT_SEEDS=100000` runs that many seeds, `CUTPOINT_SEED=7` runs and shows one. Writers and
-//! readers are the store's own code. The prune and the sweep are test code: rules P1 to P5 and S1
-//! to S5 in their simplest form, with whole containers only and what is taken left to chance.
+//! `CUTPOINT_SEEDS=100000` runs that many seeds, `CUTPOINT_SEED=7` runs and shows one. All actors
+//! are the store's own code; what they do, and to what, is left to chance.
 
-#[path = "common/anew.rs"]
-mod anew;
 #[path = "common/protocol.rs"]
 mod protocol;
 #[path = "common/whole.rs"]
@@ -16,27 +13,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use anew::store_anew;
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::{Outcome, Snapshot};
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, Segment as Piece};
-use cutpoint_store::format::segment::{ContainerRecord, Segment};
-use cutpoint_store::format::ticket::{Purpose, Ticket};
+use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_store::index::Scope;
-use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
+use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
+use cutpoint_store::prune::{self as pruning, PruneOptions};
 use cutpoint_store::reader::Reader;
+use cutpoint_store::record::{Recorded, publish};
 use cutpoint_store::repository::Repository;
-use cutpoint_store::seal::{TRAILER_LEN, Trailer};
+use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{
     Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer, end_writer,
 };
 use cutpoint_testing::SplitMix64;
-use protocol::{ChunkName, ContainerName, Role, Script, Tally, Until, World};
+use protocol::{Role, Script, Tally, Until, World};
 use whole::reader_of_all;
 
 /// Few chunks, so that writers meet.
@@ -234,7 +231,10 @@ fn check(actor: &mut Actor) -> Result<()> {
             actor.world.fail(format!("P5: prunes {numbers:?} have a gap"));
         }
         if let Some(seen) = &seen
-            && let Some(gone) = seen.commits.keys().find(|id| !view.commits.contains_key(id))
+            && let Some(gone) = seen
+                .commits
+                .keys()
+                .find(|id| !view.commits.contains_key(id) && !view.taken().contains(id))
         {
             actor.world.fail(format!("commit {gone} has vanished"));
         }
@@ -287,288 +287,79 @@ fn tickets_without_commit(repository: &Repository) -> Result<Vec<TicketId>> {
 }
 
 // ---------------------------------------------------------------------------------------------
-// A prune and a sweep, for this test only.
+// Those who take away.
 
-/// Stores chunks that are known once more, and returns the segments that name them.
-fn store_again(actor: &Actor, ticket: TicketId, names: &[ChunkName]) -> Result<Vec<PartName>> {
-    let chunks = names.iter().map(|name| (name.0, name.1, actor.world.chunk(name).to_vec()));
-    store_anew(&actor.repository, ticket, chunks)
+/// Takes some snapshots off the lists.
+fn forget(actor: &mut Actor) -> Result<()> {
+    let share = 2 + actor.random.below(3);
+    let mut random = actor.random.clone();
+    forget_where(actor, |_| random.below(share) == 0)
 }
 
-/// The containers that exist.
-fn existing(repository: &Repository) -> Result<BTreeMap<ContainerName, u64>> {
-    let mut found = BTreeMap::new();
-    for kind in [ObjectKind::Data, ObjectKind::Meta] {
-        for (path, length) in repository.media().list(kind.folder())? {
-            if let Ok(ObjectName::Container(class, part)) = ObjectName::parse(&path) {
-                found.insert((class, part), length);
-            }
-        }
+fn forget_where(actor: &mut Actor, mut is_it: impl FnMut(TicketId) -> bool) -> Result<()> {
+    let mut writer = Writer::begin(actor.repository.clone(), Purpose::Other)?;
+    let snapshots = writer.view().snapshots();
+    let chosen: Vec<TicketId> =
+        snapshots.into_iter().map(|(id, _)| id).filter(|id| is_it(*id)).collect();
+    writer.commit(Outcome::Forget(chosen), Vec::new(), &BTreeSet::new())?;
+    Ok(())
+}
+
+/// Holds a snapshot, or lets go of one.
+fn hold(actor: &mut Actor) -> Result<()> {
+    let mut writer = Writer::begin(actor.repository.clone(), Purpose::Other)?;
+    let view = writer.view().clone();
+    let known: Vec<TicketId> = view.forgotten().difference(&view.taken()).copied().collect();
+    let mut known: Vec<TicketId> =
+        known.into_iter().chain(view.snapshots().into_iter().map(|(id, _)| id)).collect();
+    known.sort_unstable();
+    if known.is_empty() {
+        return writer.void(Vec::new());
     }
-    Ok(found)
-}
-
-/// The containers that the view's segments name, with their records.
-fn named(actor: &Actor, view: &View) -> BTreeMap<ContainerName, ContainerRecord> {
-    let segments = view.segments();
-    let segments = segments.iter().map(|part| actor.world.segment(part));
-    segments
-        .flat_map(|segment| segment.containers.clone())
-        .map(|container| ((container.class, container.name), container))
-        .collect()
-}
-
-/// Puts a segment for containers that none names, or that others named.
-fn put_segment(actor: &Actor, part: PartName, containers: &[ContainerRecord]) -> Result<()> {
-    let mut segment = Segment { containers: containers.to_vec(), ..Segment::default() };
-    for (number, container) in (0..).zip(containers) {
-        let chunks = actor.world.container(&(container.class, container.name));
-        segment.hints.extend(chunks.iter().map(|chunk| (chunk.hint(), number)));
+    let chosen = known[actor.random.below(known.len())];
+    let mut record = Prune::default();
+    if actor.chance(3) { &mut record.released } else { &mut record.held }.push(chosen);
+    let judge = |view: &View, _: &[Arc<Prune>], record: Prune| {
+        Ok((!view.taken().contains(&chosen)).then_some(record))
+    };
+    match publish(&mut writer, &view, record, &BTreeSet::new(), judge)? {
+        Recorded::Stopped(_) => writer.void(Vec::new()),
+        _ => Ok(()),
     }
-    segment.hints.sort_unstable();
-    actor.repository.seal_and_put(ObjectName::Segment(part), &segment.encode())
-}
-
-fn record_of(
-    repository: &Repository,
-    name: ContainerName,
-    stored_len: u64,
-) -> Result<ContainerRecord> {
-    let object = ObjectName::Container(name.0, name.1);
-    let offset = stored_len - TRAILER_LEN as u64;
-    let trailer = repository.media().get_range(&object.to_string(), offset, TRAILER_LEN)?;
-    let trailer = Trailer::decode(&object, &trailer, stored_len)?;
-    Ok(ContainerRecord {
-        name: name.1,
-        class: name.0,
-        stored_len: u32::try_from(stored_len).expect("a container is small"),
-        directory_offset: u32::try_from(trailer.offset).expect("a container is small"),
-        directory_len: trailer.length,
-    })
 }
 
 fn prune(actor: &mut Actor) -> Result<()> {
-    prune_some(actor, false)
+    if actor.chance(2) {
+        forget(actor)?;
+    }
+    let options = PruneOptions {
+        unused_max: [0.0, 0.3, 1.0][actor.random.below(3)],
+        segment_count_max: [2, 500][actor.random.below(2)],
+        small_count_max: [2, 64, 64][actor.random.below(3)],
+        ..PruneOptions::default()
+    };
+    pruning::prune(&actor.repository, &options, &(), |_| true).map(drop)
 }
 
-/// Takes every snapshot, condemns every container, and leaves the rest alone.
+/// Forgets every snapshot, and condemns every container.
 fn prune_all(actor: &mut Actor) -> Result<()> {
-    prune_some(actor, true)
-}
-
-fn prune_some(actor: &mut Actor, is_all: bool) -> Result<()> {
-    let mut writer = Writer::begin(actor.repository.clone(), Purpose::Prune)?;
-    let ticket = writer.ticket();
-    // P1: end some tickets, then list again.
-    if !is_all && actor.chance(3) {
-        for other in tickets_without_commit(&actor.repository)? {
-            if other != ticket && actor.chance(3) {
-                end_writer(&actor.repository, other)?;
-            }
-        }
-    }
-    let view = View::list(&actor.repository)?;
-    let existing = existing(&actor.repository)?;
-    let mut named = named(actor, &view);
-    let condemned = view.condemned();
-    let mut adopted = Vec::new();
-    for (name, length) in &existing {
-        if !named.contains_key(name)
-            && !condemned.contains(name)
-            && view.commits.contains_key(&name.1.ticket)
-        {
-            match record_of(&actor.repository, *name, *length) {
-                Ok(record) => adopted.push(record),
-                Err(error) if error.kind() == Kind::Missing => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    named.extend(adopted.iter().map(|record| ((record.class, record.name), *record)));
-    // P2: F, and what all others need.
-    let taken = view.taken();
-    let snapshots: Vec<TicketId> = view
-        .commits
-        .iter()
-        .filter(|(id, commit)| commit.snapshot().is_some() && !taken.contains(id))
-        .map(|(id, _)| *id)
-        .collect();
-    let share = if is_all { 1 } else { 2 + actor.random.below(3) };
-    let (forgotten, marked): (Vec<TicketId>, Vec<TicketId>) =
-        snapshots.into_iter().partition(|_| actor.random.below(share) == 0);
-    let mut needs: BTreeSet<ChunkName> = BTreeSet::new();
-    for snapshot in &marked {
-        needs.extend(actor.world.needs(*snapshot).iter().copied());
-    }
-    // P3 and P4: keep a record of each need, or copy it.
-    let valid: Vec<ContainerName> = named
-        .keys()
-        .copied()
-        .filter(|name| !condemned.contains(name) && existing.contains_key(name))
-        .collect();
-    let holds = |actor: &Actor, container: &ContainerName, need: &ChunkName| {
-        container.0 == need.0 && actor.world.container(container).contains(&need.1)
-    };
-    let (mut kept, mut copied) = (BTreeSet::new(), Vec::new());
-    for need in &needs {
-        let places: Vec<_> = valid.iter().filter(|place| holds(actor, place, need)).collect();
-        if !places.is_empty() && actor.random.below(5) < 3 {
-            kept.insert(*places[actor.random.below(places.len())]);
-        } else if named.keys().any(|c| existing.contains_key(c) && holds(actor, c, need)) {
-            copied.push(*need);
-        } else {
-            return writer.void(Vec::new());
-        }
-    }
-    let condemns: Vec<ContainerName> =
-        valid.iter().copied().filter(|container| !kept.contains(container)).collect();
-    let mut published = store_again(actor, ticket, &copied)?;
-    let mut next_segment = u32::try_from(published.len()).expect("few segments");
-    let mut publish = |actor: &Actor, containers: &[ContainerRecord]| {
-        let part = PartName { ticket, count: next_segment };
-        next_segment += 1;
-        put_segment(actor, part, containers).map(|()| part)
-    };
-    if !adopted.is_empty() {
-        published.push(publish(actor, &adopted)?);
-    }
-    let mut superseded = Vec::new();
-    if !is_all && actor.chance(3) {
-        // One segment for all: whatever exists stays named, condemned or not.
-        superseded = view.segments().into_iter().collect();
-        let all: Vec<_> =
-            named.values().filter(|c| existing.contains_key(&(c.class, c.name))).copied().collect();
-        published.push(publish(actor, &all)?);
-    }
-    // P5: also, anew, what commits of F had named.
-    let live = view.segments();
-    for snapshot in &forgotten {
-        let segments = view.commits[snapshot].segments.iter();
-        published.extend(segments.filter(|s| live.contains(s) && !superseded.contains(s)));
-    }
-    let number = view.prunes.keys().next_back().map_or(1, |number| number + 1);
-    let record = Prune {
-        published: published.clone(),
-        superseded,
-        condemned: condemns,
-        forgotten,
-        marked,
-        ticket: Some(ticket),
-        ..Prune::default()
-    };
-    match actor.repository.seal_and_put(ObjectName::Prune(number), &record.encode()) {
-        Ok(()) => writer.void(Vec::new()),
-        // Another prune was first: plan again another time, and keep the copies.
-        Err(error) if error.kind() == Kind::Conflict => {
-            let own = published.into_iter().filter(|part| part.ticket == ticket).collect();
-            writer.void(own)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn swept(view: &View) -> BTreeSet<u64> {
-    view.commits
-        .values()
-        .filter_map(|commit| match commit.outcome {
-            Outcome::Swept(number) => Some(number),
-            _ => None,
-        })
-        .collect()
+    forget_where(actor, |_| true)?;
+    pruning::prune(&actor.repository, &PruneOptions::default(), &(), |_| true).map(drop)
 }
 
 fn sweep(actor: &mut Actor) -> Result<()> {
-    let repository = actor.repository.clone();
-    let view = View::list(&repository)?;
-    let done = swept(&view);
-    let Some((number, prune)) = view.prunes.iter().find(|(number, _)| !done.contains(number))
-    else {
-        return Ok(());
-    };
-    // S1: wait for everybody who may end in a snapshot.
-    let mut awaited = BTreeSet::new();
-    for ticket in tickets_without_commit(&repository)? {
-        let name = ObjectName::Ticket { ticket, renewal: 0 };
-        match repository.get(name).and_then(|body| Ticket::decode(&body)) {
-            Ok(body) if body.purpose != Purpose::Backup => {}
-            Err(error) if error.kind() == Kind::Missing => {}
-            Ok(_) => {
-                awaited.insert(ticket);
-            }
-            Err(error) => return Err(error),
+    let options =
+        SweepOptions { settle_ns: 0, commit_ns: 0, end_others: actor.chance(4) };
+    let mut sweeper = Sweeper::new(actor.repository.clone(), options);
+    for _ in 0..1 + actor.random.below(15) {
+        match sweeper.step(&())? {
+            Sweep::Waiting { .. } => actor.pause(20)?,
+            _ => return Ok(()),
         }
     }
-    let mut patience = actor.random.below(15);
-    loop {
-        for (path, _) in repository.media().list(ObjectKind::Commit.folder())? {
-            if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
-                awaited.remove(&ticket);
-            }
-        }
-        if awaited.is_empty() {
-            break;
-        }
-        if patience == 0 {
-            for ticket in &awaited {
-                end_writer(&repository, *ticket)?;
-            }
-        }
-        patience = patience.saturating_sub(1);
-        actor.pause(20)?;
-    }
-    // S2 and S3: what came late, and needs what goes.
-    let view = View::list(&repository)?;
-    let done = swept(&view);
-    let mut passed: BTreeSet<TicketId> = prune.forgotten.iter().copied().collect();
-    for number in &done {
-        passed.extend(view.prunes.get(number).iter().flat_map(|prune| &prune.forgotten));
-    }
-    let condemned = view.condemned();
-    let existing = existing(&repository)?;
-    let named = named(actor, &view);
-    let readable: Vec<_> = named.keys().filter(|name| existing.contains_key(name)).collect();
-    let mut copied: BTreeSet<ChunkName> = BTreeSet::new();
-    for (ticket, commit) in &view.commits {
-        if commit.snapshot().is_none() || prune.marked.contains(ticket) || passed.contains(ticket) {
-            continue;
-        }
-        for need in actor.world.needs(*ticket).iter() {
-            let holds = |container: &&&ContainerName| {
-                container.0 == need.0 && actor.world.container(container).contains(&need.1)
-            };
-            if readable.iter().filter(|name| !condemned.contains(name)).any(|c| holds(&c)) {
-                continue;
-            }
-            // S4: what is nowhere stops the sweep.
-            if !readable.iter().any(|c| holds(&c)) {
-                return Ok(());
-            }
-            copied.insert(*need);
-        }
-    }
-    // S4: publish the copies.
-    if !copied.is_empty() {
-        let mut writer = Writer::begin(repository.clone(), Purpose::Sweep)?;
-        let copied: Vec<ChunkName> = copied.into_iter().collect();
-        let segments = store_again(actor, writer.ticket(), &copied)?;
-        if writer.commit(Outcome::Rescue, segments, &BTreeSet::new())? != Committed::Done {
-            return Ok(());
-        }
-    }
-    // S5: delete.
-    let media = repository.media();
-    for ticket in &prune.forgotten {
-        media.delete(&ObjectName::Ticket { ticket: *ticket, renewal: 0 }.to_string())?;
-    }
-    for part in &prune.superseded {
-        media.delete(&ObjectName::Segment(*part).to_string())?;
-    }
-    for (class, part) in &prune.condemned {
-        media.delete(&ObjectName::Container(*class, *part).to_string())?;
-    }
-    let mut writer = Writer::begin(repository.clone(), Purpose::Sweep)?;
-    writer.commit(Outcome::Swept(*number), Vec::new(), &BTreeSet::new())?;
-    Ok(())
+    // Out of patience.
+    let options = SweepOptions { end_others: true, ..options };
+    Sweeper::new(actor.repository.clone(), options).step(&()).map(drop)
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -591,6 +382,9 @@ fn cast(random: &mut SplitMix64) -> Cast {
     }
     for _ in 0..1 + random.below(2) {
         cast.push((sweeper, sweep, 8, 50 + random.below(200)));
+    }
+    if random.below(2) == 0 {
+        cast.push((writer, hold, 4, random.below(300)));
     }
     cast.push((writer, end_somebody, 3, random.below(500)));
     let reader = Role::default();

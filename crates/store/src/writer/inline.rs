@@ -142,10 +142,10 @@ impl Inline {
         self.put()
     }
 
-    /// Publishes everything; gives the writer back, and the segments that it has to name.
-    pub(crate) fn end(mut self) -> Result<(Writer, Vec<PartName>)> {
-        self.publish()?;
-        Ok((self.writer, self.archive.segments().to_vec()))
+    /// The writer, and the segments that it has published.
+    pub(crate) fn into_parts(self) -> (Writer, Vec<PartName>) {
+        let segments = self.archive.segments().to_vec();
+        (self.writer, segments)
     }
 
     /// How much was stored so far, in bytes.

@@ -15,7 +15,7 @@ mod region;
 mod tree;
 mod uploads;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -95,7 +95,7 @@ impl Writer {
             .then(|| View::list(&repository))
             .transpose()?;
         let ticket = put_ticket(&repository, purpose)?;
-        let ended = end_dead_writers(&repository, ticket)?;
+        let ended = end_dead_writers(&repository, Some(ticket))?;
         let view = View::list(&repository)?;
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
@@ -395,23 +395,38 @@ fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result
     }
 }
 
-/// Ends every writer that is dead: puts the `void` that it cannot put any more, with the segments
-/// that it had put. This is how an interrupted backup is found and used. Returns whom it ended.
-fn end_dead_writers(repository: &Repository, own: TicketId) -> Result<Vec<TicketId>> {
+/// The writers that have not ended: each with the number of its newest renewal. Whoever is not in the
+/// list has ended, or began after it was made.
+///
+/// # Errors
+///
+/// As the medium.
+pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId, u32>> {
     let media = repository.media();
-    let mut renewals: std::collections::BTreeMap<TicketId, u32> = std::collections::BTreeMap::new();
+    let mut renewals: BTreeMap<TicketId, u32> = BTreeMap::new();
     for (path, _) in media.list(ObjectKind::Ticket.folder())? {
         if let Ok(ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&path) {
             let newest = renewals.entry(ticket).or_default();
             *newest = renewal.max(*newest);
         }
     }
-    renewals.remove(&own);
     for (path, _) in media.list(ObjectKind::Commit.folder())? {
         if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
             renewals.remove(&ticket);
         }
     }
+    Ok(renewals)
+}
+
+/// Ends every writer that is dead but `own`: puts the `void` that it cannot put any more, with the
+/// segments that it had put. This is how an interrupted backup is found and used. Returns whom it
+/// ended.
+pub(crate) fn end_dead_writers(
+    repository: &Repository,
+    own: Option<TicketId>,
+) -> Result<Vec<TicketId>> {
+    let mut renewals = open_tickets(repository)?;
+    renewals.retain(|ticket, _| Some(*ticket) != own);
     let mut ended = Vec::new();
     for (ticket, renewal) in renewals {
         let name = ObjectName::Ticket { ticket, renewal };

@@ -20,11 +20,23 @@ pub enum Mutant {
     Overwrites,
     /// P5: where others were faster, takes the next number without looking at what they have put.
     TakesNextNumber,
+    /// P5: does not publish anew what commits of the snapshots that it takes had published.
+    DropsSegmentsOfTaken,
+    /// S1: does not wait for writers that may end in a snapshot.
+    DoesNotWait,
+    /// S3: stores nothing again.
+    RescuesNothing,
+    /// S3: takes only what its own record condemns for going.
+    KnowsOwnCondemnedOnly,
+    /// S3: passes over snapshots that any prune has taken, swept or not.
+    PassesOverTaken,
+    /// S5: deletes tickets of writers that have not ended.
+    DeletesOpenTickets,
 }
 
 impl Mutant {
     /// Every one.
-    pub const ALL: [Mutant; 7] = [
+    pub const ALL: [Mutant; 13] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
         Mutant::TakesOverTaken,
@@ -32,6 +44,12 @@ impl Mutant {
         Mutant::TakesExistsForOwn,
         Mutant::Overwrites,
         Mutant::TakesNextNumber,
+        Mutant::DropsSegmentsOfTaken,
+        Mutant::DoesNotWait,
+        Mutant::RescuesNothing,
+        Mutant::KnowsOwnCondemnedOnly,
+        Mutant::PassesOverTaken,
+        Mutant::DeletesOpenTickets,
     ];
 }
 

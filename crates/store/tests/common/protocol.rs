@@ -575,6 +575,7 @@ impl Ledger {
             }
             ObjectName::Prune(number) => {
                 let prune = Prune::decode(&open_object(keys, name, bytes)?)?;
+                self.no_held_is_taken(number, &prune)?;
                 self.prunes.insert(number, Arc::new(prune));
                 Ok(true)
             }
@@ -590,6 +591,19 @@ impl Ledger {
                 Ok(false)
             }
             _ => Ok(false),
+        }
+    }
+
+    /// P5: what was held before a prune is not in its F.
+    fn no_held_is_taken(&self, number: u64, prune: &Prune) -> Result<()> {
+        let mut held = BTreeSet::new();
+        for (_, before) in self.prunes.range(..number) {
+            held.retain(|id| !before.released.contains(id));
+            held.extend(before.held.iter().copied());
+        }
+        match prune.forgotten.iter().find(|id| held.contains(id)) {
+            None => Ok(()),
+            Some(id) => Err(Error::invalid(id, "P5: is held, and taken")),
         }
     }
 
@@ -688,8 +702,8 @@ impl Ledger {
         self.prunes.values().flat_map(|prune| prune.forgotten.iter().copied()).collect()
     }
 
-    /// I4: nothing is deleted but what a prune has condemned or superseded, and tickets of writers
-    /// that have ended.
+    /// I4: nothing is deleted but what a prune has condemned or superseded, tickets of writers that
+    /// have ended, and commits of snapshots whose prune was swept.
     fn may_delete(&self, name: &str) -> Result<(), String> {
         let is_fine = match ObjectName::parse(name) {
             Ok(ObjectName::Ticket { ticket, .. }) => self.commits.contains_key(&ticket),
@@ -699,6 +713,10 @@ impl Ledger {
             Ok(ObjectName::Container(class, part)) => {
                 self.prunes.values().any(|prune| prune.condemned.contains(&(class, part)))
             }
+            Ok(ObjectName::Commit(ticket)) => self.commits.values().any(|commit| {
+                let Outcome::Swept(number) = commit.outcome else { return false };
+                self.prunes.get(&number).is_some_and(|prune| prune.forgotten.contains(&ticket))
+            }),
             Ok(_) => false,
             Err(_) => name.starts_with("tmp/"),
         };
@@ -708,6 +726,9 @@ impl Ledger {
     fn deleted(&mut self, name: &str) -> Result<(), String> {
         if self.present.remove(name) {
             self.deletions += 1;
+        }
+        if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(name) {
+            self.commits.remove(&ticket);
         }
         if name.starts_with("tickets/") { Ok(()) } else { self.check() }
     }

@@ -1,0 +1,208 @@
+//! Stores again what has to move, and publishes it (P4).
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use zstd::bulk::Decompressor;
+
+use super::plan::Chosen;
+use super::survey::{Survey, object};
+use super::{Phase, PruneMonitor, stop_if_cancelled};
+use crate::error::{Error, Kind, Result, Tolerance};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::directory::{ChunkRecord, Form, RegionRecord};
+use crate::format::segment::{ContainerRecord, Segment};
+use crate::index::load_directory;
+use crate::name::{ObjectName, PartName};
+use crate::places::Container;
+use crate::repository::Repository;
+use crate::seal::{HEADER_LEN, Opener, PartKind};
+use crate::writer::{EncodedRegion, Inline, Writer, decode_region};
+
+/// A merged segment has about so many hints: 48 MB.
+const MERGED_HINTS_MAX: usize = 4 << 20;
+/// A region of which so many percent live on is copied as it is compressed.
+const COPIED_PERCENT: u64 = 70;
+
+/// What was stored, and may be condemned for it.
+pub(super) struct Moved {
+    pub(super) published: Vec<PartName>,
+    pub(super) condemned: Vec<(Class, PartName)>,
+    pub(super) written_bytes: u64,
+}
+
+/// Gives the writer back; where something fails it has been ended.
+pub(super) fn store(
+    writer: Writer,
+    survey: &Survey,
+    chosen: &Chosen,
+    monitor: &dyn PruneMonitor,
+) -> Result<(Writer, Moved)> {
+    let mut inline = Inline::anew(writer)?;
+    match store_all(&mut inline, survey, chosen, monitor) {
+        Ok(condemned) => {
+            let written_bytes = inline.stored_bytes();
+            let (writer, published) = inline.into_parts();
+            Ok((writer, Moved { published, condemned, written_bytes }))
+        }
+        Err(error) => {
+            inline.into_parts().0.abandon(&error).ok();
+            Err(error)
+        }
+    }
+}
+
+fn store_all(
+    inline: &mut Inline,
+    survey: &Survey,
+    chosen: &Chosen,
+    monitor: &dyn PruneMonitor,
+) -> Result<Vec<(Class, PartName)>> {
+    let repository = inline.writer().repository().clone();
+    let containers = &survey.places.containers;
+    for (class, fingerprint) in &survey.places.going {
+        stop_if_cancelled(monitor)?;
+        let chunk = survey.reader.chunk(*class, fingerprint)?;
+        inline.store(*class, *fingerprint, &chunk)?;
+    }
+    let dead = chosen.dead.iter().map(|number| containers[*number as usize].name());
+    let mut condemned: Vec<(Class, PartName)> = dead.collect();
+    let mut kept = survey.places.kept()?;
+    let mut tolerance = Tolerance::default();
+    let mut done_bytes = 0;
+    for number in &chosen.rewritten {
+        stop_if_cancelled(monitor)?;
+        let container = &containers[*number as usize];
+        let chunks = kept.of(*number)?;
+        match rewrite(inline, &repository, container, &chunks) {
+            Ok(()) => condemned.push(container.name()),
+            // It stays as it is, and what of it was stored again is there twice.
+            Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Missing) => {
+                monitor.passed_over(&tolerance.of_one(error)?);
+            }
+            Err(error) => return Err(error),
+        }
+        done_bytes += u64::from(container.record.stored_len);
+        monitor.progress(Phase::Rewrite, done_bytes, chosen.plan.rewritten_bytes);
+    }
+    kept.end()?;
+    if !survey.adopted.containers.is_empty() {
+        inline.publish_existing(&survey.adopted)?;
+    }
+    merge_segments(inline, &repository, survey, &chosen.merged)?;
+    inline.publish()?;
+    Ok(condemned)
+}
+
+/// Stores again the chunks of a container that are `kept`, region by region.
+fn rewrite(
+    inline: &mut Inline,
+    repository: &Repository,
+    container: &Container,
+    kept: &HashSet<Fingerprint>,
+) -> Result<()> {
+    let (class, _) = container.name();
+    let name = object(container.name());
+    let directory = load_directory(repository, &container.record)?;
+    let header = repository.media().get_range(&name.to_string(), 0, HEADER_LEN)?;
+    let opener = Opener::new(repository.keys(), name, &header)?;
+    let mut left: HashSet<Fingerprint> = kept.clone();
+    let mut chunks = directory.chunks.iter().peekable();
+    for (number, region) in (0_u16..).zip(&directory.regions) {
+        let mut live: Vec<&ChunkRecord> = Vec::new();
+        while let Some(chunk) = chunks.next_if(|chunk| chunk.region <= number) {
+            // Each once, though a container may have a chunk twice.
+            if chunk.region == number && chunk.form == Form::Whole && left.remove(&chunk.fingerprint) {
+                live.push(chunk);
+            }
+        }
+        if !live.is_empty() {
+            rewrite_region(inline, repository, class, &name, &opener, number, region, &live)?;
+        }
+    }
+    match left.iter().next() {
+        None => Ok(()),
+        // Chunks out of order, or a hint that was wrong: the container stays.
+        Some(chunk) => Err(Error::corrupt(name, format!("does not have chunk {chunk} where it says"))),
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "a region, and what it takes to read it")]
+fn rewrite_region(
+    inline: &mut Inline,
+    repository: &Repository,
+    class: Class,
+    name: &ObjectName,
+    opener: &Opener,
+    number: u16,
+    region: &RegionRecord,
+    live: &[&ChunkRecord],
+) -> Result<()> {
+    let stored_len = region.stored_len as usize;
+    let offset = u64::from(region.offset);
+    let mut part = repository.media().get_range(&name.to_string(), offset, stored_len)?.to_vec();
+    opener.open(PartKind::Region(u32::from(number)), &mut part)?;
+    let mut decompressor = Decompressor::new().map_err(|error| Error::invalid("zstd", error))?;
+    let bytes = decode_region(&mut decompressor, region.codec, part.clone(), region.raw_len)
+        .map_err(|error| error.of(format!("{name}: region {number}")))?;
+    let payload = |chunk: &ChunkRecord| {
+        let start = chunk.offset as usize;
+        bytes.get(start..start + chunk.payload_len as usize).unwrap_or_default()
+    };
+    for chunk in live {
+        if repository.keys().fingerprint(class, payload(chunk)) != chunk.fingerprint {
+            let message = format!("region {number} has other bytes than chunk {}", chunk.fingerprint);
+            return Err(Error::corrupt(name, message));
+        }
+    }
+    let live_len: u64 = live.iter().map(|chunk| u64::from(chunk.payload_len)).sum();
+    if live_len * 100 >= u64::from(region.raw_len) * COPIED_PERCENT {
+        let chunks = live.iter().map(|c| (c.fingerprint, c.offset, c.payload_len));
+        let copied = EncodedRegion::copied(class, bytes, region.codec, part, chunks);
+        return inline.store_region(copied);
+    }
+    for chunk in live {
+        inline.store(class, chunk.fingerprint, payload(chunk))?;
+    }
+    Ok(())
+}
+
+/// Publishes what `merged` name in few segments: all that exists, condemned or not, for readers and
+/// sweeps find it by them.
+fn merge_segments(
+    inline: &mut Inline,
+    repository: &Repository,
+    survey: &Survey,
+    merged: &BTreeSet<PartName>,
+) -> Result<()> {
+    let mut named: HashSet<(Class, PartName)> = HashSet::new();
+    let mut open = Segment::default();
+    for part in merged {
+        let segment = repository.read(ObjectName::Segment(*part), Segment::decode)?;
+        let is_new = |container: &ContainerRecord| {
+            let name = (container.class, container.name);
+            survey.there.contains_key(&name) && named.insert(name)
+        };
+        let mut taken = only(&segment, is_new);
+        taken.covers = vec![*part];
+        open.append(&taken);
+        if open.hints.len() >= MERGED_HINTS_MAX {
+            inline.publish_existing(&std::mem::take(&mut open))?;
+        }
+    }
+    if open.containers.is_empty() { Ok(()) } else { inline.publish_existing(&open) }
+}
+
+/// The containers of a segment that `accepts` agrees to, and their hints.
+fn only(segment: &Segment, mut accepts: impl FnMut(&ContainerRecord) -> bool) -> Segment {
+    let mut some = Segment::default();
+    let mut numbers: HashMap<u32, u32> = HashMap::new();
+    for (number, container) in (0..).zip(&segment.containers) {
+        if accepts(container) {
+            numbers.insert(number, u32::try_from(some.containers.len()).unwrap_or(u32::MAX));
+            some.containers.push(*container);
+        }
+    }
+    let hints = segment.hints.iter();
+    some.hints = hints.filter_map(|(hint, number)| Some((*hint, *numbers.get(number)?))).collect();
+    some
+}

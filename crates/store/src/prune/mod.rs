@@ -1,0 +1,257 @@
+//! Pruning: what no snapshot needs is condemned; a sweep deletes it later ([`crate::sweep`]).
+//!
+//! A prune is a writer that ends by a numbered record. Rules P1 to P5 of `docs/ordering.md`:
+//! [`survey`] sees what there is and what is needed (P1 to P3), [`plan`](mod@plan) decides what
+//! becomes of each container (P4), `copy` stores again what has to move, and the record says it
+//! all (P5). Memory does not grow with the number of chunks, but for the hints' filters and the
+//! table of containers: what is needed is sorted in files.
+
+mod copy;
+mod plan;
+mod survey;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::error::{Error, Kind, Result};
+use crate::format::prune::Prune;
+use crate::format::ticket::Purpose;
+use crate::name::TicketId;
+use crate::record::{Recorded, publish};
+use crate::repository::Repository;
+use crate::view::View;
+use crate::writer::Writer;
+pub use plan::Plan;
+use survey::Survey;
+pub(crate) use survey::{mark, open_index, require_all, require_nothing_lost};
+
+/// How often others may be faster before a prune gives up.
+const TRIES: usize = 8;
+
+/// How to prune.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PruneOptions {
+    /// How much of what stays may be unused, as a share of it: containers are rewritten until it
+    /// is no more. 0 rewrites every container that has anything unused, 1 none.
+    pub unused_max: f64,
+    /// How much may be rewritten at most: the size of the containers concerned, in bytes.
+    pub rewrite_bytes_max: u64,
+    /// From so many index segments on they are merged.
+    pub segment_count_max: usize,
+    /// From so many small containers of one class on they are rewritten as few large ones.
+    pub small_count_max: usize,
+}
+
+impl Default for PruneOptions {
+    fn default() -> PruneOptions {
+        PruneOptions {
+            unused_max: 0.05,
+            rewrite_bytes_max: u64::MAX,
+            segment_count_max: 500,
+            small_count_max: 64,
+        }
+    }
+}
+
+/// What a prune is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Goes through snapshots: `done` of `total`.
+    Mark,
+    /// Looks up what they need.
+    Look,
+    /// Reads what containers that are used in part have: containers.
+    Weigh,
+    /// Stores again what has to move: bytes of containers.
+    Rewrite,
+}
+
+/// Hears of what a prune does.
+pub trait PruneMonitor: Sync {
+    /// `done` of `total` is done of what the phase counts.
+    fn progress(&self, phase: Phase, done: u64, total: u64) {
+        let _ = (phase, done, total);
+    }
+
+    /// A container cannot be read, and stays as it is.
+    fn passed_over(&self, error: &Error) {
+        let _ = error;
+    }
+
+    /// Whether to stop. Asked often.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// A monitor that hears nothing.
+impl PruneMonitor for () {}
+
+pub(crate) fn stop_if_cancelled(monitor: &dyn PruneMonitor) -> Result<()> {
+    if monitor.cancelled() {
+        Err(Error::new(Kind::Interrupted, "prune", "interrupted"))
+    } else {
+        Ok(())
+    }
+}
+
+/// What a prune has done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pruned {
+    /// The number of its record; `None` where there was nothing to record.
+    pub number: Option<u64>,
+    /// What it did.
+    pub plan: Plan,
+    /// How much it wrote, in bytes.
+    pub written_bytes: u64,
+}
+
+/// What a prune would do now. Writes nothing.
+///
+/// # Errors
+///
+/// As [`prune`].
+pub fn plan(
+    repository: &Arc<Repository>,
+    options: &PruneOptions,
+    monitor: &dyn PruneMonitor,
+) -> Result<Plan> {
+    let view = View::list(repository)?;
+    let survey = Survey::new(repository, view, None, monitor)?;
+    Ok(plan::choose(&survey, repository, options, monitor)?.plan)
+}
+
+/// Takes the snapshots that were forgotten, condemns what nothing else needs, and stores again what
+/// has to move. `approve` sees the plan before anything is stored or condemned: `false` ends the
+/// prune, and nothing has changed.
+///
+/// # Errors
+///
+/// `Corrupt` where something cannot be read without which it is not known what is needed;
+/// `Missing` where something is needed that no container has: nothing is condemned then. `Conflict`
+/// where others were faster again and again. `Interrupted`. As the medium. After every error nothing
+/// has been condemned, and what was stored again is found by the next prune.
+pub fn prune(
+    repository: &Arc<Repository>,
+    options: &PruneOptions,
+    monitor: &dyn PruneMonitor,
+    mut approve: impl FnMut(&Plan) -> bool,
+) -> Result<Option<Pruned>> {
+    let mut options = *options;
+    let mut written_bytes = 0;
+    for _ in 0..TRIES {
+        let writer = begin(repository)?;
+        match attempt(writer, &options, monitor, &mut approve, &mut written_bytes) {
+            Ok(Attempt::Done(pruned)) => return Ok(pruned),
+            // Something was moved or deleted meanwhile.
+            Ok(Attempt::Again) => {}
+            Err(error) if error.kind() == Kind::Conflict => {}
+            // A record alone needs next to nothing.
+            Err(error) if error.kind() == Kind::Full && options.rewrite_bytes_max > 0 => {
+                monitor.passed_over(&error);
+                options = PruneOptions { rewrite_bytes_max: 0, segment_count_max: usize::MAX, ..options };
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::new(
+        Kind::Conflict,
+        "prune",
+        "other clients pruned, held or brought back snapshots again and again; try again later",
+    ))
+}
+
+/// P1: a ticket, then a view. On a full disk the reserve makes room for it.
+fn begin(repository: &Arc<Repository>) -> Result<Writer> {
+    match Writer::begin(repository.clone(), Purpose::Prune) {
+        Err(error) if error.kind() == Kind::Full => {
+            repository.give_up_reserve();
+            Writer::begin(repository.clone(), Purpose::Prune)
+        }
+        begun => begun,
+    }
+}
+
+enum Attempt {
+    Done(Option<Pruned>),
+    Again,
+}
+
+/// Ends the writer where `result` is an error: what it has put stays, and is found.
+fn or_abandon<T>(writer: &mut Writer, result: Result<T>) -> Result<T> {
+    if let Err(error) = &result {
+        writer.abandon(error).ok();
+    }
+    result
+}
+
+fn attempt(
+    mut writer: Writer,
+    options: &PruneOptions,
+    monitor: &dyn PruneMonitor,
+    approve: &mut dyn FnMut(&Plan) -> bool,
+    written_bytes: &mut u64,
+) -> Result<Attempt> {
+    let repository = writer.repository().clone();
+    let (view, own) = (writer.view().clone(), Some(writer.ticket()));
+    let survey = Survey::new(&repository, view, own, monitor);
+    let survey = or_abandon(&mut writer, survey)?;
+    let chosen = plan::choose(&survey, &repository, options, monitor);
+    let chosen = or_abandon(&mut writer, chosen)?;
+    let is_approved = approve(&chosen.plan);
+    if !is_approved || chosen.is_nothing() {
+        writer.void(Vec::new())?;
+        let pruned = Pruned { number: None, plan: chosen.plan, written_bytes: *written_bytes };
+        return Ok(Attempt::Done(is_approved.then_some(pruned)));
+    }
+    let (mut writer, moved) = copy::store(writer, &survey, &chosen, monitor)?;
+    *written_bytes += moved.written_bytes;
+    let mut published = moved.published;
+    // P5: what commits of F had published is published anew, for they will go.
+    let live = survey.view.segments();
+    for snapshot in &survey.forgotten {
+        let segments = survey.view.commits.get(snapshot).map(|commit| commit.segments.as_slice());
+        let named = segments.unwrap_or_default().iter();
+        published.extend(
+            named.filter(|segment| live.contains(segment) && !chosen.merged.contains(segment)),
+        );
+    }
+    #[cfg(feature = "mutants")]
+    if crate::writer::mutant::is_active(crate::writer::mutant::Mutant::DropsSegmentsOfTaken) {
+        published.retain(|part| part.ticket == writer.ticket());
+    }
+    let record = Prune {
+        published,
+        superseded: chosen.merged.iter().copied().collect(),
+        condemned: moved.condemned,
+        forgotten: survey.forgotten.iter().copied().collect(),
+        marked: survey.marked.clone(),
+        ..Prune::default()
+    };
+    let forgotten = &survey.forgotten;
+    let judge = |_: &View, faster: &[Arc<Prune>], record: Prune| {
+        let is_harmless = |each: &Prune| {
+            let concerns = |ids: &[TicketId]| ids.iter().any(|id| forgotten.contains(id));
+            each.condemned.is_empty()
+                && each.forgotten.is_empty()
+                && each.unforgotten.is_empty()
+                && !concerns(&each.held)
+        };
+        // Segments that another has merged meanwhile are his to supersede.
+        let superseded = Vec::new();
+        Ok(faster.iter().all(|each| is_harmless(each)).then_some(Prune { superseded, ..record }))
+    };
+    let own: Vec<_> =
+        record.published.iter().copied().filter(|part| part.ticket == writer.ticket()).collect();
+    let recorded = publish(&mut writer, &survey.view, record, &BTreeSet::new(), judge);
+    match or_abandon(&mut writer, recorded)? {
+        Recorded::Done(number) => {
+            let plan = chosen.plan;
+            let pruned = Pruned { number: Some(number), plan, written_bytes: *written_bytes };
+            Ok(Attempt::Done(Some(pruned)))
+        }
+        // The copies are found by the next attempt.
+        Recorded::Stopped(_) => writer.void(own).map(|()| Attempt::Again),
+        Recorded::Ended => Ok(Attempt::Again),
+    }
+}

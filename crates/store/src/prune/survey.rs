@@ -1,0 +1,241 @@
+//! What there is, and what is needed of it (P1 to P3).
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Phase, PruneMonitor, stop_if_cancelled};
+use crate::error::{Error, Kind, Result, Tolerance};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::recipe::Content;
+use crate::format::segment::Segment;
+use crate::index::{Index, load_directory, read_record};
+use crate::name::{ObjectName, PartName, TicketId};
+use crate::places::{Lookup, NEED_LEN, Needs, Places, list_containers};
+use crate::reach::{Visit, Walk};
+use crate::reader::{ChunkBytes, Reader};
+use crate::repository::Repository;
+use crate::sorted::Sorted;
+use crate::view::View;
+
+/// A prune's knowledge.
+pub(super) struct Survey {
+    pub(super) view: View,
+    pub(super) reader: Reader,
+    /// F: the snapshots that this prune takes.
+    pub(super) forgotten: BTreeSet<TicketId>,
+    /// All others that no prune has taken.
+    pub(super) marked: Vec<TicketId>,
+    /// Containers that no segment names, of writers that have ended.
+    pub(super) adopted: Segment,
+    /// The containers that exist, and their lengths.
+    pub(super) there: HashMap<(Class, PartName), u64>,
+    /// Where each chunk stays that is needed.
+    pub(super) places: Places,
+}
+
+/// A view by which something may be deleted: nothing of it is unreadable.
+///
+/// # Errors
+///
+/// `Corrupt`, naming the first that is.
+pub(crate) fn require_all(view: &View) -> Result<()> {
+    match view.unreadable.iter().next() {
+        None => Ok(()),
+        Some((name, error)) => Err(Error::corrupt(
+            name,
+            format!(
+                "cannot be read, so that it is not known what is needed, and nothing is deleted; \
+                 `cutpoint check` says more ({error})"
+            ),
+        )),
+    }
+}
+
+/// The index of all that `view` names.
+///
+/// # Errors
+///
+/// `Corrupt` where a segment cannot be read; `Conflict` where one is gone.
+pub(crate) fn open_index(repository: &Arc<Repository>, view: &View) -> Result<Index> {
+    let index = Index::open(repository.clone(), view)?;
+    match index.unreadable().into_iter().next() {
+        None => Ok(index),
+        Some((name, error)) if error.kind() == Kind::Missing => {
+            // A sweep may have taken it since the view was listed; if not, this comes again.
+            Err(Error::new(Kind::Conflict, name, "is gone: it was superseded, or deleted"))
+        }
+        Some((name, error)) => Err(Error::corrupt(
+            name,
+            format!(
+                "cannot be read, so that it is not known what there is, and nothing is deleted; \
+                 `cutpoint repair index` makes it anew ({error})"
+            ),
+        )),
+    }
+}
+
+impl Survey {
+    /// `own` is the ticket of the prune itself.
+    pub(super) fn new(
+        repository: &Arc<Repository>,
+        view: View,
+        own: Option<TicketId>,
+        monitor: &dyn PruneMonitor,
+    ) -> Result<Survey> {
+        require_all(&view)?;
+        let index = Arc::new(open_index(repository, &view)?);
+        let there = list_containers(repository)?;
+        let adopted = adopt(repository, &view, &index, &there, own, monitor)?;
+        let forgotten = view.takeable();
+        let taken = view.taken();
+        let roots = view.commits.iter().filter_map(|(id, commit)| {
+            let is_taken = forgotten.contains(id) || taken.contains(id);
+            commit.snapshot().filter(|_| !is_taken).map(|snapshot| (*id, snapshot.root.clone()))
+        });
+        let roots: Vec<(TicketId, Content)> = roots.collect();
+        // It may take up newer views than this; what is planned is planned by this one.
+        let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
+        let folder = repository.temporary_folder();
+        let needs = mark(&reader, &roots, folder.as_deref(), &|done| {
+            monitor.progress(Phase::Mark, done, roots.len() as u64);
+            stop_if_cancelled(monitor)
+        })?;
+        monitor.progress(Phase::Look, 0, 1);
+        let lookup = Lookup {
+            repository,
+            index: &index,
+            condemned: &view.condemned(),
+            damaged: &view.damaged(),
+            adopted: &adopted,
+            there: &there,
+            folder: folder.as_deref(),
+            stop_if_cancelled: &|| stop_if_cancelled(monitor),
+        };
+        let places = lookup.find(&needs)?;
+        monitor.progress(Phase::Look, 1, 1);
+        require_nothing_lost(&places)?;
+        let marked = roots.into_iter().map(|(id, _)| id).collect();
+        Ok(Survey { view, reader, forgotten, marked, adopted, there, places })
+    }
+}
+
+/// P3: what is needed must be there before anything goes.
+///
+/// # Errors
+///
+/// `Missing`, naming the first chunk that is nowhere.
+pub(crate) fn require_nothing_lost(places: &Places) -> Result<()> {
+    match places.lost.first() {
+        None => Ok(()),
+        Some((class, fingerprint)) => Err(Error::missing(
+            format!("{class} chunk {fingerprint}"),
+            format!(
+                "is needed by a snapshot, and no container has it ({} such); nothing is deleted; \
+                 `cutpoint check` names what is affected, `cutpoint repair snapshots` leaves it out",
+                places.lost_count
+            ),
+        )),
+    }
+}
+
+/// P1: what ended writers left without a segment. What cannot be read is left alone.
+fn adopt(
+    repository: &Repository,
+    view: &View,
+    index: &Index,
+    there: &HashMap<(Class, PartName), u64>,
+    own: Option<TicketId>,
+    monitor: &dyn PruneMonitor,
+) -> Result<Segment> {
+    let named: HashSet<(Class, PartName)> =
+        index.containers().iter().map(|container| (container.class, container.name)).collect();
+    let condemned = view.condemned();
+    let mut orphans: Vec<_> = there
+        .iter()
+        .filter(|(name, _)| !named.contains(name) && !condemned.contains(name))
+        .filter(|((_, part), _)| Some(part.ticket) != own && view.commits.contains_key(&part.ticket))
+        .collect();
+    // The same order in every run.
+    orphans.sort_unstable_by_key(|((class, part), _)| (*class == Class::Meta, *part));
+    let mut adopted = Segment::default();
+    let mut tolerance = Tolerance::default();
+    for ((class, part), stored_len) in orphans {
+        stop_if_cancelled(monitor)?;
+        let read = read_record(repository, *class, *part, *stored_len)
+            .and_then(|record| Ok((record, load_directory(repository, &record)?)));
+        match read {
+            Ok((record, directory)) => {
+                let hints = directory.chunks.iter().map(|chunk| (chunk.fingerprint.hint(), 0));
+                adopted.append(&Segment {
+                    containers: vec![record],
+                    hints: hints.collect(),
+                    ..Segment::default()
+                });
+            }
+            // A sweep was faster.
+            Err(error) if error.kind() == Kind::Missing => {}
+            Err(error) => monitor.passed_over(&tolerance.of_one(error)?),
+        }
+    }
+    adopted.hints.sort_unstable();
+    Ok(adopted)
+}
+
+/// P2: everything that the snapshots reach. `progress` hears how many are done.
+///
+/// # Errors
+///
+/// `Corrupt` or `Missing` where a tree or recipe cannot be read; those of `progress`.
+pub(crate) fn mark(
+    reader: &Reader,
+    roots: &[(TicketId, Content)],
+    folder: Option<&Path>,
+    progress: &dyn Fn(u64) -> Result<()>,
+) -> Result<Sorted<NEED_LEN>> {
+    let mut marker =
+        Marker { reader, needs: Needs::new(folder), snapshot: String::new(), done: 0, progress };
+    let mut walk = Walk::default();
+    for (id, root) in roots {
+        progress(marker.done)?;
+        marker.snapshot = id.short();
+        walk.walk(root, &mut marker)?;
+        marker.done += 1;
+    }
+    progress(marker.done)?;
+    Ok(marker.needs.finish())
+}
+
+struct Marker<'a> {
+    reader: &'a Reader,
+    needs: Needs,
+    snapshot: String,
+    done: u64,
+    progress: &'a dyn Fn(u64) -> Result<()>,
+}
+
+impl Visit for Marker<'_> {
+    fn meta(&mut self, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        (self.progress)(self.done)?;
+        self.needs.push(Class::Meta, fingerprint)?;
+        self.reader.chunk(Class::Meta, fingerprint)
+    }
+
+    fn data(&mut self, fingerprint: &Fingerprint, _: u64, _: u64) -> Result<()> {
+        self.needs.push(Class::Data, fingerprint)
+    }
+
+    fn unreadable(&mut self, _: &Fingerprint, error: Error) -> Result<()> {
+        Err(match error.kind() {
+            Kind::Corrupt | Kind::Missing => {
+                error.of(format!("snapshot {}, without which nothing is deleted", self.snapshot))
+            }
+            _ => error,
+        })
+    }
+}
+
+/// A container's name in messages.
+pub(super) fn object(name: (Class, PartName)) -> ObjectName {
+    ObjectName::Container(name.0, name.1)
+}

@@ -1,0 +1,341 @@
+//! Sweeping: what a prune has condemned is deleted, once nobody can need it any more.
+//!
+//! Rules S1 to S5 of `docs/ordering.md`. A sweep waits for the writers that may still refer to what
+//! goes, looks at what they have committed, stores again what that needs, and only then deletes.
+//! Two sweeps may be at it at once, and one that was cut off is done again.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use crate::environment::Process;
+use crate::error::{Error, Kind, Result};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::commit::Outcome;
+use crate::format::prune::Prune;
+use crate::format::segment::Segment;
+use crate::format::ticket::{Purpose, Ticket};
+use crate::name::{ObjectKind, ObjectName, TicketId};
+use crate::places::{Lookup, list_containers};
+use crate::prune::{
+    PruneMonitor, mark, open_index, require_all, require_nothing_lost, stop_if_cancelled,
+};
+use crate::reader::Reader;
+use crate::repository::Repository;
+use crate::view::View;
+#[cfg(feature = "mutants")]
+use crate::writer::mutant::{self, Mutant};
+use crate::writer::{Committed, Inline, Writer, end_dead_writers, end_writer, open_tickets};
+
+const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
+
+/// How to sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepOptions {
+    /// How old a prune's record must be, in nanoseconds: twice as long as a listing may lag behind.
+    pub settle_ns: i64,
+    /// How long commits of snapshots that are gone stay, in nanoseconds, so that no late request
+    /// puts them back.
+    pub commit_ns: i64,
+    /// End every writer that has not ended, instead of waiting: the caller vouches for being alone,
+    /// or for what they do not get done. Safe all the same.
+    pub end_others: bool,
+}
+
+impl Default for SweepOptions {
+    fn default() -> SweepOptions {
+        SweepOptions { settle_ns: DAY_NS, commit_ns: 30 * DAY_NS, end_others: false }
+    }
+}
+
+/// How far a sweep has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// There is nothing that a prune has condemned and no sweep has deleted.
+    Nothing,
+    /// The prune's record is too young.
+    Settling {
+        /// The record.
+        number: u64,
+        /// When it will be old enough, in nanoseconds since 1970.
+        until_ns: i64,
+    },
+    /// Others may still refer to what goes.
+    Waiting {
+        /// The record.
+        number: u64,
+        /// Who.
+        writers: Vec<Awaited>,
+    },
+    /// What the record condemned is gone.
+    Done(Swept),
+}
+
+/// A writer for which a sweep waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// Its ticket.
+    pub ticket: TicketId,
+    /// Who it is; `None` where the ticket cannot be read.
+    pub process: Option<Process>,
+    /// When it said so last, in nanoseconds since 1970.
+    pub time_ns: i64,
+}
+
+/// What a sweep has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// The record.
+    pub number: u64,
+    /// Chunks that late snapshots needed, and that were stored again.
+    pub rescued_count: u64,
+    /// Containers that were deleted.
+    pub container_count: u64,
+    /// Their size in bytes.
+    pub container_bytes: u64,
+    /// Index segments that were deleted.
+    pub segment_count: u64,
+    /// Tickets that were deleted, renewals counted.
+    pub ticket_count: u64,
+}
+
+/// Sweeps one record after the other.
+#[derive(Debug)]
+pub struct Sweeper {
+    repository: Arc<Repository>,
+    options: SweepOptions,
+    /// S1: the record, and the writers for which its sweep waits. Those that begin later have seen
+    /// the record.
+    awaited: Option<(u64, BTreeSet<TicketId>)>,
+}
+
+impl Sweeper {
+    /// A sweeper of `repository`.
+    pub fn new(repository: Arc<Repository>, options: SweepOptions) -> Sweeper {
+        Sweeper { repository, options, awaited: None }
+    }
+
+    /// Sweeps the lowest record that is not swept, if it can be done now. Who waits calls again later.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where something cannot be read without which it is not known what is needed;
+    /// `Missing` where something is needed that no container has: nothing is deleted then.
+    /// `Conflict` where others were faster: call again. `Interrupted`. As the medium.
+    pub fn step(&mut self, monitor: &dyn PruneMonitor) -> Result<Sweep> {
+        self.repository.config().check_features(true)?;
+        let view = View::list(&self.repository)?;
+        require_all(&view)?;
+        let swept = swept(&view);
+        let next = view.prunes.iter().find(|(number, prune)| {
+            !swept.contains(number) && has_something_to_delete(prune)
+        });
+        let Some((&number, prune)) = next else { return Ok(Sweep::Nothing) };
+        let until_ns = prune.time_ns.saturating_add(self.options.settle_ns);
+        if self.options.settle_ns > 0 && self.repository.environment().now_ns() < until_ns {
+            return Ok(Sweep::Settling { number, until_ns });
+        }
+        let writers = self.wait(number)?;
+        if !writers.is_empty() {
+            return Ok(Sweep::Waiting { number, writers });
+        }
+        // S2: what those for whom it waited have committed.
+        let view = view.list_again(&self.repository)?;
+        require_all(&view)?;
+        let rescued_count = self.rescue(number, prune, &view, monitor)?;
+        let mut done = self.delete(prune, &view, monitor)?;
+        (done.number, done.rescued_count) = (number, rescued_count);
+        let mut writer = Writer::begin(self.repository.clone(), Purpose::Sweep)?;
+        match writer.commit(Outcome::Swept(number), Vec::new(), &BTreeSet::new())? {
+            Committed::Done => Ok(Sweep::Done(done)),
+            Committed::Ended => Err(ended("that it is swept")),
+        }
+    }
+
+    /// S1: the writers that may end in a snapshot which refers to what goes.
+    fn wait(&mut self, number: u64) -> Result<Vec<Awaited>> {
+        let repository = &self.repository;
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::DoesNotWait) {
+            return Ok(Vec::new());
+        }
+        end_dead_writers(repository, None)?;
+        let mut open = open_tickets(repository)?;
+        if let Some((of, awaited)) = &self.awaited
+            && *of == number
+        {
+            open.retain(|ticket, _| awaited.contains(ticket));
+        }
+        let mut writers = Vec::new();
+        for (ticket, renewal) in open {
+            let name = ObjectName::Ticket { ticket, renewal };
+            let (process, time_ns) = match repository.read(name, Ticket::decode) {
+                Ok(body) if body.purpose != Purpose::Backup => continue,
+                Ok(body) => (Some(body.process), body.time_ns),
+                // Deleted: then it has ended.
+                Err(error) if error.kind() == Kind::Missing => continue,
+                Err(error) if error.kind() == Kind::Corrupt => (None, 0),
+                Err(error) => return Err(error),
+            };
+            if self.options.end_others {
+                end_writer(repository, ticket)?;
+            } else {
+                writers.push(Awaited { ticket, process, time_ns });
+            }
+        }
+        self.awaited = Some((number, writers.iter().map(|writer| writer.ticket).collect()));
+        Ok(writers)
+    }
+
+    /// S3 and S4: stores again what late snapshots need of what goes. Returns how many chunks.
+    fn rescue(
+        &self,
+        number: u64,
+        prune: &Prune,
+        view: &View,
+        monitor: &dyn PruneMonitor,
+    ) -> Result<u64> {
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::RescuesNothing) {
+            return Ok(0);
+        }
+        let mut passed: HashSet<TicketId> = prune.forgotten.iter().copied().collect();
+        for swept in swept(view) {
+            passed.extend(view.prunes.get(&swept).iter().flat_map(|prune| &prune.forgotten));
+        }
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::PassesOverTaken) {
+            passed.extend(view.taken());
+        }
+        let marked: HashSet<TicketId> = prune.marked.iter().copied().collect();
+        let roots: Vec<_> = view
+            .commits
+            .iter()
+            .filter(|(id, _)| !marked.contains(id) && !passed.contains(id))
+            .filter_map(|(id, commit)| Some((*id, commit.snapshot()?.root.clone())))
+            .collect();
+        if roots.is_empty() {
+            return Ok(0);
+        }
+        let repository = &self.repository;
+        let index = Arc::new(open_index(repository, view)?);
+        let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
+        let folder = repository.temporary_folder();
+        let needs = mark(&reader, &roots, folder.as_deref(), &|_| stop_if_cancelled(monitor))?;
+        let condemned = view.condemned();
+        #[cfg(feature = "mutants")]
+        let condemned = if mutant::is_active(Mutant::KnowsOwnCondemnedOnly) {
+            prune.condemned.iter().copied().collect()
+        } else {
+            condemned
+        };
+        let lookup = Lookup {
+            repository,
+            index: &index,
+            condemned: &condemned,
+            damaged: &view.damaged(),
+            adopted: &Segment::default(),
+            there: &list_containers(repository)?,
+            folder: folder.as_deref(),
+            stop_if_cancelled: &|| stop_if_cancelled(monitor),
+        };
+        let places = lookup.find(&needs)?;
+        require_nothing_lost(&places)
+            .map_err(|error| error.of(format!("sweep of prune {number}")))?;
+        if !places.going.is_empty() {
+            self.store_again(&reader, &places.going)?;
+        }
+        Ok(places.going.len() as u64)
+    }
+
+    fn store_again(&self, reader: &Reader, chunks: &[(Class, Fingerprint)]) -> Result<()> {
+        let writer = Writer::begin(self.repository.clone(), Purpose::Sweep)?;
+        let mut inline = Inline::anew(writer)?;
+        let stored = chunks.iter().try_for_each(|(class, fingerprint)| {
+            inline.store(*class, *fingerprint, &reader.chunk(*class, fingerprint)?)
+        });
+        if let Err(error) = stored.and_then(|()| inline.publish()) {
+            inline.into_parts().0.abandon(&error).ok();
+            return Err(error);
+        }
+        match inline.commit(Outcome::Rescue)? {
+            Committed::Done => Ok(()),
+            Committed::Ended => Err(ended("what was rescued")),
+        }
+    }
+
+    /// S5: deletes what the record condemned, and what else has had its time.
+    fn delete(
+        &self,
+        prune: &Prune,
+        view: &View,
+        monitor: &dyn PruneMonitor,
+    ) -> Result<Swept> {
+        let media = self.repository.media();
+        let now_ns = self.repository.environment().now_ns();
+        let mut done = Swept::default();
+        let forgotten: HashSet<TicketId> = prune.forgotten.iter().copied().collect();
+        let is_over = |ticket: TicketId| {
+            #[cfg(feature = "mutants")]
+            if mutant::is_active(Mutant::DeletesOpenTickets) {
+                return true;
+            }
+            view.commits.get(&ticket).is_some_and(|commit| {
+                let age_ns = now_ns.saturating_sub(commit.time_ns);
+                forgotten.contains(&ticket) || age_ns >= self.options.settle_ns
+            })
+        };
+        for (path, _) in media.list(ObjectKind::Ticket.folder())? {
+            if let Ok(ObjectName::Ticket { ticket, .. }) = ObjectName::parse(&path)
+                && is_over(ticket)
+            {
+                media.delete(&path)?;
+                done.ticket_count += 1;
+            }
+        }
+        for segment in &prune.superseded {
+            stop_if_cancelled(monitor)?;
+            media.delete(&ObjectName::Segment(*segment).to_string())?;
+            done.segment_count += 1;
+        }
+        let there = list_containers(&self.repository)?;
+        for name in &prune.condemned {
+            stop_if_cancelled(monitor)?;
+            let Some(length) = there.get(name) else { continue };
+            media.delete(&ObjectName::Container(name.0, name.1).to_string())?;
+            done.container_count += 1;
+            done.container_bytes += length;
+        }
+        for commit in view.commits.values() {
+            let Outcome::Swept(number) = commit.outcome else { continue };
+            if now_ns.saturating_sub(commit.time_ns) < self.options.commit_ns {
+                continue;
+            }
+            for snapshot in view.prunes.get(&number).iter().flat_map(|prune| &prune.forgotten) {
+                if view.commits.contains_key(snapshot) {
+                    media.delete(&ObjectName::Commit(*snapshot).to_string())?;
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// The records that were swept.
+pub(crate) fn swept(view: &View) -> BTreeSet<u64> {
+    let outcomes = view.commits.values().map(|commit| &commit.outcome);
+    outcomes
+        .filter_map(|outcome| match outcome {
+            Outcome::Swept(number) => Some(*number),
+            _ => None,
+        })
+        .collect()
+}
+
+fn has_something_to_delete(prune: &Prune) -> bool {
+    !(prune.condemned.is_empty() && prune.superseded.is_empty() && prune.forgotten.is_empty())
+}
+
+fn ended(what: &str) -> Error {
+    let message = format!("somebody ended its ticket before it could record {what}; try again");
+    Error::new(Kind::Conflict, "sweep", message)
+}
