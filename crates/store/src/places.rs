@@ -281,8 +281,11 @@ impl Lookup<'_> {
     /// Asks directories where hints leave a doubt.
     fn settle(&self, join: Join<'_>) -> Result<Places> {
         let Join { mut containers, damaged, mut kept, doubtful, .. } = join;
-        let numbers: HashMap<(Class, PartName), u32> =
-            containers.iter().zip(0..).map(|(container, number)| (container.name(), number)).collect();
+        let numbers: HashMap<(Class, PartName), u32> = containers
+            .iter()
+            .zip(0..)
+            .map(|(container, number)| (container.name(), number))
+            .collect();
         let (mut going, mut lost, mut lost_count) = (Vec::new(), Vec::new(), 0);
         let mut open: Option<(u32, HashSet<Fingerprint>)> = None;
         let doubtful = doubtful.finish();
@@ -309,10 +312,11 @@ impl Lookup<'_> {
             };
             let there = |name: &(Class, PartName)| self.there.contains_key(name);
             // Better a place that is whole than one that a check has found broken.
-            let best = match self.look(class, &fingerprint, |name| usable(name) && is_whole(*name))? {
-                None => self.look(class, &fingerprint, &usable)?,
-                found => found,
-            };
+            let best =
+                match self.look(class, &fingerprint, |name| usable(name) && is_whole(*name))? {
+                    None => self.look(class, &fingerprint, usable)?,
+                    found => found,
+                };
             if let Some(number) = best.and_then(|name| numbers.get(&name)) {
                 kept.push(placed(*number, &need))?;
             } else if self.look(class, &fingerprint, there)?.is_some() {
@@ -400,7 +404,8 @@ impl Join<'_> {
         for need in &self.needs {
             let (class, fingerprint) = decode(need);
             let of_class = || {
-                let all = self.places.iter().map(|place| (*place, &self.containers[*place as usize]));
+                let all =
+                    self.places.iter().map(|place| (*place, &self.containers[*place as usize]));
                 all.filter(|(_, container)| container.record.class == class)
             };
             let is_whole = |container: &Container| {

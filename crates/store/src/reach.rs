@@ -158,11 +158,7 @@ fn read_recipe(
     Ok(recipe)
 }
 
-fn read_tree(
-    fingerprint: Fingerprint,
-    length: u64,
-    visit: &mut impl Visit,
-) -> Result<Vec<Entry>> {
+fn read_tree(fingerprint: Fingerprint, length: u64, visit: &mut impl Visit) -> Result<Vec<Entry>> {
     let object = || format!("tree {fingerprint}");
     let bytes = visit.meta(&fingerprint)?;
     if bytes.len() as u64 != length {

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn records(count: u64) -> impl Iterator<Item = [u8; 9]> {
-        (0..count).map(|number| {
+        (0..count).map(move |number| {
             let mut record = [0; 9];
             let mixed = (number % (count * 2 / 3)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             record[..8].copy_from_slice(&mixed.to_be_bytes());
@@ -227,7 +227,9 @@ mod tests {
     #[test]
     fn records_come_back_sorted_and_once() {
         let folder = tempfile::tempdir().expect("a folder");
-        for (folder, memory) in [(None, 100), (Some(folder.path()), 100), (Some(folder.path()), 1 << 20)] {
+        for (folder, memory) in
+            [(None, 100), (Some(folder.path()), 100), (Some(folder.path()), 1 << 20)]
+        {
             for count in [0, 1, 2, 3, 10_000] {
                 let mut sorter = Sorter::new(folder, memory);
                 records(count).for_each(|record| sorter.push(record).expect("pushed"));

@@ -126,9 +126,14 @@ impl Sweeper {
         let view = View::list(&self.repository)?;
         require_all(&view)?;
         let swept = swept(&view);
-        let next = view.prunes.iter().find(|(number, prune)| {
-            !swept.contains(number) && has_something_to_delete(prune)
-        });
+        let mut open = view
+            .prunes
+            .iter()
+            .filter(|(number, prune)| !swept.contains(number) && has_something_to_delete(prune));
+        let next = open.next();
+        #[cfg(feature = "mutants")]
+        let next =
+            if mutant::is_active(Mutant::SweepsApart) { open.next_back().or(next) } else { next };
         let Some((&number, prune)) = next else { return Ok(Sweep::Nothing) };
         let until_ns = prune.time_ns.saturating_add(self.options.settle_ns);
         if self.options.settle_ns > 0 && self.repository.environment().now_ns() < until_ns {
@@ -223,7 +228,7 @@ impl Sweeper {
         let needs = mark(&reader, &roots, folder.as_deref(), &|_| stop_if_cancelled(monitor))?;
         let condemned = view.condemned();
         #[cfg(feature = "mutants")]
-        let condemned = if mutant::is_active(Mutant::KnowsOwnCondemnedOnly) {
+        let condemned = if mutant::is_active(Mutant::SweepsApart) {
             prune.condemned.iter().copied().collect()
         } else {
             condemned
@@ -264,12 +269,7 @@ impl Sweeper {
     }
 
     /// S5: deletes what the record condemned, and what else has had its time.
-    fn delete(
-        &self,
-        prune: &Prune,
-        view: &View,
-        monitor: &dyn PruneMonitor,
-    ) -> Result<Swept> {
+    fn delete(&self, prune: &Prune, view: &View, monitor: &dyn PruneMonitor) -> Result<Swept> {
         let media = self.repository.media();
         let now_ns = self.repository.environment().now_ns();
         let mut done = Swept::default();

@@ -28,7 +28,6 @@ use crate::view::View;
 #[cfg(feature = "mutants")]
 use crate::writer::mutant::{self, Mutant};
 use directories::Directories;
-pub(crate) use hints::Hints;
 use run::Run;
 
 /// A container's directory, opened, and where the container is.

@@ -111,7 +111,10 @@ fn rewrite(
         let mut live: Vec<&ChunkRecord> = Vec::new();
         while let Some(chunk) = chunks.next_if(|chunk| chunk.region <= number) {
             // Each once, though a container may have a chunk twice.
-            if chunk.region == number && chunk.form == Form::Whole && left.remove(&chunk.fingerprint) {
+            if chunk.region == number
+                && chunk.form == Form::Whole
+                && left.remove(&chunk.fingerprint)
+            {
                 live.push(chunk);
             }
         }
@@ -122,7 +125,9 @@ fn rewrite(
     match left.iter().next() {
         None => Ok(()),
         // Chunks out of order, or a hint that was wrong: the container stays.
-        Some(chunk) => Err(Error::corrupt(name, format!("does not have chunk {chunk} where it says"))),
+        Some(chunk) => {
+            Err(Error::corrupt(name, format!("does not have chunk {chunk} where it says")))
+        }
     }
 }
 
@@ -150,7 +155,8 @@ fn rewrite_region(
     };
     for chunk in live {
         if repository.keys().fingerprint(class, payload(chunk)) != chunk.fingerprint {
-            let message = format!("region {number} has other bytes than chunk {}", chunk.fingerprint);
+            let message =
+                format!("region {number} has other bytes than chunk {}", chunk.fingerprint);
             return Err(Error::corrupt(name, message));
         }
     }

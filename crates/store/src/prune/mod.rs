@@ -149,7 +149,8 @@ pub fn prune(
             // A record alone needs next to nothing.
             Err(error) if error.kind() == Kind::Full && options.rewrite_bytes_max > 0 => {
                 monitor.passed_over(&error);
-                options = PruneOptions { rewrite_bytes_max: 0, segment_count_max: usize::MAX, ..options };
+                options =
+                    PruneOptions { rewrite_bytes_max: 0, segment_count_max: usize::MAX, ..options };
             }
             Err(error) => return Err(error),
         }

@@ -154,7 +154,9 @@ fn adopt(
     let mut orphans: Vec<_> = there
         .iter()
         .filter(|(name, _)| !named.contains(name) && !condemned.contains(name))
-        .filter(|((_, part), _)| Some(part.ticket) != own && view.commits.contains_key(&part.ticket))
+        .filter(|((_, part), _)| {
+            Some(part.ticket) != own && view.commits.contains_key(&part.ticket)
+        })
         .collect();
     // The same order in every run.
     orphans.sort_unstable_by_key(|((class, part), _)| (*class == Class::Meta, *part));

@@ -26,8 +26,9 @@ pub enum Mutant {
     DoesNotWait,
     /// S3: stores nothing again.
     RescuesNothing,
-    /// S3: takes only what its own record condemns for going.
-    KnowsOwnCondemnedOnly,
+    /// S3: takes only what its own record condemns for going. Records are swept in order, so that
+    /// this alone loses nothing: it sweeps the last one first as well.
+    SweepsApart,
     /// S3: passes over snapshots that any prune has taken, swept or not.
     PassesOverTaken,
     /// S5: deletes tickets of writers that have not ended.
@@ -47,7 +48,7 @@ impl Mutant {
         Mutant::DropsSegmentsOfTaken,
         Mutant::DoesNotWait,
         Mutant::RescuesNothing,
-        Mutant::KnowsOwnCondemnedOnly,
+        Mutant::SweepsApart,
         Mutant::PassesOverTaken,
         Mutant::DeletesOpenTickets,
     ];

@@ -301,26 +301,6 @@ impl World {
         self.call(actor, "pause".to_owned(), |_, _| Ok(()))
     }
 
-    /// Every chunk that a snapshot needs. An oracle: it takes no turn.
-    pub(crate) fn needs(&self, snapshot: TicketId) -> Arc<BTreeSet<ChunkName>> {
-        self.lock().ledger.needs.get(&snapshot).cloned().unwrap_or_default()
-    }
-
-    /// What a container holds, or held. An oracle.
-    pub(crate) fn container(&self, name: &ContainerName) -> Arc<Vec<Fingerprint>> {
-        self.lock().ledger.containers.get(name).cloned().unwrap_or_default()
-    }
-
-    /// What a segment says, or said. An oracle.
-    pub(crate) fn segment(&self, name: &PartName) -> Arc<Segment> {
-        self.lock().ledger.segments.get(name).cloned().unwrap_or_default()
-    }
-
-    /// A chunk's bytes. An oracle.
-    pub(crate) fn chunk(&self, name: &ChunkName) -> Arc<Vec<u8>> {
-        self.lock().ledger.chunks.get(name).cloned().unwrap_or_default()
-    }
-
     /// The entries of a folder. An oracle.
     pub(crate) fn entries(&self, content: &Content) -> Vec<Entry> {
         let state = self.lock();
