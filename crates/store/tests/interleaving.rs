@@ -664,7 +664,7 @@ fn segments_of_taken_snapshots_are_published_anew() {
         (retire, true),
     ];
     let script = (1..=5).map(|actor| (actor, Until::End)).collect();
-    rule_is_needed(Mutant::DropsSegmentsOfTaken, 3, &cast, &script);
+    rule_is_needed(Mutant::DropsSegmentsOfTaken, 2, &cast, &script);
 }
 
 /// S3: two sweeps at once must not each leave a chunk to what the other deletes.
