@@ -8,6 +8,7 @@ pub mod error;
 pub mod fingerprint;
 pub mod format;
 pub mod index;
+pub mod lifecycle;
 pub mod media;
 pub mod name;
 pub mod reader;
