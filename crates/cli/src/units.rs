@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use cutpoint_store::calendar::{DAY_S, civil};
+
 /// Reads a size in bytes: `131072`, `128k`, `16M`, `16MiB`.
 pub(crate) fn parse_size(text: &str) -> Result<u32, String> {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
@@ -49,7 +51,7 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
 
 /// Seconds since 1970 as `2026-01-31 23:59:59`, in UTC.
 pub(crate) fn date_time(seconds: i64) -> String {
-    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (days, rest) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
     let (year, month, day) = civil(days);
     format!(
         "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
@@ -69,23 +71,6 @@ pub(crate) fn rfc3339(seconds: i64, nanoseconds: u32) -> String {
 pub(crate) fn rfc3339_ns(ns: i64) -> String {
     let nanoseconds = u32::try_from(ns.rem_euclid(1_000_000_000)).unwrap_or(0);
     rfc3339(ns.div_euclid(1_000_000_000), nanoseconds)
-}
-
-/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
-///
-/// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
 }
 
 #[cfg(test)]

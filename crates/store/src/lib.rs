@@ -1,6 +1,7 @@
 //! Cutpoint's repository: its format, its write rules, its reader and checker.
 #![forbid(unsafe_code)]
 
+pub mod calendar;
 pub mod check;
 pub mod describe;
 pub mod environment;
@@ -14,6 +15,7 @@ pub mod name;
 pub mod reader;
 pub mod record;
 pub mod repository;
+pub mod retention;
 pub mod seal;
 pub mod view;
 pub mod writer;
