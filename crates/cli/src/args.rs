@@ -7,11 +7,12 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use cutpoint_backup::restore::Overwrite;
 use cutpoint_chunking::Level;
+use cutpoint_store::retention::{Grouping, Period, Policy, Span};
 use cutpoint_store::seal::Suite;
 
 use crate::defaults::{self, DEFAULT_CUT};
 use crate::exit;
-use crate::units::parse_size;
+use crate::units::{parse_count, parse_size, parse_span};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -129,11 +130,13 @@ pub(crate) enum Verb {
     /// Bring files back
     Restore(Restore),
     /// List snapshots
-    #[command(after_help = "\
-Examples:
-  cutpoint snapshots
-  cutpoint snapshots --tag database --json | jq .id")]
-    Snapshots(Filter),
+    Snapshots(Snapshots),
+    /// Forget snapshots that no rule keeps, or that are named; or bring them back
+    Forget(Forget),
+    /// Hold snapshots: no rule forgets them, and no prune takes them
+    Hold(Hold),
+    /// Change the tags and the description of snapshots
+    Tag(Tag),
     /// List what a snapshot holds
     Ls(Ls),
     /// Write a file of a snapshot to standard output
@@ -278,6 +281,241 @@ pub(crate) struct Filter {
     /// Only snapshots with this tag; with several, those that have all of them
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
+}
+
+/// `snapshots`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  cutpoint snapshots
+  cutpoint snapshots --tag database --json | jq .id
+  cutpoint snapshots --forgotten           what `cutpoint forget --undo` can still bring back")]
+pub(crate) struct Snapshots {
+    /// List those that are forgotten, and were not taken by a prune yet, instead
+    #[arg(long)]
+    pub(crate) forgotten: bool,
+    /// Which ones.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+}
+
+/// Which snapshots a verb is about that can be about many.
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct Selection {
+    /// By host and tags.
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// Only snapshots of this path; with several, those of all of them
+    #[arg(long = "path", id = "only_path", value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// `forget`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A forgotten snapshot is off the lists; nothing of it is deleted. Until a prune takes it, `--undo`
+brings it back. Held snapshots are never forgotten (`cutpoint hold`).
+
+Rules judge each group of snapshots by itself: those of one host and the same paths, or what
+--group-by says. --keep-daily 7 keeps the newest snapshot of each of the newest seven days that have
+any; rules do not know of each other, and a snapshot is kept if one of them keeps it. While a rule has
+places left, the oldest snapshot of the group stays, too. Times within are measured from the newest
+snapshot of the group, not from now: the snapshots of a machine that is gone stay.
+
+What is dated in the future is kept, and fills no place. So is the snapshot of a run that was cut off:
+it stays only while no later one is whole, or where its hour, day and so on has no other.
+
+Examples:
+  cutpoint forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
+      shows what would become of each snapshot, and by which rule
+  cutpoint forget --keep-within 1m --keep-within-weekly 1y --keep-tag release
+  cutpoint forget --host laptop --path /home/me --keep-last 3
+  cutpoint forget 5f3a91c0 eba45d5d       these two
+  cutpoint forget --undo 5f3a91c0         back again
+  cutpoint forget --undo --last           all that the last forget took off the lists")]
+pub(crate) struct Forget {
+    /// Forget these: an id, its first digits (at least four), or `latest`
+    #[arg(value_name = "SNAPSHOT", conflicts_with = "Keep")]
+    pub(crate) snapshots: Vec<OsString>,
+    /// What is kept.
+    #[command(flatten)]
+    pub(crate) keep: Keep,
+    /// In what snapshots have to agree to be judged together
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', requires = "Keep",
+          default_values = ["host", "paths"])]
+    pub(crate) group_by: Vec<GroupBy>,
+    /// Hours, days and so on begin as in UTC, not as clocks on the wall show here
+    #[arg(long, requires = "Keep")]
+    pub(crate) utc: bool,
+    /// Let rules forget all snapshots of a group
+    #[arg(long, requires = "Keep")]
+    pub(crate) allow_empty: bool,
+    /// Show what would be done, and do nothing
+    #[arg(long, short = 'n', conflicts_with = "undo")]
+    pub(crate) dry_run: bool,
+    /// Bring back the snapshots that are named, or those of --last
+    #[arg(long, conflicts_with = "Keep")]
+    pub(crate) undo: bool,
+    /// With --undo: what the last forget took off the lists
+    #[arg(long, requires = "undo", conflicts_with = "snapshots")]
+    pub(crate) last: bool,
+    /// Which ones are judged.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+}
+
+/// What `forget` keeps.
+#[derive(Debug, Default, ClapArgs)]
+#[command(next_help_heading = "What is kept (N: a number, or `all`)")]
+pub(crate) struct Keep {
+    /// The last N snapshots
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    keep_last: Option<u32>,
+    /// The newest of each of the last N hours that have any
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    keep_hourly: Option<u32>,
+    /// Of the last N days
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    keep_daily: Option<u32>,
+    /// Of the last N weeks; they begin on Monday
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    keep_weekly: Option<u32>,
+    /// Of the last N months
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    keep_monthly: Option<u32>,
+    /// Of the last N years
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    keep_yearly: Option<u32>,
+    /// All within this time before the newest, for example 1y6m, 2w, 3d12h (m: months, h: hours)
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    keep_within: Option<Span>,
+    /// The newest of each hour within this time
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    keep_within_hourly: Option<Span>,
+    /// Of each day
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    keep_within_daily: Option<Span>,
+    /// Of each week
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    keep_within_weekly: Option<Span>,
+    /// Of each month
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    keep_within_monthly: Option<Span>,
+    /// Of each year
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    keep_within_yearly: Option<Span>,
+    /// What has this tag; with several, what has any of them
+    #[arg(long, value_name = "TAG")]
+    keep_tag: Vec<String>,
+}
+
+impl Keep {
+    /// The rules.
+    pub(crate) fn policy(&self) -> Policy {
+        let counts = [
+            self.keep_last,
+            self.keep_hourly,
+            self.keep_daily,
+            self.keep_weekly,
+            self.keep_monthly,
+            self.keep_yearly,
+        ];
+        let spans = [
+            self.keep_within,
+            self.keep_within_hourly,
+            self.keep_within_daily,
+            self.keep_within_weekly,
+            self.keep_within_monthly,
+            self.keep_within_yearly,
+        ];
+        Policy {
+            counts: Period::ALL.into_iter().zip(counts).filter_map(given).collect(),
+            spans: Period::ALL.into_iter().zip(spans).filter_map(given).collect(),
+            tags: self.keep_tag.clone(),
+        }
+    }
+}
+
+fn given<T>((period, value): (Period, Option<T>)) -> Option<(Period, T)> {
+    value.map(|value| (period, value))
+}
+
+/// In what snapshots have to agree to be judged together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupBy {
+    /// The machine
+    Host,
+    /// What was saved
+    Paths,
+    /// All tags
+    Tags,
+    /// Nothing: all snapshots are one group
+    None,
+}
+
+impl GroupBy {
+    /// All that was given, together.
+    pub(crate) fn grouping(given: &[GroupBy]) -> Grouping {
+        Grouping {
+            by_host: given.contains(&GroupBy::Host),
+            by_paths: given.contains(&GroupBy::Paths),
+            by_tags: given.contains(&GroupBy::Tags),
+        }
+    }
+}
+
+/// `hold`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A held snapshot stays, whatever rules say: `forget` passes it over, and no prune takes it, even where
+it was forgotten before. Where a prune was faster, this says so.
+
+Examples:
+  cutpoint hold latest
+  cutpoint hold 5f3a91c0 eba45d5d
+  cutpoint hold --release 5f3a91c0")]
+pub(crate) struct Hold {
+    /// Which ones: an id, its first digits (at least four), or `latest`
+    #[arg(value_name = "SNAPSHOT", required = true)]
+    pub(crate) snapshots: Vec<OsString>,
+    /// Hold them no more
+    #[arg(long)]
+    pub(crate) release: bool,
+    /// For `latest`.
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+}
+
+/// `tag`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  cutpoint tag latest --add release --remove nightly
+  cutpoint tag 5f3a91c0 eba45d5d --set archive
+  cutpoint tag 5f3a91c0 --clear
+  cutpoint tag 5f3a91c0 --description 'before the move'")]
+pub(crate) struct Tag {
+    /// Which ones: an id, its first digits (at least four), or `latest`
+    #[arg(value_name = "SNAPSHOT", required = true)]
+    pub(crate) snapshots: Vec<OsString>,
+    /// Add a tag; can be repeated
+    #[arg(long, value_name = "TAG", group = "change")]
+    pub(crate) add: Vec<String>,
+    /// Remove a tag; can be repeated
+    #[arg(long, value_name = "TAG", group = "change")]
+    pub(crate) remove: Vec<String>,
+    /// Have this tag and no other; can be repeated
+    #[arg(long, value_name = "TAG", group = "change", conflicts_with_all = ["add", "remove", "clear"])]
+    pub(crate) set: Vec<String>,
+    /// Remove all tags
+    #[arg(long, group = "change", conflicts_with_all = ["add", "remove"])]
+    pub(crate) clear: bool,
+    /// Have this description; an empty one removes it
+    #[arg(long, value_name = "TEXT", group = "change")]
+    pub(crate) description: Option<String>,
+    /// Only for `latest`: of this machine
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
 }
 
 /// `restore`.

@@ -68,6 +68,8 @@ pub(crate) enum Event<'a> {
     Summary(Summary<'a>),
     /// A snapshot.
     Snapshot(Snapshot<'a>),
+    /// What becomes of a snapshot.
+    Verdict(Verdict<'a>),
     /// Something in a snapshot.
     Entry(Box<Entry<'a>>),
     /// A setting of the repository.
@@ -155,6 +157,12 @@ pub(crate) enum Summary<'a> {
         warning_count: u64,
         elapsed_ns: u64,
     },
+    /// Snapshots were forgotten, or would be, or are back.
+    Forget { dry_run: bool, kept_count: u64, forgotten_count: u64, unforgotten_count: u64 },
+    /// Snapshots are held, or held no more.
+    Hold { held_count: u64, released_count: u64 },
+    /// Snapshots have other tags, or another description.
+    Tag { changed_count: u64, unchanged_count: u64 },
     /// How large the repository is.
     Stats(Stats),
     /// What a check has looked at.
@@ -355,10 +363,25 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) sources: Vec<PathText>,
     pub(crate) parent: Option<String>,
     pub(crate) partial: bool,
+    pub(crate) held: bool,
+    pub(crate) forgotten: bool,
     pub(crate) cut: &'a str,
     pub(crate) program: &'a str,
     #[serde(flatten)]
     pub(crate) statistics: Counts,
+}
+
+/// What becomes of a snapshot.
+#[derive(Serialize)]
+pub(crate) struct Verdict<'a> {
+    pub(crate) id: String,
+    pub(crate) started: String,
+    pub(crate) host: &'a str,
+    pub(crate) tags: &'a [String],
+    pub(crate) sources: Vec<PathText>,
+    pub(crate) partial: bool,
+    pub(crate) kept: bool,
+    pub(crate) rules: Vec<String>,
 }
 
 /// Something in a snapshot.

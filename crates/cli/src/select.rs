@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use cutpoint_store::format::commit::Snapshot;
 use cutpoint_store::format::recipe::Content;
 use cutpoint_store::format::tree::{Entry, EntryKind};
@@ -11,7 +12,7 @@ use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::view::View;
 
-use crate::args::Filter;
+use crate::args::{Filter, Selection};
 use crate::defaults::ID_DIGITS_MIN;
 use crate::escape;
 use crate::exit::{Exit, Failure};
@@ -43,14 +44,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Tags as they are now: a note can have changed them.
-pub(crate) fn tags<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> &'a [String] {
-    view.note(id).map_or(&snapshot.tags, |note| &note.tags)
-}
-
 /// Whether `filter` lets a snapshot through.
 pub(crate) fn passes(filter: &Filter, view: &View, id: TicketId, snapshot: &Snapshot) -> bool {
-    let has = tags(view, id, snapshot);
+    let has = view.tags(id, snapshot);
     filter.host.as_ref().is_none_or(|host| *host == snapshot.host)
         && filter.tags.iter().all(|tag| has.contains(tag))
 }
@@ -66,7 +62,30 @@ pub(crate) fn warn_if_partial(id: TicketId, snapshot: &Snapshot, report: &Report
     }
 }
 
-/// Finds the snapshot that `text` means.
+/// Whether `selection` lets a snapshot through.
+///
+/// # Errors
+///
+/// Where a path cannot be made absolute.
+pub(crate) fn selects(
+    selection: &Selection,
+    view: &View,
+    id: TicketId,
+    snapshot: &Snapshot,
+) -> Result<bool> {
+    let has_path = |path: &PathBuf| -> Result<bool> {
+        let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
+        Ok(snapshot.sources.iter().any(|source| source == path.as_os_str().as_bytes()))
+    };
+    for path in &selection.paths {
+        if !has_path(path)? {
+            return Ok(false);
+        }
+    }
+    Ok(passes(&selection.filter, view, id, snapshot))
+}
+
+/// Finds the snapshot that `text` means, among those that are listed.
 ///
 /// # Errors
 ///
@@ -76,17 +95,42 @@ pub(crate) fn snapshot<'a>(
     text: &OsStr,
     filter: &Filter,
 ) -> Result<(TicketId, &'a Snapshot)> {
-    let shown = escape::for_terminal(text.as_bytes());
-    let all = view.snapshots();
-    let mut candidates: Vec<_> =
-        all.into_iter().filter(|(id, snapshot)| passes(filter, view, *id, snapshot)).collect();
+    let candidates = view.snapshots();
     if text == LATEST {
         // What a run that was cut off has left is asked for by its id.
         return candidates
             .into_iter()
-            .rfind(|(_, snapshot)| !snapshot.partial)
+            .rfind(|(id, snapshot)| !snapshot.partial && passes(filter, view, *id, snapshot))
             .ok_or_else(|| no_snapshot("there is no snapshot yet that fits"));
     }
+    let wanted = digits(text)?;
+    match by_digits(view, candidates, &wanted, filter)? {
+        Some(found) => Ok(found),
+        None => Err(absent(view, &wanted)),
+    }
+}
+
+/// Finds the snapshot that `text` means, among those that are listed, forgotten, or taken by a prune
+/// and not gone yet. `latest` is the newest that is listed.
+///
+/// # Errors
+///
+/// As [`snapshot`].
+pub(crate) fn any_snapshot(view: &View, text: &OsStr, filter: &Filter) -> Result<TicketId> {
+    if text == LATEST {
+        return snapshot(view, text, filter).map(|(id, _)| id);
+    }
+    let wanted = digits(text)?;
+    let all = view.commits.iter().filter_map(|(id, commit)| Some((*id, commit.snapshot()?)));
+    match by_digits(view, all.collect(), &wanted, filter)? {
+        Some((id, _)) => Ok(id),
+        None => Err(absent(view, &wanted)),
+    }
+}
+
+/// The beginning of an id, in lower case.
+fn digits(text: &OsStr) -> Result<String> {
+    let shown = escape::for_terminal(text.as_bytes());
     let wanted = shown.to_ascii_lowercase();
     if !wanted.bytes().all(|byte| byte.is_ascii_hexdigit()) || wanted.is_empty() {
         return Err(no_snapshot(&format!("`{shown}` is neither an id nor `{LATEST}`")));
@@ -96,18 +140,22 @@ pub(crate) fn snapshot<'a>(
             "`{shown}` is too short: at least {ID_DIGITS_MIN} digits of an id are needed"
         )));
     }
-    candidates.retain(|(id, _)| id.to_string().starts_with(&wanted));
+    Ok(wanted)
+}
+
+/// The one of `candidates` whose id begins with `wanted`, if there is any.
+fn by_digits<'a>(
+    view: &View,
+    mut candidates: Vec<(TicketId, &'a Snapshot)>,
+    wanted: &str,
+    filter: &Filter,
+) -> Result<Option<(TicketId, &'a Snapshot)>> {
+    candidates.retain(|(id, snapshot)| {
+        id.to_string().starts_with(wanted) && passes(filter, view, *id, snapshot)
+    });
     match candidates[..] {
-        [] => {
-            let unreadable = view.unreadable.iter().find(|(name, _)| {
-                matches!(name, ObjectName::Commit(id) if id.to_string().starts_with(&wanted))
-            });
-            Err(match unreadable {
-                Some((_, error)) => Failure::new(Exit::Damaged, error.to_string()).into(),
-                None => no_snapshot(&format!("there is no snapshot `{shown}`")),
-            })
-        }
-        [found] => Ok(found),
+        [] => Ok(None),
+        [found] => Ok(Some(found)),
         _ => {
             let list: Vec<String> = candidates
                 .iter()
@@ -116,10 +164,33 @@ pub(crate) fn snapshot<'a>(
                     format!("{id} ({}, {})", units::date_time(seconds), snapshot.host)
                 })
                 .collect();
-            let message = format!("`{shown}` can mean {}", list.join(", "));
+            let message = format!("`{wanted}` can mean {}", list.join(", "));
             Err(Failure::failed(message).with_remedy("give more digits").into())
         }
     }
+}
+
+/// Why no listed snapshot has an id that begins with `wanted`.
+fn absent(view: &View, wanted: &str) -> anyhow::Error {
+    let is_wanted = |id: &TicketId| id.to_string().starts_with(wanted);
+    let unreadable = view
+        .unreadable
+        .iter()
+        .find(|(name, _)| matches!(name, ObjectName::Commit(id) if is_wanted(id)));
+    if let Some((_, error)) = unreadable {
+        return Failure::new(Exit::Damaged, error.to_string()).into();
+    }
+    if let Some((id, _)) = view.forgotten_snapshots().iter().find(|(id, _)| is_wanted(id)) {
+        let id = id.short();
+        return Failure::failed(format!("the snapshot {id} is forgotten"))
+            .with_remedy(format!("`cutpoint forget --undo {id}` brings it back"))
+            .into();
+    }
+    if let Some(id) = view.taken().iter().find(|id| is_wanted(id)) {
+        let id = id.short();
+        return no_snapshot(&format!("the snapshot {id} was forgotten, and a prune has taken it"));
+    }
+    no_snapshot(&format!("there is no snapshot `{wanted}`"))
 }
 
 fn no_snapshot(message: &str) -> anyhow::Error {

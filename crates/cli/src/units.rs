@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use cutpoint_store::calendar::{DAY_S, civil};
+use cutpoint_store::retention::Span;
+
 /// Reads a size in bytes: `131072`, `128k`, `16M`, `16MiB`.
 pub(crate) fn parse_size(text: &str) -> Result<u32, String> {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
@@ -13,6 +16,46 @@ pub(crate) fn parse_size(text: &str) -> Result<u32, String> {
     };
     let number: u32 = digits.parse().map_err(|_| format!("`{text}` is not a size"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// Reads how many of something are kept: a number from 1 on, or `all`.
+pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        _ if text == "all" => Ok(u32::MAX),
+        Ok(0) => Err("0 keeps nothing; leave the option out".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => Err(format!("`{text}` is neither a number nor `all`")),
+    }
+}
+
+/// Reads a length of time: numbers with the units y, m (months), w, d and h, as `1y6m` or `3d12h`.
+pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
+    let too_long = || format!("`{text}` is too long");
+    let mut span = Span::default();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number = rest[..digits].parse::<u32>();
+        let unit = rest[digits..].chars().next();
+        let (Ok(number), Some(unit)) = (number, unit) else {
+            return Err(format!("`{text}` is no time; it should be like 1y6m, 2w or 3d12h"));
+        };
+        let (total, factor) = match unit {
+            'y' => (&mut span.months, 12),
+            'm' => (&mut span.months, 1),
+            'w' => (&mut span.hours, 7 * 24),
+            'd' => (&mut span.hours, 24),
+            'h' => (&mut span.hours, 1),
+            _ => return Err(format!("`{unit}` is no unit of time; use y, m, w, d and h")),
+        };
+        let sum = number.checked_mul(factor).and_then(|more| total.checked_add(more));
+        *total = sum.ok_or_else(too_long)?;
+        rest = &rest[digits + unit.len_utf8()..];
+    }
+    if span == Span::default() {
+        return Err(format!("`{text}` is no time at all"));
+    }
+    Ok(span)
 }
 
 /// A size for people: `0 B`, `17.3 KiB`.
@@ -49,7 +92,7 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
 
 /// Seconds since 1970 as `2026-01-31 23:59:59`, in UTC.
 pub(crate) fn date_time(seconds: i64) -> String {
-    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (days, rest) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
     let (year, month, day) = civil(days);
     format!(
         "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
@@ -71,23 +114,6 @@ pub(crate) fn rfc3339_ns(ns: i64) -> String {
     rfc3339(ns.div_euclid(1_000_000_000), nanoseconds)
 }
 
-/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
-///
-/// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +127,23 @@ mod tests {
         }
         for text in ["", "k", "-1", "5000M", "1.5M", "12parsec"] {
             assert!(parse_size(text).is_err(), "{text:?} was taken for a size");
+        }
+    }
+
+    #[test]
+    fn counts_and_times_are_read() {
+        assert_eq!(parse_count("7"), Ok(7), "a number");
+        assert_eq!(parse_count("all"), Ok(u32::MAX), "all");
+        for text in ["0", "-1", "", "some"] {
+            assert!(parse_count(text).is_err(), "{text:?} was taken for a count");
+        }
+        for (text, months, hours) in
+            [("1y6m", 18, 0), ("2w", 0, 336), ("3d12h", 0, 84), ("1d1m1d", 1, 48)]
+        {
+            assert_eq!(parse_span(text), Ok(Span { months, hours }), "{text}");
+        }
+        for text in ["", "7", "d", "0d", "1s", "1dd", "-1d", "1 d", "400000000y", "1\u{e9}"] {
+            assert!(parse_span(text).is_err(), "{text:?} was taken for a time");
         }
     }
 

@@ -13,17 +13,16 @@ mod data;
 mod objects;
 mod snapshots;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::format::commit::{Damage, Outcome};
-use crate::format::ticket::Purpose;
 use crate::index::Index;
+use crate::lifecycle::commit_alone;
 use crate::name::TicketId;
 use crate::reader::Reader;
 use crate::repository::Repository;
-use crate::writer::{Committed, Writer};
 
 /// How to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,8 +126,6 @@ pub struct CheckReport {
 const NAMED_MAX: u64 = 1000;
 /// At most so many chunks are recorded in one commit: 5 MB.
 const RECORDED_MAX: usize = 100_000;
-/// How often others may end the ticket of a record before it gives up.
-const RECORD_TRIES: usize = 3;
 
 /// Whether anything could need an object. Decides how bad it is when it is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,30 +257,17 @@ pub fn check(
 ///
 /// # Errors
 ///
-/// As [`Writer::begin`] and [`Writer::commit`]; `Conflict` where others ended the ticket every time.
+/// As [`crate::writer::Writer::commit`]; `Conflict` where others ended the ticket every time.
 pub fn record(
     repository: &Arc<Repository>,
     damages: &[Damage],
     mut recorded: impl FnMut(TicketId, usize),
 ) -> Result<()> {
     for part in damages.chunks(RECORDED_MAX) {
-        let commit = (0..RECORD_TRIES).find_map(|_| record_part(repository, part).transpose());
-        let commit = commit.unwrap_or_else(|| {
-            Err(Error::new(
-                Kind::Conflict,
-                "the record of what is damaged",
-                "other clients ended its ticket again and again; try again later",
-            ))
+        let commit = commit_alone(repository, "the record of what is damaged", |_| {
+            Ok::<_, Error>(Some(Outcome::Damage(part.to_vec())))
         })?;
-        recorded(commit, part.len());
+        commit.into_iter().for_each(|commit| recorded(commit, part.len()));
     }
     Ok(())
-}
-
-/// One commit; `None` where others had ended its ticket.
-fn record_part(repository: &Arc<Repository>, damages: &[Damage]) -> Result<Option<TicketId>> {
-    let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
-    let outcome = Outcome::Damage(damages.to_vec());
-    let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new())?;
-    Ok((committed == Committed::Done).then(|| writer.ticket()))
 }

@@ -1,6 +1,7 @@
 //! Cutpoint's repository: its format, its write rules, its reader and checker.
 #![forbid(unsafe_code)]
 
+pub mod calendar;
 pub mod check;
 pub mod describe;
 pub mod environment;
@@ -8,6 +9,7 @@ pub mod error;
 pub mod fingerprint;
 pub mod format;
 pub mod index;
+pub mod lifecycle;
 pub mod media;
 pub mod name;
 mod places;
@@ -16,6 +18,7 @@ mod reach;
 pub mod reader;
 pub mod record;
 pub mod repository;
+pub mod retention;
 pub mod seal;
 mod sorted;
 pub mod sweep;

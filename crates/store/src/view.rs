@@ -211,18 +211,22 @@ impl View {
         self.prunes.values().flat_map(|prune| prune.forgotten.iter().copied()).collect()
     }
 
-    /// The snapshots that a `forget` has taken off the lists.
-    pub fn forgotten(&self) -> HashSet<TicketId> {
+    /// The `forget` commits that no record has cancelled, and the snapshots that each names.
+    pub fn forgets(&self) -> Vec<(TicketId, &[TicketId])> {
         let cancelled: HashSet<_> =
             self.prunes.values().flat_map(|prune| prune.unforgotten.iter().copied()).collect();
         let commits = self.commits.iter().filter(|(id, _)| !cancelled.contains(id));
         commits
-            .filter_map(|(_, commit)| match &commit.outcome {
-                Outcome::Forget(snapshots) => Some(snapshots.iter().copied()),
+            .filter_map(|(id, commit)| match &commit.outcome {
+                Outcome::Forget(snapshots) => Some((*id, snapshots.as_slice())),
                 _ => None,
             })
-            .flatten()
             .collect()
+    }
+
+    /// The snapshots that a `forget` has taken off the lists.
+    pub fn forgotten(&self) -> HashSet<TicketId> {
+        self.forgets().into_iter().flat_map(|(_, snapshots)| snapshots.iter().copied()).collect()
     }
 
     /// The snapshots that are held: no rule forgets them, and no prune takes them.
@@ -240,14 +244,9 @@ impl View {
 
     /// The snapshots that a prune may take (F, rule P2): forgotten, not held, not taken before.
     pub fn takeable(&self) -> BTreeSet<TicketId> {
-        let (held, taken) = (self.held(), self.taken());
-        let snapshots = self.forgotten().into_iter().filter(|id| {
-            let commit = self.commits.get(id);
-            commit.is_some_and(|commit| commit.snapshot().is_some())
-                && !held.contains(id)
-                && !taken.contains(id)
-        });
-        snapshots.collect()
+        let held = self.held();
+        let forgotten = self.forgotten_snapshots().into_iter().map(|(id, _)| id);
+        forgotten.filter(|id| !held.contains(id)).collect()
     }
 
     /// Whether a writer with this view may take over unread what `snapshot` holds (W3): it is in
@@ -263,19 +262,47 @@ impl View {
 
     /// The snapshots that exist: in no F, and not forgotten. Oldest first.
     pub fn snapshots(&self) -> Vec<(TicketId, &Snapshot)> {
-        let (taken, forgotten) = (self.taken(), self.forgotten());
+        let forgotten = self.forgotten();
+        self.untaken(|id| !forgotten.contains(id))
+    }
+
+    /// The snapshots that are forgotten and can be brought back: in no F. Oldest first.
+    pub fn forgotten_snapshots(&self) -> Vec<(TicketId, &Snapshot)> {
+        let forgotten = self.forgotten();
+        self.untaken(|id| forgotten.contains(id))
+    }
+
+    /// The snapshots that no prune has taken, as far as `passes` lets them through. Oldest first.
+    fn untaken(&self, passes: impl Fn(&TicketId) -> bool) -> Vec<(TicketId, &Snapshot)> {
+        let taken = self.taken();
         let mut snapshots: Vec<_> = self
             .commits
             .iter()
-            .filter(|(id, _)| !taken.contains(id) && !forgotten.contains(id))
+            .filter(|(id, _)| !taken.contains(id) && passes(id))
             .filter_map(|(id, commit)| Some((*id, commit.snapshot()?)))
             .collect();
         snapshots.sort_by_key(|(id, snapshot)| (snapshot.started_ns, *id));
         snapshots
     }
 
-    /// Tags and description of a snapshot: its own, or those of the newest note.
+    /// The tags of a snapshot as they are now: a note can have changed them.
+    pub fn tags<'a>(&'a self, id: TicketId, snapshot: &'a Snapshot) -> &'a [String] {
+        self.note(id).map_or(&snapshot.tags, |note| &note.tags)
+    }
+
+    /// The description of a snapshot as it is now: a note can have changed it.
+    pub fn description<'a>(&'a self, id: TicketId, snapshot: &'a Snapshot) -> &'a str {
+        self.note(id).map_or(&snapshot.description, |note| &note.description)
+    }
+
+    /// Tags and description of a snapshot: those of the newest note. Of concurrent ones the greater
+    /// ticket wins.
     pub fn note(&self, snapshot: TicketId) -> Option<&Note> {
+        self.notes(snapshot).last().map(|(_, note)| *note)
+    }
+
+    /// The notes about a snapshot that no other note has replaced, by their tickets.
+    pub fn notes(&self, snapshot: TicketId) -> Vec<(TicketId, &Note)> {
         let notes: Vec<(TicketId, &Note)> = self
             .commits
             .iter()
@@ -286,12 +313,7 @@ impl View {
             .collect();
         let replaced: HashSet<_> =
             notes.iter().flat_map(|(_, note)| note.replaces.iter().copied()).collect();
-        // Of concurrent ones the greater ticket wins.
-        notes
-            .into_iter()
-            .filter(|(id, _)| !replaced.contains(id))
-            .max_by_key(|(id, _)| *id)
-            .map(|(_, note)| note)
+        notes.into_iter().filter(|(id, _)| !replaced.contains(id)).collect()
     }
 
     /// This view in few words, for a commit: what earlier commits of the view have named need not

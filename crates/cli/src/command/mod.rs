@@ -8,11 +8,14 @@ mod check;
 mod config;
 mod cut;
 mod debug;
+mod forget;
+mod hold;
 mod init;
 mod ls;
 mod restore;
 mod snapshots;
 mod stats;
+mod tag;
 
 use anyhow::Result;
 
@@ -30,7 +33,10 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Config(settings) => config::run(settings, global, report),
         Verb::Backup(backup) => backup::run(backup, global, report),
         Verb::Restore(restore) => restore::run(restore, global, report),
-        Verb::Snapshots(filter) => snapshots::run(filter, global, report),
+        Verb::Snapshots(snapshots) => snapshots::run(snapshots, global, report),
+        Verb::Forget(forget) => forget::run(forget, global, report),
+        Verb::Hold(hold) => hold::run(hold, global, report),
+        Verb::Tag(tag) => tag::run(tag, global, report),
         Verb::Ls(ls) => ls::run(ls, global, report),
         Verb::Cat(cat) => cat::run(cat, global, report),
         Verb::Stats => stats::run(global, report),

@@ -5,7 +5,7 @@ use cutpoint_store::format::commit::Snapshot;
 use cutpoint_store::name::TicketId;
 use cutpoint_store::view::View;
 
-use crate::args::{Filter, Global};
+use crate::args::{Global, Snapshots};
 use crate::escape;
 use crate::event::{self, Event, PathText};
 use crate::exit::Exit;
@@ -14,22 +14,31 @@ use crate::select;
 use crate::session::Session;
 use crate::units;
 
-pub(crate) fn run(filter: &Filter, global: &Global, report: &Report) -> Result<Exit> {
+pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
-    let snapshots: Vec<_> = view
-        .snapshots()
-        .into_iter()
-        .filter(|(id, snapshot)| select::passes(filter, &view, *id, snapshot))
-        .collect();
+    let held = view.held();
+    let mut snapshots = Vec::new();
+    let all = if args.forgotten { view.forgotten_snapshots() } else { view.snapshots() };
+    for (id, snapshot) in all {
+        if select::selects(&args.selection, &view, id, snapshot)? {
+            snapshots.push((id, snapshot));
+        }
+    }
     if report.is_json() {
         for (id, snapshot) in &snapshots {
-            report.event(&Event::Snapshot(as_event(&view, *id, snapshot)))?;
+            let mut event = as_event(&view, *id, snapshot);
+            (event.held, event.forgotten) = (held.contains(id), args.forgotten);
+            report.event(&Event::Snapshot(event))?;
         }
         return Ok(Exit::of_problems(report.problem_count()));
     }
     if snapshots.is_empty() {
-        report.note("There are no snapshots.");
+        report.note(if args.forgotten {
+            "There is nothing that could be brought back."
+        } else {
+            "There are no snapshots."
+        });
         return Ok(Exit::of_problems(report.problem_count()));
     }
     let width = snapshots.iter().map(|(_, snapshot)| snapshot.host.chars().count()).max();
@@ -42,9 +51,12 @@ pub(crate) fn run(filter: &Filter, global: &Global, report: &Report) -> Result<E
         let paths: Vec<_> =
             snapshot.sources.iter().map(|source| escape::for_terminal(source)).collect();
         let mut about = paths.join(" ");
-        let tags = select::tags(&view, *id, snapshot);
+        let tags = view.tags(*id, snapshot);
         if !tags.is_empty() {
             about.push_str(&format!("  [{}]", escape::for_terminal(tags.join(", ").as_bytes())));
+        }
+        if held.contains(id) {
+            about.push_str("  (held)");
         }
         if snapshot.partial {
             about.push_str("  (cut off, not complete)");
@@ -61,7 +73,7 @@ pub(crate) fn run(filter: &Filter, global: &Global, report: &Report) -> Result<E
             units::size(snapshot.statistics.size),
             units::size(snapshot.statistics.stored_bytes),
         ))?;
-        let description = view.note(*id).map_or(&snapshot.description, |note| &note.description);
+        let description = view.description(*id, snapshot);
         if !description.is_empty() {
             report.line(&format!("{:10}{}", "", escape::for_terminal(description.as_bytes())))?;
         }
@@ -76,11 +88,13 @@ fn as_event<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> event::
         finished: units::rfc3339_ns(snapshot.finished_ns),
         host: &snapshot.host,
         user: &snapshot.user,
-        tags: select::tags(view, id, snapshot),
-        description: view.note(id).map_or(&snapshot.description, |note| &note.description),
+        tags: view.tags(id, snapshot),
+        description: view.description(id, snapshot),
         sources: snapshot.sources.iter().map(|source| PathText::new(source)).collect(),
         parent: snapshot.parent.map(|parent| parent.to_string()),
         partial: snapshot.partial,
+        held: false,
+        forgotten: false,
         cut: &snapshot.cut,
         program: &snapshot.program,
         statistics: (&snapshot.statistics).into(),

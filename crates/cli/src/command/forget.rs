@@ -1,0 +1,337 @@
+//! `forget`: takes snapshots off the lists, by rules or by name, and brings them back.
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::Result;
+use chrono::{Local, Offset, TimeZone};
+use cutpoint_store::format::commit::Snapshot;
+use cutpoint_store::lifecycle;
+use cutpoint_store::name::TicketId;
+use cutpoint_store::retention::{Candidate, Group, GroupKey, Reason, judge};
+use cutpoint_store::view::View;
+
+use crate::args::{Forget, Global, GroupBy};
+use crate::escape;
+use crate::event::{self, Event, PathText, Summary};
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+use crate::select;
+use crate::session::Session;
+use crate::units;
+
+pub(crate) fn run(args: &Forget, global: &Global, report: &Report) -> Result<Exit> {
+    let has_rules = !args.keep.policy().is_empty();
+    let is_named = !args.snapshots.is_empty();
+    if args.undo && !is_named && !args.last {
+        return Err(Failure::failed("nothing to bring back is named")
+            .with_remedy(
+                "name snapshots, or use --last; `cutpoint snapshots --forgotten` lists them",
+            )
+            .into());
+    }
+    if !args.undo && !is_named && !has_rules {
+        return Err(Failure::failed("no rule says what to keep")
+            .with_remedy("use --keep-last N or another rule, or name the snapshots to forget")
+            .into());
+    }
+    if is_named && !args.selection.paths.is_empty() {
+        return Err(Failure::failed("--path is for rules, not for snapshots that are named").into());
+    }
+    let mut session = Session::open(global, report)?;
+    let view = session.view(report)?;
+    if args.undo {
+        undo(args, &session, &view, report)?;
+    } else if is_named {
+        forget_named(args, &session, &view, report)?;
+    } else {
+        forget_by_rules(args, &session, &view, report)?;
+    }
+    Ok(Exit::of_problems(report.problem_count()))
+}
+
+// ---------------------------------------------------------------------------------------------
+// By name.
+
+fn forget_named(args: &Forget, session: &Session, view: &View, report: &Report) -> Result<()> {
+    let held = view.held();
+    let mut ids: BTreeSet<TicketId> = BTreeSet::new();
+    for text in &args.snapshots {
+        let (id, _) = select::snapshot(view, text, &args.selection.filter)?;
+        if held.contains(&id) {
+            let id = id.short();
+            return Err(Failure::failed(format!("the snapshot {id} is held"))
+                .with_remedy(format!("`cutpoint hold --release {id}` lets go of it"))
+                .into());
+        }
+        ids.insert(id);
+    }
+    let ids: Vec<TicketId> = ids.into_iter().collect();
+    if !args.dry_run {
+        lifecycle::forget(&session.repository, |_| Ok::<_, anyhow::Error>(ids.clone()))?;
+    }
+    let kept_count = view.snapshots().len() - ids.len();
+    summarize(args, kept_count as u64, ids.len() as u64, report)
+}
+
+// ---------------------------------------------------------------------------------------------
+// By rules.
+
+fn forget_by_rules(args: &Forget, session: &Session, view: &View, report: &Report) -> Result<()> {
+    let groups = judged(args, session, view)?;
+    let planned = forgotten(&groups);
+    let total = groups.iter().map(|group| group.verdicts.len()).sum::<usize>();
+    let mut done = planned.clone();
+    if args.dry_run {
+        show(args, view, &groups, report)?;
+        refuse_lost(args, &groups)?;
+    } else {
+        refuse_lost(args, &groups)?;
+        if !planned.is_empty() {
+            done = forget_planned(args, session, &planned)?;
+        }
+        show(args, view, &groups, report)?;
+        for id in planned.difference(&done) {
+            let id = id.short();
+            report.warn(&format!("the snapshot {id} stays: another client came in between"));
+        }
+    }
+    summarize(args, (total - done.len()) as u64, done.len() as u64, report)
+}
+
+/// Forgets what is planned, as far as the view of the writer agrees: others may have held or forgotten
+/// something since. Returns what it has forgotten.
+fn forget_planned(
+    args: &Forget,
+    session: &Session,
+    planned: &BTreeSet<TicketId>,
+) -> Result<BTreeSet<TicketId>> {
+    let mut done = BTreeSet::new();
+    lifecycle::forget(&session.repository, |newer| {
+        let groups = judged(args, session, newer)?;
+        refuse_lost(args, &groups)?;
+        done = forgotten(&groups).intersection(planned).copied().collect();
+        Ok::<_, anyhow::Error>(done.iter().copied().collect())
+    })?;
+    Ok(done)
+}
+
+/// What no rule keeps.
+fn forgotten(groups: &[Group<'_>]) -> BTreeSet<TicketId> {
+    let verdicts = groups.iter().flat_map(|group| &group.verdicts);
+    verdicts.filter(|each| !each.is_kept()).map(|each| each.id).collect()
+}
+
+fn judged<'a>(args: &Forget, session: &Session, view: &'a View) -> Result<Vec<Group<'a>>> {
+    let held = view.held();
+    let mut candidates = Vec::new();
+    for (id, snapshot) in view.snapshots() {
+        if select::selects(&args.selection, view, id, snapshot)? {
+            candidates.push(Candidate::new(view, &held, id, snapshot));
+        }
+    }
+    let now_ns = session.repository.environment().now_ns();
+    let grouping = GroupBy::grouping(&args.group_by);
+    let offset_s = |seconds| if args.utc { 0 } else { local_offset_s(seconds) };
+    Ok(judge(&args.keep.policy(), grouping, &candidates, now_ns, &offset_s)?)
+}
+
+/// How many seconds clocks here are ahead of UTC at a time, in seconds since 1970; 0 for times that
+/// no calendar has.
+fn local_offset_s(seconds: i64) -> i64 {
+    let time = chrono::DateTime::from_timestamp(seconds, 0);
+    let offset = |time: chrono::DateTime<chrono::Utc>| {
+        Local.offset_from_utc_datetime(&time.naive_utc()).fix().local_minus_utc()
+    };
+    time.map_or(0, |time| i64::from(offset(time)))
+}
+
+/// Rules that would keep nothing of a group are most likely not what was meant.
+fn refuse_lost(args: &Forget, groups: &[Group<'_>]) -> Result<()> {
+    let lost = groups.iter().find(|group| group.is_lost());
+    let Some(lost) = lost.filter(|_| !args.allow_empty) else { return Ok(()) };
+    let count = units::count(lost.verdicts.len() as u64, "snapshot");
+    let message = format!("the rules would keep none of the {count} of {}", described(&lost.key));
+    Err(Failure::failed(message)
+        .with_remedy("add a rule; or use --allow-empty to forget them all; --dry-run shows them")
+        .into())
+}
+
+/// A group in words.
+fn described(key: &GroupKey<'_>) -> String {
+    let mut parts = Vec::new();
+    if let Some(host) = key.host {
+        parts.push(format!("host {}", escape::for_terminal(host.as_bytes())));
+    }
+    if let Some(paths) = &key.paths {
+        let paths: Vec<_> = paths.iter().map(|path| escape::for_terminal(path)).collect();
+        parts.push(format!(
+            "{} {}",
+            if paths.len() == 1 { "path" } else { "paths" },
+            paths.join(" ")
+        ));
+    }
+    if let Some(tags) = &key.tags {
+        let tags = escape::for_terminal(tags.join(", ").as_bytes());
+        parts.push(if tags.is_empty() { "no tags".to_owned() } else { format!("tags {tags}") });
+    }
+    if parts.is_empty() { "all".to_owned() } else { parts.join(", ") }
+}
+
+/// Each snapshot, and why it is kept, if it is.
+fn show(args: &Forget, view: &View, groups: &[Group<'_>], report: &Report) -> Result<()> {
+    for group in groups {
+        let rows = group.verdicts.iter().filter_map(|verdict| {
+            let snapshot = view.commits.get(&verdict.id)?.snapshot()?;
+            Some((verdict, snapshot))
+        });
+        if report.is_json() {
+            for (verdict, snapshot) in rows {
+                report.event(&Event::Verdict(as_event(
+                    view,
+                    verdict.id,
+                    snapshot,
+                    &verdict.reasons,
+                )))?;
+            }
+            continue;
+        }
+        report.line(&format!("{}:", described(&group.key)))?;
+        let zone = if args.utc { "time (UTC)" } else { "time (local)" };
+        let why = |reasons: &[Reason]| {
+            let why: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+            escape::for_terminal(why.join(", ").as_bytes())
+        };
+        let width = group.verdicts.iter().map(|each| why(&each.reasons).chars().count()).max();
+        let width = width.unwrap_or(0).clamp(3, 60);
+        let head = format!("  {:<8}  {zone:<19}          {:<width$}  about", "id", "why");
+        report.line(head.trim_end())?;
+        for (verdict, snapshot) in rows {
+            let seconds = snapshot.started_ns.div_euclid(1_000_000_000);
+            let offset_s = if args.utc { 0 } else { local_offset_s(seconds) };
+            let row = format!(
+                "  {:<8}  {:<19}  {:<6}  {:<width$}  {}",
+                verdict.id.short(),
+                units::date_time(seconds.saturating_add(offset_s)),
+                if verdict.is_kept() { "keep" } else { "forget" },
+                why(&verdict.reasons),
+                about(view, verdict.id, snapshot, &group.key),
+            );
+            report.line(row.trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+/// What the head of the group does not say of a snapshot.
+fn about(view: &View, id: TicketId, snapshot: &Snapshot, key: &GroupKey<'_>) -> String {
+    let mut parts = Vec::new();
+    if key.host.is_none() {
+        parts.push(escape::for_terminal(snapshot.host.as_bytes()));
+    }
+    if key.paths.is_none() {
+        parts.extend(snapshot.sources.iter().map(|source| escape::for_terminal(source)));
+    }
+    let tags = view.tags(id, snapshot);
+    if key.tags.is_none() && !tags.is_empty() {
+        parts.push(format!("[{}]", escape::for_terminal(tags.join(", ").as_bytes())));
+    }
+    if snapshot.partial {
+        parts.push("(cut off, not complete)".to_owned());
+    }
+    parts.join(" ")
+}
+
+fn as_event<'a>(
+    view: &'a View,
+    id: TicketId,
+    snapshot: &'a Snapshot,
+    reasons: &[Reason],
+) -> event::Verdict<'a> {
+    event::Verdict {
+        id: id.to_string(),
+        started: units::rfc3339_ns(snapshot.started_ns),
+        host: &snapshot.host,
+        tags: view.tags(id, snapshot),
+        sources: snapshot.sources.iter().map(|source| PathText::new(source)).collect(),
+        partial: snapshot.partial,
+        kept: !reasons.is_empty(),
+        rules: reasons.iter().map(Reason::rule).collect(),
+    }
+}
+
+fn summarize(args: &Forget, kept_count: u64, forgotten_count: u64, report: &Report) -> Result<()> {
+    if report.is_json() {
+        return report.event(&Event::Summary(Summary::Forget {
+            dry_run: args.dry_run,
+            kept_count,
+            forgotten_count,
+            unforgotten_count: 0,
+        }));
+    }
+    let done = if args.dry_run { "Would forget" } else { "Forgot" };
+    report.note(&format!(
+        "{done} {}, and keep {kept_count}.",
+        units::count(forgotten_count, "snapshot")
+    ));
+    if forgotten_count > 0 && !args.dry_run {
+        report.note("Nothing is deleted yet: `cutpoint forget --undo --last` brings them back.");
+    }
+    Ok(())
+}
+
+// ---------------------------------------------------------------------------------------------
+// Back again.
+
+fn undo(args: &Forget, session: &Session, view: &View, report: &Report) -> Result<()> {
+    let ids = if args.last { of_the_last(view, report)? } else { named(args, view)? };
+    lifecycle::unforget(&session.repository, &ids)?;
+    if report.is_json() {
+        return report.event(&Event::Summary(Summary::Forget {
+            dry_run: false,
+            kept_count: 0,
+            forgotten_count: 0,
+            unforgotten_count: ids.len() as u64,
+        }));
+    }
+    let list: Vec<String> = ids.iter().map(TicketId::short).collect();
+    let count = units::count(ids.len() as u64, "snapshot");
+    report.note(&format!("Brought back {count}: {}.", list.join(" ")));
+    Ok(())
+}
+
+/// The forgotten snapshots that are named.
+fn named(args: &Forget, view: &View) -> Result<Vec<TicketId>> {
+    let mut ids = BTreeSet::new();
+    for text in &args.snapshots {
+        if text.as_bytes() == b"latest" {
+            return Err(Failure::failed("`latest` is the newest that is not forgotten")
+                .with_remedy("`--undo --last` brings back what the last forget took off the lists")
+                .into());
+        }
+        ids.insert(select::any_snapshot(view, text, &args.selection.filter)?);
+    }
+    Ok(ids.into_iter().collect())
+}
+
+/// The snapshots of the newest forget that are not taken.
+fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
+    let forgets = view.forgets().into_iter();
+    let last =
+        forgets.max_by_key(|(id, _)| (view.commits.get(id).map(|commit| commit.time_ns), *id));
+    let Some((_, snapshots)) = last else {
+        return Err(Failure::failed("nothing is forgotten").into());
+    };
+    let back: BTreeSet<TicketId> =
+        view.forgotten_snapshots().into_iter().map(|(id, _)| id).collect();
+    let (back, gone): (Vec<TicketId>, Vec<TicketId>) =
+        snapshots.iter().copied().partition(|id| back.contains(id));
+    if back.is_empty() {
+        return Err(Failure::failed("a prune has taken all that the last forget named").into());
+    }
+    for id in gone {
+        let path = format!("snapshot {}", id.short());
+        report.problem(path.as_ref(), "cannot be brought back: a prune has taken it");
+    }
+    Ok(back)
+}

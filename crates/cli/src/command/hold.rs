@@ -1,0 +1,58 @@
+//! `hold`: what no rule forgets and no prune takes.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use cutpoint_store::lifecycle;
+use cutpoint_store::name::TicketId;
+
+use crate::args::{Global, Hold};
+use crate::event::{Event, Summary};
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+use crate::select;
+use crate::session::Session;
+use crate::units;
+
+pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit> {
+    let mut session = Session::open(global, report)?;
+    let view = session.view(report)?;
+    let mut ids: BTreeSet<TicketId> = BTreeSet::new();
+    for text in &args.snapshots {
+        ids.insert(select::any_snapshot(&view, text, &args.filter)?);
+    }
+    let ids: Vec<TicketId> = ids.into_iter().collect();
+    let held = view.held();
+    let count = ids.len() as u64;
+    if args.release {
+        if let Some(id) = ids.iter().find(|id| !held.contains(id)) {
+            return Err(Failure::failed(format!("the snapshot {} is not held", id.short()))
+                .with_remedy("`cutpoint snapshots` shows those that are")
+                .into());
+        }
+        lifecycle::release(&session.repository, &ids)?;
+    } else {
+        lifecycle::hold(&session.repository, &ids)?;
+    }
+    if report.is_json() {
+        let (held_count, released_count) = if args.release { (0, count) } else { (count, 0) };
+        report.event(&Event::Summary(Summary::Hold { held_count, released_count }))?;
+    } else if args.release {
+        report.note(&format!("{} held no more.", counted(count)));
+    } else {
+        report.note(&format!("{} held.", counted(count)));
+        let forgotten = view.forgotten();
+        for id in ids.iter().filter(|id| forgotten.contains(id)) {
+            let id = id.short();
+            report.note(&format!(
+                "{id} is forgotten; `cutpoint forget --undo {id}` puts it on the lists again."
+            ));
+        }
+    }
+    Ok(Exit::of_problems(report.problem_count()))
+}
+
+/// `1 snapshot is`, `2 snapshots are`.
+fn counted(count: u64) -> String {
+    format!("{} {}", units::count(count, "snapshot"), if count == 1 { "is" } else { "are" })
+}

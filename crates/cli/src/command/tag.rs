@@ -1,0 +1,66 @@
+//! `tag`: other tags, and another description.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use cutpoint_store::lifecycle;
+use cutpoint_store::name::TicketId;
+
+use crate::args::{Filter, Global, Tag};
+use crate::event::{Event, Summary};
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+use crate::select;
+use crate::session::Session;
+use crate::units;
+
+pub(crate) fn run(args: &Tag, global: &Global, report: &Report) -> Result<Exit> {
+    let sets_tags = !args.set.is_empty() || args.clear;
+    let changes_tags = sets_tags || !args.add.is_empty() || !args.remove.is_empty();
+    if !changes_tags && args.description.is_none() {
+        return Err(Failure::failed("nothing to change is named")
+            .with_remedy("use --add, --remove, --set, --clear or --description")
+            .into());
+    }
+    let given = [&args.add, &args.remove, &args.set];
+    if given.into_iter().flatten().any(String::is_empty) {
+        return Err(Failure::failed("a tag cannot be empty")
+            .with_remedy("--clear removes all tags")
+            .into());
+    }
+    let mut session = Session::open(global, report)?;
+    let view = session.view(report)?;
+    let filter = Filter { host: args.host.clone(), tags: Vec::new() };
+    let mut ids: BTreeSet<TicketId> = BTreeSet::new();
+    for text in &args.snapshots {
+        ids.insert(select::snapshot(&view, text, &filter)?.0);
+    }
+    let (mut changed_count, mut unchanged_count) = (0, 0);
+    for id in ids {
+        let is_changed = lifecycle::note(&session.repository, id, |tags, description| {
+            if sets_tags {
+                tags.clear();
+            }
+            tags.retain(|tag| !args.remove.contains(tag));
+            for tag in args.set.iter().chain(&args.add) {
+                if !tags.contains(tag) {
+                    tags.push(tag.clone());
+                }
+            }
+            if let Some(text) = &args.description {
+                description.clone_from(text);
+            }
+        })?;
+        *(if is_changed { &mut changed_count } else { &mut unchanged_count }) += 1;
+    }
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::Tag { changed_count, unchanged_count }))?;
+    } else {
+        let mut text = format!("Changed {}", units::count(changed_count, "snapshot"));
+        if unchanged_count > 0 {
+            text.push_str(&format!("; {unchanged_count} had it so already"));
+        }
+        report.note(&format!("{text}."));
+    }
+    Ok(Exit::of_problems(report.problem_count()))
+}

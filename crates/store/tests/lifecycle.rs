@@ -1,0 +1,526 @@
+//! Forgetting, holding, bringing back, noting: against prunes, against each other, and through
+//! failures of the medium.
+
+#[path = "common/backup.rs"]
+mod backup;
+#[path = "common/whole.rs"]
+mod whole;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use backup::{Machine, back_up, init, open, restore_all, unlock};
+use bytes::Bytes;
+use cutpoint_store::environment::{Environment, Process};
+use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::format::prune::Prune;
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::lifecycle::{forget, hold, note, release, unforget};
+use cutpoint_store::media::{Fault, Faulty, Media, Memory, Put};
+use cutpoint_store::name::TicketId;
+use cutpoint_store::record::{Recorded, publish};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::view::View;
+use cutpoint_store::writer::Writer;
+use cutpoint_store::writer::mutant::{self, Mutant};
+
+/// A repository with so many snapshots, and their ids, oldest first.
+fn start(count: u64) -> (Arc<dyn Media>, Arc<Repository>, Vec<TicketId>) {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init(media.clone()).expect("an empty memory takes a repository");
+    let repository = open(media.clone(), 1).expect("it opens");
+    let mut ids = Vec::new();
+    for number in 0..count {
+        back_up(&repository, &[number], false).expect("nothing fails here");
+        let new = listed(&view(&repository))
+            .into_iter()
+            .find(|id| !ids.contains(id))
+            .expect("a new snapshot");
+        ids.push(new);
+    }
+    (media, repository, ids)
+}
+
+fn view(repository: &Repository) -> View {
+    View::list(repository).expect("memory lists")
+}
+
+fn listed(view: &View) -> BTreeSet<TicketId> {
+    view.snapshots().into_iter().map(|(id, _)| id).collect()
+}
+
+fn set<const N: usize>(ids: [TicketId; N]) -> BTreeSet<TicketId> {
+    ids.into_iter().collect()
+}
+
+fn forget_these(repository: &Arc<Repository>, ids: &[TicketId]) -> Result<Option<TicketId>> {
+    forget(repository, |_| Ok(ids.to_vec()))
+}
+
+/// A prune that takes these and condemns nothing, whatever came before.
+fn take(repository: &Arc<Repository>, ids: &[TicketId]) {
+    let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
+    let record = Prune { forgotten: ids.to_vec(), ..Prune::default() };
+    let view = writer.view().clone();
+    let recorded =
+        publish(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));
+    assert!(matches!(recorded, Ok(Recorded::Done(_))), "a prune: {recorded:?}");
+}
+
+type Act = Box<dyn FnOnce() + Send>;
+
+/// A medium on which something happens just before the first put of a name that begins so.
+struct Meddled {
+    inner: Arc<dyn Media>,
+    prefix: &'static str,
+    act: Mutex<Option<Act>>,
+}
+
+impl fmt::Debug for Meddled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.inner)
+    }
+}
+
+impl Media for Meddled {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        if name.starts_with(self.prefix) {
+            let act = self.act.lock().expect("no test panics in here").take();
+            act.into_iter().for_each(|act| act());
+        }
+        self.inner.put_new(name, bytes)
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        self.inner.sync(name)
+    }
+
+    fn get(&self, name: &str) -> Result<Bytes> {
+        self.inner.get(name)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        self.inner.get_range(name, offset, len)
+    }
+
+    fn head(&self, name: &str) -> Result<Option<u64>> {
+        self.inner.head(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        self.inner.list(prefix)
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        self.inner.delete(name)
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// Opens the repository once more, with `act` to happen before the first put below `prefix`. Whoever
+/// acts has a smaller number: it does not take the other for dead.
+fn meddled(
+    media: &Arc<dyn Media>,
+    prefix: &'static str,
+    act: impl FnOnce(Arc<Repository>) + Send + 'static,
+) -> Arc<Repository> {
+    let other = open(media.clone(), 2).expect("it opens");
+    let act: Mutex<Option<Act>> = Mutex::new(Some(Box::new(move || act(other))));
+    open(Arc::new(Meddled { inner: media.clone(), prefix, act }), 3).expect("it opens")
+}
+
+/// Every ticket has an end, and numbers have no gap.
+fn assert_tidy(repository: &Repository) {
+    let view = view(repository);
+    let tickets = repository.media().list("tickets").expect("memory lists").len();
+    assert_eq!(tickets, view.commits.len(), "a writer was left open");
+    let numbers: Vec<u64> = view.prunes.keys().copied().collect();
+    assert!(numbers.iter().zip(1..).all(|(number, expected)| *number == expected), "{numbers:?}");
+}
+
+#[test]
+fn what_is_forgotten_can_be_brought_back() {
+    let (_, repository, ids) = start(3);
+    let [a, b, c] = ids[..] else { panic!("three: {ids:?}") };
+    forget_these(&repository, &[a, b]).expect("memory takes it").expect("something was chosen");
+    assert_eq!(listed(&view(&repository)), set([c]), "what is left");
+    assert_eq!(view(&repository).takeable(), set([a, b]), "what a prune may take");
+    // One of two that were forgotten together: the other stays forgotten.
+    unforget(&repository, &[a]).expect("no prune has taken it");
+    assert_eq!(listed(&view(&repository)), set([a, c]), "what is back");
+    assert_eq!(view(&repository).takeable(), set([b]), "the other");
+    unforget(&repository, &[b]).expect("no prune has taken it");
+    assert_eq!(listed(&view(&repository)), set([a, b, c]), "all are back");
+    let again = unforget(&repository, &[b]).map_err(|error| error.to_string());
+    let short = b.short();
+    assert_eq!(again, Err(format!("snapshot {short}: is not forgotten")), "a second time");
+    assert_eq!(restore_all(&repository).expect("all restore"), 3, "snapshots");
+    // Nothing chosen: nothing is written but the end of the ticket.
+    assert_eq!(forget_these(&repository, &[]).expect("memory takes it"), None, "no commit");
+    assert_tidy(&repository);
+}
+
+#[test]
+fn after_a_prune_it_is_too_late() {
+    let (_, repository, ids) = start(2);
+    let [a, b] = ids[..] else { panic!("two: {ids:?}") };
+    forget_these(&repository, &[a, b]).expect("memory takes it");
+    take(&repository, &[a]);
+    for result in [unforget(&repository, &[a]), hold(&repository, &[a])] {
+        let error = result.expect_err("a prune has taken it");
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        let short = a.short();
+        let text = format!("snapshot {short}: it is too late: prune 1 has taken it");
+        assert_eq!(error.to_string(), text, "what it says");
+    }
+    // What was forgotten with it comes back all the same.
+    unforget(&repository, &[b]).expect("no prune has taken this one");
+    assert_eq!(listed(&view(&repository)), set([b]), "the other");
+    assert_eq!(view(&repository).takeable(), set([]), "a taken one is not taken again");
+    assert_tidy(&repository);
+}
+
+#[test]
+fn a_prune_in_between_makes_it_too_late() {
+    for verb in [hold, unforget] {
+        let run = |mutant| {
+            let (media, repository, ids) = start(1);
+            let id = ids[0];
+            forget_these(&repository, &[id]).expect("memory takes it");
+            let repository = meddled(&media, "prunes/", move |other| {
+                // The prune keeps the rules, whatever the one that it meets does.
+                let broken = mutant;
+                mutant::activate(None);
+                take(&other, &[id]);
+                mutant::activate(broken);
+            });
+            mutant::activate(mutant);
+            let result = verb(&repository, &[id]);
+            mutant::activate(None);
+            assert_tidy(&repository);
+            (result, view(&repository).taken().contains(&id))
+        };
+        let (result, is_taken) = run(None);
+        let error = result.expect_err("a prune was faster");
+        assert!(error.to_string().contains("it is too late: prune 1"), "{error}");
+        assert!(is_taken, "the prune has its number");
+        // Without judging, success is reported for a snapshot that is gone.
+        let (result, is_taken) = run(Some(Mutant::TakesNextNumber));
+        assert!(result.is_ok() && is_taken, "P5 broken is to be seen: {result:?}");
+    }
+}
+
+#[test]
+fn a_prune_hears_of_a_hold_in_between() {
+    let (media, repository, ids) = start(2);
+    let [a, b] = ids[..] else { panic!("two: {ids:?}") };
+    forget_these(&repository, &[a, b]).expect("memory takes it");
+    let repository = meddled(&media, "prunes/", move |other| {
+        hold(&other, &[a]).expect("nobody was faster");
+    });
+    let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
+    let view_before = writer.view().clone();
+    let record = Prune { forgotten: vec![a, b], ..Prune::default() };
+    let none = BTreeSet::new();
+    let recorded =
+        publish(&mut writer, &view_before, record.clone(), &none, |newer, faster, mine| {
+            assert_eq!(faster.len(), 1, "one was faster");
+            assert_eq!(faster[0].held, [a], "and this it was");
+            let may_take = newer.takeable();
+            Ok(mine.forgotten.iter().all(|id| may_take.contains(id)).then_some(mine))
+        });
+    let Ok(Recorded::Stopped(newer)) = recorded else { panic!("it may not: {recorded:?}") };
+    assert_eq!(newer.takeable(), set([b]), "what is left to take");
+    // It plans again, and goes on under its ticket.
+    let record = Prune { forgotten: vec![b], ..record };
+    let recorded = publish(&mut writer, &newer, record, &none, |_, _, _| Ok(None));
+    assert!(matches!(recorded, Ok(Recorded::Done(2))), "the next number: {recorded:?}");
+    let view = view(&repository);
+    assert_eq!((view.taken().len(), view.held().len()), (1, 1), "one taken, one held");
+    assert_eq!(view.prunes[&2].ticket, Some(writer.ticket()), "the writer of the record");
+    assert_tidy(&repository);
+}
+
+#[test]
+fn two_holds_at_once_both_stand() {
+    let (media, repository, ids) = start(2);
+    let [a, b] = ids[..] else { panic!("two: {ids:?}") };
+    let repository = {
+        drop(repository);
+        meddled(&media, "prunes/", move |other| {
+            assert_eq!(hold(&other, &[b]).expect("memory takes it"), 1, "the first number");
+        })
+    };
+    assert_eq!(hold(&repository, &[a]).expect("memory takes it"), 2, "the second number");
+    assert_eq!(view(&repository).held(), ids.iter().copied().collect(), "both are held");
+    assert_tidy(&repository);
+    // And truly at once.
+    let (_, repository, ids) = start(4);
+    std::thread::scope(|scope| {
+        for id in &ids {
+            scope.spawn(|| hold(&repository, &[*id]).expect("memory takes it"));
+        }
+    });
+    assert_eq!(view(&repository).held(), ids.iter().copied().collect(), "all are held");
+    assert_tidy(&repository);
+}
+
+#[test]
+fn what_is_held_is_not_forgotten_and_not_taken() {
+    let (_, repository, ids) = start(2);
+    let [a, b] = ids[..] else { panic!("two: {ids:?}") };
+    hold(&repository, &[a]).expect("memory takes it");
+    let error = forget_these(&repository, &[a, b]).expect_err("one is held");
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert_eq!(listed(&view(&repository)), set([a, b]), "nothing is forgotten");
+    // Who is forgotten first can be held all the same: then no prune takes it.
+    forget_these(&repository, &[b]).expect("memory takes it");
+    hold(&repository, &[b]).expect("no prune has taken it");
+    assert_eq!(view(&repository).takeable(), set([]), "held");
+    release(&repository, &[b]).expect("it is held");
+    assert_eq!(view(&repository).takeable(), set([b]), "held no more");
+    let error = release(&repository, &[b]).expect_err("it is held no more");
+    assert_eq!(error.to_string(), format!("snapshot {}: is not held", b.short()), "what it says");
+    let nobody = TicketId([0xee; 12]);
+    for result in [hold(&repository, &[nobody]), unforget(&repository, &[nobody])] {
+        let error = result.expect_err("there is no such snapshot");
+        assert_eq!(error.to_string(), "snapshot eeeeeeee: does not exist", "what it says");
+    }
+    assert_tidy(&repository);
+}
+
+#[test]
+fn notes_replace_those_that_they_have_seen() {
+    let (media, repository, ids) = start(1);
+    let id = ids[0];
+    let add = |repository: &Arc<Repository>, tag: &str| {
+        note(repository, id, |tags, _| tags.push(tag.to_owned())).expect("memory takes it")
+    };
+    assert!(add(&repository, "a"), "changed");
+    assert!(add(&repository, "b"), "changed");
+    let described = note(&repository, id, |_, text| "text".clone_into(text));
+    assert!(described.expect("memory takes it"), "changed");
+    let read = || {
+        let view = view(&repository);
+        let snapshot = view.commits[&id].snapshot().expect("a snapshot").clone();
+        let tags = view.tags(id, &snapshot).join(" ");
+        (tags, view.description(id, &snapshot).to_owned(), view.notes(id).len())
+    };
+    assert_eq!(read(), ("a b".to_owned(), "text".to_owned(), 1), "one note counts");
+    assert!(!note(&repository, id, |_, _| {}).expect("memory takes it"), "nothing changed");
+    // Of two at once one is seen; the next note has seen both.
+    let both = meddled(&media, "commits/", move |other| {
+        note(&other, id, |tags, _| tags.push("d".to_owned())).expect("memory takes it");
+    });
+    assert!(add(&both, "c"), "changed");
+    let (tags, _, count) = read();
+    assert_eq!(count, 2, "two that do not know of each other");
+    assert!(tags == "a b c" || tags == "a b d", "one of them: {tags}");
+    assert!(add(&repository, "e"), "changed");
+    assert_eq!(read(), (format!("{tags} e"), "text".to_owned(), 1), "one note counts again");
+    assert_tidy(&repository);
+}
+
+/// Forgotten are `b` and `c`, together.
+fn start_forgotten() -> (Arc<dyn Media>, Arc<Repository>, [TicketId; 3]) {
+    let (media, repository, ids) = start(3);
+    let [a, b, c] = ids[..] else { panic!("three: {ids:?}") };
+    forget_these(&repository, &[b, c]).expect("memory takes it");
+    (media, repository, [a, b, c])
+}
+
+type Verb = fn(&Arc<Repository>, [TicketId; 3]) -> Result<()>;
+
+const VERBS: [(&str, Verb); 4] = [
+    ("forget", |repository, [a, _, _]| forget_these(repository, &[a]).map(drop)),
+    ("unforget", |repository, [_, b, _]| unforget(repository, &[b]).map(drop)),
+    ("hold", |repository, [a, ..]| hold(repository, &[a]).map(drop)),
+    ("note", |repository, [a, ..]| {
+        note(repository, a, |tags, _| tags.push("tag".to_owned())).map(drop)
+    }),
+];
+
+/// What there is to see: what is listed, what may be taken, what is held, the tags of the first.
+fn seen(
+    repository: &Repository,
+    [a, ..]: [TicketId; 3],
+) -> (BTreeSet<TicketId>, BTreeSet<TicketId>, usize, usize) {
+    let view = view(repository);
+    let tags = view.note(a).map_or(0, |note| note.tags.len());
+    (listed(&view), view.takeable(), view.held().len(), tags)
+}
+
+/// A crash before and after each call: either it was done or it was not, and what was acknowledged
+/// was done.
+#[test]
+fn a_crash_leaves_all_or_nothing() {
+    let mut states = 0;
+    for (name, verb) in VERBS {
+        let (media, repository, ids) = start_forgotten();
+        let before = seen(&repository, ids);
+        let faulty = Arc::new(Faulty::new(media, Fault::None));
+        let repository = open(faulty.clone(), 2).expect("it opens");
+        let opened = faulty.calls();
+        verb(&repository, ids).expect("nothing fails here");
+        let after = seen(&repository, ids);
+        assert_ne!(before, after, "{name} does something");
+        for call in opened..faulty.calls() {
+            for fault in [Fault::DeadBefore(call), Fault::DeadAfter(call), Fault::UnsyncedAt(call)]
+            {
+                states += 1;
+                let (media, _, ids) = start_forgotten();
+                let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), fault));
+                let repository = open(faulty, 2).expect("it opens");
+                let done = verb(&repository, ids);
+                // The next process ends what the dead one has left.
+                let repository = open(media, 3).expect("it opens");
+                Writer::begin(repository.clone(), Purpose::Other)
+                    .and_then(|mut writer| writer.void(Vec::new()))
+                    .expect("memory takes it");
+                let left = seen(&repository, ids);
+                let case = format!("{name}, {fault:?}, {done:?}");
+                assert!(left == before || left == after, "{case}: {left:?}");
+                assert!(done.is_err() || left == after, "{case}: acknowledged, and not done");
+                assert_tidy(&repository);
+                assert_eq!(restore_all(&repository).expect("all restore"), left.0.len(), "{case}");
+            }
+        }
+    }
+    println!("{states} states");
+}
+
+/// A put that was carried out, and whose answer was lost: it is asked for until it is known.
+#[test]
+fn a_lost_answer_is_asked_for() {
+    let (media, repository, ids) = start(1);
+    let faulty = Arc::new(Faulty::new(media, Fault::None));
+    let repository = {
+        drop(repository);
+        open(faulty.clone(), 2).expect("it opens")
+    };
+    let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
+    let view_before = writer.view().clone();
+    let put = faulty.calls();
+    let record = Prune { held: ids.clone(), ..Prune::default() };
+    let fault = |media: Arc<dyn Media>| Arc::new(Faulty::new(media, Fault::UnsyncedAt(put)));
+    publish(&mut writer, &view_before, record.clone(), &BTreeSet::new(), |_, _, _| Ok(None))
+        .expect("nothing fails here");
+    // The same calls again, on a medium that loses the answer to this one.
+    let (media, _, again) = start(1);
+    let faulty = fault(media);
+    let repository = open(faulty.clone(), 2).expect("it opens");
+    let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
+    let view_before = writer.view().clone();
+    assert_eq!(faulty.calls(), put, "the next call is the put of the record");
+    let record = Prune { held: again.clone(), ..record };
+    let recorded = publish(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, _| {
+        panic!("nobody was faster: it is our own")
+    });
+    assert!(matches!(recorded, Ok(Recorded::Done(1))), "it was found: {recorded:?}");
+    assert_eq!(faulty.failures(), 1, "the answer was lost");
+    assert_eq!(view(&repository).prunes.len(), 1, "one record");
+    assert_eq!(view(&repository).held(), again.into_iter().collect(), "held");
+}
+
+/// A machine that can sleep.
+#[derive(Debug)]
+struct Sleeper {
+    machine: Arc<Machine>,
+    slept_ns: AtomicU64,
+}
+
+impl Environment for Sleeper {
+    fn now_ns(&self) -> i64 {
+        i64::try_from(self.elapsed_ns()).expect("a time of this century")
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.machine.elapsed_ns() + self.slept_ns.load(Ordering::SeqCst)
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> Result<()> {
+        self.machine.random(bytes)
+    }
+
+    fn process(&self) -> Process {
+        self.machine.process()
+    }
+
+    fn may_be_alive(&self, other: &Process) -> bool {
+        self.machine.may_be_alive(other)
+    }
+}
+
+/// W5 holds for records: who slept is not to be believed, neither at first nor while it fights for
+/// a number.
+#[test]
+fn who_slept_records_nothing() {
+    const SLEPT_NS: u64 = 13 * 3600 * 1_000_000_000;
+    for sleeps_in_between in [false, true] {
+        let (media, _, ids) = start(2);
+        let sleeper = Arc::new(Sleeper { machine: Machine::new(3), slept_ns: AtomicU64::new(0) });
+        let other = open(media.clone(), 2).expect("it opens");
+        let (clock, first) = (sleeper.clone(), ids[0]);
+        let act: Act = Box::new(move || {
+            hold(&other, &[first]).expect("memory takes it");
+            clock.slept_ns.store(SLEPT_NS, Ordering::SeqCst);
+        });
+        let act = Mutex::new(sleeps_in_between.then_some(act));
+        let meddled = Arc::new(Meddled { inner: media, prefix: "prunes/", act });
+        let repository = Repository::open(meddled, sleeper.clone(), &unlock()).expect("it opens");
+        let repository = Arc::new(repository);
+        let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
+        let view_before = writer.view().clone();
+        if !sleeps_in_between {
+            sleeper.slept_ns.store(SLEPT_NS, Ordering::SeqCst);
+        }
+        let record = Prune { held: vec![ids[1]], ..Prune::default() };
+        let recorded =
+            publish(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, mine| {
+                Ok(Some(mine))
+            });
+        assert!(matches!(recorded, Ok(Recorded::Ended)), "{sleeps_in_between}: {recorded:?}");
+        let view = view(&repository);
+        assert!(!view.held().contains(&ids[1]), "it recorded nothing");
+        assert!(view.commits.contains_key(&writer.ticket()), "and has ended");
+        // Begun anew, it goes well.
+        hold(&repository, &[ids[1]]).expect("memory takes it");
+        assert_tidy(&repository);
+    }
+}
+
+/// A judge that fails, and one that changes the record.
+#[test]
+fn the_judge_decides() {
+    let (media, _, ids) = start(2);
+    let [a, b] = ids[..] else { panic!("two: {ids:?}") };
+    let outcomes: BTreeMap<bool, bool> = [false, true]
+        .into_iter()
+        .map(|fails| {
+            let repository = meddled(&media, "prunes/", move |other| {
+                hold(&other, &[a]).expect("memory takes it");
+            });
+            let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
+            let view_before = writer.view().clone();
+            let record = Prune { held: vec![a], ..Prune::default() };
+            let none = BTreeSet::new();
+            let recorded = publish(&mut writer, &view_before, record, &none, |_, _, mine| {
+                if fails {
+                    return Err(Error::invalid("the test", "fails"));
+                }
+                Ok(Some(Prune { held: vec![b], ..mine }))
+            });
+            writer.void(Vec::new()).expect("memory takes it");
+            (fails, recorded.is_ok())
+        })
+        .collect();
+    assert_eq!(outcomes, BTreeMap::from([(false, true), (true, false)]), "as it says");
+    let view = view(&open(media, 4).expect("it opens"));
+    let held: Vec<_> = view.prunes.values().map(|prune| prune.held.clone()).collect();
+    assert_eq!(held, [vec![a], vec![b], vec![a]], "the records");
+}
