@@ -12,7 +12,9 @@ use cutpoint_store::seal::Suite;
 
 use crate::defaults::{self, DEFAULT_CUT};
 use crate::exit;
-use crate::units::{parse_count, parse_size, parse_span};
+use crate::units::{
+    parse_count, parse_large_size, parse_percent, parse_size, parse_span, parse_wait,
+};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -133,6 +135,8 @@ pub(crate) enum Verb {
     Snapshots(Snapshots),
     /// Forget snapshots that no rule keeps, or that are named; or bring them back
     Forget(Forget),
+    /// Free what no snapshot needs any more
+    Prune(Prune),
     /// Hold snapshots: no rule forgets them, and no prune takes them
     Hold(Hold),
     /// Change the tags and the description of snapshots
@@ -362,6 +366,43 @@ pub(crate) struct Forget {
     /// Which ones are judged.
     #[command(flatten)]
     pub(crate) selection: Selection,
+}
+
+/// Arguments of `prune`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A prune takes the snapshots that were forgotten (they cannot be brought back then), and condemns
+what nothing else needs. What is condemned is deleted once no other client can still refer to it: by
+the next prune that comes late enough, or by this one with --wait. Backups may run all the while.
+
+Examples:
+  cutpoint prune --dry-run            what would be done, and what it would free
+  cutpoint prune                      delete what earlier prunes have condemned, then condemn
+  cutpoint prune --wait               and wait until that can be deleted, too
+  cutpoint prune --exclusive          delete at once: nobody else uses the repository now
+  cutpoint prune --unused-max 20%     rewrite less, and leave more unused
+  cutpoint prune --rewrite-max 10g    rewrite 10 GiB of containers at most")]
+pub(crate) struct Prune {
+    /// Show what would be done, and do nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// How much of what stays may be unused: containers are rewritten until it is no more
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_percent)]
+    pub(crate) unused_max: f64,
+    /// The size of the containers that are rewritten at most; 0 rewrites nothing
+    #[arg(long, value_name = "SIZE", value_parser = parse_large_size)]
+    pub(crate) rewrite_max: Option<u64>,
+    /// Wait for other clients, and delete what can be deleted then
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) wait: bool,
+    /// How old a prune must be before what it condemned is deleted: twice as long as the storage's
+    /// listings may lag behind. [default: 10min for a folder, 24h for other storages]
+    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
+    pub(crate) settle: Option<i64>,
+    /// Wait for nobody: whoever is at work has to begin anew. For storages that cannot create
+    /// objects atomically, it also vouches that nobody else is at work
+    #[arg(long, conflicts_with_all = ["dry_run", "settle"])]
+    pub(crate) exclusive: bool,
 }
 
 /// What `forget` keeps.

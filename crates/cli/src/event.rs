@@ -131,7 +131,11 @@ pub(crate) struct Message<'a> {
 #[serde(tag = "verb", rename_all = "snake_case")]
 pub(crate) enum Summary<'a> {
     /// A repository was made.
-    Init { repository: String, encryption: String, cut: &'a str },
+    Init {
+        repository: String,
+        encryption: String,
+        cut: &'a str,
+    },
     /// A snapshot was made, or none was needed.
     Backup {
         snapshot: Option<String>,
@@ -158,11 +162,46 @@ pub(crate) enum Summary<'a> {
         elapsed_ns: u64,
     },
     /// Snapshots were forgotten, or would be, or are back.
-    Forget { dry_run: bool, kept_count: u64, forgotten_count: u64, unforgotten_count: u64 },
+    Prune {
+        dry_run: bool,
+        /// The number of the record; none where there was nothing to do.
+        number: Option<u64>,
+        forgotten_count: u64,
+        kept_count: u64,
+        container_count: u64,
+        container_bytes: u64,
+        condemned_count: u64,
+        condemned_bytes: u64,
+        rewritten_count: u64,
+        rewritten_bytes: u64,
+        moved_bytes: u64,
+        unused_bytes: u64,
+        adopted_count: u64,
+        rescued_count: u64,
+        merged_segment_count: u64,
+        freed_bytes: u64,
+        written_bytes: u64,
+        deleted_count: u64,
+        deleted_bytes: u64,
+        waiting: bool,
+        elapsed_ns: u64,
+    },
+    Forget {
+        dry_run: bool,
+        kept_count: u64,
+        forgotten_count: u64,
+        unforgotten_count: u64,
+    },
     /// Snapshots are held, or held no more.
-    Hold { held_count: u64, released_count: u64 },
+    Hold {
+        held_count: u64,
+        released_count: u64,
+    },
     /// Snapshots have other tags, or another description.
-    Tag { changed_count: u64, unchanged_count: u64 },
+    Tag {
+        changed_count: u64,
+        unchanged_count: u64,
+    },
     /// How large the repository is.
     Stats(Stats),
     /// What a check has looked at.
@@ -181,7 +220,12 @@ pub(crate) enum Summary<'a> {
         elapsed_ns: u64,
     },
     /// A file was cut.
-    Cut { algorithm: &'a str, level: &'a str, chunk_count: u64, size: u64 },
+    Cut {
+        algorithm: &'a str,
+        level: &'a str,
+        chunk_count: u64,
+        size: u64,
+    },
     /// Speeds were measured.
     Bench {
         processor: &'a str,

@@ -5,16 +5,23 @@ use std::time::Duration;
 use cutpoint_store::calendar::{DAY_S, civil};
 use cutpoint_store::retention::Span;
 
-/// Reads a size in bytes: `131072`, `128k`, `16M`, `16MiB`.
+/// Reads a size in bytes: `131072`, `128k`, `16M`, `16MiB`; at most 4 GiB.
 pub(crate) fn parse_size(text: &str) -> Result<u32, String> {
+    u32::try_from(parse_large_size(text)?).map_err(|_| format!("`{text}` is too large"))
+}
+
+/// Reads a size in bytes that may be larger: `10g`, `2TiB`.
+pub(crate) fn parse_large_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kib" => 10,
         "m" | "mib" => 20,
-        unit => return Err(format!("`{unit}` is no unit of size; use k or M")),
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        unit => return Err(format!("`{unit}` is no unit of size; use k, M, G or T")),
     };
-    let number: u32 = digits.parse().map_err(|_| format!("`{text}` is not a size"))?;
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a size"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
 }
 
@@ -25,6 +32,32 @@ pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
         Ok(0) => Err("0 keeps nothing; leave the option out".to_owned()),
         Ok(count) => Ok(count),
         Err(_) => Err(format!("`{text}` is neither a number nor `all`")),
+    }
+}
+
+/// Reads a waiting time in nanoseconds: a number with s, min, h or d, or 0.
+pub(crate) fn parse_wait(text: &str) -> Result<i64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let wrong = || format!("`{text}` is no time; it should be like 90s, 10min, 24h or 2d");
+    let number: i64 = text[..digits].parse().map_err(|_| wrong())?;
+    let second: i64 = 1_000_000_000;
+    let unit = match &text[digits..] {
+        "" if number == 0 => second,
+        "s" => second,
+        "min" => 60 * second,
+        "h" => 3600 * second,
+        "d" => 24 * 3600 * second,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(wrong)
+}
+
+/// Reads a share in percent, as `5%` or `12.5%`.
+pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+    match number {
+        Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err(format!("`{text}` is no share; it should be like 5% or 12.5%")),
     }
 }
 

@@ -12,6 +12,7 @@ mod forget;
 mod hold;
 mod init;
 mod ls;
+mod prune;
 mod restore;
 mod snapshots;
 mod stats;
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Restore(restore) => restore::run(restore, global, report),
         Verb::Snapshots(snapshots) => snapshots::run(snapshots, global, report),
         Verb::Forget(forget) => forget::run(forget, global, report),
+        Verb::Prune(prune) => prune::run(prune, global, report),
         Verb::Hold(hold) => hold::run(hold, global, report),
         Verb::Tag(tag) => tag::run(tag, global, report),
         Verb::Ls(ls) => ls::run(ls, global, report),
