@@ -17,6 +17,8 @@ pub enum Fault {
     DeadBefore(u64),
     /// This call is carried out, but its answer and every later call fail.
     DeadAfter(u64),
+    /// This call fails and does nothing; everything else works.
+    FailsAt(u64),
     /// A put at or after this call finds the storage full, but for the room that deleting has made
     /// since; everything else works.
     FullFrom(u64),
@@ -96,6 +98,7 @@ impl Plan {
             Fault::DeadBefore(at) if call >= at => dead(),
             Fault::DeadAfter(at) if call > at => dead(),
             Fault::DeadAfter(at) if call == at => act().and_then(|_| dead()),
+            Fault::FailsAt(at) if call == at => fail(Kind::Media, "the faulty medium fails once"),
             Fault::UnsyncedAt(at) if put_len.is_some() && call == at => {
                 act().and_then(|_| unsynced())
             }

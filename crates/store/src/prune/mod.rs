@@ -140,7 +140,7 @@ pub fn prune(
     let mut options = *options;
     let mut written_bytes = 0;
     for _ in 0..TRIES {
-        let writer = begin(repository)?;
+        let writer = Writer::begin(repository.clone(), Purpose::Prune)?;
         match attempt(writer, &options, monitor, &mut approve, &mut written_bytes) {
             Ok(Attempt::Done(pruned)) => return Ok(pruned),
             // Something was moved or deleted meanwhile.
@@ -160,17 +160,6 @@ pub fn prune(
         "prune",
         "other clients pruned, held or brought back snapshots again and again; try again later",
     ))
-}
-
-/// P1: a ticket, then a view. On a full disk the reserve makes room for it.
-fn begin(repository: &Arc<Repository>) -> Result<Writer> {
-    match Writer::begin(repository.clone(), Purpose::Prune) {
-        Err(error) if error.kind() == Kind::Full => {
-            repository.give_up_reserve();
-            Writer::begin(repository.clone(), Purpose::Prune)
-        }
-        begun => begun,
-    }
 }
 
 enum Attempt {

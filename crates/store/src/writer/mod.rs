@@ -94,7 +94,14 @@ impl Writer {
         let early = mutant::is_active(mutant::Mutant::ListsBeforeTicket)
             .then(|| View::list(&repository))
             .transpose()?;
-        let ticket = put_ticket(&repository, purpose)?;
+        let ticket = match put_ticket(&repository, purpose) {
+            // Whoever frees room must be able to begin.
+            Err(error) if error.kind() == Kind::Full && purpose != Purpose::Backup => {
+                repository.give_up_reserve();
+                put_ticket(&repository, purpose)?
+            }
+            put => put?,
+        };
         let ended = end_dead_writers(&repository, Some(ticket))?;
         let view = View::list(&repository)?;
         #[cfg(feature = "mutants")]
@@ -359,7 +366,12 @@ pub(crate) fn put_first(
             Ok(Some(false)) => return Ok(Committed::Ended),
             Ok(None) => {}
             // The put may have come through all the same: ask again until it is known.
-            Err(error) => failure = Some(error),
+            Err(error) => {
+                if error.kind() == Kind::Full {
+                    repository.give_up_reserve();
+                }
+                failure = Some(error);
+            }
         }
     }
     Err(failure.unwrap_or_else(|| {

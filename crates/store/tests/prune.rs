@@ -1,0 +1,420 @@
+//! Forget, prune and sweep: what goes, what stays, and a fault at every single call.
+
+#[path = "common/backup.rs"]
+mod backup;
+#[path = "common/whole.rs"]
+mod whole;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use cutpoint_store::check::{CheckMonitor, CheckOptions, Finding, check};
+use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::format::commit::Outcome;
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::name::{ObjectKind, TicketId};
+use cutpoint_store::prune::{Plan, PruneMonitor, PruneOptions, Pruned, plan, prune};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper, Swept};
+use cutpoint_store::view::View;
+use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
+
+use backup::{back_up, init, open, restore_all};
+
+/// Everything that is not needed goes.
+const ALL: PruneOptions = PruneOptions {
+    unused_max: 0.0,
+    rewrite_bytes_max: u64::MAX,
+    segment_count_max: 500,
+    small_count_max: usize::MAX,
+};
+const ALONE: SweepOptions = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
+
+fn memory() -> Arc<dyn Media> {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init(media.clone()).expect("an empty memory takes a repository");
+    media
+}
+
+/// Takes the snapshots of these places, oldest first, off the lists.
+fn forget(repository: &Arc<Repository>, places: &[usize]) -> Result<()> {
+    let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
+    let ids: Vec<TicketId> = writer
+        .view()
+        .commits
+        .iter()
+        .filter(|(_, commit)| commit.snapshot().is_some())
+        .map(|(id, commit)| (commit.time_ns, *id))
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .map(|(_, id)| id)
+        .collect();
+    let chosen = places.iter().map(|place| ids[*place]).collect();
+    writer.commit(Outcome::Forget(chosen), Vec::new(), &BTreeSet::new()).map(drop)
+}
+
+/// Sweeps until nothing is left to sweep.
+fn sweep_all(repository: &Arc<Repository>) -> Result<Swept> {
+    let mut sweeper = Sweeper::new(repository.clone(), ALONE);
+    let mut total = Swept::default();
+    loop {
+        match sweeper.step(&())? {
+            Sweep::Nothing => return Ok(total),
+            Sweep::Done(swept) => {
+                total.container_count += swept.container_count;
+                total.rescued_count += swept.rescued_count;
+                total.segment_count += swept.segment_count;
+            }
+            waiting => panic!("nobody else is there: {waiting:?}"),
+        }
+    }
+}
+
+fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<Pruned> {
+    Ok(prune(repository, options, &(), |_| true)?.expect("it was approved"))
+}
+
+#[derive(Default)]
+struct Findings(Mutex<Vec<String>>);
+
+impl CheckMonitor for Findings {
+    fn finding(&self, finding: &Finding) {
+        if finding.is_error() {
+            let text = format!("{}: {}", finding.object, finding.message);
+            self.0.lock().expect("no panics").push(text);
+        }
+    }
+}
+
+/// Nothing is wrong, and every byte can be read.
+fn assert_clean(repository: &Arc<Repository>, when: &str) {
+    let findings = Findings::default();
+    let options = CheckOptions { read_data: true, threads: 1, ..CheckOptions::default() };
+    check(repository, &options, &findings).expect("the check goes through");
+    let findings = findings.0.into_inner().expect("no panics");
+    assert!(findings.is_empty(), "{when}: {findings:#?}");
+}
+
+fn size(media: &dyn Media) -> u64 {
+    let kinds = [ObjectKind::Data, ObjectKind::Meta].map(ObjectKind::folder);
+    kinds.iter().flat_map(|kind| media.list(kind).expect("it lists")).map(|(_, len)| len).sum()
+}
+
+/// What a repository with only these snapshots takes.
+fn size_of(backups: &[&[u64]]) -> u64 {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    for files in backups {
+        back_up(&repository, files, false).expect("it works");
+    }
+    size(&*media)
+}
+
+/// Three snapshots that share some; the first two are forgotten.
+fn start() -> Arc<dyn Media> {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    for files in [&[1, 2, 3, 4][..], &[3, 4, 5, 6], &[4, 6, 7, 8]] {
+        assert_eq!(back_up(&repository, files, true).expect("it works"), Committed::Done);
+    }
+    forget(&repository, &[0, 1]).expect("it works");
+    media
+}
+
+#[test]
+fn what_is_forgotten_goes_and_the_rest_stays() {
+    let media = start();
+    let repository = open(media.clone(), 1).expect("it opens");
+    let before = size(&*media);
+    let planned = plan(&repository, &ALL, &()).expect("it works");
+    assert_eq!((planned.forgotten_count, planned.marked_count), (2, 1));
+    assert!(planned.rewritten_count >= 1, "containers that are used in part: {planned:?}");
+    let pruned = prune_all(&repository, &ALL).expect("it works");
+    assert_eq!((pruned.number, pruned.plan), (Some(1), planned), "what was planned is done");
+    assert_eq!(restore_all(&repository).expect("it restores"), 1, "before anything is deleted");
+    assert!(size(&*media) > before, "nothing is deleted yet");
+    let swept = sweep_all(&repository).expect("it works");
+    assert!(swept.container_count > 0 && swept.rescued_count == 0, "{swept:?}");
+    assert_eq!(restore_all(&repository).expect("it restores"), 1);
+    assert_clean(&repository, "after the sweep");
+    let least = size_of(&[&[4, 6, 7, 8]]);
+    let after = size(&*media);
+    assert!(after <= least + 4 * 64 * 1024, "{after} bytes are left; {least} would do");
+    // A second time there is nothing to do, and what was stored is found.
+    assert_eq!(prune_all(&repository, &ALL).expect("it works").number, None);
+    back_up(&repository, &[4, 6, 7, 8], false).expect("it works");
+    assert_eq!(size(&*media), after, "all of it is known");
+}
+
+#[test]
+fn nothing_is_forgotten_nothing_goes() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[1, 2], true).expect("it works");
+    assert_eq!(prune_all(&repository, &ALL).expect("it works").number, None);
+    assert_eq!(sweep_all(&repository).expect("it works"), Swept::default());
+    assert_eq!(restore_all(&repository).expect("it restores"), 1);
+}
+
+#[test]
+fn a_plan_that_is_declined_changes_nothing() {
+    let media = start();
+    let repository = open(media.clone(), 1).expect("it opens");
+    let before = size(&*media);
+    assert_eq!(prune(&repository, &ALL, &(), |_| false).expect("it works"), None);
+    assert_eq!(size(&*media), before);
+    assert!(View::list(&repository).expect("it lists").prunes.is_empty());
+}
+
+#[test]
+fn limits_leave_containers_as_they_are() {
+    let plan_with = |options: PruneOptions| {
+        plan(&open(start(), 1).expect("it opens"), &options, &()).expect("it works")
+    };
+    let all = plan_with(ALL);
+    let none = plan_with(PruneOptions { unused_max: 1.0, ..ALL });
+    assert_eq!((none.rewritten_count, none.moved_bytes), (0, 0));
+    assert!(none.unused_bytes > all.unused_bytes && none.freed_bytes() < all.freed_bytes());
+    let one = plan_with(PruneOptions { rewrite_bytes_max: 70_000, ..ALL });
+    assert!(one.rewritten_count < all.rewritten_count, "{one:?}");
+    assert!(one.rewritten_bytes <= 70_000);
+}
+
+/// A run that died leaves containers that no segment names.
+#[test]
+fn what_interrupted_runs_left_goes() {
+    let media = start();
+    let repository = open(media.clone(), 2).expect("it opens");
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let mut inline = Inline::new(writer, Verify::All).expect("it begins");
+    inline.store_data(&[7; 5000]).expect("it stores");
+    inline.publish().expect("it publishes");
+    let segments = media.list(ObjectKind::Segment.folder()).expect("it lists");
+    let ticket = inline.writer().ticket().to_string();
+    let own = segments.iter().find(|(name, _)| name.contains(&ticket)).expect("its segment");
+    media.delete(&own.0).expect("as if it had died before");
+    drop(inline);
+    // Another process of the same machine: the former is dead.
+    let repository = open(media.clone(), 3).expect("it opens");
+    let pruned = prune_all(&repository, &ALL).expect("it works");
+    assert_eq!(pruned.plan.adopted_count, 1);
+    sweep_all(&repository).expect("it works");
+    let left = media.list(ObjectKind::Data.folder()).expect("it lists");
+    assert!(left.iter().all(|(name, _)| !name.contains(&ticket)), "{ticket} in {left:?}");
+    assert_clean(&repository, "after an interrupted run");
+}
+
+#[test]
+fn segments_and_small_containers_are_merged() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    for number in 0..12 {
+        back_up(&repository, &[number], true).expect("it works");
+    }
+    let options = PruneOptions { segment_count_max: 10, small_count_max: 10, ..ALL };
+    let pruned = prune_all(&repository, &options).expect("it works");
+    assert!(pruned.plan.merged_segment_count >= 12, "{pruned:?}");
+    assert!(pruned.plan.rewritten_count >= 12, "{pruned:?}");
+    let swept = sweep_all(&repository).expect("it works");
+    assert!(swept.segment_count >= 12, "{swept:?}");
+    let count = |kind: ObjectKind| media.list(kind.folder()).expect("it lists").len();
+    assert!(count(ObjectKind::Segment) <= 3, "{} segments", count(ObjectKind::Segment));
+    assert_eq!((count(ObjectKind::Data), count(ObjectKind::Meta)), (1, 1));
+    assert_eq!(restore_all(&repository).expect("it restores"), 12);
+    assert_clean(&repository, "after merging");
+}
+
+/// P3: where something is lost, nothing goes.
+#[test]
+fn a_repository_with_losses_is_left_alone() {
+    for (kind, place) in [
+        (ObjectKind::Data, 0),
+        (ObjectKind::Meta, 0),
+        (ObjectKind::Segment, 0),
+        (ObjectKind::Commit, 1),
+    ] {
+        let media = memory();
+        let repository = open(media.clone(), 1).expect("it opens");
+        back_up(&repository, &[1, 2], false).expect("it works");
+        back_up(&repository, &[3, 4], false).expect("it works");
+        forget(&repository, &[0]).expect("it works");
+        // What the second snapshot needs; or, of commits, the one whose bytes are damaged.
+        let view = View::list(&repository).expect("it lists");
+        let (kept, _) = view.snapshots()[0];
+        let objects = media.list(kind.folder()).expect("it lists");
+        let own = objects.iter().find(|(name, _)| name.contains(&kept.to_string()));
+        let name = &own.unwrap_or(&objects[place]).0;
+        let bytes = media.get(name).expect("it is there");
+        media.delete(name).expect("it goes");
+        if kind == ObjectKind::Commit {
+            let mut bytes = bytes.to_vec();
+            bytes[80] ^= 1;
+            media.put_new(name, bytes.into()).expect("memory takes it");
+        }
+        let before = size(&*media);
+        let error = prune_all(&repository, &ALL).expect_err("nothing may go");
+        let expected = [Kind::Missing, Kind::Corrupt, Kind::Conflict];
+        assert!(expected.contains(&error.kind()), "{kind:?}: {error}");
+        let view = View::list(&repository).expect("it lists");
+        assert!(view.prunes.is_empty(), "{kind:?}: something is condemned");
+        sweep_all(&repository).ok();
+        assert_eq!(size(&*media), before, "{kind:?}: something is gone");
+    }
+}
+
+/// What is damaged and needed in part stays as it is, and is named.
+#[test]
+fn a_damaged_container_is_not_rewritten() {
+    #[derive(Default)]
+    struct Named(Mutex<Vec<String>>);
+    impl PruneMonitor for Named {
+        fn passed_over(&self, error: &Error) {
+            self.0.lock().expect("no panics").push(error.to_string());
+        }
+    }
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[1, 2, 3], false).expect("it works");
+    back_up(&repository, &[3], false).expect("it works");
+    forget(&repository, &[0]).expect("it works");
+    let (name, _) = media.list(ObjectKind::Data.folder()).expect("it lists")[0].clone();
+    let mut bytes = media.get(&name).expect("it is there").to_vec();
+    // The regions lie one behind the other, and the last is of what stays.
+    for at in (64..90_000).step_by(1000) {
+        bytes[at] ^= 1;
+    }
+    media.delete(&name).expect("it goes");
+    media.put_new(&name, bytes.into()).expect("it comes back");
+    let named = Named::default();
+    let pruned = prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
+    assert!(pruned.plan.rewritten_count >= 1, "{pruned:?}");
+    sweep_all(&repository).expect("it works");
+    let named = named.0.into_inner().expect("no panics");
+    assert!(named.iter().any(|text| text.contains(&name)), "{named:?}");
+    assert!(media.head(&name).expect("it answers").is_some(), "the damaged container is gone");
+}
+
+/// A backup that began before the prune finds its chunks in what is condemned, and ends in time.
+#[test]
+fn what_a_late_snapshot_needs_is_stored_again() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[1, 2], false).expect("it works");
+    let root = View::list(&repository).expect("it lists").snapshots()[0].1.clone();
+    let mut late = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    forget(&repository, &[0]).expect("it works");
+    let pruned = prune_all(&repository, &ALL).expect("it works");
+    assert!(pruned.plan.dead_count >= 2, "{pruned:?}");
+    // The sweep waits for it, and names it.
+    let patient = SweepOptions { end_others: false, ..ALONE };
+    let mut sweeper = Sweeper::new(repository.clone(), patient);
+    match sweeper.step(&()).expect("it works") {
+        Sweep::Waiting { number: 1, writers } => {
+            let found: Vec<TicketId> = writers.iter().map(|writer| writer.ticket).collect();
+            assert_eq!(found, [late.ticket()]);
+        }
+        other => panic!("{other:?}"),
+    }
+    let outcome = Outcome::Snapshot(Box::new(root));
+    let committed = late.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it works");
+    assert_eq!(committed, Committed::Done);
+    match sweeper.step(&()).expect("it works") {
+        Sweep::Done(swept) => assert!(swept.rescued_count > 0, "{swept:?}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(restore_all(&repository).expect("it restores"), 1);
+    assert_clean(&repository, "after a rescue");
+}
+
+#[test]
+fn a_young_prune_is_not_swept() {
+    let media = start();
+    let repository = open(media, 1).expect("it opens");
+    prune_all(&repository, &ALL).expect("it works");
+    let options = SweepOptions { settle_ns: 3_600_000_000_000, ..ALONE };
+    let step = Sweeper::new(repository, options).step(&()).expect("it works");
+    assert!(matches!(step, Sweep::Settling { number: 1, .. }), "{step:?}");
+}
+
+#[test]
+fn what_is_needed_is_sorted_in_files_where_there_is_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let media = start();
+    let opened = Repository::open(media, backup::Machine::new(1), &backup::unlock());
+    let opened = opened.expect("it opens").with_cache(folder.path().to_owned());
+    let repository = Arc::new(opened);
+    prune_all(&repository, &ALL).expect("it works");
+    sweep_all(&repository).expect("it works");
+    assert_eq!(restore_all(&repository).expect("it restores"), 1);
+    assert_clean(&repository, "with a cache");
+}
+
+// ---------------------------------------------------------------------------------------------
+// Faults.
+
+/// Prunes and sweeps as one process.
+fn retire(media: Arc<dyn Media>, process: u32) -> Result<()> {
+    let repository = open(media, process)?;
+    let options = PruneOptions { segment_count_max: 2, ..ALL };
+    prune_all(&repository, &options)?;
+    sweep_all(&repository).map(drop)
+}
+
+fn calls_of_retiring() -> u64 {
+    let faulty = Arc::new(Faulty::new(start(), Fault::None));
+    retire(faulty.clone(), 2).expect("nothing fails here");
+    faulty.calls()
+}
+
+/// Runs into `fault`; nothing is lost, and whoever comes next ends it.
+fn run_into(fault: Fault) -> Result<()> {
+    let media = start();
+    let failed = retire(Arc::new(Faulty::new(media.clone(), fault)), 2);
+    let repository = open(media.clone(), 3).expect("a crash needs no repair");
+    let when = format!("{fault:?}");
+    assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
+    assert_clean(&repository, &when);
+    retire(media.clone(), 4).unwrap_or_else(|error| panic!("{when}: the next one: {error}"));
+    let repository = open(media.clone(), 5).expect("it opens");
+    assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
+    assert_clean(&repository, &when);
+    let left: Plan = plan(&repository, &ALL, &()).expect("it works");
+    assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
+    let named: BTreeMap<String, u64> =
+        ObjectKind::ALL.iter().flat_map(|kind| media.list(kind.folder()).expect("lists")).collect();
+    let containers = named.keys().filter(|name| name.starts_with("data/")).count();
+    assert!(containers as u64 <= left.container_count, "{when}: {named:?}");
+    failed
+}
+
+/// Each kind of fault at each call of prune and sweep.
+#[test]
+fn a_prune_may_fail_at_any_call() {
+    let calls = calls_of_retiring();
+    assert!(calls > 60, "{calls} calls are too few to mean anything");
+    let kinds: [fn(u64) -> Fault; 5] = [
+        Fault::DeadBefore,
+        Fault::DeadAfter,
+        Fault::FailsAt,
+        Fault::UnsyncedAt,
+        Fault::UnsyncedFrom,
+    ];
+    let mut states = 0;
+    for kind in kinds {
+        for call in 0..calls {
+            run_into(kind(call)).ok();
+            states += 1;
+        }
+    }
+    println!("{states} states of prune and sweep, {calls} calls, nothing lost");
+}
+
+/// On a full disk nothing is rewritten, but what is dead goes.
+#[test]
+fn a_prune_frees_a_full_disk() {
+    let calls = calls_of_retiring();
+    for call in 0..calls {
+        run_into(Fault::FullFrom(call)).unwrap_or_else(|error| panic!("full from {call}: {error}"));
+    }
+}
