@@ -93,8 +93,8 @@ fn a_dry_run_shows_a_table() {
     assert!(said.contains("Would forget 2 snapshots, keep 4."), "{said}");
     // Where clocks are 14 hours ahead the day is another one.
     let (local, _) = lines(&["-n"], "TST-14");
-    assert!(local[2].contains("2026-01-02 13:00:00  keep    daily 2, tag kept"), "{}", local[2]);
-    assert!(local[3].contains("2026-01-02 20:00:00  forget"), "{}", local[3]);
+    assert!(local[2].contains("2026-01-02 13:00:00  keep    tag kept"), "{}", local[2]);
+    assert!(local[3].contains("2026-01-02 20:00:00  keep    daily 2"), "{}", local[3]);
     assert!(local[4].contains("2026-01-03 00:00:00  keep    last 1, daily 1"), "{}", local[4]);
     assert_eq!(ids(&sandbox, &[]).len(), 6, "nothing was forgotten");
     assert_eq!(ids(&sandbox, &["--path", "/home"]).len(), 6, "by path");
