@@ -321,13 +321,14 @@ A forgotten snapshot is off the lists; nothing of it is deleted. Until a prune t
 brings it back. Held snapshots are never forgotten (`cutpoint hold`).
 
 Rules judge each group of snapshots by itself: those of one host and the same paths, or what
---group-by says. --keep-daily 7 keeps the newest snapshot of each of the newest seven days that have
-any; rules do not know of each other, and a snapshot is kept if one of them keeps it. While a rule has
-places left, the oldest snapshot of the group stays, too. Times within are measured from the newest
-snapshot of the group, not from now: the snapshots of a machine that is gone stay.
+--group-by says. --keep-daily 7 keeps the newest snapshot of each of the newest seven days that
+have any. Rules do not know of each other: a snapshot is kept if any of them keeps it. While a rule
+has places left, the oldest snapshot of the group stays, too. Times within are measured from the
+newest snapshot of the group, not from now, so that a machine that is gone keeps its history.
 
-What is dated in the future is kept, and fills no place. So is the snapshot of a run that was cut off:
-it stays only while no later one is whole, or where its hour, day and so on has no other.
+What is dated in the future is kept, and fills no place. What a run that was cut off has left fills
+no place either: it is kept while no later snapshot is whole, and where its hour, day and so on has
+no whole one.
 
 Examples:
   cutpoint forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
@@ -339,26 +340,13 @@ Examples:
   cutpoint forget --undo --last           all that the last forget took off the lists")]
 pub(crate) struct Forget {
     /// Forget these: an id, its first digits (at least four), or `latest`
-    #[arg(value_name = "SNAPSHOT", conflicts_with = "Keep")]
+    #[arg(value_name = "SNAPSHOT")]
     pub(crate) snapshots: Vec<OsString>,
-    /// What is kept.
-    #[command(flatten)]
-    pub(crate) keep: Keep,
-    /// In what snapshots have to agree to be judged together
-    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', requires = "Keep",
-          default_values = ["host", "paths"])]
-    pub(crate) group_by: Vec<GroupBy>,
-    /// Hours, days and so on begin as in UTC, not as clocks on the wall show here
-    #[arg(long, requires = "Keep")]
-    pub(crate) utc: bool,
-    /// Let rules forget all snapshots of a group
-    #[arg(long, requires = "Keep")]
-    pub(crate) allow_empty: bool,
     /// Show what would be done, and do nothing
     #[arg(long, short = 'n', conflicts_with = "undo")]
     pub(crate) dry_run: bool,
     /// Bring back the snapshots that are named, or those of --last
-    #[arg(long, conflicts_with = "Keep")]
+    #[arg(long)]
     pub(crate) undo: bool,
     /// With --undo: what the last forget took off the lists
     #[arg(long, requires = "undo", conflicts_with = "snapshots")]
@@ -366,6 +354,18 @@ pub(crate) struct Forget {
     /// Which ones are judged.
     #[command(flatten)]
     pub(crate) selection: Selection,
+    /// In what snapshots have to agree to be judged together; host,paths without this
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    pub(crate) group_by: Vec<GroupBy>,
+    /// Hours, days and so on begin as in UTC, not as clocks on the wall show here
+    #[arg(long)]
+    pub(crate) utc: bool,
+    /// Let rules forget all snapshots of a group
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+    /// What is kept.
+    #[command(flatten)]
+    pub(crate) keep: Keep,
 }
 
 /// Arguments of `prune`.
@@ -495,8 +495,11 @@ pub(crate) enum GroupBy {
 }
 
 impl GroupBy {
-    /// All that was given, together.
+    /// All that was given, together; what holds by default where nothing was.
     pub(crate) fn grouping(given: &[GroupBy]) -> Grouping {
+        if given.is_empty() {
+            return Grouping::default();
+        }
         Grouping {
             by_host: given.contains(&GroupBy::Host),
             by_paths: given.contains(&GroupBy::Paths),
@@ -540,19 +543,19 @@ pub(crate) struct Tag {
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub(crate) snapshots: Vec<OsString>,
     /// Add a tag; can be repeated
-    #[arg(long, value_name = "TAG", group = "change")]
+    #[arg(long, value_name = "TAG")]
     pub(crate) add: Vec<String>,
     /// Remove a tag; can be repeated
-    #[arg(long, value_name = "TAG", group = "change")]
+    #[arg(long, value_name = "TAG")]
     pub(crate) remove: Vec<String>,
     /// Have this tag and no other; can be repeated
-    #[arg(long, value_name = "TAG", group = "change", conflicts_with_all = ["add", "remove", "clear"])]
+    #[arg(long, value_name = "TAG", conflicts_with_all = ["add", "remove", "clear"])]
     pub(crate) set: Vec<String>,
     /// Remove all tags
-    #[arg(long, group = "change", conflicts_with_all = ["add", "remove"])]
+    #[arg(long, conflicts_with_all = ["add", "remove"])]
     pub(crate) clear: bool,
     /// Have this description; an empty one removes it
-    #[arg(long, value_name = "TEXT", group = "change")]
+    #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
     /// Only for `latest`: of this machine
     #[arg(long, value_name = "NAME")]

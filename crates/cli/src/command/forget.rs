@@ -21,33 +21,49 @@ use crate::session::Session;
 use crate::units;
 
 pub(crate) fn run(args: &Forget, global: &Global, report: &Report) -> Result<Exit> {
-    let has_rules = !args.keep.policy().is_empty();
-    let is_named = !args.snapshots.is_empty();
-    if args.undo && !is_named && !args.last {
-        return Err(Failure::failed("nothing to bring back is named")
-            .with_remedy(
-                "name snapshots, or use --last; `cutpoint snapshots --forgotten` lists them",
-            )
-            .into());
-    }
-    if !args.undo && !is_named && !has_rules {
-        return Err(Failure::failed("no rule says what to keep")
-            .with_remedy("use --keep-last N or another rule, or name the snapshots to forget")
-            .into());
-    }
-    if is_named && !args.selection.paths.is_empty() {
-        return Err(Failure::failed("--path is for rules, not for snapshots that are named").into());
-    }
+    refuse_nonsense(args)?;
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     if args.undo {
         undo(args, &session, &view, report)?;
-    } else if is_named {
+    } else if !args.snapshots.is_empty() {
         forget_named(args, &session, &view, report)?;
     } else {
         forget_by_rules(args, &session, &view, report)?;
     }
     Ok(Exit::of_problems(report.problem_count()))
+}
+
+/// What cannot be meant is found before a passphrase is asked for.
+fn refuse_nonsense(args: &Forget) -> Result<()> {
+    let refuse =
+        |message: &str, remedy: &str| Err(Failure::failed(message).with_remedy(remedy).into());
+    let has_rules = !args.keep.policy().is_empty();
+    let is_named = !args.snapshots.is_empty();
+    let is_of_rules = !args.selection.paths.is_empty()
+        || !args.group_by.is_empty()
+        || args.utc
+        || args.allow_empty;
+    if args.undo && !is_named && !args.last {
+        let remedy = "name snapshots, or use --last; `cutpoint snapshots --forgotten` lists them";
+        return refuse("nothing to bring back is named", remedy);
+    }
+    if args.undo && has_rules {
+        return refuse("--undo has no use for rules", "name snapshots, or use --last");
+    }
+    if is_named && has_rules {
+        let remedy = "name the snapshots to forget, or say by --keep-... which ones stay";
+        return refuse("snapshots that are named and rules do not go together", remedy);
+    }
+    if !args.undo && !is_named && !has_rules {
+        let remedy = "use --keep-last N or another rule, or name the snapshots to forget";
+        return refuse("no rule says what to keep", remedy);
+    }
+    if is_of_rules && !has_rules {
+        let message = "--path, --group-by, --utc and --allow-empty are for rules only";
+        return refuse(message, "leave them out");
+    }
+    Ok(())
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -269,13 +285,11 @@ fn summarize(args: &Forget, kept_count: u64, forgotten_count: u64, report: &Repo
             unforgotten_count: 0,
         }));
     }
-    let done = if args.dry_run { "Would forget" } else { "Forgot" };
-    report.note(&format!(
-        "{done} {}, and keep {kept_count}.",
-        units::count(forgotten_count, "snapshot")
-    ));
+    let (forgot, kept) = if args.dry_run { ("Would forget", "keep") } else { ("Forgot", "kept") };
+    let count = units::count(forgotten_count, "snapshot");
+    report.note(&format!("{forgot} {count}, {kept} {kept_count}."));
     if forgotten_count > 0 && !args.dry_run {
-        report.note("Nothing is deleted yet: `cutpoint forget --undo --last` brings them back.");
+        report.note("Nothing is deleted: `cutpoint forget --undo --last` takes this back.");
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ mod bench;
 mod cut;
 mod damage;
 mod failures;
+mod forget;
 mod json;
 mod round_trip;
 mod sandbox;

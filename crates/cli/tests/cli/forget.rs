@@ -1,0 +1,249 @@
+//! Snapshots that are forgotten, brought back, held and tagged.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cutpoint_store::environment::System;
+use cutpoint_store::format::commit::{Outcome, Snapshot};
+use cutpoint_store::format::prune::Prune;
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::media::Local;
+use cutpoint_store::name::TicketId;
+use cutpoint_store::record::{Recorded, publish};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::seal::Unlock;
+use cutpoint_store::writer::{Committed, Writer};
+
+use crate::sandbox::{Sandbox, run};
+
+const HOUR_NS: i64 = 3600 * 1_000_000_000;
+/// 2026-01-01, 00:00 in UTC.
+const BEGIN_NS: i64 = 1_767_225_600 * 1_000_000_000;
+
+fn begin(sandbox: &Sandbox, purpose: Purpose) -> Writer {
+    let media = Local::open(&sandbox.path("repo")).expect("the folder is there");
+    let repository = Repository::open(Arc::new(media), Arc::new(System), &Unlock::Nothing);
+    Writer::begin(Arc::new(repository.expect("it opens")), purpose).expect("it begins")
+}
+
+/// Makes an empty snapshot of so many hours after the beginning; returns its id.
+fn snapshot_at(sandbox: &Sandbox, host: &str, hours: i64, tags: &[&str]) -> String {
+    let mut writer = begin(sandbox, Purpose::Backup);
+    let snapshot = Snapshot {
+        host: host.to_owned(),
+        sources: vec![b"/home".to_vec()],
+        started_ns: BEGIN_NS + hours * HOUR_NS,
+        finished_ns: BEGIN_NS + hours * HOUR_NS,
+        tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
+        ..Snapshot::empty()
+    };
+    let outcome = Outcome::Snapshot(Box::new(snapshot));
+    let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it commits");
+    assert_eq!(committed, Committed::Done, "nobody ended it");
+    writer.ticket().to_string()
+}
+
+/// What a prune does that takes this snapshot, and condemns nothing.
+fn take(sandbox: &Sandbox, id: &str) {
+    let mut writer = begin(sandbox, Purpose::Prune);
+    let forgotten = vec![TicketId::parse(id).expect("an id")];
+    let record = Prune { forgotten, ..Prune::default() };
+    let view = writer.view().clone();
+    let recorded = publish(&mut writer, &view, record, &BTreeSet::new(), |_, _, _| Ok(None));
+    assert!(matches!(recorded, Ok(Recorded::Done(_))), "{recorded:?}");
+}
+
+/// The ids that are listed.
+fn ids(sandbox: &Sandbox, options: &[&str]) -> Vec<String> {
+    let events = sandbox.json(["snapshots"].iter().chain(options));
+    events.iter().map(|event| event["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+#[test]
+fn a_dry_run_shows_a_table() {
+    let sandbox = Sandbox::with_repository();
+    let at = |hours, tags: &[&str]| snapshot_at(&sandbox, "one", hours, tags);
+    let all = [at(0, &[]), at(23, &["kept"]), at(30, &[]), at(34, &[]), at(1_525_248, &[])];
+    let other = snapshot_at(&sandbox, "two", 1, &[]);
+    let arguments = ["forget", "--keep-daily", "2", "--keep-last", "1", "--keep-tag", "kept"];
+    let short: Vec<&str> = all.iter().map(|id| &id[..8]).collect();
+    let other_short = &other[..8];
+    let table = |rows: &[&str; 5]| {
+        let mut lines = vec!["host one, path /home:".to_owned()];
+        lines.extend(short.iter().zip(rows).map(|(id, row)| format!("  {id}  {row}")));
+        lines.push("host two, path /home:".to_owned());
+        lines
+    };
+    let lines = |options: &[&str], zone: &str| {
+        let mut command = sandbox.command(arguments);
+        let run = run(command.args(options).env("TZ", zone)).well();
+        let text = run.text().lines().filter(|line| !line.starts_with("  id "));
+        (text.map(str::to_owned).collect::<Vec<_>>(), run.stderr)
+    };
+    let (in_utc, said) = lines(&["--utc", "--dry-run"], "TST-14");
+    let mut expected = table(&[
+        "2026-01-01 00:00:00  forget",
+        "2026-01-01 23:00:00  keep    daily 2, tag kept    [kept]",
+        "2026-01-02 06:00:00  forget",
+        "2026-01-02 10:00:00  keep    last 1, daily 1",
+        "2200-01-01 00:00:00  keep    dated in the future",
+    ]);
+    expected.push(format!("  {other_short}  2026-01-01 01:00:00  keep    last 1, daily 1"));
+    assert_eq!(in_utc, expected, "{said}");
+    assert!(said.contains("Would forget 2 snapshots, keep 4."), "{said}");
+    // Where clocks are 14 hours ahead the day is another one.
+    let (local, _) = lines(&["-n"], "TST-14");
+    assert!(local[2].contains("2026-01-02 13:00:00  keep    tag kept"), "{}", local[2]);
+    assert!(local[3].contains("2026-01-02 20:00:00  keep    daily 2"), "{}", local[3]);
+    assert!(local[4].contains("2026-01-03 00:00:00  keep    last 1, daily 1"), "{}", local[4]);
+    assert_eq!(ids(&sandbox, &[]).len(), 6, "nothing was forgotten");
+    assert_eq!(ids(&sandbox, &["--path", "/home"]).len(), 6, "by path");
+    assert_eq!(ids(&sandbox, &["--path", "/root"]).len(), 0, "by another path");
+    // The same, done.
+    let (done, said) = lines(&["--utc"], "TST-14");
+    assert_eq!(done, in_utc, "the same table");
+    assert!(said.contains("Forgot 2 snapshots, kept 4."), "{said}");
+    let forgotten: BTreeSet<String> = ids(&sandbox, &["--forgotten"]).into_iter().collect();
+    assert_eq!(forgotten, [all[0].clone(), all[2].clone()].into(), "those without a rule");
+    let (again, said) = lines(&["--utc"], "TST-14");
+    assert_eq!(again.len(), 6, "what is left");
+    assert!(said.contains("Forgot 0 snapshots, kept 4."), "{said}");
+}
+
+#[test]
+fn a_forget_can_be_undone() {
+    let sandbox = Sandbox::with_repository();
+    let all: Vec<String> = (0..4).map(|hours| snapshot_at(&sandbox, "h", hours, &[])).collect();
+    sandbox.run(["forget", &all[0][..8]]).ended(0, &["Forgot 1 snapshot, kept 3."]);
+    sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 2 snapshots, kept 1."]);
+    sandbox
+        .run(["ls", &all[1]])
+        .ended(2, &["is forgotten", &format!("cutpoint forget --undo {}", &all[1][..8])]);
+    sandbox.run(["forget", &all[1]]).ended(2, &["is forgotten"]);
+    sandbox.run(["forget", "--undo", &all[1][..6]]).ended(0, &["Brought back 1 snapshot"]);
+    sandbox.run(["forget", "--undo", &all[1]]).ended(2, &["is not forgotten"]);
+    assert_eq!(ids(&sandbox, &[]), [all[1].clone(), all[3].clone()], "it is back, alone");
+    let undone = sandbox.json(["forget", "--undo", "--last"]);
+    assert_eq!(undone[0]["unforgotten_count"], 1, "the other of the last forget");
+    assert_eq!(ids(&sandbox, &["--forgotten"]), [all[0].clone()], "of the forget before");
+    take(&sandbox, &all[0]);
+    let short = &all[0][..8];
+    sandbox
+        .run(["forget", "--undo", short])
+        .ended(2, &[&format!("snapshot {short}: it is too late: prune")]);
+    sandbox.run(["hold", short]).ended(2, &["it is too late: prune"]);
+    sandbox.run(["ls", short]).ended(2, &["a prune has taken it", "cutpoint snapshots"]);
+    sandbox.run(["forget", "--undo", "--last"]).ended(2, &["a prune has taken all"]);
+    // Of two that were forgotten together a prune took one.
+    sandbox.run(["forget", &all[1], &all[2]]).well();
+    take(&sandbox, &all[1]);
+    sandbox
+        .run(["forget", "--undo", "--last"])
+        .ended(1, &["a prune has taken it", &format!("Brought back 1 snapshot: {}", &all[2][..8])]);
+    assert_eq!(ids(&sandbox, &[]), [all[2].clone(), all[3].clone()], "what is left");
+}
+
+#[test]
+fn what_is_held_stays() {
+    let sandbox = Sandbox::with_repository();
+    let all: Vec<String> = (0..3).map(|hours| snapshot_at(&sandbox, "h", hours, &[])).collect();
+    let short = &all[0][..8];
+    sandbox.run(["hold", short]).ended(0, &["1 snapshot is held."]);
+    let events = sandbox.json(["snapshots"]);
+    let held: Vec<_> = events.iter().map(|event| event["held"].as_bool()).collect();
+    assert_eq!(held, [Some(true), Some(false), Some(false)], "as JSON");
+    let text = sandbox.run(["snapshots"]).well();
+    assert!(text.text().lines().nth(1).is_some_and(|line| line.ends_with("(held)")), "as text");
+    sandbox
+        .run(["forget", short, &all[1]])
+        .ended(2, &["is held", &format!("cutpoint hold --release {short}")]);
+    sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 1 snapshot, kept 2."]);
+    assert_eq!(ids(&sandbox, &[]), [all[0].clone(), all[2].clone()], "the held one stays");
+    // What is forgotten can be held; `latest` is one that is not.
+    sandbox.run(["hold", &all[1]]).ended(0, &["is forgotten; `cutpoint forget --undo"]);
+    assert_eq!(sandbox.json(["hold", "latest"])[0]["held_count"], 1, "latest");
+    let released = sandbox.json(["hold", "--release", short, "latest"]);
+    assert_eq!(released[0]["released_count"], 2, "released");
+    sandbox.run(["hold", "--release", short]).ended(2, &["is not held"]);
+    sandbox.run(["hold", "abcdef"]).ended(2, &["no snapshot `abcdef`", "cutpoint snapshots"]);
+    sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 1 snapshot, kept 1."]);
+}
+
+#[test]
+fn tags_change() {
+    let sandbox = Sandbox::with_repository();
+    let (first, second) =
+        (snapshot_at(&sandbox, "h", 0, &["old"]), snapshot_at(&sandbox, "h", 1, &[]));
+    let tags = |id: &str| {
+        let events = sandbox.json(["snapshots"]);
+        let event = events.iter().find(|event| event["id"] == id).expect("it is listed").clone();
+        let tags = event["tags"].as_array().expect("tags").iter();
+        let tags: Vec<&str> = tags.map(|tag| tag.as_str().expect("text")).collect();
+        format!("{} / {}", tags.join(" "), event["description"].as_str().expect("text"))
+    };
+    sandbox.run(["tag", &first, "--add", "a", "--add", "b", "--remove", "old"]).well();
+    assert_eq!(tags(&first), "a b / ", "added and removed");
+    let summary = sandbox.json(["tag", &first, "latest", "--add", "a"]);
+    assert_eq!(summary[0]["changed_count"], 1, "the other had it");
+    assert_eq!(summary[0]["unchanged_count"], 1, "this one");
+    sandbox.run(["tag", &second[..8], "--description", "a text", "--set", "c"]).well();
+    assert_eq!(tags(&second), "c / a text", "set");
+    sandbox.run(["tag", &second, "--clear", "--description", ""]).well();
+    assert_eq!(tags(&second), " / ", "cleared");
+    assert_eq!(ids(&sandbox, &["--tag", "b"]), [&*first], "found by it");
+    sandbox.run(["forget", "--keep-tag", "b"]).ended(0, &["Forgot 1 snapshot"]);
+    assert_eq!(ids(&sandbox, &[]), [&*first], "kept by it");
+    sandbox.run(["tag", &first]).ended(2, &["nothing to change", "--add"]);
+    sandbox.run(["tag", &first, "--add", ""]).ended(2, &["cannot be empty", "--clear"]);
+    sandbox.run(["tag", &second, "--add", "x"]).ended(2, &["is forgotten"]);
+}
+
+#[test]
+fn a_program_hears_of_each_snapshot() {
+    let sandbox = Sandbox::with_repository();
+    let all: Vec<String> = (0..2).map(|hours| snapshot_at(&sandbox, "h", hours, &["t"])).collect();
+    let events = sandbox.json(["forget", "--keep-last", "1", "--group-by", "tags", "--dry-run"]);
+    let verdicts: Vec<_> = events
+        .iter()
+        .filter(|event| event["type"] == "verdict")
+        .map(|event| (event["id"].as_str(), event["kept"].as_bool(), event["rules"].to_string()))
+        .collect();
+    let expected = [
+        (Some(&*all[0]), Some(false), "[]".to_owned()),
+        (Some(&*all[1]), Some(true), "[\"last\"]".to_owned()),
+    ];
+    assert_eq!(verdicts, expected, "verdicts");
+    let summary = events.last().expect("a summary");
+    assert_eq!(summary["dry_run"], true, "{summary}");
+    assert_eq!((&summary["kept_count"], &summary["forgotten_count"]), (&1.into(), &1.into()));
+    assert_eq!(ids(&sandbox, &[]), all, "nothing was done");
+    let dry = sandbox.json(["forget", "--dry-run", &all[0]]);
+    assert_eq!(dry[0]["forgotten_count"], 1, "by name");
+    assert_eq!(ids(&sandbox, &[]), all, "nothing was done");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let sandbox = Sandbox::with_repository();
+    let id = snapshot_at(&sandbox, "h", 0, &[]);
+    let refused: [(&[&str], &[&str]); 10] = [
+        (&[], &["no rule says what to keep", "--keep-last"]),
+        (&["--keep-last", "0"], &["0 keeps nothing"]),
+        (&["--keep-within", "3x"], &["`x` is no unit of time"]),
+        (&["--keep-tag", "t"], &["would keep none of the 1 snapshot of host h", "--allow-empty"]),
+        (&["--keep-tag", "t", "-n"], &["would keep none", "--allow-empty"]),
+        (&["--undo"], &["nothing to bring back is named", "--last"]),
+        (&["--undo", "--last"], &["nothing is forgotten"]),
+        (&["--undo", "latest"], &["`latest` is the newest that is not forgotten", "--last"]),
+        (&["--undo", "--last", "--keep-last", "1"], &["--undo has no use for rules"]),
+        (&["--utc", &id], &["are for rules only"]),
+    ];
+    for (arguments, texts) in refused {
+        sandbox.run(["forget"].iter().chain(arguments)).ended(2, texts);
+    }
+    sandbox.run(["forget", &id, "--keep-last", "1"]).ended(2, &["do not go together"]);
+    assert_eq!(ids(&sandbox, &[]), [id], "nothing was forgotten");
+    sandbox.run(["forget", "--keep-tag", "t", "--allow-empty"]).ended(0, &["Forgot 1 snapshot"]);
+    sandbox.run(["snapshots"]).ended(0, &["There are no snapshots."]);
+    sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 0 snapshots, kept 0."]);
+}
