@@ -29,15 +29,27 @@ pub struct KeyEntry {
     pub copy_count: usize,
     /// Whether this repository was opened with it.
     pub is_in_use: bool,
-    /// Whether it knows the epoch that counts. Who has only older ones cannot open the repository.
-    pub is_current: bool,
+    /// What is known of its epoch.
+    pub epoch: KeyEpoch,
+}
+
+/// How the epoch of a key stands to the one that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyEpoch {
+    /// It is the same.
+    Current,
+    /// It is an older one: the key cannot open the repository any more.
+    Old,
+    /// It cannot be told: a new epoch was cut off when it had put this key, or is about to begin; or
+    /// somebody else's key was put here.
+    Unknown,
 }
 
 impl KeyEntry {
     /// Whether somebody can open the repository with it, as far as that is known.
     pub fn opens(&self) -> bool {
         let is_secret = self.method.is_some_and(|method| method != KeyMethod::RecoveryKit);
-        is_secret && self.is_current && self.copy_count > 0
+        is_secret && self.epoch == KeyEpoch::Current && self.copy_count > 0
     }
 }
 
@@ -79,16 +91,21 @@ impl Repository {
             let about =
                 copies.iter().find_map(|bytes| KeyAbout::of_object(self.keys(), name, bytes).ok());
             let is_in_use = self.key_id() == Some(id);
-            // What says nothing is of the time before there were epochs. What says something that
-            // these keys do not open was left where a new epoch was cut off.
+            // What says nothing is of the time before there were epochs.
             let epoch = about.as_ref().map(|about| about.as_ref().map_or(1, |about| about.epoch));
+            let epoch = match epoch {
+                _ if is_in_use => KeyEpoch::Current,
+                Some(epoch) if epoch == self.keys().epoch() => KeyEpoch::Current,
+                Some(_) => KeyEpoch::Old,
+                None => KeyEpoch::Unknown,
+            };
             KeyEntry {
                 id,
                 method,
                 about: about.flatten(),
                 copy_count: copies.len(),
                 is_in_use,
-                is_current: is_in_use || epoch == Some(self.keys().epoch()),
+                epoch,
             }
         };
         let mut entries: Vec<KeyEntry> = copies.into_iter().map(entry).collect();
@@ -202,10 +219,11 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `Invalid` where there is no such key, where it is the last that opens the repository, or where
-    /// the repository was opened with it and `even_in_use` does not say that this is meant;
-    /// `Conflict` where nothing was left because somebody else removed the others.
-    pub fn remove_key(&self, id: [u8; 16], even_in_use: bool) -> Result<()> {
+    /// `Invalid` where there is no such key, or where it is the last that opens the repository. Also,
+    /// unless `is_meant`, where the repository was opened with it, or where nobody can tell what it
+    /// is: it may belong to an epoch that begins at this moment. `Conflict` where somebody else
+    /// changes keys at this moment.
+    pub fn remove_key(&self, id: [u8; 16], is_meant: bool) -> Result<()> {
         let entries = self.list_keys()?;
         let Some(entry) = entries.iter().find(|entry| entry.id == id) else {
             return Err(Error::invalid(key_name(id), "there is no such key"));
@@ -218,12 +236,24 @@ impl Repository {
                 "is the last key that opens the repository; add another one first",
             ));
         }
-        if entry.is_in_use && !even_in_use {
-            return Err(Error::invalid(
-                key_name(id),
-                "is the key that the repository was opened with",
-            ));
+        let objection = match entry.epoch {
+            _ if is_meant => None,
+            _ if entry.is_in_use => Some("is the key that the repository was opened with"),
+            KeyEpoch::Unknown => Some(
+                "does not say what it is; it was left by a new epoch that was cut off, or belongs to \
+                 one that somebody begins at this moment",
+            ),
+            KeyEpoch::Current | KeyEpoch::Old => None,
+        };
+        if let Some(objection) = objection {
+            return Err(Error::invalid(key_name(id), objection));
         }
+        let changed = |error: Error| {
+            Error::new(Kind::Conflict, key_name(id), "somebody changed the keys at this moment")
+                .with_source(error)
+        };
+        // Who does not know the newest epoch does not know what is the last key.
+        self.try_settings(self.keys()).map_err(changed)?;
         let kept: Vec<(ObjectName, Bytes)> = [false, true]
             .into_iter()
             .filter_map(|copy| {
@@ -235,6 +265,7 @@ impl Repository {
         if !entry.opens() || others(&self.list_keys()?) {
             return Ok(());
         }
+        self.try_settings(self.keys()).map_err(changed)?;
         for (name, bytes) in kept {
             self.put(name, bytes)?;
         }
