@@ -235,6 +235,10 @@ fn a_new_epoch_seals_what_is_new() {
     assert_eq!(kind_of(reading.set_config(config)), Kind::Conflict);
     assert_eq!(kind_of(reading.add_key(&key_file(9), "")), Kind::Conflict);
     assert_eq!(key_names(&*media).len(), 4, "the key that it could not add is gone");
+    // Nor can it remove one: it does not know what is left.
+    assert_eq!(kind_of(reading.remove_key(made[0], false)), Kind::Invalid);
+    assert_eq!(kind_of(reading.remove_key(made[0], true)), Kind::Conflict);
+    assert_eq!(key_names(&*media).len(), 4, "the key that it could not remove is there");
 
     // Another epoch, without the other key: it is removed, and so is nothing else.
     let mut repository = Arc::into_inner(repository).expect("nobody else has it");
@@ -339,6 +343,8 @@ fn a_change_of_keys_may_die_at_any_call() {
             let count = check_all(&media, &about);
             assert!(count >= 1, "{about}: nobody can open it");
             // Of who could open it before, nobody is locked out but by the change's own doing.
+            let opens = |secret| open_by(&media, 4, &secret).is_ok();
+            assert!(opens(unlock()) || opens(key_file(9)), "{about}: neither old nor new opens it");
             let may_go = ["replace", "remove the other", "begin an epoch for one"];
             assert!(count >= 2 || may_go.contains(&name), "{about}: {count} can open it");
             if done.is_ok() {
