@@ -337,15 +337,22 @@ impl Repository {
         }
         let left: Vec<&KeyEntry> =
             entries.iter().filter(|entry| !replaced.contains(&entry.id)).collect();
-        if let Some(entry) = left.iter().find(|entry| entry.opens())
-            && others == Others::Refuse
-        {
-            let count = left.iter().filter(|entry| entry.opens()).count();
+        let untold: Vec<String> = left
+            .iter()
+            .filter(|entry| entry.opens())
+            .map(|entry| match &entry.about {
+                Some(about) if !about.label.is_empty() => {
+                    format!("{} ({})", key_name(entry.id), about.label)
+                }
+                _ => key_name(entry.id).to_string(),
+            })
+            .collect();
+        if others == Others::Refuse && !untold.is_empty() {
             return Err(Error::invalid(
-                key_name(entry.id),
+                self.media().describe(),
                 format!(
-                    "would open the repository no more; its secret is needed to tell it of the new \
-                     epoch ({count} such keys in all)"
+                    "without their secrets these would open nothing any more: {}",
+                    untold.join(", ")
                 ),
             ));
         }

@@ -273,6 +273,12 @@ fn keyrings_open_with_their_key_only() {
         |bytes: &[u8], unlock: &Unlock| unwrap_keyring(name, bytes, unlock, KdfLimits::default());
     let opened = open(&bytes, &unlock).expect("it is whole").expect("it is the key");
     assert_eq!(opened, (keyring(), Suite::Aes256Gcm));
+    let keys = Keys::derive(&keyring(), Suite::Aes256Gcm);
+    let told = |bytes: &[u8]| KeyAbout::of_object(&keys, name, bytes);
+    assert_eq!(told(&bytes).expect("it is whole"), Some(about.clone()), "without the key file");
+    let foreign = Keyring { epochs: vec![(7, Secret([9; 32]))], ..keyring() };
+    let foreign = Keys::derive(&foreign, Suite::Aes256Gcm);
+    assert!(KeyAbout::of_object(&foreign, name, &bytes).is_err(), "another repository's keys");
     let other = Unlock::KeyFile(Secret([9; 32]));
     assert!(open(&bytes, &other).expect("it is whole").is_none(), "another key");
     for place in 0..bytes.len() {
@@ -282,6 +288,9 @@ fn keyrings_open_with_their_key_only() {
         // Behind the sealed keyring only the checksum tells.
         if let Ok(Some(opened)) = open(&flipped, &unlock) {
             assert_eq!(opened.0, keyring(), "byte {place} flipped gives other keys");
+        }
+        if let Ok(Some(told)) = told(&flipped) {
+            assert_eq!(told, about, "byte {place} flipped gives another label");
         }
     }
 }

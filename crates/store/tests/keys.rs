@@ -176,7 +176,7 @@ fn a_new_epoch_seals_what_is_new() {
     let before = repository.keys().clone();
     let old_kit = Unlock::Keyring(repository.keys().keyring().clone());
     let error = repository.begin_epoch(&[unlock()], Others::Refuse).expect_err("8 is not told");
-    assert!(error.kind() == Kind::Invalid && error.to_string().contains("1 such key"), "{error}");
+    assert!(error.kind() == Kind::Invalid && error.to_string().contains("(the other)"), "{error}");
     assert_eq!(kind_of(repository.begin_epoch(&[key_file(99)], Others::Remove)), Kind::WrongKey);
     assert_eq!(kind_of(repository.begin_epoch(&[], Others::Remove)), Kind::Invalid);
     assert_eq!(key_names(&*media).len(), 4, "what was refused has left nothing");

@@ -14,7 +14,8 @@ use crate::session::Session;
 use crate::units;
 
 pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit> {
-    let session = Session::open(global, report)?;
+    let mut session = Session::open_to_examine(global, report)?;
+    session.look_for_heads(report)?;
     let options = CheckOptions { read_data: args.read_data, threads: args.threads };
     let monitor = Monitor {
         report,
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit
     let done = done?;
     let recorded = if args.no_record { 0 } else { record_damage(&session, &done, report) };
     summarize(&done, recorded, args.read_data, report)?;
-    Ok(Exit::of_problems(done.error_count))
+    Ok(Exit::of_problems(done.error_count + report.problem_count()))
 }
 
 struct Monitor<'a> {

@@ -9,6 +9,7 @@ mod config;
 mod cut;
 mod debug;
 mod init;
+mod key;
 mod ls;
 mod restore;
 mod snapshots;
@@ -39,5 +40,6 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
         Verb::Bench(bench) => bench::run(bench, report),
         Verb::Debug(debug) => debug::run(debug, global, report),
+        Verb::Key(key) => key::run(key, global, report),
     }
 }
