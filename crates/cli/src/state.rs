@@ -443,3 +443,137 @@ fn clear_staged(folder: &Path) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use clap::Parser;
+    use cutpoint_store::error::Error;
+    use cutpoint_store::format::commit::{Commit, Outcome, Snapshot, ViewRecord};
+    use cutpoint_store::format::prune::Prune;
+
+    use super::*;
+    use crate::args::Args;
+
+    fn report() -> Report {
+        Report::new(&Args::parse_from(["cutpoint", "stats", "--quiet"]).global)
+    }
+
+    fn id(number: u8) -> TicketId {
+        TicketId([number; 12])
+    }
+
+    /// A view of these snapshots, all of one host, the later the greater.
+    fn view(snapshots: &[u8]) -> View {
+        let commit = |number: u8| Commit {
+            segments: Vec::new(),
+            view: ViewRecord::default(),
+            time_ns: 0,
+            outcome: Outcome::Snapshot(Box::new(Snapshot {
+                host: "a".to_owned(),
+                started_ns: i64::from(number),
+                ..Snapshot::empty()
+            })),
+            extra: Vec::new(),
+        };
+        let commits = snapshots.iter().map(|number| (id(*number), Arc::new(commit(*number))));
+        View { commits: commits.collect(), ..View::default() }
+    }
+
+    fn with_prune(mut view: View, number: u64, forgotten: &[u8]) -> View {
+        let forgotten = forgotten.iter().map(|number| id(*number)).collect();
+        view.prunes.insert(number, Arc::new(Prune { forgotten, ..Prune::default() }));
+        view
+    }
+
+    fn state(rollback: Rollback) -> State {
+        let now = Memory { version: VERSION, ..Memory::default() };
+        State { file: None, saved: Some(now.clone()), now, rollback, is_older: false }
+    }
+
+    /// What becomes of a state that has seen `first` when it sees `second`.
+    fn after(first: &View, second: &View, rollback: Rollback) -> Result<State> {
+        let mut state = state(rollback);
+        state.see(first, &report())?;
+        state.saved = Some(state.now.clone());
+        state.see(second, &report())?;
+        Ok(state)
+    }
+
+    #[test]
+    fn a_prune_that_is_gone_is_missed() {
+        let pruned = with_prune(with_prune(view(&[2]), 1, &[1]), 2, &[]);
+        let older = with_prune(view(&[1, 2]), 1, &[1]);
+        let error = after(&pruned, &older, Rollback::Refuse).expect_err("prune 2 is gone");
+        let text = error.to_string();
+        assert!(text.contains("prune 2, snapshot") && text.contains("prune 1, snapshot"), "{text}");
+        let accepted = after(&pruned, &older, Rollback::Accept).expect("it is meant");
+        assert_eq!(accepted.now.prune_number, 1, "the older state is remembered");
+        let report = report();
+        let mut told = after(&pruned, &pruned, Rollback::Tell).expect("nothing is older");
+        told.see(&older, &report).expect("it is only told");
+        assert_eq!((report.problem_count(), told.now.prune_number), (1, 2), "told, not remembered");
+
+        // One that is there and cannot be read is not gone.
+        let mut damaged = older;
+        let error = Error::corrupt("prunes/2", "is damaged");
+        damaged.unreadable.insert(ObjectName::Prune(2), Arc::new(error));
+        assert_eq!(
+            after(&pruned, &damaged, Rollback::Refuse).map(|s| s.now.prune_number).ok(),
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn what_a_prune_has_taken_is_not_missed() {
+        let (all, one) = (view(&[1, 2]), view(&[1]));
+        assert!(after(&all, &one, Rollback::Refuse).is_err(), "nobody has taken it");
+        // A sweep has deleted its commit.
+        let swept = with_prune(one.clone(), 1, &[2]);
+        let seen = after(&all, &swept, Rollback::Refuse).expect("a prune has taken it");
+        assert_eq!(seen.now.heads["a"].snapshot, id(1).to_string(), "the newest that is left");
+        // What a record that cannot be read has taken nobody knows.
+        let mut damaged = one.clone();
+        let error = Arc::new(Error::corrupt("x", "is damaged"));
+        damaged.unreadable.insert(ObjectName::Prune(1), error.clone());
+        assert!(after(&all, &damaged, Rollback::Refuse).is_ok(), "a prune may have taken it");
+        // The snapshot itself cannot be read: that is damage, and is told as such.
+        let mut damaged = one;
+        damaged.unreadable.insert(ObjectName::Commit(id(2)), error);
+        assert!(after(&all, &damaged, Rollback::Refuse).is_ok(), "it is there");
+    }
+
+    #[test]
+    fn nothing_is_read_where_all_is_there() {
+        let mut state = state(Rollback::Refuse);
+        state.see(&with_prune(view(&[1, 2]), 3, &[]), &report()).expect("nothing is older");
+        let names =
+            |names: &[String]| names.iter().map(|name| (name.clone(), 1)).collect::<Vec<_>>();
+        let commits = names(&[format!("commits/{}", id(1)), format!("commits/{}", id(2))]);
+        let prunes = names(&[ObjectName::Prune(2).to_string(), ObjectName::Prune(3).to_string()]);
+        assert!(state.is_among(&commits, &prunes), "all is there");
+        assert!(!state.is_among(&commits[..1], &prunes), "the snapshot is gone");
+        assert!(!state.is_among(&commits, &prunes[..1]), "the prune is gone");
+    }
+
+    /// Of two processes that write what they have seen, the later one does not forget what the other
+    /// has seen.
+    #[test]
+    fn what_another_process_has_seen_is_kept() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("x.json");
+        let own = |mut state: State, config_number, snapshot| {
+            state.file = Some(file.clone());
+            state.now.config_number = config_number;
+            state.add_head("a", id(snapshot), i64::from(snapshot));
+            state.save(&report());
+            decode(&fs::read(&file).expect("it is written")).expect("it is whole")
+        };
+        own(state(Rollback::Refuse), 5, 2);
+        let kept = own(state(Rollback::Refuse), 4, 1);
+        assert_eq!((kept.config_number, kept.heads["a"].started_ns), (5, 2), "the newer of both");
+        let meant = own(state(Rollback::Accept), 3, 1);
+        assert_eq!((meant.config_number, meant.heads["a"].started_ns), (3, 1), "as was meant");
+    }
+}

@@ -20,7 +20,10 @@ use cutpoint_store::media::{Fault, Faulty, Media, Memory, Put};
 use cutpoint_store::name::{ObjectKind, ObjectName};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
-use cutpoint_store::seal::{HEADER_LEN, Header, KeyMethod, Secret, Unlock, WRAP_LEN};
+use cutpoint_store::seal::{
+    HEADER_LEN, Header, KeyMethod, Keyring, Keys, Opener, RepositoryId, Sealer, Secret, Suite,
+    Unlock, WRAP_LEN, seal_object,
+};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
@@ -39,7 +42,8 @@ fn start() -> Arc<dyn Media> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let first = init(media.clone()).expect("an empty memory takes a repository");
     first.add_key(&key_file(8), "the other").expect("memory takes a key");
-    assert_eq!(back_up(&Arc::new(first), &[1], false).expect("it works"), Committed::Done);
+    let done = back_up(&Arc::new(first), &[1], false).expect("it works");
+    assert_eq!(done, Committed::Done, "nobody ends it");
     media
 }
 
@@ -265,6 +269,53 @@ fn settings_of_an_older_epoch_are_refused() {
     }
     let error = open_by(&media, 2, &unlock()).expect_err("the newest settings are gone");
     assert!(error.to_string().contains("this key is for epoch 2"), "{error}");
+}
+
+/// Whatever is printed of what holds secrets, none of them is in it.
+#[test]
+fn nothing_secret_is_printed() {
+    let secret = [0xa7; 32];
+    let told = |text: &str| {
+        let text = text.to_lowercase();
+        ["167, 167", "a7, a7", "a7a7", "a7 a7"].iter().any(|form| text.contains(form))
+    };
+    assert!(told(&format!("{secret:?}")) && told(&format!("{secret:x?}")), "the test would see it");
+    let keyring = Keyring { repository: RepositoryId([1; 16]), epochs: vec![(1, Secret(secret))] };
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(media).expect("an empty memory takes a repository");
+    let mut texts = Vec::new();
+    for suite in [Suite::None, Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
+        // The key itself, so that what is derived from it is looked for as well.
+        let keys = Keys::derive(&keyring, suite);
+        let name = ObjectName::Prune(1);
+        let sealed = seal_object(&keys, name, [2; 16], b"body");
+        let sealer = Sealer::new(&keys, name, [2; 16]);
+        let opener = Opener::new(&keys, name, &sealed).expect("it opens");
+        texts.extend([format!("{keys:?}{keys:#?}"), format!("{sealer:?}{opener:?}")]);
+    }
+    let unlocks = [
+        Unlock::Nothing,
+        Unlock::Passphrase(secret.to_vec().into()),
+        Unlock::KeyFile(Secret(secret)),
+        Unlock::Keyring(keyring.clone()),
+    ];
+    texts.extend(unlocks.iter().map(|unlock| format!("{unlock:?}{unlock:#?}{unlock:x?}")));
+    texts.push(format!("{:?}{:x?}{keyring:?}{keyring:#x?}", Secret(secret), Secret(secret)));
+    for text in &texts {
+        assert!(!told(text), "{text}");
+        assert!(text.len() < 1000, "{text}");
+    }
+    // All that holds a repository holds its keys.
+    let repository = Arc::new(repository);
+    let view = View::list(&repository).expect("it lists");
+    let reader = Reader::open(repository.clone(), view).expect("it reads");
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let (_, own) = &repository.keys().keyring().epochs[0];
+    let own = format!("{:?}", &own.0[..4]);
+    let own = own.trim_matches(['[', ']']).to_owned();
+    for text in [format!("{repository:?}"), format!("{reader:?}"), format!("{writer:?}")] {
+        assert!(!text.contains(&own), "{text}");
+    }
 }
 
 /// Does one thing to the keys of a repository that `unlock()` opens.

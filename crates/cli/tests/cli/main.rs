@@ -6,6 +6,8 @@ mod cut;
 mod damage;
 mod failures;
 mod json;
+mod keys;
+mod rollback;
 mod round_trip;
 mod sandbox;
 mod schema;
