@@ -114,7 +114,8 @@ pub(crate) fn print(keyring: &Keyring) -> Zeroizing<String> {
     kit.push_str(
         "\n\n\
          Whoever has this can read the whole repository, without a passphrase. Print it, keep it\n\
-         away from the computer, and do not store it beside the repository.\n\n\
+         away from the computer, and do not store it beside the repository. After the next\n\
+         `cutpoint key rotate` it opens the repository no more.\n\n\
          To use it, type it into a file (from the first line on, or only the lines with digits\n\
          below the first) and name the file instead of a passphrase:\n\n\
          \x20   cutpoint snapshots --repo REPOSITORY --key-file FILE\n\n",

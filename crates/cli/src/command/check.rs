@@ -129,7 +129,8 @@ fn summarize(done: &CheckReport, recorded: u64, read_data: bool, report: &Report
             "What is damaged is recorded: the next backup stores again what its sources still have.",
         );
     }
-    match done.error_count {
+    // What was told before the check is wrong, too.
+    match done.error_count + report.problem_count() {
         0 if read_data => report.note("Nothing is wrong."),
         0 => report.note("Nothing is wrong; --read-data would read every byte, too."),
         count => report.warn(&format!("{} found", units::count(count, "problem"))),

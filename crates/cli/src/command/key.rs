@@ -62,6 +62,7 @@ fn list(session: &Session, report: &Report) -> Result<()> {
         );
         report.line(line.trim_end())?;
     }
+    report.flush()?;
     if repository.key_id().is_none() {
         report.note("The repository was opened by a recovery kit that is not in the list.");
     }

@@ -60,7 +60,8 @@ fn an_older_copy_is_refused() {
     sandbox.run(["config", "--compression-level", "1"]).ended(12, &texts);
     sandbox.run(["key", "list"]).ended(12, &texts);
     // Who looks for what is wrong is told, and changes nothing that is remembered.
-    sandbox.run(["check"]).ended(1, &["problem: rollback: ", &gone, &there]);
+    let told = ["problem: rollback: ", &gone, &there, "1 problem found"];
+    sandbox.run(["check"]).ended(1, &told);
     assert_eq!(remembered(&sandbox), before, "it is remembered still");
     // Another machine that has never been here cannot know; a fresh one does not either.
     elsewhere(&sandbox, &["snapshots"]).ended(0, &["Nothing is remembered of the repository"]);
