@@ -139,15 +139,30 @@ impl Repository {
         environment: Arc<dyn Environment>,
         unlock: &Unlock,
     ) -> Result<Repository> {
-        let key_names: Vec<_> = media.list(ObjectKind::Key.folder())?;
-        let config_names: Vec<_> = media.list(ObjectKind::Config.folder())?;
-        if key_names.is_empty() && config_names.is_empty() {
-            return Err(Error::missing(
-                media.describe(),
-                "is not a cutpoint repository (it has neither config nor keys)",
-            ));
-        }
-        let opened = open_by_any(&*media, &key_names, &config_names, unlock)?;
+        let list = || -> Result<_> {
+            Ok((media.list(ObjectKind::Key.folder())?, media.list(ObjectKind::Config.folder())?))
+        };
+        let mut names = list()?;
+        let opened = loop {
+            let (key_names, config_names) = &names;
+            if key_names.is_empty() && config_names.is_empty() {
+                return Err(Error::missing(
+                    media.describe(),
+                    "is not a cutpoint repository (it has neither config nor keys)",
+                ));
+            }
+            let error = match open_by_any(&*media, key_names, config_names, unlock) {
+                Ok(opened) => break opened,
+                Err(error) => error,
+            };
+            // Somebody may have changed keys between the two listings, or since.
+            let again = list()?;
+            let is_transient = matches!(error.kind(), Kind::WrongKey | Kind::Missing);
+            if !is_transient || again == names {
+                return Err(error);
+            }
+            names = again;
+        };
         let Opened { key_id, keys, config_number, config } = opened;
         config.check_features(false)?;
         Ok(Repository { media, environment, keys, config, config_number, key_id, cache: None })

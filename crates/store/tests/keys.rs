@@ -521,6 +521,34 @@ fn two_may_change_keys_at_the_same_time() {
     assert!(lost > 10 && lost < runs, "{lost} of {runs} lost");
 }
 
+/// Who opens the repository while its keys change has a secret that opens it before and after, and
+/// is never told that it does not.
+#[test]
+fn opening_is_not_disturbed() {
+    for (name, change) in [CHANGES[0], CHANGES[3], CHANGES[5]] {
+        let calls = {
+            let faulty = Arc::new(Faulty::new(start(), Fault::None));
+            let media: Arc<dyn Media> = faulty.clone();
+            open_by(&media, 1, &unlock()).expect("it opens");
+            faulty.calls()
+        };
+        assert!(calls >= 4, "{calls} calls are too few to mean anything");
+        for call in 0..calls {
+            let media = start();
+            let mut opened = open_by(&media, 7, &key_file(8)).expect("it opens");
+            let other = move || change(&mut opened).expect("nobody is in its way");
+            let overtaken: Arc<dyn Media> = Arc::new(Overtaken {
+                inner: media.clone(),
+                call,
+                calls: AtomicU64::new(0),
+                other: Mutex::new(Some(Box::new(other))),
+            });
+            open_by(&overtaken, 1, &unlock())
+                .unwrap_or_else(|error| panic!("{name}, before call {call}: {error}"));
+        }
+    }
+}
+
 /// The settings of a new epoch are put, the answer is lost, and the one who put them is gone: who has
 /// only the old keyring must not open the repository with it.
 #[test]
