@@ -1,6 +1,6 @@
 //! What must not be forgotten of a repository: how it was sealed, how new its settings and keys were,
-//! its highest prune record, its newest snapshots. Who can write to the storage could else put an older state, or another
-//! repository, in its place.
+//! its highest prune record, its newest snapshots. Who can write to the storage could else put an
+//! older state, or another repository, in its place.
 //!
 //! One file a repository, `XDG_STATE_HOME/cutpoint/<repository id>.json`.
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cutpoint_store::name::{ObjectName, TicketId};
+use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Suite;
 use cutpoint_store::view::View;
@@ -155,7 +155,7 @@ impl State {
     /// # Errors
     ///
     /// Where it is not encrypted, and was; where it has older settings or keys than it had, unless
-    /// `rollback` says otherwise.
+    /// `rollback` says otherwise; where they are changed at this moment.
     pub(crate) fn check(
         repository: &Repository,
         location: &Path,
@@ -174,6 +174,7 @@ impl State {
             return Err(state.refuse("is not encrypted, but was; somebody has replaced it"));
         }
         if state.now.config_number < saved.config_number || state.now.epoch < saved.epoch {
+            refuse_overtaken(repository)?;
             let view = View::list(repository)?;
             state.see(&view, report)?;
         }
@@ -358,6 +359,23 @@ impl State {
     }
 }
 
+/// What is remembered was read after the repository was opened: another process of this machine may
+/// have changed the settings, and remembered that, in between.
+fn refuse_overtaken(repository: &Repository) -> Result<()> {
+    let names = repository.media().list(ObjectKind::Config.folder())?;
+    let is_newer = names.iter().any(|(path, _)| {
+        matches!(ObjectName::parse(path), Ok(ObjectName::Config { number, .. })
+            if number > repository.config_number())
+    });
+    if is_newer {
+        let message = "somebody changed the settings at this moment";
+        return Err(Failure::new(Exit::Conflict, message)
+            .with_remedy("run the same command again")
+            .into());
+    }
+    Ok(())
+}
+
 /// The newest snapshot of each host.
 fn heads_of(view: &View) -> BTreeMap<String, Head> {
     let snapshots = view.snapshots().into_iter().map(|(id, snapshot)| {
@@ -449,9 +467,13 @@ mod tests {
     use std::sync::Arc;
 
     use clap::Parser;
+    use cutpoint_store::environment::System;
     use cutpoint_store::error::Error;
     use cutpoint_store::format::commit::{Commit, Outcome, Snapshot, ViewRecord};
     use cutpoint_store::format::prune::Prune;
+    use cutpoint_store::media;
+    use cutpoint_store::repository::InitOptions;
+    use cutpoint_store::seal::Unlock;
 
     use super::*;
     use crate::args::Args;
@@ -555,6 +577,31 @@ mod tests {
         assert!(state.is_among(&commits, &prunes), "all is there");
         assert!(!state.is_among(&commits[..1], &prunes), "the snapshot is gone");
         assert!(!state.is_among(&commits, &prunes[..1]), "the prune is gone");
+    }
+
+    /// Another process changes the settings, and remembers it, after this one has opened the repository:
+    /// that is no older state.
+    #[test]
+    fn settings_that_change_at_this_moment_are_not_older() {
+        let media = Arc::new(media::Memory::new());
+        let options = InitOptions {
+            suite: Suite::None,
+            cut: "fixed:size=4096".to_owned(),
+            region_size: 65_536,
+            container_size: 4 << 20,
+            compression_level: 1,
+        };
+        let system = Arc::new(System);
+        Repository::init(media.clone(), system.clone(), &Unlock::Nothing, &options)
+            .expect("an empty memory takes a repository");
+        let open = || Repository::open(media.clone(), system.clone(), &Unlock::Nothing);
+        let early = open().expect("it opens");
+        let mut other = open().expect("it opens");
+        assert!(refuse_overtaken(&early).is_ok(), "nobody has changed anything");
+        other.set_config(other.config().clone()).expect("memory takes settings");
+        let error = refuse_overtaken(&early).expect_err("somebody has");
+        assert_eq!(Exit::of(&error), Exit::Conflict, "{error}");
+        assert!(refuse_overtaken(&other).is_ok(), "that was the other itself");
     }
 
     /// Of two processes that write what they have seen, the later one does not forget what the other

@@ -1,5 +1,6 @@
 //! `key`: who can open the repository.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -251,8 +252,19 @@ fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Repo
     secrets.extend(unlock::in_files(&args.keep_passphrase_file, &args.keep_key_file, report)?);
     let kit = args.new_recovery_kit.as_deref().map(|path| Kit::create(path, report)).transpose()?;
     let others = if args.remove_others { Others::Remove } else { Others::Refuse };
+    let epoch = repository.keys().epoch();
     let made = match repository.begin_epoch(&secrets, others) {
         Ok(made) => made,
+        Err(error) if repository.keys().epoch() > epoch => {
+            report.problem(
+                Path::new("keys"),
+                &format!(
+                    "not all keys that are of no use any more could be removed ({error}): `cutpoint \
+                     key list` shows them, `cutpoint key remove` removes them"
+                ),
+            );
+            repository.key_id().into_iter().collect()
+        }
         Err(error) => {
             // Nothing is in it yet.
             if let Some(kit) = &kit {
