@@ -70,6 +70,10 @@ pub(crate) struct Global {
     /// Keep no copy of the index on this machine
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
+    /// Go on although the repository is in an older state than this machine remembers, and remember
+    /// that one: for when you have put back a copy yourself
+    #[arg(long, global = true)]
+    pub(crate) accept_rollback: bool,
     /// Where the secret comes from.
     #[command(flatten)]
     pub(crate) secrets: Secrets,
@@ -163,6 +167,8 @@ Examples:
     Bench(Bench),
     /// Print an object of the repository, decoded
     Debug(Debug),
+    /// Say who can open the repository: list, add, remove and change keys
+    Key(Key),
 }
 
 /// Settings of a repository; each keeps its value where it is not given.
@@ -822,6 +828,103 @@ pub(crate) enum CutFormat {
     Json,
     /// Offset, size and end offset of each chunk, after a header line
     Csv,
+}
+
+/// `key`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    subcommand_required = true,
+    after_help = "\
+Who knows the secret of a removed key, and has a copy of that key from before, can still read what is
+there and, with access to the storage, what comes: it is sealed with the same keys as ever. `rotate`
+begins a new epoch: what comes from then on is sealed with keys that only the kept secrets open. What
+was there before stays as it was.
+
+Examples:
+  cutpoint key list
+  cutpoint key add --label laptop                     asks for another passphrase
+  cutpoint key add --new-key-file /etc/cutpoint.key   makes a key file, for a machine
+  cutpoint key add --new-recovery-kit kit.txt         writes the keys as text, to be printed
+  cutpoint key passwd                                 a new passphrase in the place of the key in use
+  cutpoint key remove 5f3a91c0
+  cutpoint key rotate --keep-key-file /etc/cutpoint.key --new-recovery-kit kit.txt"
+)]
+pub(crate) struct Key {
+    /// What to do with keys.
+    #[command(subcommand)]
+    pub(crate) verb: KeyVerb,
+}
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyVerb {
+    /// List the keys: what each is opened with, when it was made, which one is in use
+    List,
+    /// Add a key: a passphrase, a key file or a recovery kit; it is tried at once
+    Add(KeyAdd),
+    /// Remove a key; never the last one
+    Remove(KeyRemove),
+    /// Replace the key in use: adds a new one, tries it, then removes the old one
+    Passwd(NewSecrets),
+    /// Begin a new epoch: what comes is sealed with new keys
+    Rotate(KeyRotate),
+}
+
+/// Where the secret of a new key comes from; asked for where none is given.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NewSecrets {
+    /// Read the passphrase of the new key from this file; else CUTPOINT_NEW_PASSPHRASE may have it
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub(crate) new_passphrase_file: Option<PathBuf>,
+    /// Run this with `sh -c` and take what it prints for the passphrase of the new key
+    #[arg(long, value_name = "COMMAND", group = "new")]
+    pub(crate) new_passphrase_command: Option<OsString>,
+    /// Let this key file open the repository; it is made if it does not exist
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub(crate) new_key_file: Option<PathBuf>,
+}
+
+/// `key add`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct KeyAdd {
+    /// Where the secret comes from.
+    #[command(flatten)]
+    pub(crate) secrets: NewSecrets,
+    /// Write a recovery kit to this file, which must not exist; `-` is standard output
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub(crate) new_recovery_kit: Option<PathBuf>,
+    /// What the key is for, as `key list` is to show it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) label: String,
+}
+
+/// `key remove`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct KeyRemove {
+    /// Its id as `key list` shows it, or the first digits of it (at least four)
+    #[arg(value_name = "KEY")]
+    pub(crate) id: String,
+    /// Even if it is the key in use, or one that does not say what it is
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `key rotate`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct KeyRotate {
+    /// Keep the key that the passphrase in this file opens, beside the one in use; can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keep_passphrase_file: Vec<PathBuf>,
+    /// Keep the key that this key file opens, beside the one in use; can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keep_key_file: Vec<PathBuf>,
+    /// Remove all other keys; without this there must be none
+    #[arg(long)]
+    pub(crate) remove_others: bool,
+    /// Write a new recovery kit to this file, which must not exist; `-` is standard output. Those of
+    /// before open the repository no more
+    #[arg(long, value_name = "FILE")]
+    pub(crate) new_recovery_kit: Option<PathBuf>,
 }
 
 /// `debug`.

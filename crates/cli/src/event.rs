@@ -92,6 +92,8 @@ pub(crate) enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         text: Option<&'a str>,
     },
+    /// A way to open the repository.
+    Key(Key<'a>),
     /// Why the run failed; the last line.
     Error {
         kind: &'a str,
@@ -219,6 +221,13 @@ pub(crate) enum Summary<'a> {
         recorded_count: u64,
         elapsed_ns: u64,
     },
+    /// Keys were changed.
+    Key {
+        action: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        epoch: u32,
+    },
     /// A file was cut.
     Cut {
         algorithm: &'a str,
@@ -237,6 +246,19 @@ pub(crate) enum Summary<'a> {
         round_count: u64,
         elapsed_ns: u64,
     },
+}
+
+/// A way to open the repository: what is known of it, without what is secret.
+#[derive(Serialize)]
+pub(crate) struct Key<'a> {
+    pub(crate) id: String,
+    pub(crate) method: String,
+    pub(crate) made: Option<String>,
+    pub(crate) label: Option<&'a str>,
+    pub(crate) epoch: Option<u32>,
+    pub(crate) copy_count: u64,
+    pub(crate) in_use: bool,
+    pub(crate) opens: bool,
 }
 
 /// How fast something is. What each field means is in the schema.

@@ -5,17 +5,106 @@
 //! of the pen is found in its line. Letters may be large or small, spaces are free.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
 
-use cutpoint_store::seal::{Keyring, RepositoryId, Secret};
+use anyhow::{Context, Result};
+use cutpoint_store::environment::System;
+use cutpoint_store::repository::Repository;
+use cutpoint_store::seal::{Keyring, RepositoryId, Secret, Unlock};
 use zeroize::Zeroizing;
 
 use crate::escape;
+use crate::exit::Failure;
+use crate::report::Report;
+use crate::unlock;
 
 /// The first line of a kit.
 const TITLE: &str = "cutpoint recovery kit v1";
 
 /// The bytes in a line.
 const LINE_LEN: usize = 16;
+
+/// Where a kit is to be written. A file is made before anything is done that has to be taken back
+/// where it cannot be.
+pub(crate) struct Kit<'a> {
+    /// `None` for standard output.
+    file: Option<(&'a Path, fs::File)>,
+}
+
+impl<'a> Kit<'a> {
+    /// A file, which must not exist; `-` is standard output.
+    pub(crate) fn create(path: &'a Path, report: &Report) -> Result<Kit<'a>> {
+        if path == Path::new("-") {
+            if report.is_json() {
+                let message = "a recovery kit does not go with --json to standard output";
+                return Err(Failure::failed(message).into());
+            }
+            return Ok(Kit::at_standard_output());
+        }
+        let file = unlock::create_private(path)
+            .with_context(|| format!("recovery kit {}", path.display()))?;
+        Ok(Kit { file: Some((path, file)) })
+    }
+
+    /// A kit for the person who reads standard output.
+    pub(crate) fn at_standard_output() -> Kit<'static> {
+        Kit { file: None }
+    }
+
+    /// Takes the empty file away again.
+    pub(crate) fn discard(&self) {
+        if let Some((path, _)) = &self.file {
+            fs::remove_file(path).ok();
+        }
+    }
+
+    /// Writes the kit of `repository`, reads it again, opens the repository with it, and records in
+    /// the repository that there is one, as `label`. Returns the record's id.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written, or does not open the repository.
+    pub(crate) fn write(
+        mut self,
+        repository: &Repository,
+        label: &str,
+        report: &Report,
+    ) -> Result<[u8; 16]> {
+        let keyring = repository.keys().keyring();
+        let text = print(keyring);
+        let written = match &mut self.file {
+            Some((path, file)) => {
+                let context = || format!("recovery kit {}", path.display());
+                file.write_all(text.as_bytes())
+                    .and_then(|()| file.sync_all())
+                    .with_context(context)?;
+                Zeroizing::new(fs::read_to_string(*path).with_context(context)?)
+            }
+            None => {
+                report.secret(&text)?;
+                text
+            }
+        };
+        let fails = |why: String| Failure::failed(format!("the recovery kit was tried: {why}"));
+        let read = parse(&written).map_err(fails)?;
+        if read != *keyring {
+            return Err(fails("it does not hold the keys of the repository".to_owned()).into());
+        }
+        let kit = Unlock::Keyring(read);
+        Repository::open(repository.media().clone(), std::sync::Arc::new(System), &kit)
+            .map_err(|error| fails(error.to_string()))?;
+        let id = repository.add_key(&kit, label)?;
+        if let Some((path, _)) = &self.file {
+            report.note(&format!(
+                "The recovery kit is in {}. It was read again, and opens the repository.",
+                path.display()
+            ));
+        }
+        Ok(id)
+    }
+}
 
 /// The kit for `keyring`, to be printed.
 pub(crate) fn print(keyring: &Keyring) -> Zeroizing<String> {
@@ -25,7 +114,8 @@ pub(crate) fn print(keyring: &Keyring) -> Zeroizing<String> {
     kit.push_str(
         "\n\n\
          Whoever has this can read the whole repository, without a passphrase. Print it, keep it\n\
-         away from the computer, and do not store it beside the repository.\n\n\
+         away from the computer, and do not store it beside the repository. After the next\n\
+         `cutpoint key rotate` it opens the repository no more.\n\n\
          To use it, type it into a file (from the first line on, or only the lines with digits\n\
          below the first) and name the file instead of a passphrase:\n\n\
          \x20   cutpoint snapshots --repo REPOSITORY --key-file FILE\n\n",
@@ -56,7 +146,7 @@ fn checksum(label: &str, bytes: &[u8]) -> String {
 
 /// Whether `text` is meant as a kit.
 pub(crate) fn is_kit(text: &str) -> bool {
-    text.to_lowercase().contains("cutpoint recovery kit")
+    Zeroizing::new(text.to_lowercase()).contains("cutpoint recovery kit")
 }
 
 /// Reads a kit.
@@ -66,17 +156,19 @@ pub(crate) fn is_kit(text: &str) -> bool {
 /// A text that names the line that is wrong.
 pub(crate) fn parse(text: &str) -> Result<Keyring, String> {
     let mut repository = None;
-    let mut parts: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut parts: Vec<(String, Zeroizing<Vec<u8>>)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let Some((left, sum)) = line.rsplit_once('=') else { continue };
-        let left = left.trim().to_lowercase();
+        let left = Zeroizing::new(left.trim().to_lowercase());
         let mut words = left.split_whitespace();
         let label = match words.next() {
             Some("repository") => "repository".to_owned(),
             Some("epoch") => format!("epoch {}", words.next().unwrap_or_default()),
             _ => continue,
         };
-        let digits: Zeroizing<String> = Zeroizing::new(words.collect());
+        // Enough at once: a string that grows leaves copies behind.
+        let mut digits = Zeroizing::new(String::with_capacity(left.len()));
+        words.for_each(|word| digits.push_str(word));
         let bytes = parse_hex(&digits)
             .filter(|bytes| bytes.len() == LINE_LEN)
             .ok_or_else(|| format!("line {number} should have 32 hexadecimal digits"))?;
@@ -86,7 +178,7 @@ pub(crate) fn parse(text: &str) -> Result<Keyring, String> {
         }
         match label.strip_prefix("epoch ") {
             None => repository = <[u8; 16]>::try_from(&bytes[..]).ok().map(RepositoryId),
-            Some(part) => parts.push((part.to_owned(), bytes.to_vec())),
+            Some(part) => parts.push((part.to_owned(), bytes)),
         }
     }
     let repository = repository.ok_or("the line `repository` is missing")?;

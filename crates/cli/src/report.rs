@@ -2,6 +2,7 @@
 //! on a terminal; with `--json` events to standard output and nothing else there.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -110,6 +111,15 @@ impl Report {
     pub(crate) fn line(&self, text: &str) -> Result<()> {
         let mut out = self.out();
         written(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")))
+    }
+
+    /// Writes a secret to standard output: past all buffers, which would keep a copy.
+    pub(crate) fn secret(&self, text: &str) -> Result<()> {
+        let mut out = self.out();
+        written(out.flush().and_then(|()| {
+            let mut unbuffered = std::fs::File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            unbuffered.write_all(text.as_bytes())
+        }))
     }
 
     /// A name as standard output is to have it: escaped for a person, the bytes for a program.

@@ -1,7 +1,7 @@
 //! An opened repository, and how a new one is made.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use cutpoint_store::view::View;
 use crate::args::{Encryption, Global, Settings};
 use crate::defaults;
 use crate::exit::{Exit, Failure};
-use crate::recovery;
+use crate::recovery::Kit;
 use crate::report::Report;
-use crate::state::{State, xdg};
+use crate::state::{Rollback, State, xdg};
 use crate::unlock;
 
 /// How often a person may mistype a passphrase.
@@ -46,36 +46,47 @@ impl Session {
     ///
     /// With exit code 10 where there is none, 12 where the secret does not open it.
     pub(crate) fn open(global: &Global, report: &Report) -> Result<Session> {
-        let location = location(global)?;
-        let media = open_media(location)?;
-        let repository = open_repository(&media, global, report)
-            .map_err(|error| if is_absent(&*media) { none_at(location).into() } else { error })?;
-        Session::begin(repository, location, global, report)
+        Session::open_with_secret(global, report).map(|(session, _)| session)
     }
 
-    fn begin(
-        repository: Repository,
-        location: &Path,
-        global: &Global,
-        report: &Report,
-    ) -> Result<Session> {
-        let suite = repository.config().suite;
-        if let Some(wanted) = global.secrets.encryption
-            && wanted != Encryption::Auto
-            && wanted.suite() != suite
-        {
-            let message = format!("{}: its encryption is {suite}", location.display());
-            return Err(Failure::new(Exit::WrongKey, message)
-                .with_remedy("only a new repository can be given another --encryption")
-                .into());
-        }
-        let state = State::check(&repository, location, report)?;
+    /// The same, with what has opened it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::open`].
+    pub(crate) fn open_with_secret(global: &Global, report: &Report) -> Result<(Session, Unlock)> {
+        let rollback = if global.accept_rollback { Rollback::Accept } else { Rollback::Refuse };
+        Session::open_by(rollback, global, report)
+    }
+
+    /// The same for who looks for what is wrong: an older state than is remembered is a problem, and
+    /// no reason to stop.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::open`].
+    pub(crate) fn open_to_examine(global: &Global, report: &Report) -> Result<Session> {
+        let rollback = if global.accept_rollback { Rollback::Accept } else { Rollback::Tell };
+        Session::open_by(rollback, global, report).map(|(session, _)| session)
+    }
+
+    fn open_by(rollback: Rollback, global: &Global, report: &Report) -> Result<(Session, Unlock)> {
+        let location = location(global)?;
+        let media = open_media(location)?;
+        let (repository, unlock) = open_repository(&media, global, report)
+            .map_err(|error| if is_absent(&*media) { none_at(location).into() } else { error })?;
+        refuse_encryption(&repository, location, global)?;
+        let state = State::check(&repository, location, rollback, report)?;
+        Ok((Session::begin(repository, state, global), unlock))
+    }
+
+    fn begin(repository: Repository, state: State, global: &Global) -> Session {
         let cache = cache_folder().filter(|_| !global.no_cache);
         let repository = match cache {
             Some(folder) => repository.with_cache(folder),
             None => repository,
         };
-        Ok(Session { repository: Arc::new(repository), state })
+        Session { repository: Arc::new(repository), state }
     }
 
     /// Lists what there is, and compares it with what is remembered. What cannot be read is a
@@ -85,7 +96,7 @@ impl Session {
         for (name, error) in &view.unreadable {
             report.unreadable(name, error);
         }
-        self.state.see(&view, report);
+        self.state.see(&view, report)?;
         self.state.save(report);
         Ok(view)
     }
@@ -99,13 +110,27 @@ impl Session {
         Ok(reader)
     }
 
-    /// Compares the newest snapshots with those remembered, reading nothing if all are there.
+    /// Compares the newest snapshots and prunes with those remembered, reading nothing if all are
+    /// there.
     pub(crate) fn look_for_heads(&mut self, report: &Report) -> Result<()> {
-        let commits = self.repository.media().list(ObjectKind::Commit.folder())?;
-        if !self.state.heads_are_among(&commits) {
+        let list = |kind: ObjectKind| self.repository.media().list(kind.folder());
+        if !self.state.is_among(&list(ObjectKind::Commit)?, &list(ObjectKind::Prune)?) {
             self.view(report)?;
         }
         Ok(())
+    }
+}
+
+fn refuse_encryption(repository: &Repository, location: &Path, global: &Global) -> Result<()> {
+    let suite = repository.config().suite;
+    match global.secrets.encryption {
+        Some(wanted) if wanted != Encryption::Auto && wanted.suite() != suite => {
+            let message = format!("{}: its encryption is {suite}", location.display());
+            Err(Failure::new(Exit::WrongKey, message)
+                .with_remedy("only a new repository can be given another --encryption")
+                .into())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -157,19 +182,27 @@ fn is_absent(media: &dyn Media) -> bool {
     but_keys.map(|kind| media.list(kind.folder())).all(|list| list.is_ok_and(|l| l.is_empty()))
 }
 
-fn open_repository(media: &Arc<dyn Media>, global: &Global, report: &Report) -> Result<Repository> {
-    let open = |unlock: &Unlock| Repository::open(media.clone(), Arc::new(System), unlock);
-    if let Some(unlock) = unlock::given(&global.secrets)? {
-        return Ok(open(&unlock)?);
+/// Opens the repository; returns with what.
+fn open_repository(
+    media: &Arc<dyn Media>,
+    global: &Global,
+    report: &Report,
+) -> Result<(Repository, Unlock)> {
+    let open = |unlock: Unlock| {
+        Repository::open(media.clone(), Arc::new(System), &unlock)
+            .map(|repository| (repository, unlock))
+    };
+    if let Some(unlock) = unlock::given(&global.secrets, report)? {
+        return Ok(open(unlock)?);
     }
     let is_wrong_key = |error: &StoreError| error.kind() == Kind::WrongKey;
-    match open(&Unlock::Nothing) {
+    match open(Unlock::Nothing) {
         Err(error) if is_wrong_key(&error) && unlock::can_ask() => {}
         other => return Ok(other?),
     }
     let mut tries = 1;
     loop {
-        match open(&unlock::ask(&media.describe())?) {
+        match open(unlock::ask(&media.describe())?) {
             Err(error) if is_wrong_key(&error) && tries < TRIES => {
                 report.warn(&error.to_string());
                 tries += 1;
@@ -213,24 +246,21 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         compression_level: settings.compression_level.unwrap_or(defaults::COMPRESSION_LEVEL),
     };
     // First, so that nothing has to be taken back where it exists.
-    let mut kit_file = match new.recovery_kit {
+    let kit = match new.recovery_kit {
         Some(path) if suite == Suite::None => {
             let message = format!("{}: an open repository has no recovery kit", path.display());
             return Err(Failure::failed(message).into());
         }
-        Some(path) => Some((
-            path,
-            unlock::create_private(path)
-                .with_context(|| format!("recovery kit {}", path.display()))?,
-        )),
+        Some(path) => Some(Kit::create(path, report)?),
+        None if suite != Suite::None && report.out_is_terminal() => Some(Kit::at_standard_output()),
         None => None,
     };
     let repository = match make(global, location, &options, report) {
         Ok(repository) => repository,
         Err(error) => {
             // Nothing is in it yet.
-            if let Some((path, _)) = &kit_file {
-                fs::remove_file(path).ok();
+            if let Some(kit) = &kit {
+                kit.discard();
             }
             return Err(error);
         }
@@ -243,24 +273,18 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         config.suite,
         config.cut
     ));
-    let keyring = repository.keys().keyring();
-    match &mut kit_file {
-        Some((path, file)) => {
-            file.write_all(recovery::print(keyring).as_bytes())
-                .and_then(|()| file.sync_all())
-                .with_context(|| format!("recovery kit {}", path.display()))?;
-            report.note(&format!("The recovery kit is in {}.", path.display()));
+    match kit {
+        Some(kit) => {
+            kit.write(&repository, "", report)?;
         }
         None if suite == Suite::None => {}
-        None if report.out_is_terminal() => {
-            report.line(&recovery::print(keyring))?;
-            report.flush()?;
-        }
         None => report.note(
-            "No recovery kit was shown: there is no terminal. `--recovery-kit FILE` writes one.",
+            "No recovery kit was shown: there is no terminal. `cutpoint key add --new-recovery-kit \
+             FILE` writes one.",
         ),
     }
-    Session::begin(repository, location, global, report)
+    let state = State::new(&repository, location);
+    Ok(Session::begin(repository, state, global))
 }
 
 fn make(
@@ -269,7 +293,7 @@ fn make(
     options: &InitOptions,
     report: &Report,
 ) -> Result<Repository> {
-    let secret = unlock::for_new(&global.secrets)?;
+    let secret = unlock::for_new(&global.secrets, report)?;
     // It is never taken back: another `init` may have read it meanwhile, and be the one that wins.
     if let Some(path) = secret.made_file() {
         report.note(&format!("Made the key file {}.", path.display()));

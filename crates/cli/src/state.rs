@@ -1,6 +1,6 @@
-//! What must not be forgotten of a repository: how it was sealed, how new its settings were, its
-//! newest snapshots. Who can write to the storage could else put an older state, or another
-//! repository, in its place.
+//! What must not be forgotten of a repository: how it was sealed, how new its settings and keys were,
+//! its highest prune record, its newest snapshots. Who can write to the storage could else put an
+//! older state, or another repository, in its place.
 //!
 //! One file a repository, `XDG_STATE_HOME/cutpoint/<repository id>.json`.
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cutpoint_store::name::{ObjectName, TicketId};
+use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Suite;
 use cutpoint_store::view::View;
@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
+use crate::units;
 
 /// The file's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,16 +29,38 @@ struct Memory {
     /// Where it was seen last, for messages and for [`State::check`].
     location: String,
     suite: u8,
+    /// The newest key epoch.
+    epoch: u32,
     config_number: u64,
+    /// The highest prune record; none is ever deleted.
+    prune_number: u64,
     /// The newest snapshot of each host.
-    heads: BTreeMap<String, String>,
+    heads: BTreeMap<String, Head>,
 }
 
-/// The version of the file.
-const VERSION: u32 = 1;
+/// A snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    snapshot: String,
+    started_ns: i64,
+}
+
+/// The version of the file. A file of another version does not count.
+const VERSION: u32 = 2;
 
 /// Nobody is still writing what was staged so long ago.
 const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// What to do about a repository that is in an older state than is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rollback {
+    /// Nothing may be done with it.
+    Refuse,
+    /// Tell it as a problem and remember nothing: for who looks for what is wrong.
+    Tell,
+    /// It is meant: remember that state from now on.
+    Accept,
+}
 
 /// What is remembered of one repository.
 #[derive(Debug)]
@@ -46,6 +69,9 @@ pub(crate) struct State {
     file: Option<PathBuf>,
     saved: Option<Memory>,
     now: Memory,
+    rollback: Rollback,
+    /// Whether it was found in an older state.
+    is_older: bool,
 }
 
 /// `XDG_STATE_HOME/cutpoint`, or where that is by default.
@@ -62,52 +88,126 @@ pub(crate) fn xdg(variable: &str, default: &str) -> Option<PathBuf> {
         .map(|folder| folder.join("cutpoint"))
 }
 
+impl Memory {
+    fn of(repository: &Repository, location: &Path) -> Memory {
+        let location = fs::canonicalize(location).unwrap_or_else(|_| location.to_path_buf());
+        Memory {
+            version: VERSION,
+            repository: repository.keys().repository().to_string(),
+            location: location.to_string_lossy().into_owned(),
+            suite: repository.config().suite.code(),
+            epoch: repository.keys().epoch(),
+            config_number: repository.config_number(),
+            prune_number: 0,
+            heads: BTreeMap::new(),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.suite == Suite::None.code()
+    }
+
+    /// The state in words; of the snapshots one.
+    fn in_words(&self, head: Option<(&String, &Head)>) -> String {
+        let head = head.map_or_else(
+            || "no snapshot".to_owned(),
+            |(host, head)| {
+                let id = head.snapshot.get(..8).unwrap_or_default();
+                let time = units::date_time(head.started_ns.div_euclid(1_000_000_000));
+                format!("snapshot {id} of {time} UTC by {host:?}")
+            },
+        );
+        format!(
+            "settings {}, key epoch {}, prune {}, {head}",
+            self.config_number, self.epoch, self.prune_number
+        )
+    }
+
+    /// What is newer of both, where another process has written meanwhile what it has seen.
+    fn merge(&mut self, other: &Memory) {
+        self.epoch = self.epoch.max(other.epoch);
+        self.config_number = self.config_number.max(other.config_number);
+        self.prune_number = self.prune_number.max(other.prune_number);
+        for (host, head) in &other.heads {
+            let own = self.heads.entry(host.clone()).or_insert_with(|| head.clone());
+            if own.started_ns < head.started_ns {
+                own.clone_from(head);
+            }
+        }
+    }
+}
+
+/// The newest of some snapshots, with its host.
+fn newest(heads: &BTreeMap<String, Head>) -> Option<(&String, &Head)> {
+    heads.iter().max_by_key(|(_, head)| head.started_ns)
+}
+
 impl State {
+    /// What is remembered of a repository that was just made: itself.
+    pub(crate) fn new(repository: &Repository, location: &Path) -> State {
+        let now = Memory::of(repository, location);
+        let file = folder().map(|folder| folder.join(format!("{}.json", now.repository)));
+        State { file, saved: None, now, rollback: Rollback::Refuse, is_older: false }
+    }
+
     /// Compares `repository`, found at `location`, with what is remembered.
     ///
     /// # Errors
     ///
-    /// Where it has a lower suite or older settings than it had.
+    /// Where it is not encrypted, and was; where it has older settings or keys than it had, unless
+    /// `rollback` says otherwise; where they are changed at this moment.
     pub(crate) fn check(
         repository: &Repository,
         location: &Path,
+        rollback: Rollback,
         report: &Report,
     ) -> Result<State> {
-        let folder = folder();
-        let id = repository.keys().repository().to_string();
-        let location = fs::canonicalize(location).unwrap_or_else(|_| location.to_path_buf());
-        let now = Memory {
-            version: VERSION,
-            repository: id.clone(),
-            location: location.to_string_lossy().into_owned(),
-            suite: repository.config().suite.code(),
-            config_number: repository.config_number(),
-            heads: BTreeMap::new(),
+        let mut state = State { rollback, ..State::new(repository, location) };
+        state.saved = state.file.as_deref().and_then(|file| read(file, report));
+        let Some(saved) = state.saved.clone() else {
+            state.meet(report)?;
+            return Ok(state);
         };
-        let file = folder.as_ref().map(|folder| folder.join(format!("{id}.json")));
-        let saved = file.as_deref().and_then(|file| read(file, report));
-        let mut state = State { file, saved, now };
-        if let Some(saved) = &state.saved {
-            state.now.heads.clone_from(&saved.heads);
-            let is_open = |suite| suite == Suite::None.code();
-            if is_open(state.now.suite) && !is_open(saved.suite) {
-                return Err(state.refuse("is not encrypted, but was; somebody has replaced it"));
-            }
-            if state.now.config_number < saved.config_number {
-                return Err(state.refuse(&format!(
-                    "has the settings {}, but had {} when it was last used from here; somebody has \
-                     put back an older state",
-                    state.now.config_number, saved.config_number
-                )));
-            }
-        } else if state.now.suite == Suite::None.code()
-            && let Some(folder) = folder
-            && let Some(other) = encrypted_at(&folder, &state.now.location)
-        {
-            state.file = Some(other);
-            return Err(state.refuse("is not encrypted; what was there before was"));
+        state.now.heads.clone_from(&saved.heads);
+        state.now.prune_number = saved.prune_number;
+        if state.now.is_open() && !saved.is_open() {
+            return Err(state.refuse("is not encrypted, but was; somebody has replaced it"));
+        }
+        if state.now.config_number < saved.config_number || state.now.epoch < saved.epoch {
+            refuse_overtaken(repository)?;
+            let view = View::list(repository)?;
+            state.see(&view, report)?;
         }
         Ok(state)
+    }
+
+    /// Nothing is remembered of this repository. What is remembered of the place?
+    fn meet(&mut self, report: &Report) -> Result<()> {
+        let others = self.file.as_deref().and_then(Path::parent).map(known).unwrap_or_default();
+        let others: Vec<_> =
+            others.into_iter().filter(|(_, other)| other.location == self.now.location).collect();
+        if self.now.is_open()
+            && let Some((file, _)) = others.iter().find(|(_, other)| !other.is_open())
+        {
+            self.file = Some(file.clone());
+            return Err(self.refuse("is not encrypted; what was there before was"));
+        }
+        if let Some((file, other)) = others.first() {
+            report.warn(&format!(
+                "{}: was the repository {} when it was last used from here ({}), and is {} now",
+                self.now.location,
+                other.repository,
+                file.display(),
+                self.now.repository
+            ));
+        } else {
+            report.note(&format!(
+                "Nothing is remembered of the repository {} here: whether it is in an older state \
+                 than it was cannot be told this time.",
+                self.now.repository
+            ));
+        }
+        Ok(())
     }
 
     fn refuse(&self, why: &str) -> anyhow::Error {
@@ -117,57 +217,173 @@ impl State {
             .into()
     }
 
-    /// Compares the newest snapshots with those that are remembered, and remembers the new ones.
-    pub(crate) fn see(&mut self, view: &View, report: &Report) {
+    /// Compares what `view` has with what is remembered, and remembers what is new.
+    ///
+    /// # Errors
+    ///
+    /// Where it is older, unless that is accepted or only to be told: a prune record is gone, or a
+    /// snapshot that no prune has taken; settings or keys are older.
+    pub(crate) fn see(&mut self, view: &View, report: &Report) -> Result<()> {
+        let is_prune = |name: &ObjectName| match name {
+            ObjectName::Prune(number) => Some(*number),
+            _ => None,
+        };
+        let unreadable = view.unreadable.keys().filter_map(is_prune);
+        let there = unreadable.clone().chain(view.prunes.keys().copied());
+        let found = Memory {
+            prune_number: there.max().unwrap_or(0),
+            heads: heads_of(view),
+            ..self.now.clone()
+        };
         let taken = view.taken();
-        for (host, head) in &self.now.heads {
-            let is_gone = TicketId::parse(head).is_none_or(|id| {
+        let mut gone = self.now.heads.clone();
+        gone.retain(|_, head| {
+            TicketId::parse(&head.snapshot).is_none_or(|id| {
                 !view.commits.contains_key(&id)
                     && !taken.contains(&id)
                     && !view.unreadable.contains_key(&ObjectName::Commit(id))
-            });
-            if is_gone {
-                report.warn(&format!(
-                    "{}: snapshot {head} of {host:?} was there when the repository was last used \
-                     from here; it is gone, and no prune says that it has taken it",
-                    self.now.location
-                ));
-            }
+            })
+        });
+        // What a record that cannot be read has taken nobody knows; its damage is told elsewhere.
+        if unreadable.count() > 0 {
+            gone.clear();
         }
-        for (id, snapshot) in view.snapshots() {
-            self.now.heads.insert(snapshot.host.clone(), id.to_string());
+        let is_older = self.saved.as_ref().is_some_and(|saved| {
+            found.config_number < saved.config_number
+                || found.epoch < saved.epoch
+                || found.prune_number < saved.prune_number
+        });
+        if is_older || !gone.is_empty() {
+            self.tell_older(&found, &gone, report)?;
+        }
+        if self.rollback == Rollback::Accept {
+            self.now.heads.retain(|host, _| !gone.contains_key(host));
+            self.now.prune_number = found.prune_number;
+        } else {
+            self.now.prune_number = self.now.prune_number.max(found.prune_number);
+        }
+        self.now.heads.extend(found.heads);
+        Ok(())
+    }
+
+    fn tell_older(
+        &mut self,
+        found: &Memory,
+        gone: &BTreeMap<String, Head>,
+        report: &Report,
+    ) -> Result<()> {
+        let was_told = std::mem::replace(&mut self.is_older, true);
+        let saved = self.saved.as_ref().unwrap_or(&self.now);
+        let missed = newest(gone);
+        let host = missed.map(|(host, _)| host);
+        // The same host's newest says most: how far back the state is.
+        let there = host.and_then(|host| found.heads.get_key_value(host));
+        let text = format!(
+            "{}: is in an older state than it was when it was last used from here{}. Remembered: {}. \
+             There: {}. Somebody has put back an older copy, or deleted what is newer",
+            self.now.location,
+            match gone.len() {
+                0 => String::new(),
+                count => format!(
+                    "; {} of {count} {} gone, and no prune has taken {}",
+                    if count == 1 { "the newest snapshot" } else { "the newest snapshots" },
+                    if count == 1 { "host is" } else { "hosts are" },
+                    if count == 1 { "it" } else { "them" },
+                ),
+            },
+            saved.in_words(missed.or_else(|| newest(&saved.heads))),
+            found.in_words(there.or_else(|| newest(&found.heads))),
+        );
+        match self.rollback {
+            Rollback::Refuse => Err(Failure::new(Exit::WrongKey, text)
+                .with_remedy(
+                    "if you have put back a copy yourself, --accept-rollback goes on with what is \
+                     there; else find out who else can write to the storage. `cutpoint check` looks \
+                     without changing anything that is remembered",
+                )
+                .into()),
+            _ if was_told => Ok(()),
+            Rollback::Tell => {
+                report.problem(Path::new("rollback"), &text);
+                Ok(())
+            }
+            Rollback::Accept => {
+                report.warn(&format!("{text}. From now on that state is remembered"));
+                Ok(())
+            }
         }
     }
 
-    /// Whether every remembered snapshot is among `commits`: then nothing has to be read to know it.
-    pub(crate) fn heads_are_among(&self, commits: &[(String, u64)]) -> bool {
-        self.now.heads.values().all(|head| {
-            let name = format!("commits/{head}");
-            commits.binary_search_by(|(path, _)| path.as_str().cmp(&name)).is_ok()
-        })
+    /// Whether everything remembered is among `commits` and `prunes`: then nothing has to be read to
+    /// know it.
+    pub(crate) fn is_among(&self, commits: &[(String, u64)], prunes: &[(String, u64)]) -> bool {
+        let has = |names: &[(String, u64)], name: String| {
+            names.binary_search_by(|(path, _)| path.as_str().cmp(&name)).is_ok()
+        };
+        let mut heads = self.now.heads.values();
+        let prune = self.now.prune_number;
+        heads.all(|head| has(commits, format!("commits/{}", head.snapshot)))
+            && (prune == 0 || has(prunes, ObjectName::Prune(prune).to_string()))
     }
 
     /// Remembers a snapshot that was just made.
-    pub(crate) fn add_head(&mut self, host: &str, snapshot: TicketId) {
-        self.now.heads.insert(host.to_owned(), snapshot.to_string());
+    pub(crate) fn add_head(&mut self, host: &str, snapshot: TicketId, started_ns: i64) {
+        let head = Head { snapshot: snapshot.to_string(), started_ns };
+        self.now.heads.insert(host.to_owned(), head);
     }
 
-    /// Remembers the number of the settings.
-    pub(crate) fn set_config_number(&mut self, number: u64) {
-        self.now.config_number = number;
+    /// Remembers the settings and the key epoch that were just made.
+    pub(crate) fn set_settings(&mut self, repository: &Repository) {
+        self.now.config_number = repository.config_number();
+        self.now.epoch = repository.keys().epoch();
     }
 
     /// Writes down what is new. A machine that can remember nothing can still do its work.
     pub(crate) fn save(&mut self, report: &Report) {
         let Some(file) = &self.file else { return };
+        if self.is_older && self.rollback == Rollback::Tell {
+            return;
+        }
         if self.saved.as_ref() == Some(&self.now) {
             return;
+        }
+        if self.rollback != Rollback::Accept
+            && let Some(other) = fs::read(file).ok().and_then(|bytes| decode(&bytes).ok())
+        {
+            self.now.merge(&other);
         }
         if let Err(error) = write(file, &self.now) {
             report.warn(&format!("cannot remember the state of the repository: {error:#}"));
         }
         self.saved = Some(self.now.clone());
     }
+}
+
+/// What is remembered was read after the repository was opened: another process of this machine may
+/// have changed the settings, and remembered that, in between.
+fn refuse_overtaken(repository: &Repository) -> Result<()> {
+    let names = repository.media().list(ObjectKind::Config.folder())?;
+    let is_newer = names.iter().any(|(path, _)| {
+        matches!(ObjectName::parse(path), Ok(ObjectName::Config { number, .. })
+            if number > repository.config_number())
+    });
+    if is_newer {
+        let message = "somebody changed the settings at this moment";
+        return Err(Failure::new(Exit::Conflict, message)
+            .with_remedy("run the same command again")
+            .into());
+    }
+    Ok(())
+}
+
+/// The newest snapshot of each host.
+fn heads_of(view: &View) -> BTreeMap<String, Head> {
+    let snapshots = view.snapshots().into_iter().map(|(id, snapshot)| {
+        let head = Head { snapshot: id.to_string(), started_ns: snapshot.started_ns };
+        (snapshot.host.clone(), head)
+    });
+    // They come in the order of their times.
+    snapshots.collect()
 }
 
 /// A file that cannot be read protects nothing, but must not stop a restore either.
@@ -180,26 +396,36 @@ fn read(file: &Path, report: &Report) -> Option<Memory> {
             return None;
         }
     };
-    match serde_json::from_slice(&bytes) {
+    match decode(&bytes) {
         Ok(memory) => Some(memory),
         Err(error) => {
-            report.warn(&format!("{}: is damaged and does not count: {error}", file.display()));
+            report.warn(&format!(
+                "{}: what was remembered of the repository is damaged and does not count: {error}",
+                file.display()
+            ));
             None
         }
     }
 }
 
-/// The file of an encrypted repository that was at `location`.
-fn encrypted_at(folder: &Path, location: &str) -> Option<PathBuf> {
-    fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).find(|file| {
-        file.extension().is_some_and(|extension| extension == "json")
-            && fs::read(file)
-                .ok()
-                .and_then(|bytes| serde_json::from_slice::<Memory>(&bytes).ok())
-                .is_some_and(|memory| {
-                    memory.location == location && memory.suite != Suite::None.code()
-                })
-    })
+fn decode(bytes: &[u8]) -> Result<Memory, String> {
+    let memory: Memory = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    match memory.version {
+        VERSION => Ok(memory),
+        version => Err(format!("it is of version {version}, not {VERSION}")),
+    }
+}
+
+/// All that is remembered of repositories, with the files that have it.
+fn known(folder: &Path) -> Vec<(PathBuf, Memory)> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    files
+        .filter(|file| file.extension().is_some_and(|extension| extension == "json"))
+        .filter_map(|file| {
+            let memory = decode(&fs::read(&file).ok()?).ok()?;
+            Some((file, memory))
+        })
+        .collect()
 }
 
 /// Writes the whole file or nothing.
@@ -233,5 +459,168 @@ fn clear_staged(folder: &Path) {
         if is_staged && age().is_ok_and(|age| age > STAGED_AGE_MAX) {
             fs::remove_file(&path).ok();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use clap::Parser;
+    use cutpoint_store::environment::System;
+    use cutpoint_store::error::Error;
+    use cutpoint_store::format::commit::{Commit, Outcome, Snapshot, ViewRecord};
+    use cutpoint_store::format::prune::Prune;
+    use cutpoint_store::media;
+    use cutpoint_store::repository::InitOptions;
+    use cutpoint_store::seal::Unlock;
+
+    use super::*;
+    use crate::args::Args;
+
+    fn report() -> Report {
+        Report::new(&Args::parse_from(["cutpoint", "stats", "--quiet"]).global)
+    }
+
+    fn id(number: u8) -> TicketId {
+        TicketId([number; 12])
+    }
+
+    /// A view of these snapshots, all of one host, the later the greater.
+    fn view(snapshots: &[u8]) -> View {
+        let commit = |number: u8| Commit {
+            segments: Vec::new(),
+            view: ViewRecord::default(),
+            time_ns: 0,
+            outcome: Outcome::Snapshot(Box::new(Snapshot {
+                host: "a".to_owned(),
+                started_ns: i64::from(number),
+                ..Snapshot::empty()
+            })),
+            extra: Vec::new(),
+        };
+        let commits = snapshots.iter().map(|number| (id(*number), Arc::new(commit(*number))));
+        View { commits: commits.collect(), ..View::default() }
+    }
+
+    fn with_prune(mut view: View, number: u64, forgotten: &[u8]) -> View {
+        let forgotten = forgotten.iter().map(|number| id(*number)).collect();
+        view.prunes.insert(number, Arc::new(Prune { forgotten, ..Prune::default() }));
+        view
+    }
+
+    fn state(rollback: Rollback) -> State {
+        let now = Memory { version: VERSION, ..Memory::default() };
+        State { file: None, saved: Some(now.clone()), now, rollback, is_older: false }
+    }
+
+    /// What becomes of a state that has seen `first` when it sees `second`.
+    fn after(first: &View, second: &View, rollback: Rollback) -> Result<State> {
+        let mut state = state(rollback);
+        state.see(first, &report())?;
+        state.saved = Some(state.now.clone());
+        state.see(second, &report())?;
+        Ok(state)
+    }
+
+    #[test]
+    fn a_prune_that_is_gone_is_missed() {
+        let pruned = with_prune(with_prune(view(&[2]), 1, &[1]), 2, &[]);
+        let older = with_prune(view(&[1, 2]), 1, &[1]);
+        let error = after(&pruned, &older, Rollback::Refuse).expect_err("prune 2 is gone");
+        let text = error.to_string();
+        assert!(text.contains("prune 2, snapshot") && text.contains("prune 1, snapshot"), "{text}");
+        let accepted = after(&pruned, &older, Rollback::Accept).expect("it is meant");
+        assert_eq!(accepted.now.prune_number, 1, "the older state is remembered");
+        let report = report();
+        let mut told = after(&pruned, &pruned, Rollback::Tell).expect("nothing is older");
+        told.see(&older, &report).expect("it is only told");
+        assert_eq!((report.problem_count(), told.now.prune_number), (1, 2), "told, not remembered");
+
+        // One that is there and cannot be read is not gone.
+        let mut damaged = older;
+        let error = Error::corrupt("prunes/2", "is damaged");
+        damaged.unreadable.insert(ObjectName::Prune(2), Arc::new(error));
+        assert_eq!(
+            after(&pruned, &damaged, Rollback::Refuse).map(|s| s.now.prune_number).ok(),
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn what_a_prune_has_taken_is_not_missed() {
+        let (all, one) = (view(&[1, 2]), view(&[1]));
+        assert!(after(&all, &one, Rollback::Refuse).is_err(), "nobody has taken it");
+        // A sweep has deleted its commit.
+        let swept = with_prune(one.clone(), 1, &[2]);
+        let seen = after(&all, &swept, Rollback::Refuse).expect("a prune has taken it");
+        assert_eq!(seen.now.heads["a"].snapshot, id(1).to_string(), "the newest that is left");
+        // What a record that cannot be read has taken nobody knows.
+        let mut damaged = one.clone();
+        let error = Arc::new(Error::corrupt("x", "is damaged"));
+        damaged.unreadable.insert(ObjectName::Prune(1), error.clone());
+        assert!(after(&all, &damaged, Rollback::Refuse).is_ok(), "a prune may have taken it");
+        // The snapshot itself cannot be read: that is damage, and is told as such.
+        let mut damaged = one;
+        damaged.unreadable.insert(ObjectName::Commit(id(2)), error);
+        assert!(after(&all, &damaged, Rollback::Refuse).is_ok(), "it is there");
+    }
+
+    #[test]
+    fn nothing_is_read_where_all_is_there() {
+        let mut state = state(Rollback::Refuse);
+        state.see(&with_prune(view(&[1, 2]), 3, &[]), &report()).expect("nothing is older");
+        let names =
+            |names: &[String]| names.iter().map(|name| (name.clone(), 1)).collect::<Vec<_>>();
+        let commits = names(&[format!("commits/{}", id(1)), format!("commits/{}", id(2))]);
+        let prunes = names(&[ObjectName::Prune(2).to_string(), ObjectName::Prune(3).to_string()]);
+        assert!(state.is_among(&commits, &prunes), "all is there");
+        assert!(!state.is_among(&commits[..1], &prunes), "the snapshot is gone");
+        assert!(!state.is_among(&commits, &prunes[..1]), "the prune is gone");
+    }
+
+    /// Another process changes the settings, and remembers it, after this one has opened the repository:
+    /// that is no older state.
+    #[test]
+    fn settings_that_change_at_this_moment_are_not_older() {
+        let media = Arc::new(media::Memory::new());
+        let options = InitOptions {
+            suite: Suite::None,
+            cut: "fixed:size=4096".to_owned(),
+            region_size: 65_536,
+            container_size: 4 << 20,
+            compression_level: 1,
+        };
+        let system = Arc::new(System);
+        Repository::init(media.clone(), system.clone(), &Unlock::Nothing, &options)
+            .expect("an empty memory takes a repository");
+        let open = || Repository::open(media.clone(), system.clone(), &Unlock::Nothing);
+        let early = open().expect("it opens");
+        let mut other = open().expect("it opens");
+        assert!(refuse_overtaken(&early).is_ok(), "nobody has changed anything");
+        other.set_config(other.config().clone()).expect("memory takes settings");
+        let error = refuse_overtaken(&early).expect_err("somebody has");
+        assert_eq!(Exit::of(&error), Exit::Conflict, "{error}");
+        assert!(refuse_overtaken(&other).is_ok(), "that was the other itself");
+    }
+
+    /// Of two processes that write what they have seen, the later one does not forget what the other
+    /// has seen.
+    #[test]
+    fn what_another_process_has_seen_is_kept() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("x.json");
+        let own = |mut state: State, config_number, snapshot| {
+            state.file = Some(file.clone());
+            state.now.config_number = config_number;
+            state.add_head("a", id(snapshot), i64::from(snapshot));
+            state.save(&report());
+            decode(&fs::read(&file).expect("it is written")).expect("it is whole")
+        };
+        own(state(Rollback::Refuse), 5, 2);
+        let kept = own(state(Rollback::Refuse), 4, 1);
+        assert_eq!((kept.config_number, kept.heads["a"].started_ns), (5, 2), "the newer of both");
+        let meant = own(state(Rollback::Accept), 3, 1);
+        assert_eq!((meant.config_number, meant.heads["a"].started_ns), (3, 1), "as was meant");
     }
 }

@@ -1,9 +1,10 @@
 //! Where secrets come from: files, commands, the environment, the terminal.
 
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -11,10 +12,11 @@ use cutpoint_store::environment::{Environment, System};
 use cutpoint_store::seal::{Secret, Unlock};
 use zeroize::Zeroizing;
 
-use crate::args::{Encryption, Secrets};
+use crate::args::{Encryption, NewSecrets, Secrets};
 use crate::escape;
 use crate::exit::{Exit, Failure};
 use crate::recovery;
+use crate::report::Report;
 
 /// The first word of a key file; the key follows, in hexadecimal.
 const KEY_FILE_WORD: &str = "cutpoint-key-v1";
@@ -23,18 +25,74 @@ const KEY_FILE_WORD: &str = "cutpoint-key-v1";
 const PASSPHRASE_VARIABLE: &str = "CUTPOINT_PASSPHRASE";
 
 /// More than this is no passphrase and no key file, in bytes.
-const SECRET_LEN_MAX: u64 = 64 * 1024;
+const SECRET_LEN_MAX: usize = 64 * 1024;
+
+/// What users may do who are neither the owner nor of the group.
+const OTHERS_MODE: u32 = 0o007;
+
+/// The environment variable with the passphrase of a new key.
+const NEW_PASSPHRASE_VARIABLE: &str = "CUTPOINT_NEW_PASSPHRASE";
+
+/// Where one secret may come from; the first that is there counts.
+struct Sources<'a> {
+    key_file: Option<&'a Path>,
+    passphrase_file: Option<&'a Path>,
+    passphrase_command: Option<&'a OsStr>,
+    variable: &'static str,
+}
+
+impl<'a> Sources<'a> {
+    fn of(secrets: &'a Secrets) -> Sources<'a> {
+        Sources {
+            key_file: secrets.key_file.as_deref(),
+            passphrase_file: secrets.passphrase_file.as_deref(),
+            passphrase_command: secrets.passphrase_command.as_deref(),
+            variable: PASSPHRASE_VARIABLE,
+        }
+    }
+
+    fn of_new(secrets: &'a NewSecrets) -> Sources<'a> {
+        Sources {
+            key_file: secrets.new_key_file.as_deref(),
+            passphrase_file: secrets.new_passphrase_file.as_deref(),
+            passphrase_command: secrets.new_passphrase_command.as_deref(),
+            variable: NEW_PASSPHRASE_VARIABLE,
+        }
+    }
+}
 
 /// The secret that the user has named, for opening a repository; `None` where none is named.
-pub(crate) fn given(secrets: &Secrets) -> Result<Option<Unlock>> {
+pub(crate) fn given(secrets: &Secrets, report: &Report) -> Result<Option<Unlock>> {
     if secrets.encryption == Some(Encryption::None) {
         refuse_secret(secrets)?;
         return Ok(Some(Unlock::Nothing));
     }
     if let Some(path) = &secrets.key_file {
-        return read_key_file(path).map(Some);
+        return read_key_file(path, report).map(Some);
     }
-    passphrase(secrets)
+    passphrase(&Sources::of(secrets), report)
+}
+
+/// The secrets in these files: passphrases, and key files.
+pub(crate) fn in_files(
+    passphrase_files: &[PathBuf],
+    key_files: &[PathBuf],
+    report: &Report,
+) -> Result<Vec<Unlock>> {
+    let passphrases = passphrase_files.iter().map(|path| read_passphrase(path, report));
+    let keys = key_files.iter().map(|path| match read_key_file(path, report)? {
+        Unlock::Keyring(_) => Err(is_kit(path).into()),
+        unlock => Ok(unlock),
+    });
+    passphrases.chain(keys).collect()
+}
+
+fn is_kit(path: &Path) -> Failure {
+    Failure::failed(format!(
+        "{} is a recovery kit; it opens the repository that it belongs to, and cannot be the key of \
+         a new one or a new key of this one",
+        path.display()
+    ))
 }
 
 /// Whether a person can be asked.
@@ -50,7 +108,7 @@ pub(crate) fn ask(repository: &str) -> Result<Unlock> {
     Ok(Unlock::Passphrase(passphrase))
 }
 
-/// What is to unlock a new repository, and the path of a key file if one was made for it.
+/// What is to unlock a new repository, or to be a new key of one, and the path of a key file if one was made for it.
 pub(crate) struct NewSecret<'a> {
     /// The secret.
     pub(crate) unlock: Unlock,
@@ -65,43 +123,60 @@ impl NewSecret<'_> {
 }
 
 /// The secret for a new repository: as named, else asked for twice.
-pub(crate) fn for_new(secrets: &Secrets) -> Result<NewSecret<'_>> {
-    let named = |unlock| NewSecret { unlock, made: None };
+pub(crate) fn for_new<'a>(secrets: &'a Secrets, report: &Report) -> Result<NewSecret<'a>> {
     if secrets.encryption == Some(Encryption::None) {
         refuse_secret(secrets)?;
-        return Ok(named(Unlock::Nothing));
+        return Ok(NewSecret { unlock: Unlock::Nothing, made: None });
     }
-    if let Some(path) = &secrets.key_file {
-        if !path.exists() {
-            return Ok(NewSecret { unlock: make_key_file(path)?, made: Some(path) });
-        }
-        let unlock = read_key_file(path)?;
-        if matches!(unlock, Unlock::Keyring(_)) {
-            let message = format!(
-                "{} is a recovery kit; it opens the repository that it belongs to, and cannot be \
-                 the key of a new one",
-                path.display()
-            );
-            return Err(Failure::failed(message).into());
-        }
-        return Ok(named(unlock));
-    }
-    if let Some(unlock) = passphrase(secrets)? {
-        return Ok(named(unlock));
-    }
-    if !can_ask() {
-        return Err(Failure::new(Exit::WrongKey, "a new repository needs a passphrase or a key")
+    new_by(&Sources::of(secrets), "Passphrase of the new repository: ", report)?.ok_or_else(|| {
+        Failure::new(Exit::WrongKey, "a new repository needs a passphrase or a key")
             .with_remedy(
                 "give one with CUTPOINT_PASSPHRASE, --passphrase-file, --passphrase-command or \
                  --key-file, or say --encryption none",
             )
-            .into());
+            .into()
+    })
+}
+
+/// The secret for a new key of a repository: as named, else asked for twice.
+pub(crate) fn for_new_key<'a>(secrets: &'a NewSecrets, report: &Report) -> Result<NewSecret<'a>> {
+    new_by(&Sources::of_new(secrets), "Passphrase of the new key: ", report)?.ok_or_else(|| {
+        Failure::failed("the secret of the new key is missing")
+            .with_remedy(
+                "give it with CUTPOINT_NEW_PASSPHRASE, --new-passphrase-file, \
+                 --new-passphrase-command or --new-key-file",
+            )
+            .into()
+    })
+}
+
+/// A secret that is new; `None` where none is named and nobody can be asked.
+fn new_by<'a>(
+    sources: &Sources<'a>,
+    prompt: &str,
+    report: &Report,
+) -> Result<Option<NewSecret<'a>>> {
+    let named = |unlock| Ok(Some(NewSecret { unlock, made: None }));
+    if let Some(path) = sources.key_file {
+        if !path.exists() {
+            return Ok(Some(NewSecret { unlock: make_key_file(path)?, made: Some(path) }));
+        }
+        return match read_key_file(path, report)? {
+            Unlock::Keyring(_) => Err(is_kit(path).into()),
+            unlock => named(unlock),
+        };
     }
-    let passphrase = prompt_passphrase("Passphrase of the new repository: ")?;
+    if let Some(unlock) = passphrase(sources, report)? {
+        return named(unlock);
+    }
+    if !can_ask() {
+        return Ok(None);
+    }
+    let passphrase = prompt_passphrase(prompt)?;
     if prompt_passphrase("The same again: ")? != passphrase {
         return Err(Failure::new(Exit::WrongKey, "the two passphrases differ").into());
     }
-    Ok(named(Unlock::Passphrase(passphrase)))
+    named(Unlock::Passphrase(passphrase))
 }
 
 fn refuse_secret(secrets: &Secrets) -> Result<()> {
@@ -115,26 +190,31 @@ fn refuse_secret(secrets: &Secrets) -> Result<()> {
     Ok(())
 }
 
-fn passphrase(secrets: &Secrets) -> Result<Option<Unlock>> {
-    let (bytes, origin) = if let Some(path) = &secrets.passphrase_file {
-        (read_secret(path, "passphrase file")?, path.display().to_string())
-    } else if let Some(command) = &secrets.passphrase_command {
-        (run_command(command)?, "the passphrase command".to_owned())
-    } else if let Some(passphrase) = std::env::var_os(PASSPHRASE_VARIABLE) {
-        use std::os::unix::ffi::OsStringExt;
-        // Set to nothing is as good as not set: a script may have no other way to take it back.
-        if passphrase.is_empty() {
-            return Ok(None);
-        }
-        return Ok(Some(Unlock::Passphrase(Zeroizing::new(passphrase.into_vec()))));
-    } else {
-        return Ok(None);
-    };
+fn passphrase(sources: &Sources<'_>, report: &Report) -> Result<Option<Unlock>> {
+    if let Some(path) = sources.passphrase_file {
+        return read_passphrase(path, report).map(Some);
+    }
+    if let Some(command) = sources.passphrase_command {
+        return as_passphrase(run_command(command)?, "the passphrase command").map(Some);
+    }
+    use std::os::unix::ffi::OsStringExt;
+    let variable = std::env::var_os(sources.variable).map(OsStringExt::into_vec);
+    // Set to nothing is as good as not set: a script may have no other way to take it back.
+    let passphrase = variable.map(Zeroizing::new).filter(|passphrase| !passphrase.is_empty());
+    Ok(passphrase.map(Unlock::Passphrase))
+}
+
+fn read_passphrase(path: &Path, report: &Report) -> Result<Unlock> {
+    let bytes = read_secret(path, "passphrase file", report)?;
+    as_passphrase(bytes, &path.display().to_string())
+}
+
+fn as_passphrase(bytes: Zeroizing<Vec<u8>>, origin: &str) -> Result<Unlock> {
     let passphrase = without_line_end(bytes);
     if passphrase.is_empty() {
         return Err(Failure::new(Exit::WrongKey, format!("{origin}: gives no passphrase")).into());
     }
-    Ok(Some(Unlock::Passphrase(passphrase)))
+    Ok(Unlock::Passphrase(passphrase))
 }
 
 /// One line end at the end is the editor's, not the passphrase's.
@@ -157,33 +237,50 @@ fn prompt_passphrase(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
     Ok(passphrase)
 }
 
-fn run_command(command: &std::ffi::OsStr) -> Result<Zeroizing<Vec<u8>>> {
-    let output = Command::new("sh")
+fn run_command(command: &OsStr) -> Result<Zeroizing<Vec<u8>>> {
+    let context = || "cannot run the passphrase command";
+    let mut child = Command::new("sh")
         .arg("-c")
         .arg(command)
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
-        .output()
-        .context("cannot run the passphrase command")?;
-    let stdout = Zeroizing::new(output.stdout);
-    if !output.status.success() {
-        let message = format!("the passphrase command failed: {}", output.status);
+        .spawn()
+        .with_context(context)?;
+    let secret = child.stdout.take().map(read_bounded);
+    let status = child.wait().with_context(context)?;
+    if !status.success() {
+        let message = format!("the passphrase command failed: {status}");
         return Err(Failure::new(Exit::WrongKey, message).into());
     }
-    Ok(stdout)
+    Ok(secret.transpose().with_context(context)?.unwrap_or_default())
 }
 
-fn read_secret(path: &Path, what: &str) -> Result<Zeroizing<Vec<u8>>> {
+fn read_secret(path: &Path, what: &str, report: &Report) -> Result<Zeroizing<Vec<u8>>> {
     let context = || format!("{what} {}", path.display());
     let file = fs::File::open(path).with_context(context)?;
-    let mut bytes = Zeroizing::new(Vec::new());
-    io::Read::read_to_end(&mut io::Read::take(file, SECRET_LEN_MAX), &mut bytes)
-        .with_context(context)?;
+    let about = file.metadata().with_context(context)?;
+    if about.is_file() && about.mode() & OTHERS_MODE != 0 {
+        let mode = about.mode() & 0o7777;
+        report.warning(
+            path,
+            &format!(
+                "every user of this machine can get at this secret (mode {mode:o}): chmod 600"
+            ),
+        );
+    }
+    read_bounded(file).with_context(context)
+}
+
+/// Reads a secret into room that is there from the start: a vector that grows leaves copies behind.
+fn read_bounded(source: impl io::Read) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(SECRET_LEN_MAX + 1));
+    source.take(SECRET_LEN_MAX as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn read_key_file(path: &Path) -> Result<Unlock> {
-    let bytes = read_secret(path, "key file")?;
+fn read_key_file(path: &Path, report: &Report) -> Result<Unlock> {
+    let bytes = read_secret(path, "key file", report)?;
     let is_wrong = |why: &str| {
         Failure::new(Exit::WrongKey, format!("{}: {why}", path.display()))
             .with_remedy("`cutpoint init --key-file FILE` makes a key file that does not exist yet")

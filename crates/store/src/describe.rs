@@ -18,7 +18,9 @@ use crate::index::Scope;
 use crate::name::ObjectName;
 use crate::reader::Reader;
 use crate::repository::Repository;
-use crate::seal::{Header, Opener, PartKind, Trailer, object_is_intact, open_object};
+use crate::seal::{
+    Header, KeyAbout, KeyMethod, Opener, PartKind, Trailer, object_is_intact, open_object,
+};
 
 /// Describes the object `name`. The text is for reading; its form may change.
 ///
@@ -44,7 +46,7 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
     let body = || open_object(repository.keys(), name, &bytes);
     let body = match name {
         ObjectName::Config { .. } => pretty(&Config::decode(&body()?)?),
-        ObjectName::Key { .. } => "a wrapped keyring; its contents are secret\n".to_owned(),
+        ObjectName::Key { .. } => key(repository, name, &bytes)?,
         ObjectName::Ticket { .. } => pretty(&Ticket::decode(&body()?)?),
         ObjectName::Commit(_) => pretty(&Commit::decode(&body()?)?),
         ObjectName::Prune(_) => pretty(&Prune::decode(&body()?)?),
@@ -104,6 +106,18 @@ fn pretty(value: &impl Debug) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What a `keys/` object says of itself; the keyring in it is secret.
+fn key(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<String> {
+    let mut text = format!("method      {:?}\n", KeyMethod::of_object(name, bytes)?);
+    match KeyAbout::of_object(repository.keys(), name, bytes) {
+        Ok(Some(about)) => text.push_str(&pretty(&about)),
+        Ok(None) => text.push_str("says nothing of itself\n"),
+        Err(error) => text.push_str(&format!("what it says cannot be read: {error}\n")),
+    }
+    text.push_str("a wrapped keyring; its contents are secret\n");
+    Ok(text)
 }
 
 fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<String> {

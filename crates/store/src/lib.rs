@@ -1,6 +1,7 @@
 //! Cutpoint's repository: its format, its write rules, its reader and checker.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod calendar;
 pub mod check;
 pub mod describe;

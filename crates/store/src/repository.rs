@@ -11,8 +11,8 @@ use crate::format::config::Config;
 use crate::media::{Media, Put, Staged};
 use crate::name::{ObjectKind, ObjectName};
 use crate::seal::{
-    KdfLimits, Keyring, Keys, RepositoryId, SALT_LEN, Secret, Suite, Unlock, open_object,
-    seal_object, unwrap_keyring, wrap_keyring,
+    Header, KdfLimits, Keyring, Keys, RepositoryId, SALT_LEN, Secret, Suite, Unlock, open_object,
+    seal_object, unwrap_keyring,
 };
 
 /// Given up when a disk is so full that not even the small objects fit that make use of the others.
@@ -27,6 +27,7 @@ pub struct Repository {
     keys: Keys,
     config: Config,
     config_number: u64,
+    key_id: Option<[u8; 16]>,
     cache: Option<PathBuf>,
 }
 
@@ -63,6 +64,9 @@ impl Repository {
         options: &InitOptions,
     ) -> Result<Repository> {
         let encrypted = options.suite != Suite::None;
+        if matches!(unlock, Unlock::Keyring(_)) {
+            return Err(Error::invalid("init", "a recovery kit cannot be the key of a new one"));
+        }
         if encrypted == matches!(unlock, Unlock::Nothing) {
             return Err(Error::invalid("init", "a passphrase or key and encryption go together"));
         }
@@ -98,15 +102,21 @@ impl Repository {
         let keyring = Keyring { repository, epochs: vec![(1, secret)] };
         let keys = Keys::derive(&keyring, options.suite);
         media.prepare()?;
-        let repository =
-            Repository { media, environment, keys, config, config_number: 0, cache: None };
+        let mut repository = Repository {
+            media,
+            environment,
+            keys,
+            config,
+            config_number: 0,
+            key_id: None,
+            cache: None,
+        };
         repository.put_reserve()?;
-        let own = repository.add_key(unlock)?;
+        let own = repository.put_key(&keyring, unlock, "")?;
+        repository.key_id = Some(own);
         if let Err(error) = repository.put_config(0, &repository.config) {
             if error.kind() == Kind::Conflict {
-                for copy in [false, true] {
-                    repository.media.delete(&ObjectName::Key { id: own, copy }.to_string()).ok();
-                }
+                repository.delete_key(own).ok();
             }
             return Err(error);
         }
@@ -129,43 +139,33 @@ impl Repository {
         environment: Arc<dyn Environment>,
         unlock: &Unlock,
     ) -> Result<Repository> {
-        let key_names: Vec<_> = media.list(ObjectKind::Key.folder())?;
-        let config_names: Vec<_> = media.list(ObjectKind::Config.folder())?;
-        if key_names.is_empty() && config_names.is_empty() {
-            return Err(Error::missing(
-                media.describe(),
-                "is not a cutpoint repository (it has neither config nor keys)",
-            ));
-        }
-        let mut passed_over: Vec<[u8; 16]> = Vec::new();
-        let mut failure = None;
-        let (keys, config_number, config) = loop {
-            let (id, keyring, suite) = match unlock_any(&*media, &key_names, &passed_over, unlock) {
-                Ok(opened) => opened,
-                Err(error) => return Err(failure.unwrap_or(error)),
-            };
-            let keys = Keys::derive(&keyring, suite);
-            let error = match newest_config(&*media, &config_names, &keys) {
-                // The settings are sealed with keys that the keyring gave; what they say of
-                // themselves must agree, or somebody mixed two repositories.
-                Ok((number, config))
-                    if config.repository == keyring.repository && config.suite == suite =>
-                {
-                    break (keys, number, config);
-                }
-                Ok((number, _)) => Error::corrupt(
-                    ObjectName::Config { number, copy: false },
-                    "belongs to another repository than the keys",
-                ),
+        let list = || -> Result<_> {
+            Ok((media.list(ObjectKind::Key.folder())?, media.list(ObjectKind::Config.folder())?))
+        };
+        let mut names = list()?;
+        let opened = loop {
+            let (key_names, config_names) = &names;
+            if key_names.is_empty() && config_names.is_empty() {
+                return Err(Error::missing(
+                    media.describe(),
+                    "is not a cutpoint repository (it has neither config nor keys)",
+                ));
+            }
+            let error = match open_by_any(&*media, key_names, config_names, unlock) {
+                Ok(opened) => break opened,
                 Err(error) => error,
             };
-            // Of two that made the repository at the same time one has left a keyring that opens
-            // nothing: another may.
-            passed_over.push(id);
-            failure.get_or_insert(error);
+            // Somebody may have changed keys between the two listings, or since.
+            let again = list()?;
+            let is_transient = matches!(error.kind(), Kind::WrongKey | Kind::Missing);
+            if !is_transient || again == names {
+                return Err(error);
+            }
+            names = again;
         };
+        let Opened { key_id, keys, config_number, config } = opened;
         config.check_features(false)?;
-        Ok(Repository { media, environment, keys, config, config_number, cache: None })
+        Ok(Repository { media, environment, keys, config, config_number, key_id, cache: None })
     }
 
     /// Keeps what can be made anew (the index) in `folder` from now on.
@@ -200,6 +200,12 @@ impl Repository {
         &self.keys
     }
 
+    /// Which of the `keys/` objects has opened the repository. `None` where that was a recovery kit
+    /// that none of them tells of.
+    pub fn key_id(&self) -> Option<[u8; 16]> {
+        self.key_id
+    }
+
     /// The settings.
     pub fn config(&self) -> &Config {
         &self.config
@@ -224,10 +230,33 @@ impl Repository {
         Ok(())
     }
 
+    /// Notes that the key that opened the repository has made place for another.
+    pub(crate) fn opened_with(&mut self, key_id: [u8; 16]) {
+        self.key_id = Some(key_id);
+    }
+
+    /// Puts the settings anew, sealed with `keys`, whose newest epoch counts from then on.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where somebody changed the settings, or began an epoch, meanwhile.
+    pub(crate) fn take_keys(&mut self, keys: Keys, key_id: [u8; 16]) -> Result<()> {
+        let number = self.config_number + 1;
+        self.put_config_sealed(number, &self.config, &keys)?;
+        self.keys = keys;
+        self.key_id = Some(key_id);
+        self.config_number = number;
+        Ok(())
+    }
+
     fn put_config(&self, number: u64, config: &Config) -> Result<()> {
+        self.put_config_sealed(number, config, &self.keys)
+    }
+
+    fn put_config_sealed(&self, number: u64, config: &Config, keys: &Keys) -> Result<()> {
         let body = config.encode();
         let name = ObjectName::Config { number, copy: false };
-        let bytes = seal_object(&self.keys, name, self.salt()?, &body);
+        let bytes = seal_object(keys, name, self.salt()?, &body);
         // The copy is the same object: header and seal do not know which copy they are in.
         if !self.put_or_find(name, &bytes)? {
             return Err(Error::new(
@@ -253,22 +282,6 @@ impl Repository {
     /// Frees the room that is kept for a full disk. It is no object, so that a writer may.
     pub(crate) fn give_up_reserve(&self) {
         self.media.delete(RESERVE).ok();
-    }
-
-    /// Adds a way to unlock the repository; puts it twice. Returns its name.
-    ///
-    /// # Errors
-    ///
-    /// As the medium.
-    pub fn add_key(&self, unlock: &Unlock) -> Result<[u8; 16]> {
-        let mut id = [0; 16];
-        self.environment.random(&mut id)?;
-        let salts = [self.salt()?, self.salt()?];
-        let bytes = wrap_keyring(self.keys.keyring(), unlock, self.keys.suite(), id, salts)?;
-        for copy in [false, true] {
-            self.put(ObjectName::Key { id, copy }, bytes.clone())?;
-        }
-        Ok(id)
     }
 
     /// Fresh random bytes for one object.
@@ -344,37 +357,82 @@ impl Repository {
     }
 }
 
-/// Tries every keyring but those `passed_over`, each in both copies, until one opens.
-fn unlock_any(
+/// What a repository is opened by.
+struct Opened {
+    key_id: Option<[u8; 16]>,
+    keys: Keys,
+    config_number: u64,
+    config: Config,
+}
+
+/// Tries every keyring that `unlock` opens, each in both copies, until one opens the settings.
+///
+/// There can be several: of two that made the repository at the same time one has left a keyring that
+/// opens nothing; who was cut off while a new epoch began has left the old one or the new one. The
+/// settings decide: only one is of their epoch.
+fn open_by_any(
     media: &dyn Media,
-    names: &[(String, u64)],
-    passed_over: &[[u8; 16]],
+    key_names: &[(String, u64)],
+    config_names: &[(String, u64)],
     unlock: &Unlock,
-) -> Result<([u8; 16], Keyring, Suite)> {
-    let mut damaged = None;
-    let mut tried = passed_over.to_vec();
+) -> Result<Opened> {
+    let open = |key_id, keyring: &Keyring, suite| {
+        let keys = Keys::derive(keyring, suite);
+        let (config_number, config) = newest_config(media, config_names, &keys)?;
+        // The settings are sealed with keys that the keyring gave; what they say of themselves must
+        // agree, or somebody mixed two repositories.
+        if config.repository == keyring.repository && config.suite == suite {
+            return Ok(Opened { key_id, keys, config_number, config });
+        }
+        let name = ObjectName::Config { number: config_number, copy: false };
+        Err(Error::corrupt(name, "belongs to another repository than the keys"))
+    };
+    if let Unlock::Keyring(keyring) = unlock {
+        // A kit has all that is needed, also where `keys/` is lost.
+        let suite = newest_header(media, config_names)?.suite;
+        let opened = open(None, keyring, suite)?;
+        return Ok(Opened { key_id: kit_of(media, key_names, unlock), ..opened });
+    }
+    let (mut failure, mut damaged) = (None, None);
+    let mut tried: Vec<[u8; 16]> = Vec::new();
     let mut is_open = false;
-    for (path, _) in names {
+    for (path, _) in key_names {
         let Ok(ObjectName::Key { id, copy }) = ObjectName::parse(path) else { continue };
         // The copy of a keyring that was read well needs no second try: stretching takes time.
         if tried.contains(&id) {
             continue;
         }
-        let bytes = media.get(path)?;
-        match unwrap_keyring(ObjectName::Key { id, copy }, &bytes, unlock, KdfLimits::default()) {
-            Ok(Some((keyring, suite))) => return Ok((id, keyring, suite)),
+        let bytes = match media.get(path) {
+            Ok(bytes) => bytes,
+            // Its owner has removed it at this moment.
+            Err(error) if error.kind() == Kind::Missing => continue,
+            Err(error) => return Err(error),
+        };
+        let name = ObjectName::Key { id, copy };
+        match unwrap_keyring(name, &bytes, unlock, KdfLimits::default()) {
+            Ok(Some((keyring, suite))) => {
+                tried.push(id);
+                match open(Some(id), &keyring, suite) {
+                    Ok(opened) => return Ok(opened),
+                    Err(error) => {
+                        // That a key is of another epoch says least: there may be one that fits.
+                        let says_little = matches!(error.kind(), Kind::WrongKey | Kind::Missing);
+                        if failure.is_none() || !says_little {
+                            failure = Some(error);
+                        }
+                    }
+                }
+            }
             Ok(None) => {
                 tried.push(id);
-                is_open |= unwrap_keyring(
-                    ObjectName::Key { id, copy },
-                    &bytes,
-                    &Unlock::Nothing,
-                    KdfLimits::default(),
-                )
-                .is_ok_and(|opened| opened.is_some());
+                is_open |= unwrap_keyring(name, &bytes, &Unlock::Nothing, KdfLimits::default())
+                    .is_ok_and(|opened| opened.is_some());
             }
             Err(error) => damaged = Some(error),
         }
+    }
+    if let Some(failure) = failure {
+        return Err(failure);
     }
     if is_open && !matches!(unlock, Unlock::Nothing) {
         return Err(Error::new(
@@ -398,6 +456,16 @@ fn unlock_any(
     }
 }
 
+/// The object that tells of a recovery kit, if there is one that can be read.
+fn kit_of(media: &dyn Media, key_names: &[(String, u64)], kit: &Unlock) -> Option<[u8; 16]> {
+    key_names.iter().find_map(|(path, _)| {
+        let Ok(name @ ObjectName::Key { id, .. }) = ObjectName::parse(path) else { return None };
+        let bytes = media.get(path).ok()?;
+        let opened = unwrap_keyring(name, &bytes, kit, KdfLimits::default()).ok()?;
+        opened.map(|_| id)
+    })
+}
+
 fn shared_ticket(name: ObjectName) -> Error {
     Error::new(
         Kind::Conflict,
@@ -406,27 +474,76 @@ fn shared_ticket(name: ObjectName) -> Error {
     )
 }
 
-fn newest_config(media: &dyn Media, names: &[(String, u64)], keys: &Keys) -> Result<(u64, Config)> {
-    let mut numbers: Vec<u64> = names
-        .iter()
-        .filter_map(|(path, _)| match ObjectName::parse(path) {
-            Ok(ObjectName::Config { number, .. }) => Some(number),
-            _ => None,
-        })
-        .collect();
-    numbers.sort_unstable();
-    let Some(&number) = numbers.last() else {
-        return Err(Error::missing(
+/// The number of the newest settings.
+fn newest_number(media: &dyn Media, names: &[(String, u64)]) -> Result<u64> {
+    let numbers = names.iter().filter_map(|(path, _)| match ObjectName::parse(path) {
+        Ok(ObjectName::Config { number, .. }) => Some(number),
+        _ => None,
+    });
+    numbers.max().ok_or_else(|| {
+        Error::missing(
             media.describe(),
             "has keys but no config: it was not finished, or the config was deleted",
-        ));
-    };
+        )
+    })
+}
+
+/// Does `read` with the newest settings; either copy will do, and the first error is the one that
+/// says most.
+fn with_newest<T>(
+    media: &dyn Media,
+    names: &[(String, u64)],
+    read: impl Fn(ObjectName, &[u8]) -> Result<T>,
+) -> Result<(u64, T)> {
+    let number = newest_number(media, names)?;
     let read = |copy| {
         let name = ObjectName::Config { number, copy };
-        let body = open_object(keys, name, &media.get(&name.to_string())?)?;
-        Config::decode(&body).map_err(|error| error.of(name))
+        read(name, &media.get(&name.to_string())?)
     };
-    // Either copy will do; the first error is the one that says most.
-    let config = read(false).or_else(|error| read(true).map_err(|_| error))?;
-    Ok((number, config))
+    let found = read(false).or_else(|error| read(true).map_err(|_| error))?;
+    Ok((number, found))
+}
+
+fn newest_header(media: &dyn Media, names: &[(String, u64)]) -> Result<Header> {
+    with_newest(media, names, |name, bytes| Header::decode(&name, bytes)).map(|(_, header)| header)
+}
+
+/// The newest settings, which `keys` open.
+///
+/// # Errors
+///
+/// `WrongKey` where they are of an epoch that `keys` do not have; `Missing` where `keys` have a newer
+/// one: then there should be newer settings. `Corrupt` and others as reading gives.
+pub(crate) fn newest_config(
+    media: &dyn Media,
+    names: &[(String, u64)],
+    keys: &Keys,
+) -> Result<(u64, Config)> {
+    with_newest(media, names, |name, bytes| {
+        let epoch = Header::decode(&name, bytes)?.epoch;
+        if epoch > keys.epoch() {
+            return Err(Error::new(
+                Kind::WrongKey,
+                name,
+                format!(
+                    "the repository is at key epoch {epoch}, but this key knows only those up to \
+                     {}: a new epoch was begun without it (`cutpoint key rotate`). Who has a newer \
+                     key can add yours again",
+                    keys.epoch()
+                ),
+            ));
+        }
+        if epoch < keys.epoch() {
+            return Err(Error::missing(
+                name,
+                format!(
+                    "is of key epoch {epoch}, but this key is for epoch {}: newer settings are gone, \
+                     or were never put",
+                    keys.epoch()
+                ),
+            ));
+        }
+        let body = open_object(keys, name, bytes)?;
+        Config::decode(&body).map_err(|error| error.of(name))
+    })
 }

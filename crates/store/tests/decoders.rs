@@ -22,7 +22,7 @@ use cutpoint_store::format::ticket::{Purpose, Ticket};
 use cutpoint_store::format::tree::{Entry, EntryKind, Time};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::seal::{
-    HEADER_LEN, Header, KdfLimits, Keyring, Keys, RepositoryId, Secret, Suite, Unlock,
+    HEADER_LEN, Header, KdfLimits, KeyAbout, Keyring, Keys, RepositoryId, Secret, Suite, Unlock,
     object_is_intact, open_object, seal_object, unwrap_keyring, wrap_keyring,
 };
 use decoding::{DECODERS, REGIONS_END, encode_content, keyring};
@@ -265,12 +265,20 @@ fn keyrings_open_with_their_key_only() {
     let id = [7; 16];
     let name = ObjectName::Key { id, copy: false };
     let unlock = Unlock::KeyFile(Secret([1; 32]));
-    let bytes = wrap_keyring(&keyring(), &unlock, Suite::Aes256Gcm, id, [[2; 16], [3; 16]])
+    let about = KeyAbout { made_ns: 5, label: "laptop".to_owned(), epoch: 7 };
+    let salts = [[2; 16], [3; 16]];
+    let bytes = wrap_keyring(&keyring(), &unlock, Suite::Aes256Gcm, id, salts, &about)
         .expect("a key file wraps");
     let open =
         |bytes: &[u8], unlock: &Unlock| unwrap_keyring(name, bytes, unlock, KdfLimits::default());
     let opened = open(&bytes, &unlock).expect("it is whole").expect("it is the key");
     assert_eq!(opened, (keyring(), Suite::Aes256Gcm));
+    let keys = Keys::derive(&keyring(), Suite::Aes256Gcm);
+    let told = |bytes: &[u8]| KeyAbout::of_object(&keys, name, bytes);
+    assert_eq!(told(&bytes).expect("it is whole"), Some(about.clone()), "without the key file");
+    let foreign = Keyring { epochs: vec![(7, Secret([9; 32]))], ..keyring() };
+    let foreign = Keys::derive(&foreign, Suite::Aes256Gcm);
+    assert!(KeyAbout::of_object(&foreign, name, &bytes).is_err(), "another repository's keys");
     let other = Unlock::KeyFile(Secret([9; 32]));
     assert!(open(&bytes, &other).expect("it is whole").is_none(), "another key");
     for place in 0..bytes.len() {
@@ -281,6 +289,9 @@ fn keyrings_open_with_their_key_only() {
         if let Ok(Some(opened)) = open(&flipped, &unlock) {
             assert_eq!(opened.0, keyring(), "byte {place} flipped gives other keys");
         }
+        if let Ok(Some(told)) = told(&flipped) {
+            assert_eq!(told, about, "byte {place} flipped gives another label");
+        }
     }
 }
 
@@ -290,7 +301,9 @@ fn stretching_has_a_limit() {
     let id = [7; 16];
     let name = ObjectName::Key { id, copy: false };
     let unlock = Unlock::KeyFile(Secret([1; 32]));
-    let bytes = wrap_keyring(&keyring(), &unlock, Suite::Aes256Gcm, id, [[2; 16], [3; 16]])
+    let about = KeyAbout { made_ns: 5, label: "laptop".to_owned(), epoch: 7 };
+    let salts = [[2; 16], [3; 16]];
+    let bytes = wrap_keyring(&keyring(), &unlock, Suite::Aes256Gcm, id, salts, &about)
         .expect("a key file wraps");
     let passphrase = Unlock::Passphrase(b"p".to_vec().into());
     let refused = |fields: [u32; 3]| {

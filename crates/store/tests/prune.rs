@@ -90,7 +90,7 @@ impl CheckMonitor for Findings {
 /// Nothing is wrong, and every byte can be read.
 fn assert_clean(repository: &Arc<Repository>, when: &str) {
     let findings = Findings::default();
-    let options = CheckOptions { read_data: true, threads: 1, ..CheckOptions::default() };
+    let options = CheckOptions { read_data: true, threads: 1 };
     check(repository, &options, &findings).expect("the check goes through");
     let findings = findings.0.into_inner().expect("no panics");
     assert!(findings.is_empty(), "{when}: {findings:#?}");
@@ -116,7 +116,8 @@ fn start() -> Arc<dyn Media> {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     for files in [&[1, 2, 3, 4][..], &[3, 4, 5, 6], &[4, 6, 7, 8]] {
-        assert_eq!(back_up(&repository, files, true).expect("it works"), Committed::Done);
+        let committed = back_up(&repository, files, true).expect("it works");
+        assert_eq!(committed, Committed::Done, "nobody is there to end it");
     }
     forget(&repository, &[0, 1]).expect("it works");
     media

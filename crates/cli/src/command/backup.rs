@@ -69,12 +69,13 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         }
     };
     let monitor = Monitor { report, interrupt: Interrupt::listen()? };
+    let started_ns = session.repository.environment().now_ns();
     report.begin_progress();
     let done = backup(&session.repository, source, &options, &monitor);
     report.end_progress();
     let done = done?;
     if let Some(id) = done.snapshot {
-        session.state.add_head(&host, id);
+        session.state.add_head(&host, id, started_ns);
     }
     session.state.save(report);
     summarize(&done, report)?;

@@ -14,7 +14,8 @@ use crate::session::Session;
 use crate::units;
 
 pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit> {
-    let session = Session::open(global, report)?;
+    let mut session = Session::open_to_examine(global, report)?;
+    session.look_for_heads(report)?;
     let options = CheckOptions { read_data: args.read_data, threads: args.threads };
     let monitor = Monitor {
         report,
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit
     let done = done?;
     let recorded = if args.no_record { 0 } else { record_damage(&session, &done, report) };
     summarize(&done, recorded, args.read_data, report)?;
-    Ok(Exit::of_problems(done.error_count))
+    Ok(Exit::of_problems(done.error_count + report.problem_count()))
 }
 
 struct Monitor<'a> {
@@ -128,7 +129,8 @@ fn summarize(done: &CheckReport, recorded: u64, read_data: bool, report: &Report
             "What is damaged is recorded: the next backup stores again what its sources still have.",
         );
     }
-    match done.error_count {
+    // What was told before the check is wrong, too.
+    match done.error_count + report.problem_count() {
         0 if read_data => report.note("Nothing is wrong."),
         0 => report.note("Nothing is wrong; --read-data would read every byte, too."),
         count => report.warn(&format!("{} found", units::count(count, "problem"))),

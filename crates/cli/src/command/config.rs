@@ -14,6 +14,7 @@ use crate::units;
 
 pub(crate) fn run(args: &Settings, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
+    session.look_for_heads(report)?;
     let mut config = session.repository.config().clone();
     if let Some(cut) = &args.cut {
         let cut = canonical_cut(cut, config.cut_is_keyed)?;
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &Settings, global: &Global, report: &Report) -> Result<E
         let repository =
             Arc::get_mut(&mut session.repository).context("the repository is in use")?;
         repository.set_config(config)?;
-        session.state.set_config_number(session.repository.config_number());
+        session.state.set_settings(&session.repository);
     }
     session.state.save(report);
     show(session.repository.config(), session.repository.config_number(), report)?;

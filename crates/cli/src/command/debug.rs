@@ -11,10 +11,10 @@ use crate::report::Report;
 use crate::session::Session;
 
 pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit> {
-    let session = Session::open(global, report)?;
+    let session = Session::open_to_examine(global, report)?;
     let Some(object) = &args.object else {
         list(&session, report)?;
-        return Ok(Exit::Well);
+        return Ok(Exit::of_problems(report.problem_count()));
     };
     let name = ObjectName::parse(object).map_err(|error| {
         Failure::failed(error.to_string()).with_remedy("`cutpoint debug --list` prints all names")
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit
     } else {
         report.write(text.as_bytes())?;
     }
-    Ok(Exit::Well)
+    Ok(Exit::of_problems(report.problem_count()))
 }
 
 fn list(session: &Session, report: &Report) -> Result<()> {

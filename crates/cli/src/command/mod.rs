@@ -11,6 +11,7 @@ mod debug;
 mod forget;
 mod hold;
 mod init;
+mod key;
 mod ls;
 mod prune;
 mod restore;
@@ -47,5 +48,6 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
         Verb::Bench(bench) => bench::run(bench, report),
         Verb::Debug(debug) => debug::run(debug, global, report),
+        Verb::Key(key) => key::run(key, global, report),
     }
 }

@@ -7,6 +7,8 @@ mod damage;
 mod failures;
 mod forget;
 mod json;
+mod keys;
+mod rollback;
 mod round_trip;
 mod sandbox;
 mod schema;

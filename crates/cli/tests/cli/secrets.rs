@@ -149,7 +149,12 @@ fn older_settings_are_refused() {
         let name = format!("repo/config/00000000000000000001{copy}");
         fs::remove_file(sandbox.path(name)).expect("the newer settings go");
     }
-    sandbox.run(["snapshots"]).ended(12, &["has the settings 0, but had 1"]);
+    sandbox.run(["snapshots"]).ended(
+        12,
+        &["older state", "Remembered: settings 1", "There: settings 0", "--accept-rollback"],
+    );
+    sandbox.run(["snapshots", "--accept-rollback"]).ended(0, &["There: settings 0"]);
+    sandbox.run(["snapshots"]).well();
 }
 
 #[test]
@@ -157,8 +162,11 @@ fn a_vanished_snapshot_is_missed() {
     let sandbox = Sandbox::with_source();
     let id = sandbox.backup("source");
     fs::remove_file(sandbox.path(format!("repo/commits/{id}"))).expect("the commit goes");
-    sandbox.run(["snapshots"]).ended(0, &["warning: ", &id, "is gone"]);
-    sandbox.run(["backup", "source"]).ended(0, &["is gone"]);
+    let told = format!("snapshot {}", &id[..8]);
+    sandbox.run(["snapshots"]).ended(12, &["the newest snapshot of 1 host is gone", &told]);
+    sandbox.run(["backup", "source"]).ended(12, &[&told, "There:", "no snapshot"]);
+    sandbox.run(["backup", "source", "--accept-rollback"]).ended(0, &[&told]);
+    sandbox.run(["snapshots"]).well();
 }
 
 /// What a process that was killed has left beside the state is removed, once nobody can still be

@@ -3,14 +3,12 @@
 use std::fmt;
 
 use cutpoint_fingerprint::Blake3;
-use minicbor::Decoder;
-use zeroize::Zeroize;
+use minicbor::{Decoder, Encoder};
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::map::{
-    MapWriter, at_end, malformed, read_array, read_fixed, read_map, required,
-};
+use crate::format::map::{at_end, malformed, read_array, read_fixed, read_map, required};
 use crate::name::{ObjectKind, parse_hex};
 
 /// How objects are sealed. The code stands in every header.
@@ -123,16 +121,20 @@ pub struct Keyring {
 
 impl Keyring {
     /// Appends nothing, loses nothing: the keyring as a map.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut map = MapWriter::new();
-        map.bytes(0, &self.repository.0);
-        map.item(1, |e| {
-            e.array(self.epochs.len() as u64 * 2).ok();
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        // Enough at once, and one vector only: one that grows or is copied leaves secrets behind.
+        let room = 64 + self.epochs.len() * 48;
+        let mut e = Encoder::new(Vec::with_capacity(room));
+        let written = (|| {
+            e.map(2)?.u32(0)?.bytes(&self.repository.0)?;
+            e.u32(1)?.array(self.epochs.len() as u64 * 2)?;
             for (epoch, secret) in &self.epochs {
-                e.u32(*epoch).and_then(|e| e.bytes(&secret.0)).ok();
+                e.u32(*epoch)?.bytes(&secret.0)?;
             }
-        });
-        map.finish()
+            Ok::<_, minicbor::encode::Error<std::convert::Infallible>>(())
+        })();
+        debug_assert!(written.is_ok(), "writing to a vector does not fail");
+        Zeroizing::new(e.into_writer())
     }
 
     /// Reads a keyring.
@@ -270,7 +272,8 @@ impl Keys {
         &self.keyring
     }
 
-    /// The newest epoch: what new objects are sealed with.
+    /// The newest epoch: what new objects are sealed with. A repository opens only with a keyring
+    /// whose newest epoch is that of its settings.
     pub fn epoch(&self) -> u32 {
         self.epochs.last().map_or(0, |(epoch, _)| *epoch)
     }

@@ -9,4 +9,6 @@ pub use object::{
     HEADER_LEN, Header, Opener, PADDING_CONTAINER, PADDING_OTHER, PartKind, SALT_LEN, Sealer,
     TAG_LEN, TRAILER_LEN, Trailer, VERSION, object_is_intact, open_object, seal_object,
 };
-pub use wrap::{KdfLimits, Unlock, WRAP_LEN, unwrap_keyring, wrap_keyring};
+pub use wrap::{
+    KdfLimits, KeyAbout, KeyMethod, LABEL_LEN_MAX, Unlock, WRAP_LEN, unwrap_keyring, wrap_keyring,
+};

@@ -46,12 +46,14 @@ pub enum PartKind {
     Region(u32),
     /// A container's directory; sealed under the key of class `index`.
     Directory,
+    /// What there is to know about a `keys/` object; sealed under the key of class `config`.
+    About,
 }
 
 impl PartKind {
     fn number(self) -> u32 {
         match self {
-            PartKind::Body => 0,
+            PartKind::Body | PartKind::About => 0,
             PartKind::Region(number) => number,
             PartKind::Directory => DIRECTORY_PART,
         }
@@ -62,6 +64,7 @@ impl PartKind {
             PartKind::Body => 0,
             PartKind::Region(_) => 1,
             PartKind::Directory => 2,
+            PartKind::About => 3,
         }
     }
 }
@@ -445,7 +448,12 @@ impl Opener {
                 Error::new(
                     Kind::WrongKey,
                     name,
-                    format!("is sealed with a key of epoch {}, which is not there", decoded.epoch),
+                    format!(
+                        "is sealed with a key of epoch {}; the keys that were used to open the \
+                         repository go up to {}",
+                        decoded.epoch,
+                        keys.epoch()
+                    ),
                 )
             })
         };
@@ -492,6 +500,7 @@ impl Opener {
                     PartKind::Body => "its body".to_owned(),
                     PartKind::Region(number) => format!("region {number}"),
                     PartKind::Directory => "its directory".to_owned(),
+                    PartKind::About => "what is known about it".to_owned(),
                 };
                 Err(Error::corrupt(self.name, format!("{part} is damaged: the tag does not match")))
             }

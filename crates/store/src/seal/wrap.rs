@@ -1,28 +1,147 @@
 //! Wrapping: a keyring that a passphrase or a key file unlocks.
 //!
 //! A `keys/` object is a header, [`WRAP_LEN`] bytes in the clear that say how the wrapping key is
-//! made, the sealed keyring, padding, trailer.
+//! made, what there is to know about it for those who have the repository open, the sealed keyring,
+//! padding, trailer.
 
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use bytes::Bytes;
+use minicbor::Decoder;
 use xxhash_rust::xxh3::xxh3_128;
 use zeroize::Zeroizing;
 
-use super::keys::{Keyring, Secret, Suite};
+use super::keys::{KeyClass, Keyring, Keys, Secret, Suite};
 use super::object::{
     Cipher, HEADER_LEN, Header, PADDING_OTHER, PartKind, SALT_LEN, TAG_LEN, TRAILER_LEN, Trailer,
     object_key,
 };
 use crate::error::{Error, Kind, Result};
+use crate::format::map::{MapWriter, at_end, malformed, read_map};
 use crate::name::ObjectName;
 
 /// The bytes between header and sealed keyring: method 1, zero 3, memory in KiB 4, passes 4,
 /// lanes 4, salt 16.
 pub const WRAP_LEN: usize = 32;
 
-const METHOD_NONE: u8 = 0;
-const METHOD_ARGON2ID: u8 = 1;
-const METHOD_KEY_FILE: u8 = 2;
+/// The longest label, in bytes.
+pub const LABEL_LEN_MAX: usize = 200;
+
+/// Before the sealed part that says what there is to know: the epoch of its key.
+const ABOUT_EPOCH_LEN: usize = 4;
+
+/// What a `keys/` object is opened with. The code stands behind its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyMethod {
+    /// Nothing: the repository is not encrypted.
+    Nothing,
+    /// A passphrase.
+    Passphrase,
+    /// A key file.
+    KeyFile,
+    /// A recovery kit: who has it needs no object. That there is one says that it was made.
+    RecoveryKit,
+}
+
+impl KeyMethod {
+    fn code(self) -> u8 {
+        match self {
+            KeyMethod::Nothing => 0,
+            KeyMethod::Passphrase => 1,
+            KeyMethod::KeyFile => 2,
+            KeyMethod::RecoveryKit => 3,
+        }
+    }
+
+    /// How the `keys/` object with these bytes is opened.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where it is no such object; `Unsupported` where a newer version has made it.
+    pub fn of_object(name: ObjectName, bytes: &[u8]) -> Result<KeyMethod> {
+        Header::decode(&name, bytes)?;
+        let code = wrap_of(&name, bytes)?[0];
+        let all =
+            [KeyMethod::Nothing, KeyMethod::Passphrase, KeyMethod::KeyFile, KeyMethod::RecoveryKit];
+        all.into_iter().find(|method| method.code() == code).ok_or_else(|| {
+            let message = format!("is opened by method {code}, which needs a newer cutpoint");
+            Error::new(Kind::Unsupported, name, message)
+        })
+    }
+}
+
+/// What there is to know about a `keys/` object. Sealed with a key of the repository: whoever has it
+/// open can read this, without the secret that the object is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyAbout {
+    /// When it was made: nanoseconds since 1970 UTC.
+    pub made_ns: i64,
+    /// For people. At most [`LABEL_LEN_MAX`] bytes.
+    pub label: String,
+    /// The newest epoch of the keyring in it.
+    pub epoch: u32,
+}
+
+impl KeyAbout {
+    fn encode(&self) -> Vec<u8> {
+        let mut map = MapWriter::new();
+        map.int(0, self.made_ns).text(1, &self.label).uint(2, self.epoch.into());
+        map.finish()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<KeyAbout> {
+        let d = &mut Decoder::new(bytes);
+        let mut about = KeyAbout::default();
+        read_map(d, |key, d| {
+            match key {
+                0 => about.made_ns = d.i64().map_err(malformed)?,
+                1 => about.label = d.str().map_err(malformed)?.to_owned(),
+                2 => about.epoch = d.u32().map_err(malformed)?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        at_end(d)?;
+        Ok(about)
+    }
+
+    /// What stands in the `keys/` object with these bytes. `None` where there is nothing of the kind,
+    /// as in those that the first versions have made.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where it is damaged; `WrongKey` where it was sealed with a key that is not among
+    /// `keys`.
+    pub fn of_object(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<Option<KeyAbout>> {
+        let header = Header::decode(&name, bytes)?;
+        let wrap = wrap_of(&name, bytes)?;
+        let trailer = Trailer::decode(&name, bytes, bytes.len() as u64)?;
+        let end = usize::try_from(trailer.offset).unwrap_or(usize::MAX);
+        let about = bytes.get(HEADER_LEN + WRAP_LEN..end).unwrap_or_default();
+        let Some((epoch, sealed)) = about.split_first_chunk::<ABOUT_EPOCH_LEN>() else {
+            return Ok(None);
+        };
+        let epoch = u32::from_le_bytes(*epoch);
+        let class_key = keys.class_key(epoch, KeyClass::Config).ok_or_else(|| {
+            let message =
+                format!("says what it is with a key of epoch {epoch}, which is not there");
+            Error::new(Kind::WrongKey, name, message)
+        })?;
+        let (key, _) = object_key(class_key, bytes, wrap);
+        let mut part = sealed.to_vec();
+        let len = Cipher::new(header.suite, key)
+            .open(&header.encode(), PartKind::About, &mut part)
+            .ok_or_else(|| Error::corrupt(name, "what is known about it does not open"))?;
+        KeyAbout::decode(&part[..len]).map(Some).map_err(|error| error.of(name))
+    }
+}
+
+/// What follows the header of a `keys/` object in the clear.
+fn wrap_of<'a>(name: &ObjectName, bytes: &'a [u8]) -> Result<&'a [u8; WRAP_LEN]> {
+    bytes
+        .get(HEADER_LEN..)
+        .and_then(|wrap| wrap.first_chunk::<WRAP_LEN>())
+        .ok_or_else(|| Error::corrupt(name, "ends inside its header"))
+}
 
 /// RFC 9106, second recommended choice: 64 MiB, three passes, four lanes.
 const MEMORY_KIB: u32 = 64 * 1024;
@@ -58,6 +177,18 @@ pub enum Unlock {
     Keyring(Keyring),
 }
 
+impl Unlock {
+    /// What kind of secret it is.
+    pub fn method(&self) -> KeyMethod {
+        match self {
+            Unlock::Nothing => KeyMethod::Nothing,
+            Unlock::Passphrase(_) => KeyMethod::Passphrase,
+            Unlock::KeyFile(_) => KeyMethod::KeyFile,
+            Unlock::Keyring(_) => KeyMethod::RecoveryKit,
+        }
+    }
+}
+
 impl std::fmt::Debug for Unlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -74,26 +205,24 @@ impl std::fmt::Debug for Unlock {
 ///
 /// # Errors
 ///
-/// `Invalid` where `unlock` is a keyring, which cannot wrap itself.
+/// `Invalid` where the label is too long, or the passphrase cannot be stretched.
 pub fn wrap_keyring(
     keyring: &Keyring,
     unlock: &Unlock,
     suite: Suite,
     id: [u8; 16],
     salts: [[u8; SALT_LEN]; 2],
+    about: &KeyAbout,
 ) -> Result<Bytes> {
     let name = ObjectName::Key { id, copy: false };
-    let method = match unlock {
-        Unlock::Nothing => METHOD_NONE,
-        Unlock::Passphrase(_) => METHOD_ARGON2ID,
-        Unlock::KeyFile(_) => METHOD_KEY_FILE,
-        Unlock::Keyring(_) => {
-            return Err(Error::invalid(name, "a recovery kit cannot be a way to unlock"));
-        }
-    };
+    if about.label.len() > LABEL_LEN_MAX {
+        let message = format!("a label has at most {LABEL_LEN_MAX} bytes");
+        return Err(Error::invalid(name, message));
+    }
+    let method = unlock.method();
     let mut wrap = [0; WRAP_LEN];
-    wrap[0] = method;
-    if method == METHOD_ARGON2ID {
+    wrap[0] = method.code();
+    if method == KeyMethod::Passphrase {
         wrap[4..8].copy_from_slice(&MEMORY_KIB.to_le_bytes());
         wrap[8..12].copy_from_slice(&PASSES.to_le_bytes());
         wrap[12..16].copy_from_slice(&LANES.to_le_bytes());
@@ -111,11 +240,22 @@ pub fn wrap_keyring(
     let (key, commitment) = object_key(&wrapping_key, &header.encode(), &wrap);
     header.commitment = commitment;
     let header = header.encode();
-    let mut part = Zeroizing::new(keyring.encode());
+    let keys = Keys::derive(keyring, suite);
+    let epoch = keys.epoch();
+    let Some(class_key) = keys.class_key(epoch, KeyClass::Config) else {
+        unreachable!("the newest epoch has every key")
+    };
+    let mut about = about.encode();
+    let (about_key, _) = object_key(class_key, &header, &wrap);
+    let about_tag = Cipher::new(suite, about_key).seal(&header, PartKind::About, &mut about);
+    let mut part = keyring.encode();
     let tag = Cipher::new(suite, key).seal(&header, PartKind::Body, &mut part);
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&header);
     bytes.extend_from_slice(&wrap);
+    bytes.extend_from_slice(&epoch.to_le_bytes());
+    bytes.extend_from_slice(&about);
+    bytes.extend_from_slice(&about_tag);
     let offset = bytes.len() as u64;
     bytes.extend_from_slice(&part);
     bytes.extend_from_slice(&tag);
@@ -143,25 +283,15 @@ pub fn unwrap_keyring(
     limits: KdfLimits,
 ) -> Result<Option<(Keyring, Suite)>> {
     let header = Header::decode(&name, bytes)?;
-    if let Unlock::Keyring(keyring) = unlock {
-        return Ok(Some((keyring.clone(), header.suite)));
-    }
     let damaged = |what: &str| Error::corrupt(name, what);
-    let wrap = bytes
-        .get(HEADER_LEN..HEADER_LEN + WRAP_LEN)
-        .and_then(|wrap| wrap.first_chunk::<WRAP_LEN>())
-        .ok_or_else(|| damaged("ends inside its header"))?;
-    let method = match unlock {
-        Unlock::Nothing => METHOD_NONE,
-        Unlock::Passphrase(_) => METHOD_ARGON2ID,
-        Unlock::KeyFile(_) | Unlock::Keyring(_) => METHOD_KEY_FILE,
-    };
-    if wrap[0] != method {
+    let wrap = wrap_of(&name, bytes)?;
+    let method = unlock.method();
+    if wrap[0] != method.code() {
         return Ok(None);
     }
     // Suite 0 and method "nothing" belong together: a passphrase never opens an unencrypted
     // repository that somebody put in the place of an encrypted one.
-    if (header.suite == Suite::None) != (method == METHOD_NONE) {
+    if (header.suite == Suite::None) != (method == KeyMethod::Nothing) {
         return Err(damaged("says that it is encrypted, and that it is not"));
     }
     let wrapping_key = wrapping_key(&name, unlock, wrap, limits)?;
@@ -188,8 +318,10 @@ fn wrapping_key(
     let number =
         |at: usize| u32::from_le_bytes([wrap[at], wrap[at + 1], wrap[at + 2], wrap[at + 3]]);
     match unlock {
-        Unlock::Nothing | Unlock::Keyring(_) => {
-            Ok(Secret(blake3::derive_key("cutpoint v1 wrap nothing", &[])))
+        Unlock::Nothing => Ok(Secret(blake3::derive_key("cutpoint v1 wrap nothing", &[]))),
+        Unlock::Keyring(keyring) => {
+            let newest = keyring.epochs.last().map_or(&[][..], |(_, secret)| &secret.0);
+            Ok(Secret(blake3::derive_key("cutpoint v1 wrap recovery kit", newest)))
         }
         Unlock::KeyFile(secret) => {
             Ok(Secret(blake3::derive_key("cutpoint v1 wrap key file", &secret.0)))
@@ -210,8 +342,16 @@ fn wrapping_key(
             let params = Params::new(memory_kib, passes, lanes, Some(32))
                 .map_err(|error| Error::corrupt(name, format!("Argon2id: {error}")))?;
             let mut key = Secret([0; 32]);
+            // The crate wipes what it makes itself; the large memory is ours. Who finds it could try
+            // passphrases without stretching them.
+            let mut memory = Zeroizing::new(vec![Block::default(); params.block_count()]);
             Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-                .hash_password_into(passphrase, &wrap[16..], &mut key.0)
+                .hash_password_into_with_memory(
+                    passphrase,
+                    &wrap[16..],
+                    &mut key.0,
+                    memory.as_mut_slice(),
+                )
                 .map_err(|error| Error::new(Kind::Invalid, name, format!("Argon2id: {error}")))?;
             Ok(key)
         }

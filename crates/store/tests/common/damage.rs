@@ -33,7 +33,7 @@ pub(crate) struct Store {
 pub(crate) fn build() -> BTreeMap<String, Bytes> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let mut first = init(media.clone()).expect("an empty memory takes a repository");
-    first.add_key(&Unlock::KeyFile(Secret([8; 32]))).expect("memory takes a key");
+    first.add_key(&Unlock::KeyFile(Secret([8; 32])), "").expect("memory takes a key");
     let mut config = first.config().clone();
     config.compression_level = 2;
     first.set_config(config).expect("memory takes settings");

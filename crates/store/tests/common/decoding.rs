@@ -11,8 +11,8 @@ use cutpoint_store::format::ticket::Ticket;
 use cutpoint_store::format::tree::Entry;
 use cutpoint_store::name::ObjectName;
 use cutpoint_store::seal::{
-    Header, KdfLimits, Keyring, Keys, RepositoryId, Secret, Suite, Trailer, Unlock,
-    object_is_intact, open_object, unwrap_keyring,
+    Header, KdfLimits, KeyAbout, KeyMethod, Keyring, Keys, RepositoryId, Secret, Suite, Trailer,
+    Unlock, object_is_intact, open_object, unwrap_keyring,
 };
 use minicbor::{Decoder, Encoder};
 
@@ -74,6 +74,8 @@ pub(crate) fn anything(bytes: &[u8]) {
     let _ = Trailer::decode(&name, bytes, bytes.len() as u64);
     let _ = open_object(&Keys::derive(&keyring(), Suite::None), name, bytes);
     let _ = unwrap_keyring(name, bytes, &Unlock::Nothing, KdfLimits::default());
+    let _ = KeyMethod::of_object(name, bytes);
+    let _ = KeyAbout::of_object(&Keys::derive(&keyring(), Suite::None), name, bytes);
     let _ = object_is_intact(bytes);
     if let Ok(text) = std::str::from_utf8(bytes)
         && let Ok(name) = ObjectName::parse(text)

@@ -1,0 +1,307 @@
+//! `key`: who can open the repository.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use cutpoint_store::access::{KeyEntry, KeyEpoch, Others};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::seal::{KeyMethod, Unlock};
+
+use crate::args::{Global, Key, KeyAdd, KeyRemove, KeyRotate, KeyVerb, NewSecrets};
+use crate::defaults::ID_DIGITS_MIN;
+use crate::escape;
+use crate::event::{self, Event, Summary};
+use crate::exit::{Exit, Failure};
+use crate::recovery::Kit;
+use crate::report::Report;
+use crate::session::Session;
+use crate::units;
+use crate::unlock;
+
+/// So many digits of a key's id are shown.
+const ID_DIGITS: usize = 8;
+
+pub(crate) fn run(args: &Key, global: &Global, report: &Report) -> Result<Exit> {
+    let (mut session, unlock) = Session::open_with_secret(global, report)?;
+    session.look_for_heads(report)?;
+    session.state.save(report);
+    match &args.verb {
+        KeyVerb::List => list(&session, report),
+        KeyVerb::Add(add) => self::add(add, &session, report),
+        KeyVerb::Remove(remove) => self::remove(remove, &session, report),
+        KeyVerb::Passwd(secrets) => passwd(secrets, &mut session, report),
+        KeyVerb::Rotate(rotate) => self::rotate(rotate, unlock, &mut session, report),
+    }?;
+    session.state.set_settings(&session.repository);
+    session.state.save(report);
+    Ok(Exit::of_problems(report.problem_count()))
+}
+
+fn list(session: &Session, report: &Report) -> Result<()> {
+    let repository = &session.repository;
+    let entries = repository.list_keys()?;
+    if report.is_json() {
+        return entries.iter().try_for_each(|entry| report.event(&Event::Key(as_event(entry))));
+    }
+    report.line(&format!(
+        "{:<ID_DIGITS$}  {:<12}  {:<19}  {:<7}  label",
+        "id", "opened by", "made (UTC)", "state"
+    ))?;
+    for entry in &entries {
+        let made = entry.about.as_ref().map_or_else(
+            || "not known".to_owned(),
+            |about| units::date_time(about.made_ns.div_euclid(1_000_000_000)),
+        );
+        let label = entry.about.as_ref().map_or("", |about| &about.label);
+        let line = format!(
+            "{}  {:<12}  {made:<19}  {:<7}  {}",
+            shown(entry.id),
+            method_name(entry),
+            state_name(entry),
+            escape::for_terminal(label.as_bytes())
+        );
+        report.line(line.trim_end())?;
+    }
+    report.flush()?;
+    if repository.key_id().is_none() {
+        report.note("The repository was opened by a recovery kit that is not in the list.");
+    }
+    explain(&entries, report);
+    Ok(())
+}
+
+/// Says what is odd about some keys.
+fn explain(entries: &[KeyEntry], report: &Report) {
+    let told = |is_odd: fn(&KeyEntry) -> bool, what: &str| {
+        let odd: Vec<String> = entries.iter().filter(|e| is_odd(e)).map(|e| shown(e.id)).collect();
+        if !odd.is_empty() {
+            report.note(&format!("{}: {what}", odd.join(", ")));
+        }
+    };
+    told(
+        |entry| entry.epoch == KeyEpoch::Old,
+        "made before the newest epoch; does not open the repository any more",
+    );
+    told(
+        |entry| entry.epoch == KeyEpoch::Unknown && entry.copy_count > 0,
+        "left by a `key rotate` that was cut off, or of one that is at work now",
+    );
+    told(|entry| entry.copy_count == 0, "damaged, in both copies");
+    told(
+        |entry| entry.copy_count == 1,
+        "only one of its two copies is whole; add the key again and remove this one",
+    );
+}
+
+fn as_event(entry: &KeyEntry) -> event::Key<'_> {
+    event::Key {
+        id: id_of(entry.id),
+        method: method_name(entry).replace(' ', "_"),
+        made: entry.about.as_ref().map(|about| units::rfc3339_ns(about.made_ns)),
+        label: entry.about.as_ref().map(|about| about.label.as_str()),
+        epoch: entry.about.as_ref().map(|about| about.epoch),
+        copy_count: entry.copy_count as u64,
+        in_use: entry.is_in_use,
+        opens: entry.opens(),
+    }
+}
+
+fn method_name(entry: &KeyEntry) -> &'static str {
+    match entry.method {
+        Some(KeyMethod::Nothing) => "nothing",
+        Some(KeyMethod::Passphrase) => "passphrase",
+        Some(KeyMethod::KeyFile) => "key file",
+        Some(KeyMethod::RecoveryKit) => "recovery kit",
+        None => "unknown",
+    }
+}
+
+fn state_name(entry: &KeyEntry) -> &'static str {
+    match entry.epoch {
+        _ if entry.is_in_use => "in use",
+        _ if entry.copy_count == 0 => "damaged",
+        KeyEpoch::Current => "",
+        KeyEpoch::Old => "old",
+        KeyEpoch::Unknown => "unknown",
+    }
+}
+
+fn id_of(id: [u8; 16]) -> String {
+    escape::hex(&id)
+}
+
+fn shown(id: [u8; 16]) -> String {
+    id_of(id)[..ID_DIGITS].to_owned()
+}
+
+/// Tells what was done; `key` is the key that it is about, if it is about one.
+fn tell(
+    action: &str,
+    key: Option<[u8; 16]>,
+    repository: &Repository,
+    report: &Report,
+) -> Result<()> {
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::Key {
+            action,
+            key: key.map(id_of),
+            epoch: repository.keys().epoch(),
+        }))?;
+    }
+    Ok(())
+}
+
+fn add(args: &KeyAdd, session: &Session, report: &Report) -> Result<()> {
+    let repository = &session.repository;
+    let id = if let Some(path) = &args.new_recovery_kit {
+        let kit = Kit::create(path, report)?;
+        kit.write(repository, &args.label, report)?
+    } else {
+        let secret = unlock::for_new_key(&args.secrets, report)?;
+        note_made(&secret, report);
+        repository.add_key(&secret.unlock, &args.label)?
+    };
+    report.note(&format!("Added the key {}; it opens the repository.", shown(id)));
+    tell("add", Some(id), repository, report)
+}
+
+fn note_made(secret: &unlock::NewSecret<'_>, report: &Report) {
+    if let Some(path) = secret.made_file() {
+        report.note(&format!("Made the key file {}.", path.display()));
+    }
+}
+
+fn remove(args: &KeyRemove, session: &Session, report: &Report) -> Result<()> {
+    let repository = &session.repository;
+    let entries = repository.list_keys()?;
+    let entry = find(&args.id, &entries)?;
+    if entry.is_in_use && entry.opens() && !args.force {
+        let message = format!("{} is the key in use", shown(entry.id));
+        return Err(Failure::failed(message)
+            .with_remedy("`key passwd` replaces it; `key remove --force` removes it")
+            .into());
+    }
+    repository.remove_key(entry.id, args.force)?;
+    report.note(&format!("Removed the key {}, both copies.", shown(entry.id)));
+    let who = match entry.method {
+        Some(KeyMethod::RecoveryKit) => {
+            "Only the record that there is a recovery kit is gone. Whoever has the kit can still open \
+             the repository, until a new epoch is begun, and read what is there now for ever."
+        }
+        _ => {
+            "Whoever has its secret and a copy of the key from before can still read what is there, \
+             and what comes until a new epoch is begun: `cutpoint key rotate`."
+        }
+    };
+    if entry.epoch == KeyEpoch::Current {
+        report.note(who);
+    }
+    tell("remove", Some(entry.id), repository, report)
+}
+
+/// The key whose id begins with `text`.
+fn find<'a>(text: &str, entries: &'a [KeyEntry]) -> Result<&'a KeyEntry> {
+    let wanted = text.strip_prefix("keys/").unwrap_or(text).to_lowercase();
+    let shown = escape::for_terminal(text.as_bytes());
+    if wanted.len() < ID_DIGITS_MIN {
+        let message = format!("`{shown}`: at least {ID_DIGITS_MIN} digits of an id are needed");
+        return Err(Failure::failed(message).into());
+    }
+    let mut found = entries.iter().filter(|entry| id_of(entry.id).starts_with(&wanted));
+    match (found.next(), found.next()) {
+        (Some(entry), None) => Ok(entry),
+        (None, _) => Err(Failure::failed(format!("there is no key `{shown}`"))
+            .with_remedy("`cutpoint key list` shows all keys")
+            .into()),
+        (Some(_), Some(_)) => {
+            Err(Failure::failed(format!("`{shown}` begins the ids of several keys")).into())
+        }
+    }
+}
+
+fn passwd(args: &NewSecrets, session: &mut Session, report: &Report) -> Result<()> {
+    let repository = writable(session)?;
+    let entries = repository.list_keys()?;
+    let used = entries.iter().find(|entry| entry.is_in_use && entry.opens()).ok_or_else(|| {
+        Failure::failed("no key was used that could be replaced")
+            .with_remedy("`cutpoint key add` adds one, also where a recovery kit was used")
+    })?;
+    let secret = unlock::for_new_key(args, report)?;
+    note_made(&secret, report);
+    let id = repository.replace_key(used.id, &secret.unlock)?;
+    report.note(&format!(
+        "Replaced the key {} by {}, which opens the repository. Whoever has the old secret and a copy \
+         of the old key can still read what is there, and what comes until a new epoch is begun: \
+         `cutpoint key rotate`.",
+        shown(used.id),
+        shown(id)
+    ));
+    explain(&repository.list_keys()?, report);
+    tell("passwd", Some(id), repository, report)
+}
+
+fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Report) -> Result<()> {
+    if matches!(unlock, Unlock::Keyring(_)) {
+        return Err(Failure::failed("a recovery kit cannot be told of a new epoch")
+            .with_remedy("`cutpoint key add` adds a key; use that one")
+            .into());
+    }
+    let repository = writable(session)?;
+    let mut secrets = vec![unlock];
+    secrets.extend(unlock::in_files(&args.keep_passphrase_file, &args.keep_key_file, report)?);
+    let kit = args.new_recovery_kit.as_deref().map(|path| Kit::create(path, report)).transpose()?;
+    let others = if args.remove_others { Others::Remove } else { Others::Refuse };
+    let epoch = repository.keys().epoch();
+    let made = match repository.begin_epoch(&secrets, others) {
+        Ok(made) => made,
+        Err(error) if repository.keys().epoch() > epoch => {
+            report.problem(
+                Path::new("keys"),
+                &format!(
+                    "not all keys that are of no use any more could be removed ({error}): `cutpoint \
+                     key list` shows them, `cutpoint key remove` removes them"
+                ),
+            );
+            repository.key_id().into_iter().collect()
+        }
+        Err(error) => {
+            // Nothing is in it yet.
+            if let Some(kit) = &kit {
+                kit.discard();
+            }
+            let is_about_others = error.kind() == cutpoint_store::error::Kind::Invalid;
+            let error = anyhow::Error::new(error);
+            return Err(if is_about_others && others == Others::Refuse {
+                Failure::failed(error.to_string())
+                    .with_remedy(
+                        "give their secrets with --keep-passphrase-file and --keep-key-file, or say \
+                         --remove-others",
+                    )
+                    .into()
+            } else {
+                error
+            });
+        }
+    };
+    report.note(&format!(
+        "Epoch {} has begun: what comes is sealed with new keys. {} {} the repository.",
+        repository.keys().epoch(),
+        made.iter().map(|id| shown(*id)).collect::<Vec<_>>().join(", "),
+        if made.len() == 1 { "opens" } else { "open" }
+    ));
+    match kit {
+        Some(kit) => {
+            kit.write(repository, "", report)?;
+        }
+        None => report.warn(
+            "recovery kits of before open the repository no more; \
+             `cutpoint key add --new-recovery-kit FILE` makes a new one",
+        ),
+    }
+    tell("rotate", made.first().copied(), repository, report)
+}
+
+fn writable(session: &mut Session) -> Result<&mut Repository> {
+    Arc::get_mut(&mut session.repository).context("the repository is in use")
+}

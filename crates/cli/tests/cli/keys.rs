@@ -1,0 +1,315 @@
+//! `key`: who can open a repository, and what is told of it.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::sandbox::{Run, Sandbox, make_source, run};
+
+const PASSPHRASE: &str = "correct horse battery";
+const OTHER: &str = "staple of another colour";
+
+/// With a repository that PASSPHRASE opens, and a snapshot in it.
+fn start() -> Sandbox {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    fs::write(sandbox.path("phrase"), PASSPHRASE).expect("written");
+    fs::write(sandbox.path("other"), OTHER).expect("written");
+    for name in ["phrase", "other"] {
+        let private = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(sandbox.path(name), private).expect("set");
+    }
+    by_phrase(&sandbox, &["init"]).well();
+    // A pipe and such are no problem, only a warning.
+    by_phrase(&sandbox, &["backup", "source"]).well();
+    sandbox
+}
+
+fn by(sandbox: &Sandbox, file: &str, arguments: &[&str]) -> Run {
+    let mut command = sandbox.command(arguments);
+    run(command.args(["--passphrase-file", file]))
+}
+
+fn by_phrase(sandbox: &Sandbox, arguments: &[&str]) -> Run {
+    by(sandbox, "phrase", arguments)
+}
+
+/// The keys, as programs see them.
+fn keys(sandbox: &Sandbox, file: &str) -> Vec<Value> {
+    by(sandbox, file, &["key", "list", "--json"]).well().events()
+}
+
+fn shown(key: &Value) -> String {
+    key["id"].as_str().expect("an id")[..8].to_owned()
+}
+
+#[test]
+fn keys_are_listed_added_and_removed() {
+    let sandbox = start();
+    by_phrase(
+        &sandbox,
+        &["key", "add", "--new-passphrase-file", "other", "--label", "desk\x1b[2J"],
+    )
+    .ended(0, &["Added the key", "opens the repository"]);
+    by_phrase(&sandbox, &["key", "add", "--new-key-file", "made", "--label", "server"])
+        .ended(0, &["Made the key file made."]);
+    let mode = fs::metadata(sandbox.path("made")).expect("the key file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for its owner only");
+
+    let listed = keys(&sandbox, "phrase");
+    let methods: Vec<&Value> = listed.iter().map(|key| &key["method"]).collect();
+    assert_eq!(methods, ["passphrase", "passphrase", "key_file"], "in the order of their times");
+    let used: Vec<&Value> = listed.iter().map(|key| &key["in_use"]).collect();
+    assert_eq!(used, [true, false, false], "the first was used");
+    assert!(listed.iter().all(|key| key["opens"] == true && key["copy_count"] == 2), "{listed:?}");
+    let text = by(&sandbox, "other", &["key", "list"]).well();
+    let lines: Vec<&str> = text.text().lines().collect();
+    assert_eq!(lines.len(), 4, "a headline and three keys: {lines:?}");
+    assert!(lines[2].contains("in use") && lines[2].ends_with("desk\\x1b[2J"), "{}", lines[2]);
+    assert!(lines[3].contains("key file") && lines[3].ends_with("server"), "{}", lines[3]);
+
+    // Who reads a key file that everybody may read is told so.
+    fs::set_permissions(sandbox.path("made"), fs::Permissions::from_mode(0o644)).expect("set");
+    sandbox
+        .run(["snapshots", "--key-file", "made"])
+        .ended(0, &["warning: made: every user of this machine", "mode 644"]);
+
+    // Removing: by first digits; not the one in use; not the last one.
+    let [first, second, third] = [0, 1, 2].map(|at| shown(&listed[at]));
+    by_phrase(&sandbox, &["key", "remove", "abc"]).ended(2, &["at least 4 digits"]);
+    by_phrase(&sandbox, &["key", "remove", "zzzzzzzz"]).ended(2, &["there is no key"]);
+    by_phrase(&sandbox, &["key", "remove", &first]).ended(2, &["is the key in use", "--force"]);
+    by_phrase(&sandbox, &["key", "remove", &second])
+        .ended(0, &["both copies", "can still read what is there", "key rotate"]);
+    let id = listed[1]["id"].as_str().expect("an id");
+    for copy in ["", ".copy"] {
+        assert!(!sandbox.path(format!("repo/keys/{id}{copy}")).exists(), "gone");
+    }
+    by(&sandbox, "other", &["snapshots"]).ended(12, &["opens none of its keys"]);
+    by_phrase(&sandbox, &["key", "remove", &first, "--force"]).well();
+    by_phrase(&sandbox, &["snapshots"]).ended(12, &["opens none of its keys"]);
+    sandbox
+        .run(["key", "remove", &third, "--force", "--key-file", "made"])
+        .ended(2, &["is the last key that opens the repository"]);
+    sandbox.run(["restore", "latest", "--to", "back", "--key-file", "made"]).well();
+}
+
+#[test]
+fn a_passphrase_is_changed() {
+    let sandbox = start();
+    let mut command = sandbox.command(["key", "passwd", "--passphrase-file", "phrase"]);
+    run(command.env("CUTPOINT_NEW_PASSPHRASE", OTHER))
+        .ended(0, &["Replaced the key", "which opens the repository", "until a new epoch"]);
+    by_phrase(&sandbox, &["snapshots"]).ended(12, &[]);
+    by(&sandbox, "other", &["snapshots"]).well();
+    assert_eq!(keys(&sandbox, "other").len(), 1, "the old one is gone");
+    by(&sandbox, "other", &["key", "passwd"]).ended(2, &["the secret of the new key is missing"]);
+    let mut command = sandbox.command(["key", "passwd", "--passphrase-file", "other"]);
+    command.args(["--new-passphrase-command", "exit 3"]);
+    run(&mut command).ended(12, &["the passphrase command failed"]);
+    by(&sandbox, "other", &["snapshots"]).well();
+}
+
+#[test]
+fn an_open_repository_has_no_keys_to_change() {
+    let sandbox = Sandbox::with_repository();
+    let list = sandbox.run(["key", "list"]).well();
+    assert!(list.text().contains("nothing"), "{}", list.text());
+    sandbox
+        .run(["key", "add", "--new-key-file", "k"])
+        .ended(2, &["only be added to a repository that is encrypted"]);
+    sandbox.run(["key", "rotate"]).ended(2, &["needs a repository that is encrypted"]);
+}
+
+#[test]
+fn a_recovery_kit_is_tried_and_used() {
+    let sandbox = start();
+    by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "kit", "--label", "in the safe"])
+        .ended(0, &["The recovery kit is in kit. It was read again, and opens the repository."]);
+    let mode = fs::metadata(sandbox.path("kit")).expect("the kit").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for its owner only");
+    by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "kit"]).ended(2, &["File exists"]);
+    let shown = by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "-"]).well();
+    let kit = fs::read_to_string(sandbox.path("kit")).expect("the kit");
+    assert_eq!(shown.text(), kit, "the same at standard output");
+    by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "-", "--json"])
+        .ended(2, &["does not go with --json"]);
+
+    let list = sandbox.run(["key", "list", "--key-file", "kit", "--json"]).well().events();
+    let kits: Vec<&Value> = list.iter().filter(|key| key["method"] == "recovery_kit").collect();
+    assert_eq!(kits.len(), 2, "two were made: {list:?}");
+    assert!(kits.iter().any(|kit| kit["label"] == "in the safe"), "{kits:?}");
+    // The passphrase is lost: a new key, and the old one goes.
+    let mut command = sandbox.command(["key", "passwd", "--key-file", "kit"]);
+    run(command.env("CUTPOINT_NEW_PASSPHRASE", OTHER)).ended(2, &["no key was used"]);
+    let mut command = sandbox.command(["key", "add", "--key-file", "kit"]);
+    run(command.env("CUTPOINT_NEW_PASSPHRASE", OTHER)).well();
+    by(&sandbox, "other", &["snapshots"]).well();
+    sandbox
+        .run(["key", "rotate", "--key-file", "kit"])
+        .ended(2, &["cannot be told of a new epoch"]);
+    sandbox
+        .run(["key", "add", "--key-file", "kit", "--new-key-file", "kit"])
+        .ended(2, &["kit is a recovery kit"]);
+
+    // All of keys/ is lost, both copies.
+    fs::remove_dir_all(sandbox.path("repo/keys")).expect("the keys are lost");
+    by(&sandbox, "other", &["snapshots"]).ended(12, &[]);
+    sandbox.run(["snapshots", "--key-file", "kit"]).well();
+}
+
+#[test]
+fn an_epoch_begins() {
+    let sandbox = start();
+    by_phrase(&sandbox, &["key", "add", "--new-passphrase-file", "other", "--label", "desk"])
+        .well();
+    by_phrase(&sandbox, &["key", "add", "--new-key-file", "made"]).well();
+    by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "old kit"]).well();
+    by_phrase(&sandbox, &["key", "rotate"])
+        .ended(2, &["would open nothing any more", "(desk)", "--remove-others"]);
+    by_phrase(&sandbox, &["key", "rotate", "--keep-key-file", "made", "--new-recovery-kit", "k"])
+        .ended(2, &["would open nothing any more"]);
+    assert!(!sandbox.path("k").exists(), "no kit of nothing");
+    let rotate = ["key", "rotate", "--keep-key-file", "made", "--remove-others"];
+    by_phrase(&sandbox, &[&rotate[..], &["--new-recovery-kit", "kit"]].concat())
+        .ended(0, &["Epoch 2 has begun", "The recovery kit is in kit."]);
+    by(&sandbox, "other", &["snapshots"]).ended(12, &["opens none of its keys"]);
+    sandbox
+        .run(["snapshots", "--key-file", "old kit"])
+        .ended(12, &["is at key epoch 2, but this key knows only those up to 1", "key rotate"]);
+    sandbox.run(["snapshots", "--key-file", "kit"]).well();
+    let saved = by_phrase(&sandbox, &["backup", "source", "--json"]).well().events();
+    let summary = saved.last().expect("a summary");
+    assert_eq!(summary["new_chunk_count"], 0, "duplicates are found: {summary}");
+    for target in ["latest", summary["parent"].as_str().expect("the first one")] {
+        sandbox.run(["restore", target, "--to", target, "--key-file", "made"]).well();
+    }
+    by_phrase(&sandbox, &["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
+    let rotated = by_phrase(&sandbox, &[&rotate[..], &["--json"]].concat()).well().events();
+    let summary = rotated.last().expect("a summary");
+    assert_eq!((&summary["verb"], &summary["epoch"]), (&"key".into(), &3.into()), "{summary}");
+}
+
+/// Every form in which a secret of this repository could be told.
+fn forms(sandbox: &Sandbox) -> Vec<(String, Vec<u8>)> {
+    let mut forms = vec![
+        ("the passphrase".to_owned(), PASSPHRASE.as_bytes().to_vec()),
+        ("the other passphrase".to_owned(), OTHER.as_bytes().to_vec()),
+    ];
+    let mut add = |name: &str, hex: &str| {
+        let bytes: Vec<u8> = (0..hex.len() / 2)
+            .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("digits"))
+            .collect();
+        let numbers: Vec<String> = bytes.iter().map(u8::to_string).collect();
+        let pairs: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let groups: Vec<&str> = (0..hex.len() / 4).map(|at| &hex[4 * at..4 * at + 4]).collect();
+        for (form, text) in [
+            ("as digits", hex.to_owned()),
+            ("as large digits", hex.to_uppercase()),
+            ("as groups", groups[..4].join(" ")),
+            ("as bytes in digits", pairs[..6].join(", ")),
+            ("as numbers", numbers[..6].join(", ")),
+        ] {
+            forms.push((format!("{name}, {form}"), text.into_bytes()));
+        }
+        forms.push((format!("{name}, as it is"), bytes));
+    };
+    let file = fs::read_to_string(sandbox.path("made")).expect("the key file");
+    add("the key file", file.trim().strip_prefix("cutpoint-key-v1 ").expect("its word"));
+    let kit = fs::read_to_string(sandbox.path("kit")).expect("the kit");
+    for line in kit.lines().filter(|line| line.starts_with("epoch ") && line.contains('=')) {
+        let (digits, _) = line.split_once('=').expect("a checksum");
+        let words: Vec<&str> = digits.split_whitespace().skip(2).collect();
+        add(&format!("the kit's {}", &line[..9]), &words.concat());
+    }
+    assert_eq!(forms.len(), 2 + 6 * 3, "a key file and two halves of a secret");
+    forms
+}
+
+fn assert_silent(forms: &[(String, Vec<u8>)], about: &str, bytes: &[u8]) {
+    for (name, form) in forms {
+        let is_told = bytes.windows(form.len()).any(|window| window == form);
+        assert!(!is_told, "{about} tells {name}");
+    }
+}
+
+/// Runs all verbs that open a repository, as loudly as they can, with each kind of secret, well and
+/// failing; then reads everything that they have printed and left behind.
+#[test]
+fn no_secret_is_ever_told() {
+    let sandbox = start();
+    by_phrase(&sandbox, &["key", "add", "--new-key-file", "made", "--label", "x"]).well();
+    by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "kit"]).well();
+    let forms = forms(&sandbox);
+    let key = keys(&sandbox, "phrase")[0]["id"].as_str().expect("an id").to_owned();
+    let object = format!("keys/{key}");
+    let verbs: [&[&str]; 14] = [
+        &["snapshots"],
+        &["backup", "source", "--force-read"],
+        &["restore", "latest", "--to", "back", "--overwrite", "replace"],
+        &["ls", "latest", "-R", "-l"],
+        &["cat", "latest:/nowhere"],
+        &["stats"],
+        &["check", "--read-data"],
+        &["config", "--compression-level", "2"],
+        &["debug", "--list"],
+        &["debug", &object],
+        &["debug", "config/00000000000000000000"],
+        &["key", "list"],
+        &["key", "remove", "0000000000"],
+        &["key", "rotate"],
+    ];
+    let secrets: [&[&str]; 6] = [
+        &["--passphrase-file", "phrase"],
+        &["--passphrase-command", "cat phrase"],
+        &["--key-file", "made"],
+        &["--key-file", "kit"],
+        // Two that open nothing.
+        &["--passphrase-file", "other"],
+        &["--key-file", "phrase"],
+    ];
+    let mut runs = 0;
+    for (number, verb) in verbs.into_iter().enumerate() {
+        // Each verb with two of the secrets, each secret with some of the verbs.
+        for secret in [secrets[number % 4], secrets[(number * 5 + 1) % 6]] {
+            for loud in ["-vv", "--json"] {
+                let mut command = sandbox.command(verb);
+                let run = run(command.args(secret).arg(loud));
+                let about = format!("{verb:?} {secret:?} {loud}");
+                assert_silent(&forms, &about, &run.stdout);
+                assert_silent(&forms, &about, run.stderr.as_bytes());
+                runs += 1;
+            }
+        }
+    }
+    assert_eq!(runs, 56, "runs");
+    // What is on the disk: the repository, the cache, what is remembered.
+    let mut files = 0;
+    for folder in ["repo", "home"] {
+        files += look_into(&sandbox.path(folder), &forms);
+    }
+    assert!(files > 20, "only {files} files were looked at");
+    // The test would see it.
+    let told = forms.iter().find(|(name, _)| name.ends_with("as digits")).expect("a form");
+    let caught = std::panic::catch_unwind(|| assert_silent(&forms, "x", &told.1));
+    assert!(caught.is_err(), "a secret that is told is seen");
+}
+
+fn look_into(folder: &Path, forms: &[(String, Vec<u8>)]) -> usize {
+    let mut files = 0;
+    for entry in fs::read_dir(folder).expect("the folder is read") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files += look_into(&path, forms);
+        } else {
+            let bytes = fs::read(&path).expect("the file is read");
+            let about = String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned();
+            assert_silent(forms, &about, &bytes);
+            files += 1;
+        }
+    }
+    files
+}

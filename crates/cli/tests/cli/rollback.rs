@@ -1,0 +1,165 @@
+//! What this machine remembers of a repository, and what it does with one that is older.
+
+use std::fs;
+use std::path::Path;
+
+use crate::sandbox::{Run, Sandbox, make_source, run};
+
+/// Copies a folder of plain files and folders, in the place of another.
+fn copy(from: &Path, to: &Path) {
+    if to.exists() {
+        fs::remove_dir_all(to).expect("the other goes");
+    }
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("it is read") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(&path, &target).expect("copied");
+        }
+    }
+}
+
+/// What `sandbox` remembers, as a text.
+fn remembered(sandbox: &Sandbox) -> String {
+    let folder = sandbox.path("home/.local/state/cutpoint");
+    let files = fs::read_dir(folder).expect("it is read");
+    let texts = files
+        .map(|file| fs::read_to_string(file.expect("an entry").path()).expect("the file is read"));
+    texts.collect()
+}
+
+/// Runs as another machine does, which remembers nothing of what this one does.
+fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> Run {
+    let mut command = sandbox.command(arguments);
+    run(command.env("HOME", sandbox.path("other home")))
+}
+
+#[test]
+fn an_older_copy_is_refused() {
+    let sandbox = Sandbox::with_source();
+    let first = sandbox.backup("source");
+    copy(&sandbox.path("repo"), &sandbox.path("copy"));
+    fs::write(sandbox.path("source/new"), "new").expect("written");
+    let second = sandbox.backup("source");
+    copy(&sandbox.path("copy"), &sandbox.path("repo"));
+    let before = remembered(&sandbox);
+    assert!(before.contains(&second), "{before}");
+
+    let (there, gone) = (
+        format!("There: settings 0, key epoch 1, prune 0, snapshot {}", &first[..8]),
+        format!("Remembered: settings 0, key epoch 1, prune 0, snapshot {}", &second[..8]),
+    );
+    let texts = [gone.as_str(), there.as_str(), "--accept-rollback", "older state"];
+    sandbox.run(["snapshots"]).ended(12, &texts);
+    sandbox.run(["restore", "latest", "--to", "back"]).ended(12, &texts);
+    assert!(!sandbox.path("back").exists(), "nothing was done");
+    sandbox.run(["backup", "source"]).ended(12, &texts);
+    sandbox.run(["config", "--compression-level", "1"]).ended(12, &texts);
+    sandbox.run(["key", "list"]).ended(12, &texts);
+    // Who looks for what is wrong is told, and changes nothing that is remembered.
+    let told = ["problem: rollback: ", &gone, &there, "1 problem found"];
+    sandbox.run(["check"]).ended(1, &told);
+    assert_eq!(remembered(&sandbox), before, "it is remembered still");
+    // Another machine that has never been here cannot know; a fresh one does not either.
+    elsewhere(&sandbox, &["snapshots"]).ended(0, &["Nothing is remembered of the repository"]);
+
+    sandbox
+        .run(["snapshots", "--accept-rollback"])
+        .ended(0, &["warning: ", &gone, "From now on that state is remembered"]);
+    let after = remembered(&sandbox);
+    assert!(after.contains(&first) && !after.contains(&second), "{after}");
+    let quiet = sandbox.run(["snapshots"]).well();
+    assert!(quiet.stderr.is_empty(), "{}", quiet.stderr);
+    sandbox.backup("source");
+    sandbox.run(["check", "--read-data"]).well();
+}
+
+#[test]
+fn an_older_epoch_is_refused() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    sandbox.run(["init", "--key-file", "key"]).well();
+    copy(&sandbox.path("repo"), &sandbox.path("copy"));
+    sandbox.run(["key", "rotate", "--key-file", "key"]).well();
+    copy(&sandbox.path("copy"), &sandbox.path("repo"));
+    sandbox.run(["snapshots", "--key-file", "key"]).ended(
+        12,
+        &[
+            "Remembered: settings 1, key epoch 2",
+            "There: settings 0, key epoch 1",
+            "--accept-rollback",
+        ],
+    );
+    sandbox.run(["debug", "--list", "--key-file", "key"]).ended(1, &["problem: rollback: "]);
+    sandbox.run(["config", "--key-file", "key", "--accept-rollback"]).well();
+    sandbox.run(["backup", "source", "--key-file", "key"]).well();
+}
+
+/// Others go on, prunes take nothing here, caches and what is remembered go away: nothing of it is
+/// an older state.
+#[test]
+fn what_is_legitimate_is_not_refused() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    elsewhere(&sandbox, &["backup", "source", "--host", "b"]).well();
+    elsewhere(&sandbox, &["config", "--compression-level", "1"]).well();
+    let silent = |run: Run| {
+        let run = run.well();
+        assert!(
+            !run.stderr.contains("older state") && !run.stderr.contains("remembered"),
+            "{}",
+            run.stderr
+        );
+    };
+    silent(sandbox.run(["snapshots"]));
+    sandbox.backup("source");
+    silent(elsewhere(&sandbox, &["snapshots"]));
+    fs::remove_dir_all(sandbox.path("home/.cache")).expect("the cache goes");
+    silent(sandbox.run(["backup", "source"]));
+    // Nothing has changed, and nobody is told anything the second time.
+    let again = sandbox.run(["snapshots"]).well();
+    assert!(again.stderr.is_empty(), "{}", again.stderr);
+
+    // What is remembered goes: as when it is seen for the first time, with a note.
+    let folder = sandbox.path("home/.local/state/cutpoint");
+    fs::remove_dir_all(&folder).expect("it goes");
+    sandbox.run(["snapshots"]).ended(0, &["Nothing is remembered of the repository"]);
+    let file = fs::read_dir(&folder).expect("it is read").next().expect("one").expect("an entry");
+    for damage in ["{", "{\"version\":1}", "\0\0"] {
+        fs::write(file.path(), damage).expect("written");
+        sandbox.run(["snapshots"]).ended(0, &["is damaged and does not count"]);
+        let again = sandbox.run(["snapshots"]).well();
+        assert!(again.stderr.is_empty(), "it is remembered again: {}", again.stderr);
+    }
+}
+
+#[test]
+fn a_repository_is_made_where_another_was() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    for encryption in ["aes256-gcm", "chacha20-poly1305"] {
+        let made = ["init", "--key-file", "key", "--encryption", encryption];
+        let made = sandbox.run(made).well();
+        assert!(!made.stderr.contains("warning"), "{}", made.stderr);
+        elsewhere(&sandbox, &["snapshots", "--key-file", "key"]).well();
+        let saved = sandbox.run(["backup", "source", "--key-file", "key"]).well();
+        assert!(!saved.stderr.contains("rememb"), "{}", saved.stderr);
+        fs::remove_dir_all(sandbox.path("repo")).expect("the repository goes");
+    }
+    // The other machine has known both, in turn.
+    sandbox.run(["init", "--encryption", "none"]).well();
+    let known = sandbox.run(["snapshots"]).well();
+    assert!(known.stderr.contains("There are no snapshots"), "{}", known.stderr);
+    elsewhere(&sandbox, &["snapshots"]).ended(12, &["is not encrypted; what was there before was"]);
+    // Somebody puts another one of ours in its place.
+    fs::remove_dir_all(sandbox.path("repo")).expect("the repository goes");
+    elsewhere(&sandbox, &["init", "--key-file", "key"]).well();
+    sandbox
+        .run(["snapshots", "--key-file", "key"])
+        .ended(0, &["warning: ", "was the repository", "when it was last used from here"]);
+    let again = sandbox.run(["snapshots", "--key-file", "key", "--quiet"]).well();
+    assert!(again.stderr.is_empty(), "it is known now: {}", again.stderr);
+}

@@ -1,0 +1,581 @@
+//! Who can open a repository: keys come and go, epochs begin, and whatever is cut off or done at the
+//! same time, somebody who had the right to can still open it.
+
+#[path = "common/backup.rs"]
+#[expect(dead_code, reason = "other tests need more of it")]
+mod backup;
+#[path = "common/whole.rs"]
+mod whole;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use cutpoint_store::access::{KeyEntry, Others};
+use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::format::commit::{Outcome, Snapshot};
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::media::{Fault, Faulty, Media, Memory, Put};
+use cutpoint_store::name::{ObjectKind, ObjectName};
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::Repository;
+use cutpoint_store::seal::{
+    HEADER_LEN, Header, KeyMethod, Keyring, Keys, Opener, RepositoryId, Sealer, Secret, Suite,
+    Unlock, WRAP_LEN, seal_object,
+};
+use cutpoint_store::view::View;
+use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
+
+use backup::{Machine, back_up, init, restore_all, unlock};
+
+fn key_file(number: u8) -> Unlock {
+    Unlock::KeyFile(Secret([number; 32]))
+}
+
+fn open_by(media: &Arc<dyn Media>, process: u32, unlock: &Unlock) -> Result<Repository> {
+    Repository::open(media.clone(), Machine::new(process), unlock)
+}
+
+/// A repository with one snapshot that `unlock()` and key file 8 open.
+fn start() -> Arc<dyn Media> {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let first = init(media.clone()).expect("an empty memory takes a repository");
+    first.add_key(&key_file(8), "the other").expect("memory takes a key");
+    let done = back_up(&Arc::new(first), &[1], false).expect("it works");
+    assert_eq!(done, Committed::Done, "nobody ends it");
+    media
+}
+
+fn key_names(media: &dyn Media) -> Vec<String> {
+    let listed = media.list(ObjectKind::Key.folder()).expect("memory lists");
+    listed.into_iter().map(|(name, _)| name).collect()
+}
+
+fn entries(repository: &Repository) -> Vec<KeyEntry> {
+    repository.list_keys().expect("memory lists")
+}
+
+fn labels(repository: &Repository) -> Vec<String> {
+    let label = |entry: KeyEntry| entry.about.expect("it says what it is").label;
+    let mut labels: Vec<_> = entries(repository).into_iter().map(label).collect();
+    labels.sort();
+    labels
+}
+
+fn kind_of<T: fmt::Debug>(result: Result<T>) -> Kind {
+    result.expect_err("this must fail").kind()
+}
+
+#[test]
+fn keys_come_and_go() {
+    let media = start();
+    let repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let passphrase = Unlock::Passphrase(b"correct horse".to_vec().into());
+    let third = repository.add_key(&passphrase, "desk").expect("memory takes a key");
+    assert_eq!(labels(&repository), ["", "desk", "the other"], "each says what it is");
+    let mut all = entries(&repository);
+    assert!(all.is_sorted_by_key(|entry| entry.about.clone().map(|about| about.made_ns)), "times");
+    all.sort_by_key(|entry| (entry.id == third, !entry.is_in_use));
+    let methods = [KeyMethod::KeyFile, KeyMethod::KeyFile, KeyMethod::Passphrase];
+    for (entry, method) in all.iter().zip(methods) {
+        assert_eq!(entry.method, Some(method), "{entry:?}");
+        assert!(entry.copy_count == 2 && entry.opens(), "{entry:?}");
+        assert_eq!(entry.is_in_use, repository.key_id() == Some(entry.id), "{entry:?}");
+    }
+    assert!(all[0].is_in_use && !all[1].is_in_use && all[2].id == third, "{all:?}");
+
+    // Each opens it, and knows which one it was.
+    let by_passphrase = open_by(&media, 2, &passphrase).expect("the passphrase opens it");
+    assert_eq!(by_passphrase.key_id(), Some(third), "the passphrase's key");
+    let by_file = open_by(&media, 2, &key_file(8)).expect("the key file opens it");
+    assert_eq!(by_file.key_id(), Some(all[1].id), "the key file's key");
+
+    // The one in use goes only where that is meant; an unknown one is named.
+    assert_eq!(kind_of(by_file.remove_key(all[1].id, false)), Kind::Invalid);
+    by_file.remove_key(all[1].id, true).expect("it is meant");
+    assert_eq!(kind_of(open_by(&media, 3, &key_file(8))), Kind::WrongKey);
+    assert_eq!(kind_of(repository.remove_key(all[1].id, false)), Kind::Invalid);
+    repository.remove_key(third, false).expect("another one is left");
+    assert_eq!(key_names(&*media).len(), 2, "both copies of the others are gone");
+
+    // The last one stays, whatever is said; a recovery kit's record does not count.
+    let kit = Unlock::Keyring(repository.keys().keyring().clone());
+    let record = repository.add_key(&kit, "in the safe").expect("memory takes a record");
+    let error = repository.remove_key(all[0].id, true).expect_err("it is the last one");
+    assert!(error.to_string().contains("is the last key"), "{error}");
+    let by_kit = open_by(&media, 4, &kit).expect("the kit opens it");
+    assert_eq!(by_kit.key_id(), Some(record), "the kit's record");
+    repository.remove_key(record, false).expect("records may go");
+    assert_eq!(open_by(&media, 4, &kit).expect("the kit opens it still").key_id(), None);
+
+    let long = "x".repeat(201);
+    assert_eq!(kind_of(repository.add_key(&key_file(9), &long)), Kind::Invalid);
+    assert_eq!(kind_of(repository.add_key(&Unlock::Nothing, "")), Kind::Invalid);
+    assert_eq!(key_names(&*media).len(), 2, "what was refused has left nothing");
+}
+
+/// A kit has all that is needed, whatever became of `keys/`.
+#[test]
+fn a_recovery_kit_needs_no_keys() {
+    let media = start();
+    let repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let kit = Unlock::Keyring(repository.keys().keyring().clone());
+    for name in key_names(&*media) {
+        media.delete(&name).expect("memory deletes");
+    }
+    assert_eq!(kind_of(open_by(&media, 2, &unlock())), Kind::WrongKey);
+    let repository = Arc::new(open_by(&media, 2, &kit).expect("the kit opens it"));
+    assert_eq!(restore_all(&repository).expect("it restores"), 1);
+    repository.add_key(&key_file(9), "new").expect("memory takes a key");
+    open_by(&media, 3, &key_file(9)).expect("there is a key again");
+}
+
+/// What the first versions have made says nothing of itself: no part stands before the keyring.
+#[test]
+fn a_key_of_the_first_versions_counts() {
+    let media = start();
+    let repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let in_use = repository.key_id().expect("a key has opened it");
+    for copy in [false, true] {
+        let name = ObjectName::Key { id: in_use, copy }.to_string();
+        let bytes = media.get(&name).expect("it is there");
+        media.delete(&name).expect("memory deletes");
+        media.put_new(&name, without_about(&bytes)).expect("memory takes it");
+    }
+    let repository = open_by(&media, 2, &unlock()).expect("it opens");
+    let entry = entries(&repository).into_iter().find(|entry| entry.is_in_use);
+    let entry = entry.expect("the key is there");
+    assert!(entry.about.is_none() && entry.opens() && entry.copy_count == 2, "{entry:?}");
+    let mut repository = repository;
+    repository.begin_epoch(&[unlock(), key_file(8)], Others::Refuse).expect("it is replaced");
+    open_by(&media, 3, &unlock()).expect("it opens");
+}
+
+/// The object as the first versions wrote it: the keyring right behind the clear bytes.
+fn without_about(bytes: &[u8]) -> Bytes {
+    let trailer = &bytes[bytes.len() - 32..];
+    let number = |at: usize| {
+        let mut number = [0; 4];
+        number.copy_from_slice(&trailer[at..at + 4]);
+        u32::from_le_bytes(number) as usize
+    };
+    let (length, offset, clear) = (number(0), number(8), HEADER_LEN + WRAP_LEN);
+    assert!(offset > clear, "there is nothing to leave out");
+    let mut old = bytes[..clear].to_vec();
+    old.extend_from_slice(&bytes[offset..offset + length]);
+    old.resize((old.len() + 32).next_multiple_of(256) - 32, 0);
+    old.extend_from_slice(&trailer[..8]);
+    old.extend_from_slice(&(clear as u64).to_le_bytes());
+    let checksum = xxhash_rust::xxh3::xxh3_128(&old);
+    old.extend_from_slice(&checksum.to_le_bytes());
+    Bytes::from(old)
+}
+
+/// What is new is sealed with the new epoch, what is old is read, and duplicates are found.
+#[test]
+fn a_new_epoch_seals_what_is_new() {
+    let media = start();
+    let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let before = repository.keys().clone();
+    let old_kit = Unlock::Keyring(repository.keys().keyring().clone());
+    let error = repository.begin_epoch(&[unlock()], Others::Refuse).expect_err("8 is not told");
+    assert!(error.kind() == Kind::Invalid && error.to_string().contains("(the other)"), "{error}");
+    assert_eq!(kind_of(repository.begin_epoch(&[key_file(99)], Others::Remove)), Kind::WrongKey);
+    assert_eq!(kind_of(repository.begin_epoch(&[], Others::Remove)), Kind::Invalid);
+    assert_eq!(key_names(&*media).len(), 4, "what was refused has left nothing");
+
+    // A writer and a reader that are at work meanwhile.
+    let writing = Arc::new(open_by(&media, 2, &unlock()).expect("it opens"));
+    let writer = Writer::begin(writing.clone(), Purpose::Backup).expect("it begins");
+    let reading = Arc::new(open_by(&media, 3, &key_file(8)).expect("it opens"));
+
+    let made = repository.begin_epoch(&[unlock(), key_file(8)], Others::Refuse).expect("it begins");
+    assert_eq!(repository.key_id(), made.first().copied(), "the key in use is the new one");
+    assert_eq!(labels(&repository), ["", "the other"], "labels stay");
+    assert_eq!((repository.keys().epoch(), repository.config_number()), (2, 1));
+    let chunk = backup::file(1);
+    let fingerprint = |keys: &cutpoint_store::seal::Keys| {
+        keys.fingerprint(cutpoint_store::fingerprint::Class::Data, &chunk)
+    };
+    assert_eq!(fingerprint(&before), fingerprint(repository.keys()), "fingerprints stay");
+    assert_eq!(before.cut_material::<64>(), repository.keys().cut_material::<64>(), "cuts stay");
+
+    // The writer ends as it began, and everybody reads it.
+    let root = writer.view().snapshots()[0].1.root.clone();
+    let inline = Inline::new(writer, Verify::Some).expect("it goes on");
+    let outcome = Outcome::Snapshot(Box::new(Snapshot { root, ..Snapshot::empty() }));
+    assert_eq!(inline.commit(outcome).expect("it commits"), Committed::Done);
+    let repository = Arc::new(open_by(&media, 4, &key_file(8)).expect("it opens"));
+    assert_eq!(restore_all(&repository).expect("both epochs are read"), 2);
+    let data = |media: &dyn Media| media.list("data").expect("memory lists").len();
+    let containers = data(&*media);
+    assert_eq!(back_up(&repository, &[1], false).expect("it works"), Committed::Done);
+    assert_eq!(data(&*media), containers, "duplicates are found");
+    let ended = restore_all(&repository).expect("both epochs are read");
+    assert_eq!(ended, 3, "the old writer's, and the new one's");
+    let mut newest = 0;
+    for kind in ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Key) {
+        for (name, _) in media.list(kind.folder()).expect("memory lists") {
+            let Ok(parsed) = ObjectName::parse(&name) else { continue };
+            let bytes = media.get(&name).expect("it is there");
+            let header = Header::decode(&parsed, &bytes).expect("a header");
+            newest += u32::from(header.epoch == 2);
+        }
+    }
+    assert_eq!(newest, 4, "both copies of the settings, a ticket, a commit");
+
+    // Who knows only the old epoch reads on what is old, and names what is new.
+    let view = View::list(&reading).expect("it lists");
+    assert_eq!((view.snapshots().len(), view.unreadable.len()), (2, 1), "one is new");
+    let error = view.unreadable.values().next().expect("one").to_string();
+    assert!(error.contains("key of epoch 2") && error.contains("up to 1"), "{error}");
+    let error = open_by(&media, 5, &old_kit).expect_err("the kit is old");
+    let told = "is at key epoch 2, but this key knows only those up to 1";
+    assert!(error.kind() == Kind::WrongKey && error.to_string().contains(told), "{error}");
+    // It cannot change the settings, and a key that it adds would open nothing.
+    let config = reading.config().clone();
+    let mut reading = Arc::into_inner(reading).expect("nobody else has it");
+    assert_eq!(kind_of(reading.set_config(config)), Kind::Conflict);
+    assert_eq!(kind_of(reading.add_key(&key_file(9), "")), Kind::Conflict);
+    assert_eq!(key_names(&*media).len(), 4, "the key that it could not add is gone");
+    // Nor can it remove one: it does not know what is left.
+    assert_eq!(kind_of(reading.remove_key(made[0], false)), Kind::Invalid);
+    assert_eq!(kind_of(reading.remove_key(made[0], true)), Kind::Conflict);
+    assert_eq!(key_names(&*media).len(), 4, "the key that it could not remove is there");
+
+    // Another epoch, without the other key: it is removed, and so is nothing else.
+    let mut repository = Arc::into_inner(repository).expect("nobody else has it");
+    let kit = Unlock::Keyring(repository.keys().keyring().clone());
+    repository.add_key(&kit, "kit").expect("memory takes a record");
+    repository.begin_epoch(&[key_file(8)], Others::Remove).expect("it begins");
+    assert_eq!(labels(&repository), ["the other"], "one is left");
+    assert_eq!(kind_of(open_by(&media, 6, &unlock())), Kind::WrongKey);
+    assert_eq!(kind_of(open_by(&media, 6, &kit)), Kind::WrongKey);
+    let repository = Arc::new(open_by(&media, 6, &key_file(8)).expect("it opens"));
+    assert_eq!(repository.keys().epoch(), 3);
+    assert_eq!(restore_all(&repository).expect("three epochs are read"), 3);
+}
+
+/// An older state of the settings under a newer key: an epoch was begun, and what says so is gone.
+#[test]
+fn settings_of_an_older_epoch_are_refused() {
+    let media = start();
+    let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
+    repository.begin_epoch(&[unlock()], Others::Remove).expect("it begins");
+    for copy in [false, true] {
+        let name = ObjectName::Config { number: 1, copy };
+        media.delete(&name.to_string()).expect("memory deletes");
+    }
+    let error = open_by(&media, 2, &unlock()).expect_err("the newest settings are gone");
+    assert!(error.to_string().contains("this key is for epoch 2"), "{error}");
+}
+
+/// Whatever is printed of what holds secrets, none of them is in it.
+#[test]
+fn nothing_secret_is_printed() {
+    let secret = [0xa7; 32];
+    let told = |text: &str| {
+        let text = text.to_lowercase();
+        ["167, 167", "a7, a7", "a7a7", "a7 a7"].iter().any(|form| text.contains(form))
+    };
+    assert!(told(&format!("{secret:?}")) && told(&format!("{secret:x?}")), "the test would see it");
+    let keyring = Keyring { repository: RepositoryId([1; 16]), epochs: vec![(1, Secret(secret))] };
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(media).expect("an empty memory takes a repository");
+    let mut texts = Vec::new();
+    for suite in [Suite::None, Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
+        // The key itself, so that what is derived from it is looked for as well.
+        let keys = Keys::derive(&keyring, suite);
+        let name = ObjectName::Prune(1);
+        let sealed = seal_object(&keys, name, [2; 16], b"body");
+        let sealer = Sealer::new(&keys, name, [2; 16]);
+        let opener = Opener::new(&keys, name, &sealed).expect("it opens");
+        texts.extend([format!("{keys:?}{keys:#?}"), format!("{sealer:?}{opener:?}")]);
+    }
+    let unlocks = [
+        Unlock::Nothing,
+        Unlock::Passphrase(secret.to_vec().into()),
+        Unlock::KeyFile(Secret(secret)),
+        Unlock::Keyring(keyring.clone()),
+    ];
+    texts.extend(unlocks.iter().map(|unlock| format!("{unlock:?}{unlock:#?}{unlock:x?}")));
+    texts.push(format!("{:?}{:x?}{keyring:?}{keyring:#x?}", Secret(secret), Secret(secret)));
+    for text in &texts {
+        assert!(!told(text), "{text}");
+        assert!(text.len() < 1000, "{text}");
+    }
+    // All that holds a repository holds its keys.
+    let repository = Arc::new(repository);
+    let view = View::list(&repository).expect("it lists");
+    let reader = Reader::open(repository.clone(), view).expect("it reads");
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let (_, own) = &repository.keys().keyring().epochs[0];
+    let own = format!("{:?}", &own.0[..4]);
+    let own = own.trim_matches(['[', ']']).to_owned();
+    for text in [format!("{repository:?}"), format!("{reader:?}"), format!("{writer:?}")] {
+        assert!(!text.contains(&own), "{text}");
+    }
+}
+
+/// Does one thing to the keys of a repository that `unlock()` opens.
+type Change = fn(&mut Repository) -> Result<()>;
+
+const CHANGES: [(&str, Change); 6] = [
+    ("add", |repository| repository.add_key(&key_file(9), "").map(drop)),
+    ("remove the other", |repository| {
+        let all = repository.list_keys()?;
+        let other = all.iter().find(|entry| !entry.is_in_use);
+        repository.remove_key(other.ok_or_else(|| Error::missing("", "no other"))?.id, false)
+    }),
+    ("replace", |repository| {
+        let id = repository.key_id().ok_or_else(|| Error::missing("", "no key"))?;
+        repository.replace_key(id, &key_file(9)).map(drop)
+    }),
+    ("begin an epoch for both", |repository| {
+        repository.begin_epoch(&[unlock(), key_file(8)], Others::Refuse).map(drop)
+    }),
+    ("begin an epoch for one", |repository| {
+        repository.begin_epoch(&[unlock()], Others::Remove).map(drop)
+    }),
+    ("change the settings", |repository| repository.set_config(repository.config().clone())),
+];
+
+/// How many of the three secrets open the repository. Each that does restores all that is there, and
+/// can back up.
+fn check_all(media: &Arc<dyn Media>, about: &str) -> usize {
+    // A process of its own each time: its number is where its randomness comes from.
+    static PROCESS: AtomicU32 = AtomicU32::new(50);
+    let mut count = 0;
+    for unlock in [unlock(), key_file(8), key_file(9)] {
+        let process = PROCESS.fetch_add(1, Ordering::SeqCst);
+        let repository = match open_by(media, process, &unlock) {
+            Ok(repository) => Arc::new(repository),
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::WrongKey, "{about}: {error}");
+                continue;
+            }
+        };
+        count += 1;
+        let snapshots = restore_all(&repository).unwrap_or_else(|e| panic!("{about}: {e}"));
+        assert!(snapshots >= 1, "{about}: the snapshot is gone");
+        let done = back_up(&repository, &[2], false).unwrap_or_else(|e| panic!("{about}: {e}"));
+        assert_eq!(done, Committed::Done, "{about}");
+    }
+    count
+}
+
+fn calls_of(change: Change) -> u64 {
+    let faulty = Arc::new(Faulty::new(start(), Fault::None));
+    let media: Arc<dyn Media> = faulty.clone();
+    let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
+    change(&mut repository).expect("nothing fails here");
+    faulty.calls()
+}
+
+/// Every change, cut off before and after every single call, and on a disk that is full: the old
+/// state or the new one opens, and whoever opens it reads everything. What was cut off can be done
+/// again.
+#[test]
+fn a_change_of_keys_may_die_at_any_call() {
+    let mut states = 0;
+    for (name, change) in CHANGES {
+        let calls = calls_of(change);
+        assert!(calls > 4, "{name}: {calls} calls are too few to mean anything");
+        let faults = (0..=calls).flat_map(|call| {
+            [Fault::DeadBefore(call), Fault::DeadAfter(call), Fault::FullFrom(call)]
+        });
+        for fault in faults {
+            let about = format!("{name}, {fault:?}");
+            let media = start();
+            let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), fault));
+            let done = open_by(&faulty, 1, &unlock()).and_then(|mut opened| change(&mut opened));
+            states += 1;
+            let count = check_all(&media, &about);
+            assert!(count >= 1, "{about}: nobody can open it");
+            // Of who could open it before, nobody is locked out but by the change's own doing.
+            let opens = |secret| open_by(&media, 4, &secret).is_ok();
+            assert!(opens(unlock()) || opens(key_file(9)), "{about}: neither old nor new opens it");
+            let may_go = ["replace", "remove the other", "begin an epoch for one"];
+            assert!(count >= 2 || may_go.contains(&name), "{about}: {count} can open it");
+            if done.is_ok() {
+                continue;
+            }
+            // Whoever opens it can do it again, or has it done.
+            let Ok(mut repository) = open_by(&media, 2, &unlock()) else {
+                assert_eq!(name, "replace", "{about}: the secret in use is gone");
+                continue;
+            };
+            match change(&mut repository) {
+                Ok(()) => {}
+                Err(error) => {
+                    let is_done = name == "remove the other" && error.kind() == Kind::Missing
+                        || name == "begin an epoch for both" && error.kind() == Kind::WrongKey;
+                    assert!(is_done, "{about}: {error}");
+                }
+            }
+            assert!(check_all(&media, &about) >= 1, "{about}: again");
+            let repository =
+                open_by(&media, 3, &unlock()).or_else(|_| open_by(&media, 3, &key_file(9)));
+            let repository = repository.unwrap_or_else(|error| panic!("{about}: {error}"));
+            let all = entries(&repository);
+            let is_whole = |entry: &KeyEntry| entry.is_in_use && entry.copy_count == 2;
+            assert!(all.iter().any(is_whole), "{about}: {all:?}");
+        }
+    }
+    println!("{states} states");
+    assert!(states > 200, "{states} states are too few to mean anything");
+}
+
+/// Before one of its calls another machine does something.
+struct Overtaken {
+    inner: Arc<dyn Media>,
+    call: u64,
+    calls: AtomicU64,
+    other: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl fmt::Debug for Overtaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Overtaken").field("call", &self.call).finish_non_exhaustive()
+    }
+}
+
+impl Overtaken {
+    fn inner(&self) -> &dyn Media {
+        if self.calls.fetch_add(1, Ordering::SeqCst) == self.call
+            && let Some(other) = self.other.lock().expect("no test panics in here").take()
+        {
+            other();
+        }
+        &*self.inner
+    }
+}
+
+impl Media for Overtaken {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        self.inner().put_new(name, bytes)
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        self.inner().sync(name)
+    }
+
+    fn get(&self, name: &str) -> Result<Bytes> {
+        self.inner().get(name)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        self.inner().get_range(name, offset, len)
+    }
+
+    fn head(&self, name: &str) -> Result<Option<u64>> {
+        self.inner().head(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        self.inner().list(prefix)
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        self.inner().delete(name)
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// Every change, and before each of its calls another one by another machine, with the same key and
+/// with another one.
+#[test]
+fn two_may_change_keys_at_the_same_time() {
+    let (mut runs, mut lost) = (0, 0);
+    for (name, change) in CHANGES {
+        for (other_name, other_change) in CHANGES {
+            for other_unlock in [unlock(), key_file(8)] {
+                for call in 0..calls_of(change) {
+                    let about = format!("{name}, overtaken at {call} by {other_name}");
+                    let media = start();
+                    let opened = open_by(&media, 7, &other_unlock).expect("it opens");
+                    let other = move || {
+                        let mut opened = opened;
+                        other_change(&mut opened).ok();
+                    };
+                    let overtaken: Arc<dyn Media> = Arc::new(Overtaken {
+                        inner: media.clone(),
+                        call,
+                        calls: AtomicU64::new(0),
+                        other: Mutex::new(Some(Box::new(other))),
+                    });
+                    let mine = open_by(&overtaken, 1, &unlock())
+                        .and_then(|mut opened| change(&mut opened));
+                    runs += 1;
+                    lost += u64::from(mine.is_err());
+                    assert!(check_all(&media, &about) >= 1, "{about}: nobody can open it");
+                }
+            }
+        }
+    }
+    println!("{runs} runs, {lost} lost");
+    assert!(lost > 10 && lost < runs, "{lost} of {runs} lost");
+}
+
+/// Who opens the repository while its keys change has a secret that opens it before and after, and
+/// is never told that it does not.
+#[test]
+fn opening_is_not_disturbed() {
+    for (name, change) in [CHANGES[0], CHANGES[3], CHANGES[5]] {
+        let calls = {
+            let faulty = Arc::new(Faulty::new(start(), Fault::None));
+            let media: Arc<dyn Media> = faulty.clone();
+            open_by(&media, 1, &unlock()).expect("it opens");
+            faulty.calls()
+        };
+        assert!(calls >= 4, "{calls} calls are too few to mean anything");
+        for call in 0..calls {
+            let media = start();
+            let mut opened = open_by(&media, 7, &key_file(8)).expect("it opens");
+            let other = move || change(&mut opened).expect("nobody is in its way");
+            let overtaken: Arc<dyn Media> = Arc::new(Overtaken {
+                inner: media.clone(),
+                call,
+                calls: AtomicU64::new(0),
+                other: Mutex::new(Some(Box::new(other))),
+            });
+            open_by(&overtaken, 1, &unlock())
+                .unwrap_or_else(|error| panic!("{name}, before call {call}: {error}"));
+        }
+    }
+}
+
+/// The settings of a new epoch are put, the answer is lost, and the one who put them is gone: who has
+/// only the old keyring must not open the repository with it.
+#[test]
+fn the_old_keyring_is_passed_over() {
+    let media = start();
+    let mut epochs = Vec::new();
+    for call in 0..calls_of(CHANGES[3].1) {
+        let media = {
+            let copy: Arc<dyn Media> = Arc::new(Memory::new());
+            for kind in ObjectKind::ALL {
+                for (name, _) in media.list(kind.folder()).expect("memory lists") {
+                    let bytes = media.get(&name).expect("it is there");
+                    copy.put_new(&name, bytes).expect("memory takes it");
+                }
+            }
+            copy
+        };
+        let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), Fault::DeadAfter(call)));
+        let done = open_by(&faulty, 1, &unlock()).and_then(|mut opened| CHANGES[3].1(&mut opened));
+        assert!(done.is_err(), "it was cut off");
+        let repository = Arc::new(open_by(&media, 2, &unlock()).expect("it opens"));
+        let configs = media.list("config").expect("memory lists").len();
+        epochs.push((repository.keys().epoch(), repository.config_number()));
+        let is_begun = configs > 2;
+        assert_eq!(repository.keys().epoch(), if is_begun { 2 } else { 1 }, "{call}");
+        Reader::open(repository.clone(), View::list(&repository).expect("it lists"))
+            .expect("it reads");
+    }
+    assert!(epochs.contains(&(1, 0)) && epochs.contains(&(2, 1)), "{epochs:?}");
+}
