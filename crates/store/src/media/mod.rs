@@ -10,6 +10,7 @@
 
 mod faulty;
 mod object;
+mod probe;
 mod s3;
 
 use std::fmt::Debug;
@@ -18,6 +19,7 @@ use bytes::Bytes;
 
 pub use faulty::{Fault, Faulty};
 pub use object::{Local, Memory};
+pub use probe::{Probed, probe};
 pub use s3::{Refusal, S3, S3Settings};
 
 use crate::error::Result;
