@@ -89,26 +89,38 @@ impl fmt::Display for Probed {
 }
 
 /// Tries a medium: 20 rounds in which 8 threads put the same name at once. Takes about two seconds
-/// over a network. What it puts is in `tmp/`, and removed.
+/// over a network. What it puts is in `tmp/`, and removed, if the medium lets it.
 ///
 /// # Errors
 ///
-/// As the medium; what it does is not known then.
+/// As the medium, but for deleting; what it does is not known then.
 pub fn probe(media: &dyn Media, environment: &dyn Environment) -> Result<Probed> {
     let now_s = environment.now_ns().div_euclid(1_000_000_000);
     remove_leftovers(media, now_s)?;
-    let mut random = [0; 8];
-    environment.random(&mut random)?;
-    let run = format!("{PREFIX}{now_s}-{:016x}", u64::from_le_bytes(random));
+    let run = scratch_name(environment)?;
     let mut probed =
         Probed { round_count: ROUNDS, creator_count: CREATORS.into(), ..Probed::default() };
     for round in 0..ROUNDS {
         let name = format!("{run}-{round:02}");
-        let result = race(media, &name, &mut probed);
-        let deleted = media.delete(&name);
-        result.and(deleted)?;
+        let raced = race(media, &name, &mut probed);
+        // Where nothing may be deleted, it stays.
+        media.delete(&name).ok();
+        raced?;
     }
     Ok(probed)
+}
+
+/// A new name for an object that is to be tried with and deleted again; whatever is appended to it
+/// is one, too. A later probe removes it where that does not happen.
+///
+/// # Errors
+///
+/// As [`Environment::random`].
+pub fn scratch_name(environment: &dyn Environment) -> Result<String> {
+    let now_s = environment.now_ns().div_euclid(1_000_000_000);
+    let mut random = [0; 8];
+    environment.random(&mut random)?;
+    Ok(format!("{PREFIX}{now_s}-{:016x}", u64::from_le_bytes(random)))
 }
 
 /// One round.
@@ -163,7 +175,7 @@ fn remove_leftovers(media: &dyn Media, now_s: i64) -> Result<()> {
         let began_s = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
         let began_s = began_s.and_then(|text| text.parse::<i64>().ok());
         if began_s.is_some_and(|began_s| now_s.saturating_sub(began_s) > LEFTOVER_S_MAX) {
-            media.delete(&name)?;
+            media.delete(&name).ok();
         }
     }
     Ok(())

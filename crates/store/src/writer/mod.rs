@@ -83,19 +83,41 @@ pub enum Committed {
 
 impl Writer {
     /// Begins: puts a ticket, ends writers that are dead, and only then lists what there is (W1).
+    /// Where the medium lets several create one object, by the settings, nobody is ended.
     ///
     /// # Errors
     ///
     /// `Unsupported` where this version must not write; `Corrupt` where a prune record cannot be
     /// read; as the medium.
     pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
+        let may_end_others = repository.config().creates_atomically();
+        Writer::begin_with(repository, purpose, may_end_others)
+    }
+
+    /// The same for a caller who vouches that nobody else writes: dead writers are ended also where
+    /// the medium lets several create one object.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::begin`].
+    pub fn begin_alone(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
+        Writer::begin_with(repository, purpose, true)
+    }
+
+    fn begin_with(
+        repository: Arc<Repository>,
+        purpose: Purpose,
+        may_end_others: bool,
+    ) -> Result<Writer> {
         repository.config().check_features(true)?;
         #[cfg(feature = "mutants")]
         let early = mutant::is_active(mutant::Mutant::ListsBeforeTicket)
             .then(|| View::list(&repository))
             .transpose()?;
         let ticket = put_ticket(&repository, purpose)?;
-        let ended = end_dead_writers(&repository, ticket)?;
+        // Both the commit and the void of a ticket could else be taken for the one that was first.
+        let ended =
+            if may_end_others { end_dead_writers(&repository, ticket)? } else { Vec::new() };
         let view = View::list(&repository)?;
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
