@@ -250,6 +250,7 @@ fn what_is_refused_is_refused_at_once() {
         (404, "NoSuchBucket", Kind::Media, Some(Refusal::NoBucket)),
         (301, "PermanentRedirect", Kind::Media, Some(Refusal::Region(None))),
         (404, "Oops", Kind::Media, Some(Refusal::NotS3)),
+        (404, "NoSuchKey", Kind::Media, Some(Refusal::NotS3)),
         (507, "", Kind::Full, None),
         (403, "QuotaExceeded", Kind::Full, None),
     ];
@@ -278,6 +279,32 @@ fn a_first_request_that_never_works_ends_soon() {
     let error = Server { address, ..server }.put(b"ours").expect_err("nobody is there");
     assert_eq!(refusal(&error), Some(&Refusal::Unreachable), "{error}");
     assert!(error.to_string().contains("refused"), "{error}");
+}
+
+/// An address where anything answers but a storage has no objects; it is not empty.
+#[test]
+fn what_cannot_be_listed_is_not_empty() {
+    for code in ["NoSuchKey", "Oops"] {
+        let server = Server::with("GET", &[Odd::Answer(404, code)]);
+        let error = server.media().list("commits").expect_err("it is no storage");
+        assert_eq!(error.kind(), Kind::Media, "{error}");
+        assert_eq!(refusal(&error), Some(&Refusal::NotS3), "{error}");
+    }
+}
+
+/// Whoever should give credentials does not: that is not the storage's failure.
+#[test]
+fn nobody_gives_credentials() {
+    let refusing = Server::with("PUT", &[Odd::Answer(403, "Forbidden"); 9]);
+    let server = Server::start();
+    let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
+    settings.endpoint = Some(server.address.clone());
+    settings.variables = vec![("AWS_METADATA_ENDPOINT".to_owned(), refusing.address.clone())];
+    let media = S3::open(&settings, Arc::new(System)).expect("it opens");
+    let error = media.head("commits/x").expect_err("nobody can ask");
+    assert_eq!(refusal(&error), Some(&Refusal::NoCredentials), "{error}");
+    assert!(error.to_string().contains("no credentials"), "{error}");
+    assert!(server.methods().is_empty(), "the storage is not asked without credentials");
 }
 
 #[test]

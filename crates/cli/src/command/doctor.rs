@@ -309,5 +309,5 @@ fn nanoseconds(duration: Duration) -> u64 {
 
 fn milliseconds(duration: Duration) -> String {
     let us = duration.as_micros();
-    format!("{}.{} ms", us / 1000, us / 100 % 10)
+    format!("{}.{:02} ms", us / 1000, us / 10 % 100)
 }

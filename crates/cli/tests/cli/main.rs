@@ -7,6 +7,7 @@ mod damage;
 mod failures;
 mod json;
 mod round_trip;
+mod s3;
 mod sandbox;
 mod schema;
 mod secrets;

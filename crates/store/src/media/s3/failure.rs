@@ -111,6 +111,16 @@ impl Failure {
         Failure { meaning, ..Failure::passing(error.to_string()) }
     }
 
+    /// The same of a request that is about no object that is there: it cannot be missing.
+    pub(super) fn of_place(self) -> Failure {
+        match self.meaning {
+            Meaning::Missing => {
+                Failure { meaning: Meaning::Final, refusal: Some(Refusal::NotS3), ..self }
+            }
+            _ => self,
+        }
+    }
+
     fn of_answer(answer: &Answer) -> Failure {
         let of = |meaning, refusal| Failure {
             meaning,
@@ -134,9 +144,14 @@ impl Failure {
             (_, "NoSuchBucket") => refused(Refusal::NoBucket),
             (_, "RequestTimeTooSkewed") => refused(Refusal::Clock),
             (_, "ExpiredToken" | "TokenRefreshRequired") => refused(Refusal::Expired),
-            (_, "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken") => {
-                refused(Refusal::WrongCredentials)
-            }
+            // The last is versitygw's.
+            (
+                _,
+                "InvalidAccessKeyId"
+                | "SignatureDoesNotMatch"
+                | "InvalidToken"
+                | "XAdminUserNotFound",
+            ) => refused(Refusal::WrongCredentials),
             (404, "NoSuchKey") => of(Meaning::Missing, None),
             // The answer to a head has no text.
             (404, _) if !answer.has_text => of(Meaning::Missing, None),

@@ -94,7 +94,8 @@ impl S3 {
             .map_err(failed)?;
         // The client's own tasks belong to the runtime.
         let entered = runtime.enter();
-        let connector = WatchedConnector::new(connector, &settings.address()?);
+        let connector =
+            WatchedConnector::new(connector, &settings.address()?, settings.may_lack_token());
         let store = settings.client(connector)?;
         drop(entered);
         let patience = Patience::new(environment);
@@ -153,7 +154,9 @@ impl S3 {
         let put = |mode| {
             let options = PutOptions { mode, ..PutOptions::default() };
             let payload = PutPayload::from_bytes(bytes.clone());
-            self.wait(limit, self.store.put_opts(&self.path(name), payload, options)).map(|_| ())
+            self.wait(limit, self.store.put_opts(&self.path(name), payload, options))
+                .map(|_| ())
+                .map_err(Failure::of_place)
         };
         if !self.has_no_conditions.load(Ordering::Relaxed) {
             match put(PutMode::Create) {
@@ -218,7 +221,9 @@ impl S3 {
         let mut found = self.runtime.block_on(async {
             let mut found = Vec::new();
             let mut listed = self.store.list(Some(&path));
-            while let Some(meta) = within(SILENCE, listed.try_next()).await? {
+            while let Some(meta) =
+                within(SILENCE, listed.try_next()).await.map_err(Failure::of_place)?
+            {
                 if let Some(parts) = meta.location.prefix_match(&self.root) {
                     let name: StorePath = parts.collect();
                     found.push((String::from(name), meta.size));

@@ -62,21 +62,29 @@ pub(super) struct WatchedConnector {
     inner: Box<dyn HttpConnector>,
     /// Host and port of the storage; others are asked for credentials.
     host: String,
+    /// A machine's metadata service may refuse a token: the client then goes on without.
+    may_lack_token: bool,
 }
 
 impl WatchedConnector {
-    /// Around `inner`, for the storage at `address`.
-    pub(super) fn new(inner: Box<dyn HttpConnector>, address: &str) -> WatchedConnector {
+    /// Around `inner`, for the storage at `address`. A machine's metadata service may refuse a token
+    /// if `may_lack_token`.
+    pub(super) fn new(
+        inner: Box<dyn HttpConnector>,
+        address: &str,
+        may_lack_token: bool,
+    ) -> WatchedConnector {
         let host = address.split_once("://").map_or(address, |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or_default();
-        WatchedConnector { inner, host: host.to_ascii_lowercase() }
+        WatchedConnector { inner, host: host.to_ascii_lowercase(), may_lack_token }
     }
 }
 
 impl HttpConnector for WatchedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let inner = self.inner.connect(options)?;
-        Ok(HttpClient::new(Watched { inner, host: self.host.clone() }))
+        let (host, may_lack_token) = (self.host.clone(), self.may_lack_token);
+        Ok(HttpClient::new(Watched { inner, host, may_lack_token }))
     }
 }
 
@@ -84,6 +92,7 @@ impl HttpConnector for WatchedConnector {
 struct Watched {
     inner: HttpClient,
     host: String,
+    may_lack_token: bool,
 }
 
 impl HttpService for Watched {
@@ -103,9 +112,7 @@ impl Watched {
     async fn watch(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let host = request.uri().authority().map(|host| host.as_str().to_ascii_lowercase());
         let is_storage = host.as_ref() == Some(&self.host);
-        // A machine's metadata service is asked for a token by a put, and may refuse: the client
-        // then goes on without.
-        let is_token = !is_storage && request.method().as_str() == "PUT";
+        let may_fail = self.may_lack_token && !is_storage && request.method().as_str() == "PUT";
         let host = host.unwrap_or_default();
         let response = match self.inner.execute(request).await {
             Err(error) if !is_storage => {
@@ -114,7 +121,7 @@ impl Watched {
             }
             other => other?,
         };
-        if response.status().is_success() || is_token {
+        if response.status().is_success() || may_fail {
             return Ok(response);
         }
         let answer = read_answer(response).await;
@@ -156,8 +163,22 @@ async fn read_answer(response: HttpResponse) -> Answer {
     Answer {
         status,
         code: element("Code").unwrap_or_default(),
-        message: element("Message").unwrap_or_default(),
+        message: unescape(&element("Message").unwrap_or_default()),
         region: region.or_else(|| element("Region")),
         has_text: !text.trim().is_empty(),
     }
+}
+
+/// Takes the marks of XML out of a text for people.
+fn unescape(text: &str) -> String {
+    let marks = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#34;", "\""),
+        ("&apos;", "'"),
+        ("&#39;", "'"),
+    ];
+    let text = marks.iter().fold(text.to_owned(), |text, (mark, sign)| text.replace(mark, sign));
+    text.replace("&amp;", "&")
 }

@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 const DEFAULT_REGION: &str = "us-east-1";
 /// The variable that says whether the bucket stands in the host name.
 const VIRTUAL_HOSTED: &str = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST";
+/// The variable that says whether the older metadata service of machines will do.
+const NO_TOKEN: &str = "AWS_IMDSV1_FALLBACK";
 /// An address that answers nobody is given up after this time, in seconds.
 const CONNECT_S_MAX: u64 = 5;
 
@@ -74,11 +76,19 @@ impl S3Settings {
     /// Whether the bucket stands in the host name of requests, not in their path: as asked for, else
     /// with AWS, if its certificate covers the name.
     fn is_virtual_hosted(&self) -> bool {
-        let asked = self.variables.iter().rev().find(|(name, _)| name == VIRTUAL_HOSTED);
-        match asked {
-            Some((_, value)) => ["1", "true"].contains(&value.to_ascii_lowercase().as_str()),
-            None => self.own_endpoint().is_none() && !self.bucket.contains('.'),
-        }
+        let with_aws = || self.own_endpoint().is_none() && !self.bucket.contains('.');
+        self.says(VIRTUAL_HOSTED).unwrap_or_else(with_aws)
+    }
+
+    /// Whether a machine may give credentials without a token.
+    pub(super) fn may_lack_token(&self) -> bool {
+        self.says(NO_TOKEN).unwrap_or(false)
+    }
+
+    /// What a variable says that is yes or no.
+    fn says(&self, variable: &str) -> Option<bool> {
+        let (_, value) = self.variables.iter().rev().find(|(name, _)| name == variable)?;
+        Some(["1", "true"].contains(&value.to_ascii_lowercase().as_str()))
     }
 
     fn own_endpoint(&self) -> Option<&str> {
