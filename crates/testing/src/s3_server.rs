@@ -3,7 +3,7 @@
 //!
 //! Where it cannot be had (no Go, no network), tests that need it are left out, and say so at
 //! standard error, past the test harness, and into the file that `CUTPOINT_SKIPPED` names. With
-//! `CUTPOINT_REQUIRE_S3=1` that is a failure instead.
+//! `CUTPOINT_REQUIRE_S3=1` that is a failure instead. `CUTPOINT_GO` names another Go.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -120,9 +120,12 @@ fn build(target: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// The Go that is in the path, or where its own installer puts it.
+/// The Go that `CUTPOINT_GO` names, else that in the path, else where its own installer puts it.
 fn go() -> Option<PathBuf> {
-    let places = [PathBuf::from("go"), PathBuf::from("/usr/local/go/bin/go")];
+    let places = match std::env::var_os("CUTPOINT_GO") {
+        Some(go) => vec![PathBuf::from(go)],
+        None => vec![PathBuf::from("go"), PathBuf::from("/usr/local/go/bin/go")],
+    };
     places.into_iter().find(|go| {
         let version = Command::new(go).arg("version").stdout(Stdio::null()).status();
         version.is_ok_and(|status| status.success())
