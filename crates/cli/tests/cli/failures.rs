@@ -45,7 +45,7 @@ fn no_repository() {
     run(sandbox.command(["snapshots"]).env_remove("CUTPOINT_REPO"))
         .ended(2, &["no repository is named", "CUTPOINT_REPO"]);
     sandbox
-        .run(["snapshots", "--repo", "s3://bucket/x"])
+        .run(["snapshots", "--repo", "gs://bucket/x"])
         .ended(13, &["repositories in folders only"]);
 }
 

@@ -104,6 +104,35 @@ fn a_profile_has_it_all() {
     run(&mut command).ended(0, &["Made the repository"]);
 }
 
+/// A storage whose creates are emulated by a look before each put: several creators win. Everything
+/// but deleting works there, and the settings say so until it is found otherwise.
+#[test]
+fn a_place_that_lets_several_create_is_told() {
+    let Some(server) = server() else { return };
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    let emulated = |arguments: &[&str]| {
+        let mut command = command(&sandbox, server, "emulated", arguments);
+        command.env("AWS_CONDITIONAL_PUT", "disabled");
+        run(&mut command)
+    };
+    let doctor =
+        emulated(&["doctor"]).ended(1, &["not created atomically", "told that they created"]);
+    assert!(doctor.text().contains("with --exclusive only"), "{}", doctor.text());
+    let warning = ["does not create objects atomically", "prune demands --exclusive"];
+    emulated(&["init", "--encryption", "none"]).ended(0, &warning);
+    let atomic = |events: Vec<serde_json::Value>| {
+        let setting = events.into_iter().find(|event| event["name"] == "creates-atomically");
+        setting.expect("the setting is shown")["value"].clone()
+    };
+    assert_eq!(atomic(emulated(&["config", "--json"]).events()), false, "it is noted");
+    emulated(&["backup", "source"]).ended(0, &["is made"]);
+    emulated(&["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
+    // The same bucket, by a client that uses conditions.
+    let mut probe = command(&sandbox, server, "emulated", &["config", "--probe", "--json"]);
+    assert_eq!(atomic(run(&mut probe).events()), true, "it was moved to a better place");
+}
+
 #[test]
 fn doctor_tries_places_out() {
     let sandbox = Sandbox::new();

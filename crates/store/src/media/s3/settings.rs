@@ -64,6 +64,9 @@ impl S3Settings {
         if bucket.is_empty() || !bucket.chars().all(is_legal) {
             return Err(invalid("names no bucket"));
         }
+        if prefix.starts_with('/') {
+            return Err(invalid("has an empty name in its prefix"));
+        }
         let path = StorePath::parse(prefix)
             .map_err(|error| invalid("has a bad prefix").with_source(error))?;
         Ok(S3Settings { bucket: bucket.to_owned(), prefix: path.into(), ..S3Settings::default() })
