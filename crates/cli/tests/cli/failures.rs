@@ -46,7 +46,7 @@ fn no_repository() {
         .ended(2, &["no repository is named", "CUTPOINT_REPO"]);
     sandbox
         .run(["snapshots", "--repo", "gs://bucket/x"])
-        .ended(13, &["repositories in folders only"]);
+        .ended(13, &["this version knows folders and s3://BUCKET/PREFIX"]);
 }
 
 #[test]

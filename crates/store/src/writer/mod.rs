@@ -469,7 +469,8 @@ fn may_be_alive(repository: &Repository, process: &Process) -> bool {
 }
 
 /// Ends another's ticket with a void that names the segments that it had put. Of the
-/// void and the other's commit the medium takes one only, so this can be done at any time.
+/// void and the other's commit the medium takes one only, so this can be done at any time; where the
+/// medium does not create atomically (`Config::creates_atomically`), only by who is alone.
 ///
 /// # Errors
 ///

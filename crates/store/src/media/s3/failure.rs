@@ -157,7 +157,7 @@ impl Failure {
             (404, _) if !answer.has_text => of(Meaning::Missing, None),
             (404 | 405, _) => refused(Refusal::NotS3),
             (401 | 403, _) => refused(Refusal::Denied),
-            (501, _) => of(Meaning::NoConditions, None),
+            (501, "NotImplemented") => of(Meaning::NoConditions, None),
             // On its way to the storage something was lost.
             (
                 _,

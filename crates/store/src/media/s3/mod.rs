@@ -22,7 +22,6 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::aws::AmazonS3;
-use object_store::client::{HttpConnector, ReqwestConnector};
 use object_store::path::Path as StorePath;
 use object_store::{
     GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
@@ -34,7 +33,6 @@ pub use settings::S3Settings;
 
 use self::failure::{Failure, Meaning};
 use self::patience::Patience;
-use self::service::WatchedConnector;
 use super::object::too_short;
 use super::{Media, Put};
 use crate::environment::Environment;
@@ -68,14 +66,6 @@ impl S3 {
     ///
     /// `Invalid` where the settings make no sense; `Media` where threads cannot be started.
     pub fn open(settings: &S3Settings, environment: Arc<dyn Environment>) -> Result<S3> {
-        S3::open_with(settings, environment, Box::new(ReqwestConnector::default()))
-    }
-
-    fn open_with(
-        settings: &S3Settings,
-        environment: Arc<dyn Environment>,
-        connector: Box<dyn HttpConnector>,
-    ) -> Result<S3> {
         let root = StorePath::parse(&settings.prefix).map_err(|error| {
             Error::invalid(&settings.prefix, "is a bad prefix").with_source(error)
         })?;
@@ -94,9 +84,7 @@ impl S3 {
             .map_err(failed)?;
         // The client's own tasks belong to the runtime.
         let entered = runtime.enter();
-        let connector =
-            WatchedConnector::new(connector, &settings.address()?, settings.may_lack_token());
-        let store = settings.client(connector)?;
+        let store = settings.client()?;
         drop(entered);
         let patience = Patience::new(environment);
         let has_no_conditions = AtomicBool::new(false);

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+    ReqwestConnector,
 };
 
 /// No more is read of an error's text, in bytes.
@@ -59,7 +60,6 @@ impl std::error::Error for CredentialsFailure {}
 /// Makes clients whose failures can be told apart.
 #[derive(Debug)]
 pub(super) struct WatchedConnector {
-    inner: Box<dyn HttpConnector>,
     /// Host and port of the storage; others are asked for credentials.
     host: String,
     /// A machine's metadata service may refuse a token: the client then goes on without.
@@ -67,22 +67,18 @@ pub(super) struct WatchedConnector {
 }
 
 impl WatchedConnector {
-    /// Around `inner`, for the storage at `address`. A machine's metadata service may refuse a token
-    /// if `may_lack_token`.
-    pub(super) fn new(
-        inner: Box<dyn HttpConnector>,
-        address: &str,
-        may_lack_token: bool,
-    ) -> WatchedConnector {
+    /// For the storage at `address`. A machine's metadata service may refuse a token if
+    /// `may_lack_token`.
+    pub(super) fn new(address: &str, may_lack_token: bool) -> WatchedConnector {
         let host = address.split_once("://").map_or(address, |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or_default();
-        WatchedConnector { inner, host: host.to_ascii_lowercase(), may_lack_token }
+        WatchedConnector { host: host.to_ascii_lowercase(), may_lack_token }
     }
 }
 
 impl HttpConnector for WatchedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let inner = self.inner.connect(options)?;
+        let inner = ReqwestConnector::default().connect(options)?;
         let (host, may_lack_token) = (self.host.clone(), self.may_lack_token);
         Ok(HttpClient::new(Watched { inner, host, may_lack_token }))
     }

@@ -84,7 +84,7 @@ impl S3Settings {
     }
 
     /// Whether a machine may give credentials without a token.
-    pub(super) fn may_lack_token(&self) -> bool {
+    fn may_lack_token(&self) -> bool {
         self.says(NO_TOKEN).unwrap_or(false)
     }
 
@@ -103,7 +103,7 @@ impl S3Settings {
     /// # Errors
     ///
     /// `Invalid` where the endpoint is no address.
-    pub(super) fn address(&self) -> Result<String> {
+    fn address(&self) -> Result<String> {
         let aws = || format!("https://s3.{}.amazonaws.com", self.region());
         let address = self.own_endpoint().map_or_else(aws, str::to_owned);
         let (scheme, host) = address.split_once("://").unwrap_or_default();
@@ -117,8 +117,9 @@ impl S3Settings {
     }
 
     /// A client that tries once, and leaves time-outs and further tries to its caller.
-    pub(super) fn client(&self, connector: WatchedConnector) -> Result<AmazonS3> {
+    pub(super) fn client(&self) -> Result<AmazonS3> {
         let address = self.address()?;
+        let connector = WatchedConnector::new(&address, self.may_lack_token());
         let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let options = ClientOptions::new()
             .with_timeout_disabled()
