@@ -33,6 +33,10 @@ each verb.
 Secrets: a passphrase is asked for on a terminal, else it comes from the first of these that is
 given: --key-file, --passphrase-file, --passphrase-command, the variable CUTPOINT_PASSPHRASE.
 
+S3: --repo s3://BUCKET/PREFIX, in a bucket that exists. Credentials come from AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY, from a profile (AWS_PROFILE, ~/.aws), or from the machine or container. `cutpoint
+doctor` tries a place out.
+
 ";
 
 /// Deduplicated, compressed, encrypted backups: every snapshot is whole, and costs only what changed.
@@ -55,8 +59,8 @@ fn after_help() -> String {
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Options for every verb")]
 pub(crate) struct Global {
-    /// The repository: a folder
-    #[arg(long, short, global = true, env = "CUTPOINT_REPO", value_name = "FOLDER")]
+    /// The repository: a folder, or s3://BUCKET/PREFIX
+    #[arg(long, short, global = true, env = "CUTPOINT_REPO", value_name = "PLACE")]
     pub(crate) repo: Option<PathBuf>,
     /// Print JSON lines for programs, one object a line, and nothing else, to standard output
     #[arg(long, global = true)]
@@ -77,6 +81,23 @@ pub(crate) struct Global {
     /// Where the secret comes from.
     #[command(flatten)]
     pub(crate) secrets: Secrets,
+    /// Where an object storage is.
+    #[command(flatten)]
+    pub(crate) s3: S3Args,
+}
+
+/// Where an object storage is. Credentials are never given on the command line, where others see
+/// them.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "S3")]
+pub(crate) struct S3Args {
+    /// The address of a storage that is not AWS: https://HOST, or http://HOST without TLS; else
+    /// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) s3_endpoint: Option<String>,
+    /// The region of the bucket; else AWS_REGION, AWS_DEFAULT_REGION, the profile's, us-east-1
+    #[arg(long, global = true, value_name = "REGION")]
+    pub(crate) s3_region: Option<String>,
 }
 
 /// Sources of secrets.
@@ -130,7 +151,7 @@ pub(crate) enum Verb {
     /// Make a repository
     Init(Init),
     /// Show or change the settings of a repository
-    Config(Settings),
+    Config(ConfigArgs),
     /// Save files and folders, or a stream, as a snapshot
     Backup(Backup),
     /// Bring files back
@@ -159,6 +180,21 @@ Examples:
     Stats,
     /// Look for damage
     Check(Check),
+    /// Try out a place for repositories: what it can be used for, and how fast it is
+    #[command(after_help = "\
+Needs no secret, and no repository. What is put lies in tmp/, where nothing counts, and is removed; some
+34 MiB go there and back.
+
+Several machines can share a repository, and `prune` can run while they write, where a place creates
+objects atomically: of several that put one name at once, one is told that it created it. Some storages
+say so and do not. Such a place does for backups; `prune` demands --exclusive there. The exit code is
+then 1, as it is for anything else that is not as it should be; 2 where the place cannot be used.
+
+Examples:
+  cutpoint doctor --repo /mnt/disk/backup
+  cutpoint doctor --repo s3://bucket/backup --s3-endpoint https://s3.example.org
+  cutpoint doctor --json | jq 'select(.type == \"trial\") | [.trial, .elapsed_ns]'")]
+    Doctor,
     /// Print where an algorithm cuts a file
     Cut(Cut),
     /// Explain the algorithms that cut: rules, parameters, sources
@@ -171,14 +207,27 @@ Examples:
     Key(Key),
 }
 
-/// Settings of a repository; each keeps its value where it is not given.
-#[derive(Debug, Default, ClapArgs)]
+/// `config`.
+#[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   cutpoint config                           show the settings
+  cutpoint config --probe                   the repository was moved to another storage: find out
+                                            whether that creates objects atomically, and note it
   cutpoint config --compression-level 1     compress less and faster from now on
   cutpoint config --cut seqcdc:avg=16k      cut new data differently. Duplicates of what was saved
                                             before are not found any more; old snapshots stay whole")]
+pub(crate) struct ConfigArgs {
+    /// What is to change.
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// Try whether the storage creates objects atomically, and note it (`creates-atomically`)
+    #[arg(long)]
+    pub(crate) probe: bool,
+}
+
+/// Settings of a repository; each keeps its value where it is not given.
+#[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Settings {
     /// How data is cut, for example `fastcdc:avg=16k`, `seqcdc:avg=16k` or `fixed:size=4k`
     #[arg(long, value_name = "SPEC")]
@@ -204,7 +253,9 @@ Examples:
       asks for a passphrase and shows a recovery kit: print it and keep it away from the computer
   cutpoint init --repo /mnt/disk/backup --key-file ~/.cutpoint-key --recovery-kit kit.txt
       for a machine: makes a key file, and writes the recovery kit to kit.txt
-  cutpoint init --repo /mnt/disk/backup --encryption none"))]
+  cutpoint init --repo /mnt/disk/backup --encryption none
+  cutpoint init --repo s3://bucket/backup --s3-region eu-north-1
+      in a bucket that exists; tries whether the storage creates objects atomically, and says so if not"))]
 pub(crate) struct Init {
     /// What the repository is to be like.
     #[command(flatten)]

@@ -84,6 +84,8 @@ pub(crate) enum Event<'a> {
     Instruction(InstructionCost<'a>),
     /// What a check found.
     Finding(Finding<'a>),
+    /// What a place for repositories did when it was tried.
+    Trial(Trial<'a>),
     /// An object of the repository.
     Object {
         name: &'a str,
@@ -221,6 +223,18 @@ pub(crate) enum Summary<'a> {
         recorded_count: u64,
         elapsed_ns: u64,
     },
+    /// A place was tried out.
+    Doctor {
+        place: String,
+        has_repository: bool,
+        may_be_shared: bool,
+        creates_atomically: bool,
+        lists_at_once: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        free_bytes: Option<u64>,
+        problem_count: u64,
+        elapsed_ns: u64,
+    },
     /// Keys were changed.
     Key {
         action: &'a str,
@@ -259,6 +273,18 @@ pub(crate) struct Key<'a> {
     pub(crate) copy_count: u64,
     pub(crate) in_use: bool,
     pub(crate) opens: bool,
+}
+
+/// What a place did: how often it was tried, the median and the longest of the times.
+#[derive(Serialize)]
+pub(crate) struct Trial<'a> {
+    pub(crate) trial: &'a str,
+    pub(crate) count: u64,
+    pub(crate) elapsed_ns: u64,
+    pub(crate) slowest_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes_per_second: Option<u64>,
+    pub(crate) message: &'a str,
 }
 
 /// How fast something is. What each field means is in the schema.

@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 
 use cutpoint_store::error::{Error as StoreError, Kind};
+use cutpoint_store::media::Refusal;
+
+use crate::s3;
 
 /// The exit codes, as `--help` shows them. A number never changes its meaning.
 pub(crate) const TABLE: &str = "\
@@ -187,6 +190,9 @@ pub(crate) fn message(error: &anyhow::Error, with_causes: bool) -> String {
 pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
     if let Some(failure) = error.chain().find_map(|cause| cause.downcast_ref::<Failure>()) {
         return failure.remedy.clone();
+    }
+    if let Some(refusal) = error.chain().find_map(|cause| cause.downcast_ref::<Refusal>()) {
+        return Some(s3::remedy(refusal));
     }
     let text = message(error, true);
     let remedy = match Exit::of(error) {

@@ -13,6 +13,7 @@ mod exit;
 mod interrupt;
 mod recovery;
 mod report;
+mod s3;
 mod select;
 mod session;
 mod state;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use cutpoint_store::environment::System;
 use cutpoint_store::error::{Error as StoreError, Kind};
-use cutpoint_store::media::{Local, Media};
+use cutpoint_store::media::{Local, Media, Probed, S3, probe};
 use cutpoint_store::name::ObjectKind;
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::{InitOptions, Repository};
@@ -20,6 +20,7 @@ use crate::defaults;
 use crate::exit::{Exit, Failure};
 use crate::recovery::Kit;
 use crate::report::Report;
+use crate::s3;
 use crate::state::{Rollback, State, xdg};
 use crate::unlock;
 
@@ -72,9 +73,18 @@ impl Session {
 
     fn open_by(rollback: Rollback, global: &Global, report: &Report) -> Result<(Session, Unlock)> {
         let location = location(global)?;
-        let media = open_media(location)?;
-        let (repository, unlock) = open_repository(&media, global, report)
-            .map_err(|error| if is_absent(&*media) { none_at(location).into() } else { error })?;
+        let media = open_media(global)?;
+        let opened = open_repository(&media, global, report).map_err(|error| {
+            // Of a storage that does not answer nothing more is asked.
+            let is_media = |cause: &StoreError| cause.kind() == Kind::Media;
+            let is_silent = error.downcast_ref().is_some_and(is_media);
+            if !is_silent && is_absent(&*media).unwrap_or(false) {
+                none_at(location).into()
+            } else {
+                error
+            }
+        });
+        let (repository, unlock) = opened?;
         refuse_encryption(&repository, location, global)?;
         let state = State::check(&repository, location, rollback, report)?;
         Ok((Session::begin(repository, state, global), unlock))
@@ -145,11 +155,7 @@ pub(crate) fn location(global: &Global) -> Result<&Path> {
     let location = location.ok_or_else(|| {
         Failure::failed("no repository is named").with_remedy("use --repo or CUTPOINT_REPO")
     })?;
-    if location.to_str().is_some_and(|text| text.contains("://")) {
-        let message =
-            format!("{}: this version knows repositories in folders only", location.display());
-        return Err(Failure::new(Exit::Newer, message).into());
-    }
+    s3::address(location)?;
     Ok(location)
 }
 
@@ -158,7 +164,12 @@ fn none_at(location: &Path) -> Failure {
         .with_remedy("name another place with --repo, or make one with `cutpoint init`")
 }
 
-fn open_media(location: &Path) -> Result<Arc<dyn Media>> {
+/// The place that the user names; a folder must exist.
+pub(crate) fn open_media(global: &Global) -> Result<Arc<dyn Media>> {
+    let location = location(global)?;
+    if let Some(media) = open_s3(location, global)? {
+        return Ok(media);
+    }
     // The system's own reason is better than "there is no such folder": it may be a permission.
     match fs::metadata(location) {
         Ok(found) if found.is_dir() => {}
@@ -175,11 +186,38 @@ fn open_media(location: &Path) -> Result<Arc<dyn Media>> {
     Ok(Arc::new(Local::open(location)?))
 }
 
+/// The medium, if `location` is an address. Nobody is asked yet.
+fn open_s3(location: &Path, global: &Global) -> Result<Option<Arc<dyn Media>>> {
+    let Some(address) = s3::address(location)? else { return Ok(None) };
+    let settings = s3::settings(address, &global.s3)?;
+    Ok(Some(Arc::new(S3::open(&settings, Arc::new(System))?)))
+}
+
 /// Whether there is no repository: nothing at all, or the beginnings of an `init` that was cut off
 /// before its last step, the config. No writer can have begun then.
-fn is_absent(media: &dyn Media) -> bool {
-    let but_keys = ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key);
-    but_keys.map(|kind| media.list(kind.folder())).all(|list| list.is_ok_and(|l| l.is_empty()))
+fn is_absent(media: &dyn Media) -> Result<bool> {
+    for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
+        if !media.list(kind.folder())?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Tries whether a medium creates objects atomically, and says so if it does not.
+pub(crate) fn try_out(media: &dyn Media, report: &Report) -> Result<Probed> {
+    let probed = probe(media, &System)?;
+    if probed.may_be_shared() {
+        report.detail(|| format!("{}: {probed}", media.describe()));
+    } else {
+        report.warn(&format!(
+            "{}: this storage does not create objects atomically: {probed}. Backups, restores and \
+             checks work. A run that was cut off is not gone on with, and prune demands --exclusive: \
+             nobody else may be at work then",
+            media.describe()
+        ));
+    }
+    Ok(probed)
 }
 
 /// Opens the repository; returns with what.
@@ -222,8 +260,8 @@ pub(crate) struct New<'a> {
 
 /// Whether there is no repository at the place that the user names, so that one could be made.
 pub(crate) fn is_missing(global: &Global) -> Result<bool> {
-    match open_media(location(global)?) {
-        Ok(media) => Ok(is_absent(&*media)),
+    match open_media(global) {
+        Ok(media) => is_absent(&*media),
         Err(error) if Exit::of(&error) == Exit::NoRepository => Ok(true),
         Err(error) => Err(error),
     }
@@ -298,12 +336,25 @@ fn make(
     if let Some(path) = secret.made_file() {
         report.note(&format!("Made the key file {}.", path.display()));
     }
-    let media = Local::create(location)?;
-    Ok(Repository::init(Arc::new(media), Arc::new(System), &secret.unlock, options)?)
+    let media = match open_s3(location, global)? {
+        Some(media) => media,
+        None => Arc::new(Local::create(location)?),
+    };
+    let probed = try_out(&*media, report)?;
+    let mut repository = Repository::init(media, Arc::new(System), &secret.unlock, options)?;
+    if !probed.may_be_shared() {
+        let mut config = repository.config().clone();
+        config.set_creates_atomically(false);
+        repository.set_config(config)?;
+    }
+    Ok(repository)
 }
 
 /// Refuses a folder that holds anything that is not a repository's: a home folder, say.
 fn refuse_foreign(location: &Path) -> Result<()> {
+    if s3::address(location)?.is_some() {
+        return Ok(());
+    }
     let entries = match fs::read_dir(location) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

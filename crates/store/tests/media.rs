@@ -1,12 +1,18 @@
-//! What every medium must do, as one suite; and a medium that lies, which must fail it.
+//! What every medium must do, as one suite, run over memory, a folder, a faulty medium without
+//! faults, and S3 (a server that is built and started here); and media that lie, which must fail it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cutpoint_store::environment::System;
 use cutpoint_store::error::{Kind, Result as StoreResult};
 use cutpoint_store::fingerprint::Class;
-use cutpoint_store::media::{Fault, Faulty, Local, Media, Memory, Put};
+use cutpoint_store::media::{
+    Fault, Faulty, Local, Media, Memory, Probed, Put, S3, S3Settings, probe,
+};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
+use cutpoint_testing::{S3Server, SplitMix64};
 
 type Outcome = std::result::Result<(), String>;
 
@@ -29,6 +35,8 @@ fn names() -> Vec<String> {
         ObjectName::Key { id: [1; 16], copy: true },
         ObjectName::Ticket { ticket, renewal: 0 },
         ObjectName::Ticket { ticket, renewal: 1 },
+        ObjectName::Ticket { ticket, renewal: u32::MAX },
+        ObjectName::Config { number: u64::MAX, copy: true },
         ObjectName::Commit(ticket),
         ObjectName::Prune(1),
         ObjectName::Segment(part),
@@ -46,7 +54,10 @@ fn keeps_the_contract(media: &dyn Media) -> Outcome {
     once(media)?;
     in_pieces(media)?;
     reads(media)?;
+    sizes(media)?;
     lists(media)?;
+    lists_by_folder(media)?;
+    lists_many(media)?;
     one_creator_wins(media)
 }
 
@@ -110,6 +121,31 @@ fn reads(media: &dyn Media) -> Outcome {
     media.delete(name).map_err(text)
 }
 
+/// Nothing at all, and more than a container has.
+fn sizes(media: &dyn Media) -> Outcome {
+    let name = "data/00/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+    ensure(media.put_new(name, Bytes::new()).map_err(text)? == Put::Created, "an empty object")?;
+    ensure(media.head(name).map_err(text)? == Some(0), "it is there, and empty")?;
+    ensure(media.get(name).map_err(text)?.is_empty(), "so are its bytes")?;
+    ensure(media.get_range(name, 0, 0).map_err(text)?.is_empty(), "and its only range")?;
+    let listed = media.list("data").map_err(text)?;
+    ensure(listed == [(name.to_owned(), 0)], "it is listed")?;
+    let again = media.put_new(name, Bytes::from_static(b"x")).map_err(text)?;
+    ensure(again == Put::Exists, "an empty object is one")?;
+    media.delete(name).map_err(text)?;
+
+    let bytes = Bytes::from(SplitMix64::bytes(17, 17 << 20));
+    let put = media.put_new(name, bytes.clone()).map_err(text)?;
+    ensure(put == Put::Created, "a large object")?;
+    ensure(media.head(name).map_err(text)? == Some(bytes.len() as u64), "it is as long")?;
+    ensure(media.get(name).map_err(text)? == bytes, "it comes back")?;
+    for (start, end) in [(0, 1 << 20), ((5 << 20) + 1, 11 << 20), (16 << 20, 17 << 20)] {
+        let range = media.get_range(name, start as u64, end - start).map_err(text)?;
+        ensure(range == bytes[start..end], "so does a part")?;
+    }
+    media.delete(name).map_err(text)
+}
+
 fn lists(media: &dyn Media) -> Outcome {
     let mut expected = names();
     for name in &expected {
@@ -135,6 +171,52 @@ fn lists(media: &dyn Media) -> Outcome {
     }
     Ok(())
 }
+
+/// A prefix ends where a folder ends.
+fn lists_by_folder(media: &dyn Media) -> Outcome {
+    let names = ["tmp/a", "tmp/a.copy", "tmp/ab/one", "tmp/a-b/two", "tmp/abc"];
+    for name in names {
+        media.put_new(name, Bytes::from_static(b"x")).map_err(text)?;
+    }
+    let list = |prefix: &str| -> Result<Vec<String>, String> {
+        Ok(media.list(prefix).map_err(text)?.into_iter().map(|(name, _)| name).collect())
+    };
+    let found = list("tmp/ab")?;
+    ensure(found == ["tmp/ab/one"], &format!("tmp/ab lists {found:?}"))?;
+    let found = list("tmp/a")?;
+    ensure(found.is_empty(), &format!("tmp/a lists {found:?}"))?;
+    let mut all = names.map(str::to_owned);
+    all.sort();
+    let found = list("tmp")?;
+    ensure(found == all, &format!("tmp lists {found:?}"))?;
+    for name in names {
+        media.delete(name).map_err(text)?;
+    }
+    ensure(list("tmp")?.is_empty(), "nothing is left")
+}
+
+/// Storages list a thousand at a time.
+fn lists_many(media: &dyn Media) -> Outcome {
+    let name = |number: usize| format!("tickets/{number:024x}");
+    let each = |act: &(dyn Fn(usize) -> StoreResult<()> + Sync)| -> Outcome {
+        std::thread::scope(|scope| {
+            let threads = (0..8).map(|thread| {
+                scope.spawn(move || (thread..MANY).step_by(8).try_for_each(act).map_err(text))
+            });
+            let threads: Vec<_> = threads.collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })
+    };
+    each(&|number| media.put_new(&name(number), Bytes::from(vec![7; number % 5])).map(drop))?;
+    let wanted: Vec<(String, u64)> =
+        (0..MANY).map(|number| (name(number), (number % 5) as u64)).collect();
+    let found = media.list("tickets").map_err(text)?;
+    ensure(found == wanted, &format!("{} of {MANY} are listed", found.len()))?;
+    each(&|number| media.delete(&name(number)))?;
+    ensure(media.list("tickets").map_err(text)?.is_empty(), "all are deleted")
+}
+
+const MANY: usize = 2500;
 
 /// Of eight that put one name at once, one is told that it created it, and its bytes are there.
 fn one_creator_wins(media: &dyn Media) -> Outcome {
@@ -200,6 +282,31 @@ fn a_faulty_medium_without_faults_keeps_the_contract() {
     keeps_the_contract(&Faulty::new(Arc::new(Memory::new()), Fault::None)).expect("faulty");
 }
 
+/// A place of its own in the bucket of the server.
+fn s3(server: &S3Server, prefix: &str) -> S3 {
+    let address = format!("s3://{}/{prefix}", server.bucket);
+    let mut settings = S3Settings::parse(&address).expect("an address");
+    settings.endpoint = Some(server.endpoint.clone());
+    settings.variables = server.variables().map(|(k, v)| (k.to_owned(), v)).to_vec();
+    S3::open(&settings, Arc::new(System)).expect("it opens")
+}
+
+fn s3_server() -> Option<&'static S3Server> {
+    S3Server::shared(Path::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
+#[test]
+fn s3_keeps_the_contract() {
+    let Some(server) = s3_server() else { return };
+    // Below each other: neither sees the other's, but for what is asked for by that name.
+    let outer = s3(server, "contract");
+    let inner = s3(server, "contract/data2/in er");
+    keeps_the_contract(&inner).expect("S3");
+    inner.put_new("data/x", Bytes::from_static(b"x")).expect("it is put");
+    keeps_the_contract(&outer).expect("S3, beside another repository");
+    assert_eq!(inner.list("data").expect("it lists"), [("data/x".to_owned(), 1)], "it stays");
+}
+
 /// What was left behind by a put that was cut off is no object, and can be removed.
 #[test]
 fn staging_files_are_hidden_and_cleaned() {
@@ -236,6 +343,10 @@ enum Lie {
     Overwrites,
     /// The second put changes nothing, but is told that it did.
     SaysCreated,
+    /// The first put is told that another was there.
+    SaysExists,
+    /// The first is told that it created, and the last one's bytes stay.
+    LastWins,
     /// A range that ends too late comes back short.
     ShortRange,
     /// The last name is missing from listings.
@@ -250,11 +361,18 @@ struct Liar {
 
 impl Media for Liar {
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreResult<Put> {
-        if self.lie == Lie::Overwrites {
-            self.inner.delete(name)?;
+        let put = self.inner.put_new(name, bytes.clone())?;
+        match self.lie {
+            Lie::Overwrites | Lie::LastWins => {
+                while self.inner.put_new(name, bytes.clone())? == Put::Exists {
+                    self.inner.delete(name)?;
+                }
+                Ok(if self.lie == Lie::Overwrites { Put::Created } else { put })
+            }
+            Lie::SaysCreated => Ok(Put::Created),
+            Lie::SaysExists => Ok(Put::Exists),
+            Lie::ShortRange | Lie::ForgetsOne => Ok(put),
         }
-        let put = self.inner.put_new(name, bytes)?;
-        Ok(if self.lie == Lie::SaysCreated { Put::Created } else { put })
     }
 
     fn sync(&self, name: &str) -> StoreResult<()> {
@@ -298,9 +416,94 @@ impl Media for Liar {
     }
 }
 
+/// Media that let several creators win: the suite rejects them, and so does the probe.
+#[test]
+fn several_winners_are_found_out() {
+    for fault in [Fault::Overwrites, Fault::Races] {
+        let media = Faulty::new(Arc::new(Memory::new()), fault);
+        let found = keeps_the_contract(&media);
+        assert!(found.is_err(), "{fault:?} passes for a medium");
+        assert!(one_creator_wins(&media).is_err(), "{fault:?}: several win");
+        let probed = try_out(&media);
+        println!("{fault:?}: {found:?}; {probed}");
+        assert!(!probed.creates_atomically() && !probed.may_be_shared(), "{fault:?}: {probed}");
+        assert!(probed.several_winners_count > 10, "{fault:?}: {probed}");
+    }
+    // Putting twice, one after the other, shows nothing.
+    let races = Faulty::new(Arc::new(Memory::new()), Fault::Races);
+    once(&races).expect("one after the other it does well");
+}
+
+/// Probes, and nothing is left of it.
+fn try_out(media: &dyn Media) -> Probed {
+    let before = media.list("tmp").expect("it lists");
+    let probed = probe(media, &System).expect("it answers");
+    assert_eq!(media.list("tmp").expect("it lists"), before, "the probe leaves something");
+    probed
+}
+
+#[test]
+fn the_probe_lets_good_media_pass() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let local = Local::open(folder.path()).expect("it is there");
+    let s3 = s3_server().map(|server| s3(server, "probe"));
+    let mut media: Vec<&dyn Media> = vec![&local];
+    media.extend(s3.as_ref().map(|s3| s3 as &dyn Media));
+    let memory = Memory::new();
+    media.push(&memory);
+    for media in media {
+        let probed = try_out(media);
+        let name = media.describe();
+        assert!(probed.may_be_shared(), "{name}: {probed}");
+        assert!(probed.to_string().contains("in each of 20 rounds"), "{name}: {probed}");
+    }
+}
+
+/// Each way in which a medium may fail it is told apart.
+#[test]
+fn the_probe_says_what_it_saw() {
+    let of = |lie| try_out(&Liar { inner: Memory::new(), lie });
+    let told = of(Lie::SaysCreated);
+    assert_eq!(told.several_winners_count, told.round_count, "{told}");
+    assert!(told.to_string().contains("several of 8"), "{told}");
+    let told = of(Lie::SaysExists);
+    assert_eq!(told.no_winner_count, told.round_count, "{told}");
+    assert!(!told.creates_atomically() && told.to_string().contains("nobody"), "{told}");
+    let told = of(Lie::LastWins);
+    assert!(told.wrong_content_count > 10 && !told.creates_atomically(), "{told}");
+    assert!(told.to_string().contains("not what its creator had put"), "{told}");
+    let told = of(Lie::ForgetsOne);
+    assert!(told.creates_atomically(), "{told}");
+    assert!(!told.lists_at_once() && !told.may_be_shared(), "{told}");
+    assert!(told.to_string().contains("a listing did not show"), "{told}");
+}
+
+/// A probe that was killed leaves something behind, which a later one takes away.
+#[test]
+fn the_probe_removes_what_another_left() {
+    let media = Memory::new();
+    let now_s = cutpoint_store::environment::Environment::now_ns(&System) / 1_000_000_000;
+    let (old, new) =
+        (format!("tmp/probe-{}-0-00", now_s - 90_000), format!("tmp/probe-{now_s}-0-00"));
+    for name in [&old, &new, "tmp/reserve"] {
+        media.put_new(name, Bytes::from_static(b"x")).expect("it is put");
+    }
+    probe(&media, &System).expect("it answers");
+    let left: Vec<_> = media.list("tmp").expect("it lists").into_iter().map(|(n, _)| n).collect();
+    assert_eq!(left, [new.as_str(), "tmp/reserve"], "another may be at it still");
+}
+
 #[test]
 fn liars_are_found_out() {
-    for lie in [Lie::Overwrites, Lie::SaysCreated, Lie::ShortRange, Lie::ForgetsOne] {
+    let lies = [
+        Lie::Overwrites,
+        Lie::SaysCreated,
+        Lie::SaysExists,
+        Lie::LastWins,
+        Lie::ShortRange,
+        Lie::ForgetsOne,
+    ];
+    for lie in lies {
         let found = keeps_the_contract(&Liar { inner: Memory::new(), lie });
         println!("{lie:?}: {found:?}");
         assert!(found.is_err(), "{lie:?} passes for a medium");

@@ -5,8 +5,10 @@
 mod clock;
 pub mod digest;
 pub mod input;
+mod s3_server;
 mod splitmix;
 pub mod stream;
 
 pub use clock::thread_cpu_time;
+pub use s3_server::S3Server;
 pub use splitmix::SplitMix64;

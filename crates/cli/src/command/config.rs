@@ -5,14 +5,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use cutpoint_store::format::config::Config;
 
-use crate::args::{Global, Settings};
+use crate::args::{ConfigArgs, Global};
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::report::Report;
-use crate::session::{Session, canonical_cut};
+use crate::session::{Session, canonical_cut, try_out};
 use crate::units;
 
-pub(crate) fn run(args: &Settings, global: &Global, report: &Report) -> Result<Exit> {
+pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result<Exit> {
+    let ConfigArgs { settings: args, probe } = args;
     let mut session = Session::open(global, report)?;
     session.look_for_heads(report)?;
     let mut config = session.repository.config().clone();
@@ -29,6 +30,10 @@ pub(crate) fn run(args: &Settings, global: &Global, report: &Report) -> Result<E
     config.region_size = args.region_size.unwrap_or(config.region_size);
     config.container_size = args.container_size.unwrap_or(config.container_size);
     config.compression_level = args.compression_level.unwrap_or(config.compression_level);
+    if *probe {
+        let probed = try_out(&**session.repository.media(), report)?;
+        config.set_creates_atomically(probed.may_be_shared());
+    }
     if config != *session.repository.config() {
         config.check_features(true)?;
         config.created_ns = session.repository.environment().now_ns();
@@ -43,7 +48,7 @@ pub(crate) fn run(args: &Settings, global: &Global, report: &Report) -> Result<E
 }
 
 fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
-    let settings: [(&str, serde_json::Value); 9] = [
+    let settings: [(&str, serde_json::Value); 10] = [
         ("repository", config.repository.to_string().into()),
         ("config-number", number.into()),
         ("changed", units::rfc3339_ns(config.created_ns).into()),
@@ -53,6 +58,7 @@ fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
         ("region-size", config.region_size.into()),
         ("container-size", config.container_size.into()),
         ("compression-level", config.compression_level.into()),
+        ("creates-atomically", config.creates_atomically().into()),
     ];
     for (name, value) in settings {
         if report.is_json() {

@@ -8,6 +8,7 @@ mod check;
 mod config;
 mod cut;
 mod debug;
+mod doctor;
 mod forget;
 mod hold;
 mod init;
@@ -44,6 +45,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Cat(cat) => cat::run(cat, global, report),
         Verb::Stats => stats::run(global, report),
         Verb::Check(check) => check::run(check, global, report),
+        Verb::Doctor => doctor::run(global, report),
         Verb::Cut(cut) => cut::run(cut, report),
         Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
         Verb::Bench(bench) => bench::run(bench, report),

@@ -45,8 +45,8 @@ fn no_repository() {
     run(sandbox.command(["snapshots"]).env_remove("CUTPOINT_REPO"))
         .ended(2, &["no repository is named", "CUTPOINT_REPO"]);
     sandbox
-        .run(["snapshots", "--repo", "s3://bucket/x"])
-        .ended(13, &["repositories in folders only"]);
+        .run(["snapshots", "--repo", "gs://bucket/x"])
+        .ended(13, &["this version knows folders and s3://BUCKET/PREFIX"]);
 }
 
 #[test]

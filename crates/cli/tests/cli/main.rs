@@ -10,6 +10,7 @@ mod json;
 mod keys;
 mod rollback;
 mod round_trip;
+mod s3;
 mod sandbox;
 mod schema;
 mod secrets;

@@ -6,8 +6,12 @@ use super::map::{Extra, MapWriter, at_end, malformed, read_array, read_fixed, re
 use crate::error::{Error, Kind, Result};
 use crate::seal::{RepositoryId, Suite};
 
+/// A feature that writers need: the repository lies where several can create one object, so that
+/// nobody ends another's ticket.
+const NO_ATOMIC_CREATE: &str = "no-atomic-create";
+
 /// The features that this version knows. A repository that needs another one is refused.
-const FEATURES: [&str; 0] = [];
+const FEATURES: [&str; 1] = [NO_ATOMIC_CREATE];
 
 /// The settings of a repository: the body of `config/<n>`, of which the highest n holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +81,20 @@ impl Config {
             i64::from(*COMPRESSION_LEVEL.start()),
             i64::from(*COMPRESSION_LEVEL.end()),
         )
+    }
+
+    /// Whether, as far as was found out, of several puts of one name one creates. Where it does not,
+    /// nobody may end another's ticket, or delete, unless he is alone.
+    pub fn creates_atomically(&self) -> bool {
+        !self.features_write.iter().any(|feature| feature == NO_ATOMIC_CREATE)
+    }
+
+    /// Notes what was found out.
+    pub fn set_creates_atomically(&mut self, creates_atomically: bool) {
+        self.features_write.retain(|feature| feature != NO_ATOMIC_CREATE);
+        if !creates_atomically {
+            self.features_write.push(NO_ATOMIC_CREATE.to_owned());
+        }
     }
 
     /// Refuses a repository that needs what this version does not have.

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::{Media, Put, Staged};
 use crate::error::{Error, Kind, Result};
+
+/// How long a put that looks first leaves to others between looking and putting.
+const RACE: Duration = Duration::from_millis(2);
 
 /// What goes wrong, and when. Calls are counted from 0, over all verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +31,12 @@ pub enum Fault {
     UnsyncedAt(u64),
     /// From this call on no put reaches the disk, whatever is done about it; each says so.
     UnsyncedFrom(u64),
+    /// Every put creates and replaces what was there, as with a storage that takes the condition of a
+    /// put and ignores it.
+    Overwrites,
+    /// A put looks whether there is something, and replaces it if it came since: of puts at the same
+    /// time several create, as with a storage that has no condition but emulates it.
+    Races,
 }
 
 /// A medium that passes every call on, counts it, and fails as [`Fault`] says.
@@ -122,6 +132,26 @@ impl Plan {
     }
 }
 
+/// Puts as `fault` says.
+fn put_new(inner: &dyn Media, fault: Fault, name: &str, bytes: Bytes) -> Result<Put> {
+    match fault {
+        Fault::Overwrites => {}
+        Fault::Races => {
+            if inner.head(name)?.is_some() {
+                return Ok(Put::Exists);
+            }
+            // Whoever looks now sees nothing either.
+            std::thread::sleep(RACE);
+        }
+        _ => return inner.put_new(name, bytes),
+    }
+    // Others replace it at the same time.
+    while inner.put_new(name, bytes.clone())? == Put::Exists {
+        inner.delete(name)?;
+    }
+    Ok(Put::Created)
+}
+
 /// An object in pieces, each of which is a call. Gathered where the medium takes whole ones only.
 #[derive(Debug)]
 struct FaultyStaged {
@@ -148,18 +178,22 @@ impl Staged for FaultyStaged {
         let FaultyStaged { inner, plan, name, staged, bytes } = *self;
         plan.call(Some(0), &name, || match staged {
             Some(staged) => staged.finish(),
-            None => inner.put_new(&name, Bytes::from(bytes)),
+            None => put_new(&*inner, plan.fault, &name, Bytes::from(bytes)),
         })
     }
 }
 
 impl Media for Faulty {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.call(Some(bytes.len()), name, |inner| inner.put_new(name, bytes))
+        let fault = self.plan.fault;
+        self.call(Some(bytes.len()), name, |inner| put_new(inner, fault, name, bytes))
     }
 
     fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
-        let staged = self.call(Some(0), name, |inner| inner.stage(name))?;
+        // One that replaces puts whole objects.
+        let replaces = matches!(self.plan.fault, Fault::Overwrites | Fault::Races);
+        let staged =
+            self.call(Some(0), name, |inner| if replaces { Ok(None) } else { inner.stage(name) })?;
         Ok(Some(Box::new(FaultyStaged {
             inner: self.inner.clone(),
             plan: self.plan.clone(),

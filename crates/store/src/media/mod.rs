@@ -2,6 +2,7 @@
 //!
 //! Nine calls are all that the store asks for. There is no overwriting, no renaming, no appending
 //! and no locking among them, so that a folder, an object storage and memory are equally good.
+//! `docs/media.md` says what each must do, and which do.
 //!
 //! What is assumed (`docs/ordering.md`, "What is assumed of the media"): a put that was answered is
 //! seen by every later get and list; of several puts of one name one is answered with `Created`
@@ -10,6 +11,8 @@
 
 mod faulty;
 mod object;
+mod probe;
+mod s3;
 
 use std::fmt::Debug;
 
@@ -17,6 +20,8 @@ use bytes::Bytes;
 
 pub use faulty::{Fault, Faulty};
 pub use object::{Local, Memory};
+pub use probe::{Probed, probe, scratch_name};
+pub use s3::{Refusal, S3, S3Settings};
 
 use crate::error::Result;
 

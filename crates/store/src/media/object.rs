@@ -200,7 +200,7 @@ fn get_range(store: &dyn ObjectStore, name: &str, offset: u64, len: usize) -> Re
     }
 }
 
-fn too_short(name: &str, offset: u64, len: usize) -> Error {
+pub(super) fn too_short(name: &str, offset: u64, len: usize) -> Error {
     Error::corrupt(name, format!("is too short: {len} bytes were to be read at {offset}"))
 }
 

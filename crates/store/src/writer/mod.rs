@@ -83,12 +83,32 @@ pub enum Committed {
 
 impl Writer {
     /// Begins: puts a ticket, ends writers that are dead, and only then lists what there is (W1).
+    /// Where the medium lets several create one object, by the settings, nobody is ended.
     ///
     /// # Errors
     ///
     /// `Unsupported` where this version must not write; `Corrupt` where a prune record cannot be
     /// read; as the medium.
     pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
+        let may_end_others = repository.config().creates_atomically();
+        Writer::begin_with(repository, purpose, may_end_others)
+    }
+
+    /// The same for a caller who vouches that nobody else writes: dead writers are ended also where
+    /// the medium lets several create one object.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::begin`].
+    pub fn begin_alone(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
+        Writer::begin_with(repository, purpose, true)
+    }
+
+    fn begin_with(
+        repository: Arc<Repository>,
+        purpose: Purpose,
+        may_end_others: bool,
+    ) -> Result<Writer> {
         repository.config().check_features(true)?;
         #[cfg(feature = "mutants")]
         let early = mutant::is_active(mutant::Mutant::ListsBeforeTicket)
@@ -102,7 +122,12 @@ impl Writer {
             }
             put => put?,
         };
-        let ended = end_dead_writers(&repository, Some(ticket))?;
+        // Both the commit and the void of a ticket could else be taken for the one that was first.
+        let ended = if may_end_others {
+            end_dead_writers(&repository, Some(ticket))?
+        } else {
+            Vec::new()
+        };
         let view = View::list(&repository)?;
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
@@ -491,7 +516,8 @@ fn may_be_alive(repository: &Repository, process: &Process) -> bool {
 }
 
 /// Ends another's ticket with a void that names the segments that it had put. Of the
-/// void and the other's commit the medium takes one only, so this can be done at any time.
+/// void and the other's commit the medium takes one only, so this can be done at any time; where the
+/// medium does not create atomically (`Config::creates_atomically`), only by who is alone.
 ///
 /// # Errors
 ///

@@ -1,0 +1,313 @@
+//! `doctor`: tries out a place for repositories, in `tmp/` alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use cutpoint_store::environment::System;
+use cutpoint_store::error::{Error as StoreError, Kind};
+use cutpoint_store::media::{Media, Probed, Put, probe, scratch_name};
+use cutpoint_store::name::ObjectKind;
+
+use crate::args::Global;
+use crate::event::{Event, Summary, Trial};
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+use crate::s3;
+use crate::session;
+use crate::units;
+
+/// So many small objects are tried.
+const SMALL_COUNT: usize = 10;
+/// Their length, in bytes.
+const SMALL_LEN: usize = 1024;
+/// The length of a large one: a container is about as long.
+const LARGE_LEN: usize = 16 * 1024 * 1024;
+/// What is tried of it in a part, in bytes: about a region.
+const RANGE_LEN: usize = 128 * 1024;
+
+pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
+    let began = Instant::now();
+    let location = session::location(global)?;
+    let media = session::open_media(global).map_err(|error| match Exit::of(&error) {
+        Exit::NoRepository => {
+            Failure::failed(format!("{}: there is no folder", location.display()))
+                .with_remedy("make it first: what is tried is the disk that it lies on")
+                .into()
+        }
+        _ => error,
+    })?;
+    let folder = s3::address(location)?.is_none().then_some(location);
+    let scratch = folder.map(ScratchFolder::new);
+    let mut doctor = Doctor { media: &*media, location, report, objects: Vec::new() };
+    let result = doctor.examine(began, folder);
+    doctor.clean_up();
+    drop(scratch);
+    result?;
+    Ok(Exit::of_problems(report.problem_count()))
+}
+
+/// Takes `tmp` away again where it was not there before.
+struct ScratchFolder(Option<PathBuf>);
+
+impl ScratchFolder {
+    fn new(folder: &Path) -> ScratchFolder {
+        let scratch = folder.join("tmp");
+        ScratchFolder(Some(scratch).filter(|scratch| !scratch.exists()))
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.0 {
+            // It stays where somebody else has put something there meanwhile.
+            fs::remove_dir(folder).ok();
+        }
+    }
+}
+
+struct Doctor<'a> {
+    media: &'a dyn Media,
+    location: &'a Path,
+    report: &'a Report,
+    /// What was put, and not deleted yet.
+    objects: Vec<String>,
+}
+
+impl Doctor<'_> {
+    fn examine(&mut self, began: Instant, folder: Option<&Path>) -> Result<()> {
+        let (reached, listed) = timed(|| self.media.list(ObjectKind::Config.folder()))?;
+        let has_repository = !listed.is_empty();
+        let state = if has_repository { "holds a repository" } else { "holds no repository" };
+        self.report.note(&format!("{}: can be reached, {state}", self.media.describe()));
+        self.tell("reach", &[reached], None, "the first request")?;
+        let run = scratch_name(&System)?;
+        self.small(&run)?;
+        self.large(&run)?;
+        let (elapsed, probed) = timed(|| probe(self.media, &System))?;
+        self.tell("create at once", &[elapsed], None, &probed.to_string())?;
+        let free_bytes = folder.and_then(free_bytes);
+        self.judge(&probed, free_bytes, has_repository, began)
+    }
+
+    /// Every verb of a medium, on a few small objects.
+    fn small(&mut self, run: &str) -> Result<()> {
+        let names: Vec<String> = (0..SMALL_COUNT).map(|n| format!("{run}-small-{n}")).collect();
+        let bytes = random_bytes(run, SMALL_LEN);
+        let remark = format!("median of {SMALL_COUNT}, {} each", units::size(SMALL_LEN as u64));
+        let mut times = Vec::new();
+        for name in &names {
+            self.objects.push(name.clone());
+            let (elapsed, put) = timed(|| self.media.put_new(name, bytes.clone().into()))?;
+            times.push(elapsed);
+            self.expect(put == Put::Created, "a new object is said to have been there before");
+        }
+        self.tell("put", &times, None, &remark)?;
+        let again = self.media.put_new(&names[0], random_bytes("another", SMALL_LEN).into())?;
+        self.expect(again == Put::Exists, "a second put of one name is not refused");
+        self.expect(self.media.get(&names[0])? == bytes, "a second put has replaced the first");
+
+        self.each("look", &names, &remark, "its length is wrong", |media, name| {
+            Ok(media.head(name)? == Some(SMALL_LEN as u64))
+        })?;
+        self.each("get", &names, &remark, "what comes back is not what was put", |media, name| {
+            Ok(media.get(name)? == bytes)
+        })?;
+        let (from, to) = (SMALL_LEN / 4, SMALL_LEN / 2);
+        self.each("get a part", &names, &remark, "a part is not what was put", |media, name| {
+            Ok(media.get_range(name, from as u64, to - from)? == bytes[from..to])
+        })?;
+        let beyond = self.media.get_range(&names[0], from as u64, SMALL_LEN);
+        let is_refused = beyond.is_err_and(|error| error.kind() == Kind::Corrupt);
+        self.expect(is_refused, "a part that ends behind the end comes back all the same");
+        self.each(
+            "list",
+            &names,
+            &remark,
+            "a listing does not show what was put",
+            |media, name| Ok(media.list("tmp")?.contains(&(name.to_owned(), SMALL_LEN as u64))),
+        )?;
+
+        let mut times = Vec::new();
+        for name in &names {
+            match timed(|| self.media.delete(name)) {
+                Ok((elapsed, ())) => times.push(elapsed),
+                Err(error) => {
+                    self.problem(&format!(
+                        "{error}: objects cannot be deleted. Backups work; prune does not, and what \
+                         was tried here stays in tmp/"
+                    ));
+                    return Ok(());
+                }
+            }
+            self.objects.retain(|object| object != name);
+        }
+        self.tell("delete", &times, None, &remark)?;
+        self.expect(self.media.head(&names[0])?.is_none(), "what was deleted is still there");
+        let left = self.media.list("tmp")?;
+        let is_left = left.iter().any(|(name, _)| names.contains(name));
+        self.expect(!is_left, "a listing shows what was deleted");
+        Ok(())
+    }
+
+    /// As much at once as a container has.
+    fn large(&mut self, run: &str) -> Result<()> {
+        let name = format!("{run}-large");
+        let bytes = random_bytes(run, LARGE_LEN);
+        let len = Some(LARGE_LEN);
+        let size = units::size(LARGE_LEN as u64);
+        self.objects.push(name.clone());
+        let (elapsed, _) = timed(|| self.media.put_new(&name, bytes.clone().into()))?;
+        self.tell("put 16 MiB", &[elapsed], len, &format!("{size} in one object"))?;
+        let (elapsed, found) = timed(|| self.media.get(&name))?;
+        self.expect(found == bytes, "a large object is not what was put");
+        self.tell("get 16 MiB", &[elapsed], len, &format!("{size} in one object"))?;
+        let middle = LARGE_LEN / 2 + 1;
+        let (elapsed, found) = timed(|| self.media.get_range(&name, middle as u64, RANGE_LEN))?;
+        let is_same = found == bytes[middle..middle + RANGE_LEN];
+        self.expect(is_same, "a part of a large object is not what was put");
+        let remark = format!("{} of it", units::size(RANGE_LEN as u64));
+        self.tell("get 128 KiB", &[elapsed], Some(RANGE_LEN), &remark)
+    }
+
+    /// Asks for each object, and tells how long that takes.
+    fn each(
+        &self,
+        trial: &str,
+        names: &[String],
+        remark: &str,
+        wrong: &str,
+        ask: impl Fn(&dyn Media, &str) -> Result<bool, StoreError>,
+    ) -> Result<()> {
+        let mut times = Vec::new();
+        let mut is_right = true;
+        for name in names {
+            let (elapsed, answer) = timed(|| ask(self.media, name))?;
+            times.push(elapsed);
+            is_right &= answer;
+        }
+        self.expect(is_right, wrong);
+        self.tell(trial, &times, None, remark)
+    }
+
+    fn expect(&self, is_so: bool, wrong: &str) {
+        if !is_so {
+            self.problem(wrong);
+        }
+    }
+
+    fn problem(&self, message: &str) {
+        self.report.problem(self.location, message);
+    }
+
+    /// Tells of a trial: the median of its times, and the slowest where there are several.
+    fn tell(
+        &self,
+        trial: &str,
+        times: &[Duration],
+        len: Option<usize>,
+        remark: &str,
+    ) -> Result<()> {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        let median = times.get(times.len() / 2).copied().unwrap_or_default();
+        let slowest = times.last().copied().unwrap_or_default();
+        let bytes_per_second = len.map(|len| per_second(len, median));
+        if self.report.is_json() {
+            return self.report.event(&Event::Trial(Trial {
+                trial,
+                count: times.len() as u64,
+                elapsed_ns: nanoseconds(median),
+                slowest_ns: nanoseconds(slowest),
+                bytes_per_second,
+                message: remark,
+            }));
+        }
+        let mut remark = remark.to_owned();
+        if let Some(speed) = bytes_per_second {
+            remark = format!("{}/s, {remark}", units::size(speed));
+        }
+        if times.len() > 1 {
+            remark.push_str(&format!("; slowest {}", milliseconds(slowest)));
+        }
+        self.report.line(&format!("{trial:<15} {:>10}  {remark}", milliseconds(median)))
+    }
+
+    fn judge(
+        &self,
+        probed: &Probed,
+        free_bytes: Option<u64>,
+        has_repository: bool,
+        began: Instant,
+    ) -> Result<()> {
+        let may_be_shared = probed.may_be_shared();
+        if !may_be_shared {
+            self.problem(&format!(
+                "objects are not created atomically, or not listed at once: {probed}"
+            ));
+        }
+        if self.report.is_json() {
+            return self.report.event(&Event::Summary(Summary::Doctor {
+                place: self.media.describe(),
+                has_repository,
+                may_be_shared,
+                creates_atomically: probed.creates_atomically(),
+                lists_at_once: probed.lists_at_once(),
+                free_bytes,
+                problem_count: self.report.problem_count(),
+                elapsed_ns: nanoseconds(began.elapsed()),
+            }));
+        }
+        self.report.line("")?;
+        if let Some(free) = free_bytes {
+            self.report.line(&format!("Free space: {}.", units::size(free)))?;
+        }
+        // What it cannot even do was an error before.
+        self.report.line("Backup, restore, check: yes.")?;
+        self.report.line(if may_be_shared {
+            "Several machines at once, and prune while they write: yes."
+        } else {
+            "Several machines at once: yes. Prune: with --exclusive only, while nobody writes. Runs \
+             that were cut off: not gone on with."
+        })
+    }
+
+    fn clean_up(&self) {
+        for name in &self.objects {
+            // What cannot be deleted was told before; a later probe tries again.
+            self.media.delete(name).ok();
+        }
+    }
+}
+
+fn timed<T>(act: impl FnOnce() -> Result<T, StoreError>) -> Result<(Duration, T), StoreError> {
+    let began = Instant::now();
+    act().map(|done| (began.elapsed(), done))
+}
+
+/// Bytes that nothing on the way can compress.
+fn random_bytes(seed: &str, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    blake3::Hasher::new().update(seed.as_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    found.f_bavail.checked_mul(found.f_frsize)
+}
+
+fn per_second(len: usize, elapsed: Duration) -> u64 {
+    let per_second = len as u128 * 1_000_000_000 / elapsed.as_nanos().max(1);
+    u64::try_from(per_second).unwrap_or(u64::MAX)
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn milliseconds(duration: Duration) -> String {
+    let us = duration.as_micros();
+    format!("{}.{:02} ms", us / 1000, us / 10 % 100)
+}

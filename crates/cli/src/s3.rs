@@ -1,0 +1,298 @@
+//! Repositories in object storages: addresses, and where credentials come from.
+//!
+//! In this order, as other programs have it: the environment (`AWS_ACCESS_KEY_ID` and so on), the
+//! profile `AWS_PROFILE` of the shared files (`~/.aws/credentials`, `~/.aws/config`), web identity,
+//! the container, the machine. The last three are asked by the medium itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use cutpoint_store::media::{Refusal, S3Settings};
+use serde::Deserialize;
+
+use crate::args::S3Args;
+use crate::exit::Failure;
+
+const KEY_ID: &str = "AWS_ACCESS_KEY_ID";
+const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
+const TOKEN: &str = "AWS_SESSION_TOKEN";
+const ROLE: &str = "AWS_ROLE_ARN";
+const TOKEN_FILE: &str = "AWS_WEB_IDENTITY_TOKEN_FILE";
+
+/// The address, if `location` is one of an object storage.
+///
+/// # Errors
+///
+/// Where it is an address of something that is not known.
+pub(crate) fn address(location: &Path) -> Result<Option<&str>> {
+    match location.to_str().filter(|text| text.contains("://")) {
+        Some(address) if address.starts_with("s3://") => Ok(Some(address)),
+        Some(address) => {
+            let message = format!("{address}: this version knows folders and s3://BUCKET/PREFIX");
+            Err(Failure::new(crate::exit::Exit::Newer, message).into())
+        }
+        None => Ok(None),
+    }
+}
+
+/// All that is needed to open what lies at `address`.
+///
+/// # Errors
+///
+/// Where the address is none, or the profile that is asked for has nothing that can be used.
+pub(crate) fn settings(address: &str, args: &S3Args) -> Result<S3Settings> {
+    // Set to nothing is as good as not set.
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+        (name.starts_with("AWS_") && !value.is_empty()).then_some((name, value))
+    });
+    let mut variables: BTreeMap<String, String> = variables.collect();
+    let profile = profile(&variables)?;
+    if !variables.contains_key(KEY_ID) && !variables.contains_key(SECRET_KEY) {
+        let credentials = profile.credentials(&variables)?;
+        variables.extend(credentials);
+    }
+    let first = |names: &[&str]| names.iter().find_map(|name| variables.get(*name)).cloned();
+    let mut settings = S3Settings::parse(address)?;
+    settings.endpoint = args
+        .s3_endpoint
+        .clone()
+        .or_else(|| first(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]))
+        .or_else(|| profile.get("endpoint_url"));
+    settings.region = args
+        .s3_region
+        .clone()
+        .or_else(|| first(&["AWS_REGION", "AWS_DEFAULT_REGION"]))
+        .or_else(|| profile.get("region"));
+    settings.variables = variables.into_iter().collect();
+    Ok(settings)
+}
+
+/// What the shared files say of one profile.
+#[derive(Debug, Default)]
+struct Profile {
+    name: String,
+    values: BTreeMap<String, String>,
+}
+
+/// What a command prints that gives credentials.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Printed {
+    access_key_id: String,
+    secret_access_key: String,
+    session_token: Option<String>,
+}
+
+impl Profile {
+    fn get(&self, key: &str) -> Option<String> {
+        self.values.get(key).cloned()
+    }
+
+    /// Its credentials, as environment variables have them; none where it has none.
+    fn credentials(&self, variables: &BTreeMap<String, String>) -> Result<Vec<(String, String)>> {
+        let named = |pairs: [(&str, Option<String>); 3]| {
+            let pairs =
+                pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+            Ok(pairs.collect())
+        };
+        if let Some(key_id) = self.get("aws_access_key_id") {
+            let key = self.get("aws_secret_access_key");
+            let token = self.get("aws_session_token");
+            return named([(KEY_ID, Some(key_id)), (SECRET_KEY, key), (TOKEN, token)]);
+        }
+        if let Some(command) = self.get("credential_process") {
+            let printed = self.run(&command)?;
+            let (key_id, key) = (printed.access_key_id, printed.secret_access_key);
+            return named([
+                (KEY_ID, Some(key_id)),
+                (SECRET_KEY, Some(key)),
+                (TOKEN, printed.session_token),
+            ]);
+        }
+        if let Some(file) = self.get("web_identity_token_file") {
+            return named([(TOKEN_FILE, Some(file)), (ROLE, self.get("role_arn")), ("", None)]);
+        }
+        let is_other = |key: &&String| {
+            key.starts_with("sso_")
+                || ["source_profile", "credential_source"].contains(&key.as_str())
+        };
+        let has_others = variables.contains_key(TOKEN_FILE)
+            || variables.keys().any(|name| name.starts_with("AWS_CONTAINER_"));
+        if let Some(key) = self.values.keys().find(is_other).filter(|_| !has_others) {
+            let name = &self.name;
+            let message = format!(
+                "the profile {name} gets its credentials by {key}, which cutpoint cannot do"
+            );
+            return Err(Failure::failed(message)
+                .with_remedy(format!(
+                    "`eval \"$(aws configure export-credentials --profile {name} --format env)\"` \
+                     puts them into the environment"
+                ))
+                .into());
+        }
+        Ok(Vec::new())
+    }
+
+    fn run(&self, command: &str) -> Result<Printed> {
+        let context = || format!("credential_process of the profile {}", self.name);
+        let output = Command::new("sh")
+            .args(["-c", command])
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(context)?;
+        if !output.status.success() {
+            return Err(Failure::failed(format!("{}: {}", context(), output.status)).into());
+        }
+        // What it printed is a secret, and is not shown.
+        serde_json::from_slice(&output.stdout)
+            .map_err(|_| Failure::failed(format!("{}: prints no credentials", context())).into())
+    }
+}
+
+/// Reads the profile that is asked for.
+fn profile(variables: &BTreeMap<String, String>) -> Result<Profile> {
+    let asked = variables.get("AWS_PROFILE");
+    let name = asked.map_or("default", String::as_str).to_owned();
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let file = |variable: &str, own: &str| {
+        let path = variables.get(variable).map(PathBuf::from);
+        path.or_else(|| Some(home.as_ref()?.join(".aws").join(own)))
+    };
+    let mut found = Profile { name, ..Profile::default() };
+    let mut is_there = false;
+    // What the second says of a key that the first has, too, counts.
+    for (path, prefix) in [
+        (file("AWS_CONFIG_FILE", "config"), "profile "),
+        (file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), ""),
+    ] {
+        let Some(path) = path else { continue };
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            // A file of somebody else is only in the way where it is asked for.
+            Err(_) if asked.is_none() => continue,
+            Err(error) => return Err(anyhow::Error::new(error).context(path.display().to_string())),
+        };
+        if let Some(values) = section(&text, prefix, &found.name) {
+            is_there = true;
+            found.values.extend(values);
+        }
+    }
+    if asked.is_some() && !is_there {
+        let message = format!("there is no profile {} (AWS_PROFILE)", found.name);
+        return Err(Failure::failed(message)
+            .with_remedy("profiles are in ~/.aws/credentials and ~/.aws/config")
+            .into());
+    }
+    Ok(found)
+}
+
+/// The keys and values of `[name]`, or of `[prefix name]`; `None` where there is no such section.
+fn section(text: &str, prefix: &str, name: &str) -> Option<BTreeMap<String, String>> {
+    let mut found: Option<BTreeMap<String, String>> = None;
+    let mut is_in = false;
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if let Some(title) = trimmed.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            let title = title.trim();
+            let is_default = name == "default" && title == name;
+            is_in =
+                is_default || title.strip_prefix(prefix).is_some_and(|rest| rest.trim() == name);
+            if is_in {
+                found.get_or_insert_default();
+            }
+            continue;
+        }
+        // What is indented belongs to the setting above; none of those is asked for.
+        let is_value = is_in && !line.starts_with([' ', '\t', '#', ';']);
+        if let Some((key, value)) = trimmed.split_once('=').filter(|_| is_value) {
+            let values = found.get_or_insert_default();
+            values.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
+        }
+    }
+    found
+}
+
+/// What helps against a refusal.
+pub(crate) fn remedy(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Unreachable => {
+            "look at --s3-endpoint or AWS_ENDPOINT_URL (https://HOST, or http://HOST for a server \
+             without TLS), and at the network"
+        }
+        Refusal::NotS3 => "look at --s3-endpoint or AWS_ENDPOINT_URL: it names a server of S3, without a path",
+        Refusal::NoBucket => "make the bucket first, or name another: s3://BUCKET/PREFIX; --s3-endpoint says where",
+        Refusal::Region(Some(region)) => return format!("say --s3-region {region}"),
+        Refusal::NoCredentials => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile in \
+             ~/.aws/credentials"
+        }
+        Refusal::WrongCredentials => {
+            "look at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and whether they are \
+             of this storage (--s3-endpoint) and region (--s3-region)"
+        }
+        Refusal::Expired => "get new credentials and run the same command again; what was stored is used",
+        Refusal::Clock => "set the clock of this machine",
+        Refusal::Denied => {
+            "allow these credentials to list the bucket, and to get and put objects (to delete them, \
+             too, for prune and the keys)"
+        }
+        _ => "say --s3-region with the region of the bucket",
+    }
+    .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+# comment
+[default]
+region=eu-north-1
+[profile  work ]
+aws_access_key_id = A=B
+s3 =
+  endpoint_url = nested
+;region = none
+[other]
+region = us-west-2
+";
+
+    #[test]
+    fn sections() {
+        let get = |prefix, name: &str, key: &str| section(TEXT, prefix, name)?.remove(key);
+        assert_eq!(get("profile ", "default", "region").as_deref(), Some("eu-north-1"));
+        assert_eq!(get("profile ", "work", "aws_access_key_id").as_deref(), Some("A=B"));
+        assert_eq!(get("profile ", "work", "endpoint_url"), None, "it belongs to s3");
+        assert_eq!(get("profile ", "work", "region"), None, "a comment");
+        assert_eq!(section(TEXT, "profile ", "other"), None, "it is no profile");
+        assert_eq!(get("", "other", "region").as_deref(), Some("us-west-2"), "here it is");
+    }
+
+    #[test]
+    fn credentials_of_a_profile() {
+        let of = |pairs: &[(&str, &str)]| {
+            let values = pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+            Profile { name: "p".to_owned(), values }.credentials(&BTreeMap::new())
+        };
+        let named = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect::<Vec<_>>()
+        };
+        let keys = of(&[("aws_access_key_id", "a"), ("aws_secret_access_key", "b")]);
+        assert_eq!(keys.expect("keys"), named(&[(KEY_ID, "a"), (SECRET_KEY, "b")]));
+        let json = r#"{"Version":1,"AccessKeyId":"a","SecretAccessKey":"b","SessionToken":"c"}"#;
+        let command = format!("echo '{json}'");
+        let printed = of(&[("credential_process", &command)]).expect("it prints them");
+        assert_eq!(printed, named(&[(KEY_ID, "a"), (SECRET_KEY, "b"), (TOKEN, "c")]));
+        assert!(of(&[("credential_process", "echo hush")]).is_err(), "no credentials");
+        assert_eq!(of(&[("region", "r")]).expect("none"), [], "others are asked");
+        assert!(of(&[("sso_session", "s")]).is_err(), "what cannot be done is said");
+    }
+}

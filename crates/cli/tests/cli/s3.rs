@@ -1,0 +1,163 @@
+//! Repositories in an object storage: a server that is built and started here (`S3Server`).
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use cutpoint_testing::S3Server;
+
+use crate::sandbox::{Run, Sandbox, make_source, run};
+
+fn server() -> Option<&'static S3Server> {
+    S3Server::shared(Path::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
+/// The program with a repository in the bucket, below `prefix`.
+fn command(sandbox: &Sandbox, server: &S3Server, prefix: &str, arguments: &[&str]) -> Command {
+    let mut command = sandbox.command(arguments);
+    command.env("CUTPOINT_REPO", format!("s3://{}/{prefix}", server.bucket));
+    command.envs(server.variables());
+    command
+}
+
+#[test]
+fn a_backup_over_s3_comes_back() {
+    let Some(server) = server() else { return };
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    // Two that know nothing of each other.
+    for prefix in ["round/trip", "round/trip2"] {
+        let run =
+            |arguments: &[&str]| -> Run { run(&mut command(&sandbox, server, prefix, arguments)) };
+        run(&["snapshots"]).ended(10, &["there is no repository"]);
+        let key = format!("{}.key", prefix.replace('/', "-"));
+        let with_key = |arguments: &[&str]| run(&[arguments, &["--key-file", &key]].concat());
+        with_key(&["init"]).ended(0, &["Made the repository"]);
+        with_key(&["init"]).ended(2, &["there is a repository already"]);
+        with_key(&["backup", "source"]).ended(0, &["is made"]);
+        with_key(&["backup", "source"]).ended(0, &["new 0 B in 0 chunks"]);
+        with_key(&["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
+        let snapshots = with_key(&["snapshots", "--json"]).events();
+        assert_eq!(snapshots.len(), 2, "both snapshots are listed");
+        let inner = format!("latest:{}", sandbox.path("source").display());
+        let to = format!("back-{}", prefix.replace('/', "-"));
+        with_key(&["restore", &inner, "--to", &to]).ended(0, &["Restored"]);
+        // A pipe has no content to compare.
+        let diff = Command::new("diff")
+            .args(["-r", "--no-dereference", "--exclude=pipe", "--exclude=socket"])
+            .args([sandbox.path("source"), sandbox.path(&to)])
+            .output()
+            .expect("diff runs");
+        assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
+    }
+}
+
+/// What is wrong is said at once, with what helps.
+#[test]
+fn refusals_come_with_a_remedy() {
+    let Some(server) = server() else { return };
+    let sandbox = Sandbox::new();
+    let run = |change: &dyn Fn(&mut Command), arguments: &[&str], texts: &[&str]| {
+        let mut command = command(&sandbox, server, "refused", arguments);
+        change(&mut command);
+        let began = std::time::Instant::now();
+        run(&mut command).ended(2, texts);
+        assert!(began.elapsed().as_secs() < 15, "{texts:?} takes {:?}", began.elapsed());
+    };
+    let set = |name: &'static str, value: &'static str| {
+        move |command: &mut Command| {
+            command.env(name, value);
+        }
+    };
+    let keys = "look at AWS_ACCESS_KEY_ID";
+    let wrong_secret = set("AWS_SECRET_ACCESS_KEY", "wrong");
+    run(&wrong_secret, &["snapshots"], &["403 SignatureDoesNotMatch", "attempt 1", keys]);
+    run(&set("AWS_ACCESS_KEY_ID", "nobody"), &["init", "--encryption", "none"], &[keys]);
+    run(&set("AWS_REGION", "eu-north-1"), &["snapshots"], &["say --s3-region us-east-1"]);
+    let nobody = ["snapshots", "--s3-endpoint", "http://127.0.0.1:1"];
+    run(&|_| {}, &nobody, &["refused", "look at --s3-endpoint"]);
+    let other = set("CUTPOINT_REPO", "s3://no-such-bucket/x");
+    for arguments in [&["snapshots"][..], &["init", "--encryption", "none"], &["doctor"]] {
+        run(&other, arguments, &["NoSuchBucket", "make the bucket first"]);
+    }
+    run(&set("AWS_PROFILE", "nobody"), &["snapshots"], &["no profile nobody"]);
+}
+
+/// Keys and address may stand in the shared files, too.
+#[test]
+fn a_profile_has_it_all() {
+    let Some(server) = server() else { return };
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("home/.aws");
+    fs::create_dir_all(&folder).expect("it is made");
+    let credentials = format!(
+        "[default]\naws_access_key_id = wrong\naws_secret_access_key = wrong\n\n[disk]\n\
+         aws_access_key_id = {}\naws_secret_access_key = {}\n",
+        server.access_key, server.secret_key
+    );
+    fs::write(folder.join("credentials"), credentials).expect("it is written");
+    let config =
+        format!("[profile disk]\nregion = us-east-1\nendpoint_url = {}\n", server.endpoint);
+    fs::write(folder.join("config"), config).expect("it is written");
+    let mut command = sandbox.command(["init", "--encryption", "none"]);
+    command.env("CUTPOINT_REPO", "s3://bucket/profile").env("AWS_PROFILE", "disk");
+    run(&mut command).ended(0, &["Made the repository"]);
+}
+
+/// A storage whose creates are emulated by a look before each put: several creators win. Everything
+/// but deleting works there, and the settings say so until it is found otherwise.
+#[test]
+fn a_place_that_lets_several_create_is_told() {
+    let Some(server) = server() else { return };
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    let emulated = |arguments: &[&str]| {
+        let mut command = command(&sandbox, server, "emulated", arguments);
+        command.env("AWS_CONDITIONAL_PUT", "disabled");
+        run(&mut command)
+    };
+    let doctor =
+        emulated(&["doctor"]).ended(1, &["not created atomically", "told that they created"]);
+    assert!(doctor.text().contains("with --exclusive only"), "{}", doctor.text());
+    let warning = ["does not create objects atomically", "prune demands --exclusive"];
+    emulated(&["init", "--encryption", "none"]).ended(0, &warning);
+    let atomic = |events: Vec<serde_json::Value>| {
+        let setting = events.into_iter().find(|event| event["name"] == "creates-atomically");
+        setting.expect("the setting is shown")["value"].clone()
+    };
+    assert_eq!(atomic(emulated(&["config", "--json"]).events()), false, "it is noted");
+    emulated(&["backup", "source"]).ended(0, &["is made"]);
+    emulated(&["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
+    // The same bucket, by a client that uses conditions.
+    let mut probe = command(&sandbox, server, "emulated", &["config", "--probe", "--json"]);
+    assert_eq!(atomic(run(&mut probe).events()), true, "it was moved to a better place");
+}
+
+#[test]
+fn doctor_tries_places_out() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("repo")).expect("it is made");
+    let folder = sandbox.json(["doctor"]);
+    let left = fs::read_dir(sandbox.path("repo")).expect("it is there").count();
+    assert_eq!(left, 0, "what was tried is taken away");
+    let mut all = vec![folder];
+    if let Some(server) = server() {
+        all.push(run(&mut command(&sandbox, server, "doctor", &["doctor", "--json"])).events());
+    }
+    for events in all {
+        let trials: Vec<_> = events.iter().filter_map(|event| event["trial"].as_str()).collect();
+        for trial in ["reach", "put", "get", "list", "delete", "put 16 MiB", "create at once"] {
+            assert!(trials.contains(&trial), "{trial} is not among {trials:?}");
+        }
+        let summary = events.last().expect("a summary");
+        assert_eq!(summary["may_be_shared"], true, "{summary}");
+        assert_eq!(summary["has_repository"], false, "{summary}");
+        assert_eq!(summary["problem_count"], 0, "{summary}");
+    }
+    let free = sandbox.run(["doctor"]).ended(0, &["holds no repository"]);
+    assert!(free.text().contains("Free space: "), "{}", free.text());
+    sandbox.run(["init", "--encryption", "none"]).well();
+    sandbox.run(["doctor"]).ended(0, &["holds a repository"]);
+    sandbox.run(["check"]).ended(0, &["Nothing is wrong"]);
+    sandbox.run(["doctor", "--repo", "nowhere"]).ended(2, &["there is no folder", "make it first"]);
+}

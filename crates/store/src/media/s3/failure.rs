@@ -1,0 +1,172 @@
+//! Why a request failed, and what follows from it.
+
+use std::fmt;
+
+use object_store::client::{HttpError, HttpErrorKind};
+
+use super::service::{Answer, CredentialsFailure, deepest};
+use crate::error::Kind;
+
+/// What is wrong with the settings of an object storage, or with what it allows: the source of an
+/// error against which somebody can do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Nobody answers at the address.
+    Unreachable,
+    /// What answers is no S3 storage, or the address is not its own.
+    NotS3,
+    /// There is no such bucket.
+    NoBucket,
+    /// The bucket is in another region, this one if it is known.
+    Region(Option<String>),
+    /// No credentials were given, and none were found.
+    NoCredentials,
+    /// The storage does not know the credentials, or the secret is wrong.
+    WrongCredentials,
+    /// The credentials were good for a time that is over.
+    Expired,
+    /// The clocks of this machine and of the storage differ too much.
+    Clock,
+    /// The credentials do not allow it.
+    Denied,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Unreachable => f.write_str("the storage cannot be reached"),
+            Refusal::NotS3 => f.write_str("this does not answer as an S3 storage does"),
+            Refusal::NoBucket => f.write_str("there is no such bucket"),
+            Refusal::Region(Some(region)) => write!(f, "the bucket is in the region {region}"),
+            Refusal::Region(None) => f.write_str("the bucket is in another region"),
+            Refusal::NoCredentials => f.write_str("there are no credentials"),
+            Refusal::WrongCredentials => f.write_str("the storage does not accept the credentials"),
+            Refusal::Expired => f.write_str("the credentials have expired"),
+            Refusal::Clock => f.write_str("the clock of this machine differs from the storage's"),
+            Refusal::Denied => f.write_str("the credentials do not allow this"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// What a failure means for the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// It may work if it is tried again. A put may have been carried out all the same.
+    TryAgain,
+    /// There is no such object.
+    Missing,
+    /// There is such an object already.
+    Exists,
+    /// The storage does not know puts with conditions.
+    NoConditions,
+    /// It will not work.
+    Final,
+}
+
+/// A failed request.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) meaning: Meaning,
+    pub(super) kind: Kind,
+    pub(super) text: String,
+    pub(super) refusal: Option<Refusal>,
+}
+
+impl Failure {
+    /// One that may work if it is tried again.
+    pub(super) fn passing(text: impl Into<String>) -> Failure {
+        Failure { meaning: Meaning::TryAgain, kind: Kind::Media, text: text.into(), refusal: None }
+    }
+
+    /// What `object_store` says failed.
+    pub(super) fn of(error: &object_store::Error) -> Failure {
+        let (mut answer, mut http, mut credentials) = (None, None, None);
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(each) = cause {
+            answer = answer.or(each.downcast_ref::<Answer>());
+            http = http.or(each.downcast_ref::<HttpError>());
+            credentials = credentials.or(each.downcast_ref::<CredentialsFailure>());
+            cause = each.source();
+        }
+        if let Some(answer) = answer {
+            return Failure::of_answer(answer);
+        }
+        if let Some(CredentialsFailure(text)) = credentials {
+            let refusal = Some(Refusal::NoCredentials);
+            let text = format!("no credentials: {text}");
+            // The service that gives them may be busy; where there is none, that is soon known.
+            return Failure { refusal, ..Failure::passing(text) };
+        }
+        if let Some(http) = http {
+            let refusal = (http.kind() == HttpErrorKind::Connect).then_some(Refusal::Unreachable);
+            return Failure { refusal, ..Failure::passing(deepest(http)) };
+        }
+        let meaning = match error {
+            object_store::Error::NotImplemented { .. } => Meaning::NoConditions,
+            _ => Meaning::Final,
+        };
+        Failure { meaning, ..Failure::passing(error.to_string()) }
+    }
+
+    /// The same of a request that is about no object that is there: it cannot be missing.
+    pub(super) fn of_place(self) -> Failure {
+        match self.meaning {
+            Meaning::Missing => {
+                Failure { meaning: Meaning::Final, refusal: Some(Refusal::NotS3), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    fn of_answer(answer: &Answer) -> Failure {
+        let of = |meaning, refusal| Failure {
+            meaning,
+            kind: Kind::Media,
+            text: answer.to_string(),
+            refusal,
+        };
+        let refused = |refusal| of(Meaning::Final, Some(refusal));
+        if ["QuotaExceeded", "StorageFull", "InsufficientStorage"]
+            .iter()
+            .any(|code| answer.code.contains(code))
+        {
+            return Failure { kind: Kind::Full, ..of(Meaning::Final, None) };
+        }
+        match (answer.status, answer.code.as_str()) {
+            (507, _) => Failure { kind: Kind::Full, ..of(Meaning::Final, None) },
+            (304 | 412, _) => of(Meaning::Exists, None),
+            (_, "PermanentRedirect" | "AuthorizationHeaderMalformed") | (300..=399, _) => {
+                refused(Refusal::Region(answer.region.clone()))
+            }
+            (_, "NoSuchBucket") => refused(Refusal::NoBucket),
+            (_, "RequestTimeTooSkewed") => refused(Refusal::Clock),
+            (_, "ExpiredToken" | "TokenRefreshRequired") => refused(Refusal::Expired),
+            // The last is versitygw's.
+            (
+                _,
+                "InvalidAccessKeyId"
+                | "SignatureDoesNotMatch"
+                | "InvalidToken"
+                | "XAdminUserNotFound",
+            ) => refused(Refusal::WrongCredentials),
+            (404, "NoSuchKey") => of(Meaning::Missing, None),
+            // The answer to a head has no text.
+            (404, _) if !answer.has_text => of(Meaning::Missing, None),
+            (404 | 405, _) => refused(Refusal::NotS3),
+            (401 | 403, _) => refused(Refusal::Denied),
+            (501, "NotImplemented") => of(Meaning::NoConditions, None),
+            // On its way to the storage something was lost.
+            (
+                _,
+                "RequestTimeout" | "BadDigest" | "IncompleteBody" | "XAmzContentSHA256Mismatch",
+            ) => of(Meaning::TryAgain, None),
+            // 409: another request for the same object was on its way; which of them will be
+            // carried out is open.
+            (408 | 409 | 425 | 429 | 500..=599, _) => of(Meaning::TryAgain, None),
+            _ => of(Meaning::Final, None),
+        }
+    }
+}

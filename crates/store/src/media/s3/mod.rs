@@ -1,0 +1,305 @@
+//! Object storages that speak S3, over the crate `object_store`.
+//!
+//! Its runtime is in here: calls block their thread (`docs/decisions/0001`). Tries, pauses and
+//! time-outs are ours: `object_store` tries once, for it takes 409 and 412 for the same answer to a
+//! conditional put, and does not say whether an earlier try of its own may have been carried out.
+//!
+//! A put is one request with `If-None-Match: *`. 412 is "exists" if nothing was tried before; after
+//! a try whose outcome is unknown (a time-out, a cut connection, 5xx) what lies there is read and
+//! compared. 409 means that another put of the name was on its way: whether the object will exist is
+//! open, so it is tried again.
+
+mod failure;
+mod patience;
+mod service;
+mod settings;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::aws::AmazonS3;
+use object_store::path::Path as StorePath;
+use object_store::{
+    GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+};
+use tokio::runtime::Runtime;
+
+pub use failure::Refusal;
+pub use settings::S3Settings;
+
+use self::failure::{Failure, Meaning};
+use self::patience::Patience;
+use super::object::too_short;
+use super::{Media, Put};
+use crate::environment::Environment;
+use crate::error::{Error, Kind, Result};
+
+/// A server that says nothing for so long does not answer any more.
+const SILENCE: Duration = Duration::from_secs(60);
+/// A put of a large object takes longer; slower than this, in bytes a second, is not waited for.
+const UPLOAD_BYTES_PER_S_MIN: u64 = 100_000;
+/// Threads that move bytes between sockets and the threads that wait for them.
+const RUNTIME_THREADS: usize = 2;
+/// No more is allocated because a server says that an object is so large, in bytes.
+const CAPACITY_MAX: u64 = 64 * 1024 * 1024;
+
+/// A bucket, or what is below a prefix in it.
+#[derive(Debug)]
+pub struct S3 {
+    address: String,
+    root: StorePath,
+    store: AmazonS3,
+    runtime: Runtime,
+    patience: Patience,
+    /// The storage refuses conditions, so that puts are preceded by a look instead.
+    has_no_conditions: AtomicBool,
+}
+
+impl S3 {
+    /// The place that `settings` name. No request is made yet.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where the settings make no sense; `Media` where threads cannot be started.
+    pub fn open(settings: &S3Settings, environment: Arc<dyn Environment>) -> Result<S3> {
+        let root = StorePath::parse(&settings.prefix).map_err(|error| {
+            Error::invalid(&settings.prefix, "is a bad prefix").with_source(error)
+        })?;
+        let address = match settings.prefix.as_str() {
+            "" => format!("s3://{}", settings.bucket),
+            _ => format!("s3://{}/{root}", settings.bucket),
+        };
+        let failed = |error: std::io::Error| {
+            Error::new(Kind::Media, &address, format!("cannot start threads: {error}"))
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(RUNTIME_THREADS)
+            .thread_name("s3")
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        // The client's own tasks belong to the runtime.
+        let entered = runtime.enter();
+        let store = settings.client()?;
+        drop(entered);
+        let patience = Patience::new(environment);
+        let has_no_conditions = AtomicBool::new(false);
+        Ok(S3 { address, root, store, runtime, patience, has_no_conditions })
+    }
+
+    fn path(&self, name: &str) -> StorePath {
+        self.root.parts().chain(StorePath::from(name).parts()).collect()
+    }
+
+    /// Does `act` until it works, or does so no more. `act` is one try.
+    fn tries<T>(
+        &self,
+        verb: &str,
+        name: &str,
+        mut act: impl FnMut() -> Result<T, Failure>,
+    ) -> Result<T> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let began_ns = self.patience.now_ns();
+            let failure = match act() {
+                Ok(done) => {
+                    self.patience.worked();
+                    return Ok(done);
+                }
+                Err(failure) => failure,
+            };
+            if failure.meaning == Meaning::TryAgain && self.patience.wait(tries, began_ns) {
+                continue;
+            }
+            let kind =
+                if failure.meaning == Meaning::Missing { Kind::Missing } else { failure.kind };
+            let text =
+                format!("cannot {verb} in {}, attempt {tries}: {}", self.address, failure.text);
+            let error = Error::new(kind, name, text);
+            return Err(match failure.refusal {
+                Some(refusal) => error.with_source(refusal),
+                None => error,
+            });
+        }
+    }
+
+    fn wait<T>(
+        &self,
+        limit: Duration,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, Failure> {
+        self.runtime.block_on(within(limit, request))
+    }
+
+    fn put_once(&self, name: &str, bytes: &Bytes) -> Result<(), Failure> {
+        let limit_s = bytes.len() as u64 / UPLOAD_BYTES_PER_S_MIN;
+        let limit = SILENCE + Duration::from_secs(limit_s);
+        let put = |mode| {
+            let options = PutOptions { mode, ..PutOptions::default() };
+            let payload = PutPayload::from_bytes(bytes.clone());
+            self.wait(limit, self.store.put_opts(&self.path(name), payload, options))
+                .map(|_| ())
+                .map_err(Failure::of_place)
+        };
+        if !self.has_no_conditions.load(Ordering::Relaxed) {
+            match put(PutMode::Create) {
+                Err(failure) if failure.meaning == Meaning::NoConditions => {
+                    self.has_no_conditions.store(true, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        // As good as it can be here. `probe` finds that it is not good enough to delete by.
+        match self.head_once(name)? {
+            Some(_) => Err(Failure { meaning: Meaning::Exists, ..Failure::passing("exists") }),
+            None => put(PutMode::Overwrite),
+        }
+    }
+
+    fn head_once(&self, name: &str) -> Result<Option<u64>, Failure> {
+        match self.wait(SILENCE, self.store.head(&self.path(name))) {
+            Ok(meta) => Ok(Some(meta.size)),
+            Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn read_once(&self, name: &str, range: Option<Range<u64>>) -> Result<Bytes, Failure> {
+        let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
+        let path = self.path(name);
+        self.runtime.block_on(async {
+            let answer = within(SILENCE, self.store.get_opts(&path, options)).await?;
+            let len = answer.range.end.saturating_sub(answer.range.start);
+            let capacity = usize::try_from(len.min(CAPACITY_MAX)).unwrap_or(0);
+            let mut bytes = BytesMut::with_capacity(capacity);
+            let mut pieces = answer.into_stream();
+            while let Some(piece) =
+                within(SILENCE, async { pieces.next().await.transpose() }).await?
+            {
+                bytes.extend_from_slice(&piece);
+            }
+            if bytes.len() as u64 != len {
+                let text = format!("{} of {len} bytes came", bytes.len());
+                return Err(Failure::passing(text));
+            }
+            Ok(bytes.freeze())
+        })
+    }
+
+    /// Whether what lies at `name` is `bytes`; `None` where there is nothing.
+    fn is_there(&self, name: &str, bytes: &Bytes) -> Result<Option<bool>, Failure> {
+        match self.head_once(name)? {
+            None => Ok(None),
+            Some(len) if len != bytes.len() as u64 => Ok(Some(false)),
+            Some(_) => match self.read_once(name, None) {
+                Ok(found) => Ok(Some(found == *bytes)),
+                Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
+                Err(failure) => Err(failure),
+            },
+        }
+    }
+
+    fn list_once(&self, prefix: &str) -> Result<Vec<(String, u64)>, Failure> {
+        let path = self.path(prefix);
+        let mut found = self.runtime.block_on(async {
+            let mut found = Vec::new();
+            let mut listed = self.store.list(Some(&path));
+            while let Some(meta) =
+                within(SILENCE, listed.try_next()).await.map_err(Failure::of_place)?
+            {
+                if let Some(parts) = meta.location.prefix_match(&self.root) {
+                    let name: StorePath = parts.collect();
+                    found.push((String::from(name), meta.size));
+                }
+            }
+            Ok(found)
+        })?;
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    request: impl Future<Output = object_store::Result<T>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, request).await {
+        Ok(done) => done.map_err(|error| Failure::of(&error)),
+        Err(_) => Err(Failure::passing(format!("no answer within {} s", limit.as_secs()))),
+    }
+}
+
+impl Media for S3 {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        // A try of ours may have been carried out: then what exists may be ours.
+        let mut is_unsure = false;
+        self.tries("put", name, || {
+            if is_unsure && let Some(is_own) = self.is_there(name, &bytes)? {
+                return Ok(if is_own { Put::Created } else { Put::Exists });
+            }
+            match self.put_once(name, &bytes) {
+                Ok(()) => Ok(Put::Created),
+                Err(failure) if failure.meaning == Meaning::Exists && !is_unsure => Ok(Put::Exists),
+                Err(failure) if failure.meaning == Meaning::Exists => {
+                    // The late one was carried out after we looked: look again.
+                    Err(Failure { meaning: Meaning::TryAgain, ..failure })
+                }
+                Err(failure) => {
+                    is_unsure |= failure.meaning == Meaning::TryAgain;
+                    Err(failure)
+                }
+            }
+        })
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        // A storage that shows an object has it.
+        self.head(name)?.map(|_| ()).ok_or_else(|| Error::missing(name, "is not there"))
+    }
+
+    fn get(&self, name: &str) -> Result<Bytes> {
+        self.tries("get", name, || self.read_once(name, None))
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        let end = offset.checked_add(len as u64).ok_or_else(|| too_short(name, offset, len))?;
+        if len == 0 {
+            return Ok(Bytes::new());
+        }
+        match self.tries("get a range", name, || self.read_once(name, Some(offset..end))) {
+            Ok(bytes) if bytes.len() == len => Ok(bytes),
+            Ok(_) => Err(too_short(name, offset, len)),
+            // A range that begins behind the end is refused: ask for the length.
+            Err(error) => match self.head(name) {
+                Ok(Some(length)) if length < end => Err(too_short(name, offset, len)),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn head(&self, name: &str) -> Result<Option<u64>> {
+        self.tries("look", name, || self.head_once(name))
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        self.tries("list", prefix, || self.list_once(prefix))
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        self.tries("delete", name, || {
+            match self.wait(SILENCE, self.store.delete(&self.path(name))) {
+                Err(failure) if failure.meaning == Meaning::Missing => Ok(()),
+                other => other,
+            }
+        })
+    }
+
+    fn describe(&self) -> String {
+        self.address.clone()
+    }
+}

@@ -1,0 +1,164 @@
+//! How long is tried again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::environment::Environment;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// So much time may pass in a run in which tries fail and are waited for; threads that fail at the
+/// same time count once.
+const BUDGET_NS: u64 = 600 * SECOND_NS;
+/// So often one request is tried.
+const TRIES_MAX: u32 = 12;
+/// The same before anything has ever worked: then an address or a setting is likely to be wrong, and
+/// whoever made it wrong waits for the message.
+const FIRST_BUDGET_NS: u64 = 15 * SECOND_NS;
+const FIRST_TRIES_MAX: u32 = 3;
+/// The first pause, which doubles up to the longest.
+const PAUSE_NS: u64 = SECOND_NS / 10;
+const PAUSE_NS_MAX: u64 = 15 * SECOND_NS;
+
+/// Decides whether a request is tried again, and waits until then.
+#[derive(Debug)]
+pub(super) struct Patience {
+    environment: Arc<dyn Environment>,
+    spent: Mutex<Spent>,
+    has_worked: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Spent {
+    total_ns: u64,
+    /// Up to here time was counted.
+    until_ns: u64,
+}
+
+impl Patience {
+    /// For a run that begins.
+    pub(super) fn new(environment: Arc<dyn Environment>) -> Patience {
+        Patience { environment, spent: Mutex::default(), has_worked: AtomicBool::new(false) }
+    }
+
+    /// Now, for [`Patience::wait`].
+    pub(super) fn now_ns(&self) -> u64 {
+        self.environment.elapsed_ns()
+    }
+
+    /// A request was answered as it should be.
+    pub(super) fn worked(&self) {
+        self.has_worked.store(true, Ordering::Relaxed);
+    }
+
+    /// After the how-manieth try of a request (from 1) that was begun at `began_ns` failed: waits,
+    /// and returns whether to try again.
+    pub(super) fn wait(&self, tries: u32, began_ns: u64) -> bool {
+        let (budget_ns, tries_max) = if self.has_worked.load(Ordering::Relaxed) {
+            (BUDGET_NS, TRIES_MAX)
+        } else {
+            (FIRST_BUDGET_NS, FIRST_TRIES_MAX)
+        };
+        if tries >= tries_max || self.spend(began_ns) >= budget_ns {
+            return false;
+        }
+        let began_ns = self.now_ns();
+        std::thread::sleep(Duration::from_nanos(self.pause_ns(tries)));
+        self.spend(began_ns);
+        true
+    }
+
+    /// Counts the time from `began_ns` to now, unless it is counted already. Returns what is spent.
+    fn spend(&self, began_ns: u64) -> u64 {
+        let now_ns = self.now_ns();
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let from_ns = began_ns.max(spent.until_ns);
+        spent.total_ns = spent.total_ns.saturating_add(now_ns.saturating_sub(from_ns));
+        spent.until_ns = now_ns.max(spent.until_ns);
+        spent.total_ns
+    }
+
+    /// Between a half and all of the pause: clients that failed together do not come back together.
+    fn pause_ns(&self, tries: u32) -> u64 {
+        let longest =
+            PAUSE_NS.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(PAUSE_NS_MAX);
+        let mut random = [0; 8];
+        // Without randomness the pause is as long as it may be.
+        let part = match self.environment.random(&mut random) {
+            Ok(()) => u64::from_le_bytes(random) % (longest / 2),
+            Err(_) => longest / 2,
+        };
+        longest / 2 + part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::Process;
+    use crate::error::Result;
+    use std::sync::atomic::AtomicU64;
+
+    /// A clock that is set by hand; no randomness.
+    #[derive(Debug, Default)]
+    struct Clock(AtomicU64);
+
+    impl Environment for Clock {
+        fn now_ns(&self) -> i64 {
+            0
+        }
+
+        fn elapsed_ns(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn random(&self, bytes: &mut [u8]) -> Result<()> {
+            bytes.fill(0);
+            Ok(())
+        }
+
+        fn process(&self) -> Process {
+            Process::default()
+        }
+
+        fn may_be_alive(&self, _: &Process) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn threads_that_fail_together_spend_time_once() {
+        let clock = Arc::new(Clock::default());
+        let patience = Patience::new(clock.clone());
+        clock.0.store(10, Ordering::Relaxed);
+        assert_eq!(patience.spend(0), 10, "all of it");
+        assert_eq!(patience.spend(4), 10, "counted already");
+        clock.0.store(15, Ordering::Relaxed);
+        assert_eq!(patience.spend(8), 15, "what came since");
+        assert_eq!(patience.spend(20), 15, "a clock that goes back spends nothing");
+    }
+
+    #[test]
+    fn it_ends() {
+        let clock = Arc::new(Clock::default());
+        let patience = Patience::new(clock.clone());
+        assert!(patience.wait(1, 0), "a second try is worth it");
+        assert!(!patience.wait(FIRST_TRIES_MAX, 0), "nothing has ever worked");
+        clock.0.store(FIRST_BUDGET_NS, Ordering::Relaxed);
+        assert!(!patience.wait(1, 0), "too long for a beginning");
+        patience.worked();
+        assert!(patience.wait(1, FIRST_BUDGET_NS), "a storage that has worked is waited for");
+        assert!(!patience.wait(TRIES_MAX, FIRST_BUDGET_NS), "one request is not tried for ever");
+        clock.0.store(BUDGET_NS, Ordering::Relaxed);
+        assert!(!patience.wait(1, 0), "the budget of the run is spent");
+    }
+
+    #[test]
+    fn pauses_grow_to_a_limit() {
+        let patience = Patience::new(Arc::new(Clock::default()));
+        let pauses: Vec<u64> = (1..40).map(|tries| patience.pause_ns(tries)).collect();
+        assert_eq!(pauses[0], PAUSE_NS / 2, "the first, at its shortest");
+        assert!(pauses.is_sorted(), "they grow");
+        assert_eq!(pauses.last(), Some(&(PAUSE_NS_MAX / 2)), "to the longest, at its shortest");
+    }
+}

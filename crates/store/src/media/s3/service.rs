@@ -1,0 +1,180 @@
+//! What stands between `object_store` and the network: it keeps what a server said when it refused,
+//! of which `object_store` tells its callers no more than a text.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::StreamExt;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+    ReqwestConnector,
+};
+
+/// No more is read of an error's text, in bytes.
+const ERROR_LEN_MAX: usize = 64 * 1024;
+
+/// An answer that was no success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// The HTTP status.
+    pub(super) status: u16,
+    /// What S3 calls the reason; empty where the answer has none.
+    pub(super) code: String,
+    /// What it says to people.
+    pub(super) message: String,
+    /// The region that the bucket is in, where the server says so.
+    pub(super) region: Option<String>,
+    /// Whether there was a text, of whatever kind.
+    pub(super) has_text: bool,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server answered {}", self.status)?;
+        if !self.code.is_empty() {
+            write!(f, " {}", self.code)?;
+        }
+        if !self.message.is_empty() {
+            write!(f, " ({})", self.message.trim_end_matches('.'))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Answer {}
+
+/// Who should have given credentials did not.
+#[derive(Debug)]
+pub(super) struct CredentialsFailure(pub(super) String);
+
+impl fmt::Display for CredentialsFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CredentialsFailure {}
+
+/// Makes clients whose failures can be told apart.
+#[derive(Debug)]
+pub(super) struct WatchedConnector {
+    /// Host and port of the storage; others are asked for credentials.
+    host: String,
+    /// A machine's metadata service may refuse a token: the client then goes on without.
+    may_lack_token: bool,
+}
+
+impl WatchedConnector {
+    /// For the storage at `address`. A machine's metadata service may refuse a token if
+    /// `may_lack_token`.
+    pub(super) fn new(address: &str, may_lack_token: bool) -> WatchedConnector {
+        let host = address.split_once("://").map_or(address, |(_, rest)| rest);
+        let host = host.split('/').next().unwrap_or_default();
+        WatchedConnector { host: host.to_ascii_lowercase(), may_lack_token }
+    }
+}
+
+impl HttpConnector for WatchedConnector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let inner = ReqwestConnector::default().connect(options)?;
+        let (host, may_lack_token) = (self.host.clone(), self.may_lack_token);
+        Ok(HttpClient::new(Watched { inner, host, may_lack_token }))
+    }
+}
+
+#[derive(Debug)]
+struct Watched {
+    inner: HttpClient,
+    host: String,
+    may_lack_token: bool,
+}
+
+impl HttpService for Watched {
+    fn call<'a, 'b>(
+        &'a self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(self.watch(request))
+    }
+}
+
+impl Watched {
+    async fn watch(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let host = request.uri().authority().map(|host| host.as_str().to_ascii_lowercase());
+        let is_storage = host.as_ref() == Some(&self.host);
+        let may_fail = self.may_lack_token && !is_storage && request.method().as_str() == "PUT";
+        let host = host.unwrap_or_default();
+        let response = match self.inner.execute(request).await {
+            Err(error) if !is_storage => {
+                let text = format!("{host} does not answer: {}", deepest(&error));
+                return Err(HttpError::new(error.kind(), CredentialsFailure(text)));
+            }
+            other => other?,
+        };
+        if response.status().is_success() || may_fail {
+            return Ok(response);
+        }
+        let answer = read_answer(response).await;
+        Err(if is_storage {
+            HttpError::new(HttpErrorKind::Unknown, answer)
+        } else {
+            let text = format!("{host}: {answer}");
+            HttpError::new(HttpErrorKind::Unknown, CredentialsFailure(text))
+        })
+    }
+}
+
+/// The cause of all others, as a text.
+pub(super) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    deepest.to_string()
+}
+
+async fn read_answer(response: HttpResponse) -> Answer {
+    let status = response.status().as_u16();
+    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let region = header("x-amz-bucket-region").map(str::to_owned);
+    let mut text = Vec::new();
+    let mut body = response.into_body().bytes_stream();
+    // What can be read of it will do.
+    while let Some(Ok(piece)) = body.next().await
+        && text.len() < ERROR_LEN_MAX
+    {
+        text.extend_from_slice(&piece);
+    }
+    let text = String::from_utf8_lossy(&text);
+    let element = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        rest.split_once(&format!("</{name}>")).map(|(text, _)| text.trim().to_owned())
+    };
+    Answer {
+        status,
+        code: element("Code").unwrap_or_default(),
+        message: unescape(&element("Message").unwrap_or_default()),
+        region: region.or_else(|| element("Region")),
+        has_text: !text.trim().is_empty(),
+    }
+}
+
+/// Takes the marks of XML out of a text for people.
+fn unescape(text: &str) -> String {
+    let marks = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#34;", "\""),
+        ("&apos;", "'"),
+        ("&#39;", "'"),
+    ];
+    let text = marks.iter().fold(text.to_owned(), |text, (mark, sign)| text.replace(mark, sign));
+    text.replace("&amp;", "&")
+}

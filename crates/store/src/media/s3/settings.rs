@@ -1,0 +1,203 @@
+//! Where a bucket is, and who asks.
+
+use std::fmt;
+
+use object_store::ClientOptions;
+use object_store::RetryConfig;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path as StorePath;
+
+use super::service::WatchedConnector;
+use crate::error::{Error, Result};
+
+/// The region where none is named.
+const DEFAULT_REGION: &str = "us-east-1";
+/// The variable that says whether the bucket stands in the host name.
+const VIRTUAL_HOSTED: &str = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST";
+/// The variable that says whether the older metadata service of machines will do.
+const NO_TOKEN: &str = "AWS_IMDSV1_FALLBACK";
+/// An address that answers nobody is given up after this time, in seconds.
+const CONNECT_S_MAX: u64 = 5;
+
+/// Where a repository lies in an object storage, and with which credentials.
+#[derive(Clone, Default)]
+pub struct S3Settings {
+    /// The bucket.
+    pub bucket: String,
+    /// What the names of all objects begin with, before a `/`; may be empty.
+    pub prefix: String,
+    /// The address of the service, with `http://` or `https://`; else that of AWS for the region. The
+    /// bucket stands in the path of requests to it, unless the variable
+    /// `AWS_VIRTUAL_HOSTED_STYLE_REQUEST` says `true`.
+    pub endpoint: Option<String>,
+    /// The region; `us-east-1` where none is named.
+    pub region: Option<String>,
+    /// Credentials and more, as the environment variables have them that AWS defines
+    /// (`AWS_ACCESS_KEY_ID` and so on). Nothing is read from the environment itself. Of an unknown
+    /// name nothing comes; where there are no keys, web identity, container and machine are asked.
+    pub variables: Vec<(String, String)>,
+}
+
+/// Secrets are not shown.
+impl fmt::Debug for S3Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Settings")
+            .field("bucket", &self.bucket)
+            .field("prefix", &self.prefix)
+            .field("endpoint", &self.endpoint)
+            .field("region", &self.region)
+            .finish_non_exhaustive()
+    }
+}
+
+impl S3Settings {
+    /// Reads `s3://BUCKET` or `s3://BUCKET/PREFIX`; the rest is as by default.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where it is no such address.
+    pub fn parse(address: &str) -> Result<S3Settings> {
+        let invalid = |why: &str| Error::invalid(address, format!("{why}: s3://BUCKET/PREFIX"));
+        let rest = address.strip_prefix("s3://").ok_or_else(|| invalid("is no address of S3"))?;
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_legal = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        if bucket.is_empty() || !bucket.chars().all(is_legal) {
+            return Err(invalid("names no bucket"));
+        }
+        if prefix.starts_with('/') {
+            return Err(invalid("has an empty name in its prefix"));
+        }
+        let path = StorePath::parse(prefix)
+            .map_err(|error| invalid("has a bad prefix").with_source(error))?;
+        Ok(S3Settings { bucket: bucket.to_owned(), prefix: path.into(), ..S3Settings::default() })
+    }
+
+    fn region(&self) -> &str {
+        self.region.as_deref().filter(|region| !region.is_empty()).unwrap_or(DEFAULT_REGION)
+    }
+
+    /// Whether the bucket stands in the host name of requests, not in their path: as asked for, else
+    /// with AWS, if its certificate covers the name.
+    fn is_virtual_hosted(&self) -> bool {
+        let with_aws = || self.own_endpoint().is_none() && !self.bucket.contains('.');
+        self.says(VIRTUAL_HOSTED).unwrap_or_else(with_aws)
+    }
+
+    /// Whether a machine may give credentials without a token.
+    fn may_lack_token(&self) -> bool {
+        self.says(NO_TOKEN).unwrap_or(false)
+    }
+
+    /// What a variable says that is yes or no.
+    fn says(&self, variable: &str) -> Option<bool> {
+        let (_, value) = self.variables.iter().rev().find(|(name, _)| name == variable)?;
+        Some(["1", "true"].contains(&value.to_ascii_lowercase().as_str()))
+    }
+
+    fn own_endpoint(&self) -> Option<&str> {
+        self.endpoint.as_deref().filter(|endpoint| !endpoint.is_empty())
+    }
+
+    /// The address that requests go to, without a `/` at its end.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where the endpoint is no address.
+    fn address(&self) -> Result<String> {
+        let aws = || format!("https://s3.{}.amazonaws.com", self.region());
+        let address = self.own_endpoint().map_or_else(aws, str::to_owned);
+        let (scheme, host) = address.split_once("://").unwrap_or_default();
+        let host = host.trim_end_matches('/');
+        if !["http", "https"].contains(&scheme) || host.is_empty() {
+            return Err(Error::invalid(&address, "an endpoint is https://HOST or http://HOST"));
+        }
+        let bucket =
+            if self.is_virtual_hosted() { format!("{}.", self.bucket) } else { String::new() };
+        Ok(format!("{scheme}://{bucket}{host}"))
+    }
+
+    /// A client that tries once, and leaves time-outs and further tries to its caller.
+    pub(super) fn client(&self) -> Result<AmazonS3> {
+        let address = self.address()?;
+        let connector = WatchedConnector::new(&address, self.may_lack_token());
+        let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        let options = ClientOptions::new()
+            .with_timeout_disabled()
+            .with_connect_timeout(std::time::Duration::from_secs(CONNECT_S_MAX));
+        let mut builder = AmazonS3Builder::new()
+            .with_retry(once)
+            .with_http_connector(connector)
+            .with_client_options(options);
+        for (name, value) in &self.variables {
+            if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        builder
+            // One at a time is asked for; not every storage knows more.
+            .with_disable_bulk_delete(true)
+            .with_bucket_name(&self.bucket)
+            .with_region(self.region())
+            .with_config(AmazonS3ConfigKey::S3Endpoint, address.as_str())
+            .with_virtual_hosted_style_request(self.is_virtual_hosted())
+            .with_allow_http(address.starts_with("http://"))
+            .build()
+            .map_err(|error| {
+                Error::invalid(format!("s3://{}", self.bucket), "its settings make no sense")
+                    .with_source(error)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let parsed = S3Settings::parse("s3://bucket/a/b/").expect("it is one");
+        assert_eq!((parsed.bucket.as_str(), parsed.prefix.as_str()), ("bucket", "a/b"));
+        let parsed = S3Settings::parse("s3://bucket").expect("it is one");
+        assert_eq!((parsed.bucket.as_str(), parsed.prefix.as_str()), ("bucket", ""));
+        for address in [
+            "s3://",
+            "s3:///a",
+            "s3:bucket",
+            "s3://b ucket/a",
+            "s3://bucket//a",
+            "s3://bucket/../a",
+        ] {
+            assert!(S3Settings::parse(address).is_err(), "{address:?} was taken for one");
+        }
+    }
+
+    #[test]
+    fn requests_go_to_the_endpoint_or_to_aws() {
+        let at = |endpoint: Option<&str>, bucket: &str, variables: &[(&str, &str)]| {
+            let settings = S3Settings {
+                bucket: bucket.to_owned(),
+                endpoint: endpoint.map(str::to_owned),
+                region: Some("eu-north-1".to_owned()),
+                variables: variables.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect(),
+                ..S3Settings::default()
+            };
+            settings.address().ok()
+        };
+        let host = |host: &str| Some(host.to_owned());
+        assert_eq!(at(None, "b", &[]), host("https://b.s3.eu-north-1.amazonaws.com"));
+        assert_eq!(at(None, "b.c", &[]), host("https://s3.eu-north-1.amazonaws.com"), "dots");
+        assert_eq!(at(Some("http://h:7070/"), "b", &[]), host("http://h:7070"));
+        let asked = [(VIRTUAL_HOSTED, "true")];
+        assert_eq!(at(Some("https://h"), "b", &asked), host("https://b.h"), "as asked for");
+        for wrong in ["h:7070", "ftp://h", "https://"] {
+            assert_eq!(at(Some(wrong), "b", &[]), None, "{wrong:?} was taken for an endpoint");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let variables = vec![("AWS_SECRET_ACCESS_KEY".to_owned(), "hush".to_owned())];
+        let settings = S3Settings { variables, ..S3Settings::default() };
+        assert!(!format!("{settings:?}").contains("hush"), "{settings:?}");
+    }
+}

@@ -1,0 +1,87 @@
+//! A repository on a medium that lets several create one object: backups work, and nobody ends
+//! another's ticket, unless he is alone.
+
+#[path = "common/backup.rs"]
+mod backup;
+#[path = "common/whole.rs"]
+mod whole;
+
+use std::sync::Arc;
+
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::media::{Fault, Faulty, Media, Memory, probe};
+use cutpoint_store::name::{ObjectKind, TicketId};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::writer::{Committed, Writer};
+
+use backup::{back_up, init, open, restore_all, unlock};
+
+/// A new repository that says what the probe has found.
+fn start(fault: Fault) -> (Arc<dyn Media>, Repository) {
+    let media: Arc<dyn Media> = Arc::new(Faulty::new(Arc::new(Memory::new()), fault));
+    let mut repository = init(media.clone()).expect("it takes a repository");
+    let probed = probe(&*media, &**repository.environment()).expect("it answers");
+    let mut config = repository.config().clone();
+    config.set_creates_atomically(probed.may_be_shared());
+    repository.set_config(config).expect("it takes settings");
+    (media, repository)
+}
+
+#[test]
+fn backups_work_where_several_create_one_object() {
+    for fault in [Fault::Overwrites, Fault::Races] {
+        let (media, _) = start(fault);
+        for run in 1..=3 {
+            // Each draws tickets of its own: nobody would notice that one is taken.
+            let repository = open(media.clone(), run).expect("it opens");
+            let committed =
+                back_up(&repository, &[1, 1 + u64::from(run), 7], true).expect("it is stored");
+            assert_eq!(committed, Committed::Done, "{fault:?}");
+        }
+        let restored = restore_all(&open(media, 1).expect("it opens")).expect("it is read");
+        assert_eq!(restored, 3, "{fault:?}: all snapshots are there");
+    }
+}
+
+/// Which writers the next one ends, of one that is dead.
+fn ended(
+    fault: Fault,
+    begin: fn(Arc<Repository>, Purpose) -> cutpoint_store::error::Result<Writer>,
+) -> (TicketId, Vec<TicketId>) {
+    let (media, _) = start(fault);
+    let dead = Writer::begin(open(media.clone(), 1).expect("it opens"), Purpose::Backup);
+    let dead = dead.expect("it begins").ticket();
+    let repository = open(media.clone(), 2).expect("it opens");
+    let next = begin(repository, Purpose::Backup).expect("it begins");
+    let commits = media.list(ObjectKind::Commit.folder()).expect("it lists");
+    assert_eq!(commits.len(), next.ended().len(), "{fault:?}: a void for each");
+    (dead, next.ended().to_vec())
+}
+
+#[test]
+fn only_who_is_alone_ends_others_there() {
+    let (dead, next) = ended(Fault::None, Writer::begin);
+    assert_eq!(next, [dead], "a good medium");
+    for fault in [Fault::Overwrites, Fault::Races] {
+        assert_eq!(ended(fault, Writer::begin).1, [], "{fault:?}");
+        let (dead, next) = ended(fault, Writer::begin_alone);
+        assert_eq!(next, [dead], "{fault:?}: alone");
+    }
+}
+
+/// What was found out is part of the settings, and can be taken back.
+#[test]
+fn what_was_found_out_is_kept() {
+    let (media, mut repository) = start(Fault::Races);
+    let reopen = || {
+        let environment = open(media.clone(), 1).expect("it opens").environment().clone();
+        Repository::open(media.clone(), environment, &unlock()).expect("it opens")
+    };
+    assert!(!reopen().config().creates_atomically(), "it is read back");
+    assert!(reopen().config().check_features(true).is_ok(), "this version may write there");
+    let mut config = repository.config().clone();
+    config.set_creates_atomically(true);
+    assert!(config.features_write.is_empty(), "{:?}", config.features_write);
+    repository.set_config(config).expect("it takes settings");
+    assert!(reopen().config().creates_atomically(), "it moved to a better place");
+}

@@ -1,0 +1,320 @@
+//! What the S3 medium makes of answers that well-behaved servers seldom give: a small server of our
+//! own gives them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use cutpoint_store::environment::System;
+use cutpoint_store::error::{Error, Kind};
+use cutpoint_store::media::{Media, Put, Refusal, S3, S3Settings};
+
+/// What the server does with one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Odd {
+    /// Answers so, and does nothing.
+    Answer(u16, &'static str),
+    /// Does what was asked for, and answers so all the same.
+    DoneBut(u16, &'static str),
+    /// Hangs up without an answer, and does nothing.
+    HangsUp,
+    /// Does what was asked for, and hangs up.
+    DoneHangsUp,
+    /// Hangs up, and does what was asked for after the next request.
+    LateHangsUp,
+    /// Puts what another client has sent at the same moment, and answers so.
+    AnotherWins(u16, &'static str),
+    /// Answers with half of the body.
+    HalfAnswer,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    objects: BTreeMap<String, Vec<u8>>,
+    /// What happens to the next requests with this method.
+    odd: BTreeMap<&'static str, VecDeque<Odd>>,
+    late: Option<(String, Vec<u8>)>,
+    requests: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Server {
+    state: Arc<Mutex<State>>,
+    address: String,
+}
+
+impl Server {
+    fn start() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = format!("http://{}", listener.local_addr().expect("it listens"));
+        let server = Server { state: Arc::default(), address };
+        let serving = server.clone();
+        // It ends with the process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let serving = serving.clone();
+                std::thread::spawn(move || serving.serve(stream));
+            }
+        });
+        server
+    }
+
+    fn with(method: &'static str, odd: &[Odd]) -> Server {
+        let server = Server::start();
+        server.state().odd.insert(method, odd.iter().copied().collect());
+        server
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics")
+    }
+
+    fn media(&self) -> S3 {
+        let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
+        let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
+        settings.endpoint = Some(self.address.clone());
+        settings.variables = keys.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec();
+        S3::open(&settings, Arc::new(System)).expect("it opens")
+    }
+
+    fn put(&self, bytes: &'static [u8]) -> Result<Put, Error> {
+        self.media().put_new("commits/x", Bytes::from_static(bytes))
+    }
+
+    fn object(&self) -> Option<Vec<u8>> {
+        self.state().objects.get("/bucket/repo/commits/x").cloned()
+    }
+
+    fn methods(&self) -> Vec<String> {
+        self.state().requests.clone()
+    }
+
+    fn serve(&self, mut stream: TcpStream) -> Option<()> {
+        let mut reader = BufReader::new(stream.try_clone().ok()?);
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (method, path) = (words.next()?, words.next()?);
+        let (mut len, mut is_conditional) = (0, false);
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header).ok()?;
+            let Some((name, value)) = header.trim_end().split_once(": ") else { break };
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => len = value.parse().ok()?,
+                "if-none-match" => is_conditional = value == "*",
+                _ => {}
+            }
+        }
+        let mut body = vec![0; len];
+        reader.read_exact(&mut body).ok()?;
+        let mut state = self.state();
+        state.requests.push(method.clone());
+        let odd = state.odd.get_mut(method.as_str()).and_then(VecDeque::pop_front);
+        if let Some(Odd::AnotherWins(..)) = odd {
+            state.objects.insert(path.clone(), b"another's".to_vec());
+        }
+        let late = state.late.take();
+        let mut do_it = || match method.as_str() {
+            "PUT" if is_conditional && state.objects.contains_key(&path) => {
+                (412, "PreconditionFailed".into())
+            }
+            "PUT" => {
+                state.objects.insert(path.clone(), body.clone());
+                (200, Vec::new())
+            }
+            "DELETE" => (state.objects.remove(&path).map_or(404, |_| 204), Vec::new()),
+            _ => match state.objects.get(&path) {
+                Some(found) => (200, found.clone()),
+                None => (404, b"<Error><Code>NoSuchKey</Code></Error>".to_vec()),
+            },
+        };
+        let error = |code: &str| format!("<Error><Code>{code}</Code></Error>").into_bytes();
+        let (status, answer) = match odd {
+            None | Some(Odd::HalfAnswer) => do_it(),
+            Some(Odd::Answer(status, code) | Odd::AnotherWins(status, code)) => {
+                (status, error(code))
+            }
+            Some(Odd::DoneBut(status, code)) => {
+                do_it();
+                (status, error(code))
+            }
+            Some(Odd::HangsUp) => return None,
+            Some(Odd::DoneHangsUp) => {
+                do_it();
+                return None;
+            }
+            Some(Odd::LateHangsUp) => {
+                state.late = Some((path, body));
+                return None;
+            }
+        };
+        if let Some((path, body)) = late {
+            state.objects.entry(path).or_insert(body);
+        }
+        let head = format!(
+            "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nETag: \"e\"\r\nLast-Modified: Sat, 21 Nov 2026 16:00:00 GMT\r\n\
+             Connection: close\r\n\r\n",
+            answer.len()
+        );
+        let sent = match (method.as_str(), odd) {
+            ("HEAD", _) => 0,
+            (_, Some(Odd::HalfAnswer)) => answer.len() / 2,
+            _ => answer.len(),
+        };
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&answer[..sent])).ok()
+    }
+}
+
+/// Whatever happened to the first try: if what lies there is ours, we created it.
+#[test]
+fn a_put_whose_outcome_is_unknown_is_asked_for() {
+    let unknown: [(&[Odd], usize); 9] = [
+        // Not the storage's own answer, but something's on the way.
+        (&[Odd::Answer(501, "")], 2),
+        (&[Odd::Answer(503, "SlowDown")], 2),
+        (&[Odd::Answer(409, "ConditionalRequestConflict")], 2),
+        (&[Odd::HangsUp], 2),
+        (&[Odd::HangsUp, Odd::Answer(500, "InternalError")], 3),
+        (&[Odd::DoneBut(500, "InternalError")], 1),
+        (&[Odd::DoneBut(409, "ConditionalRequestConflict")], 1),
+        (&[Odd::DoneHangsUp], 1),
+        // It lands between our look and our second try, which is told that it exists.
+        (&[Odd::LateHangsUp], 2),
+    ];
+    for (odd, put_count) in unknown {
+        let server = Server::with("PUT", odd);
+        assert_eq!(server.put(b"ours").expect("an answer"), Put::Created, "{odd:?}");
+        assert_eq!(server.object().as_deref(), Some(&b"ours"[..]), "{odd:?}");
+        let puts = server.methods().iter().filter(|method| *method == "PUT").count();
+        assert_eq!(puts, put_count, "{odd:?}: {:?}", server.methods());
+    }
+}
+
+/// And if it is another's, it was there before ours.
+#[test]
+fn anothers_object_is_never_taken_for_ours() {
+    let another = [
+        Odd::AnotherWins(412, "PreconditionFailed"),
+        Odd::AnotherWins(409, "ConditionalRequestConflict"),
+        Odd::AnotherWins(503, "SlowDown"),
+    ];
+    for odd in another {
+        let server = Server::with("PUT", &[odd]);
+        assert_eq!(server.put(b"ours").expect("an answer"), Put::Exists, "{odd:?}");
+        assert_eq!(server.object().as_deref(), Some(&b"another's"[..]), "{odd:?}");
+    }
+    let server = Server::with("PUT", &[Odd::AnotherWins(412, "PreconditionFailed")]);
+    server.put(b"ours").expect("an answer");
+    assert_eq!(server.methods(), ["PUT"], "a refused first try needs no second look");
+    // As long as ours.
+    let server = Server::with("PUT", &[Odd::AnotherWins(503, "SlowDown")]);
+    assert_eq!(server.put(b"not yours").expect("an answer"), Put::Exists, "the same length");
+}
+
+/// Where conditions are refused, a backup can be made all the same.
+#[test]
+fn a_storage_without_conditions_is_looked_at_first() {
+    let server = Server::with("PUT", &[Odd::Answer(501, "NotImplemented")]);
+    let media = server.media();
+    let put = |bytes: &'static [u8]| media.put_new("commits/x", Bytes::from_static(bytes));
+    assert_eq!(put(b"ours").expect("an answer"), Put::Created);
+    assert_eq!(put(b"second").expect("an answer"), Put::Exists);
+    assert_eq!(server.object().as_deref(), Some(&b"ours"[..]), "the first stays");
+    assert_eq!(server.methods(), ["PUT", "HEAD", "PUT", "HEAD"], "conditions are not tried again");
+}
+
+#[test]
+fn half_an_answer_is_asked_for_again() {
+    let server = Server::with("GET", &[Odd::HalfAnswer, Odd::HangsUp, Odd::Answer(500, "")]);
+    server.put(b"all of it").expect("an answer");
+    let media = server.media();
+    // A first success, so that it is worth to go on.
+    media.head("commits/x").expect("an answer");
+    assert_eq!(media.get("commits/x").expect("an answer"), "all of it");
+}
+
+fn refusal(error: &Error) -> Option<&Refusal> {
+    std::error::Error::source(error)?.downcast_ref()
+}
+
+/// What cannot work is not tried again, and says why.
+#[test]
+fn what_is_refused_is_refused_at_once() {
+    let refused = [
+        (403, "AccessDenied", Kind::Media, Some(Refusal::Denied)),
+        (403, "InvalidAccessKeyId", Kind::Media, Some(Refusal::WrongCredentials)),
+        (403, "SignatureDoesNotMatch", Kind::Media, Some(Refusal::WrongCredentials)),
+        (403, "RequestTimeTooSkewed", Kind::Media, Some(Refusal::Clock)),
+        (400, "ExpiredToken", Kind::Media, Some(Refusal::Expired)),
+        (404, "NoSuchBucket", Kind::Media, Some(Refusal::NoBucket)),
+        (301, "PermanentRedirect", Kind::Media, Some(Refusal::Region(None))),
+        (404, "Oops", Kind::Media, Some(Refusal::NotS3)),
+        (404, "NoSuchKey", Kind::Media, Some(Refusal::NotS3)),
+        (507, "", Kind::Full, None),
+        (403, "QuotaExceeded", Kind::Full, None),
+    ];
+    for (status, code, kind, expected) in refused {
+        let server = Server::with("PUT", &[Odd::Answer(status, code)]);
+        let error = server.put(b"ours").expect_err("it is refused");
+        assert_eq!(error.kind(), kind, "{status} {code}: {error}");
+        assert_eq!(refusal(&error), expected.as_ref(), "{status} {code}");
+        assert_eq!(server.methods(), ["PUT"], "{status} {code}: it is tried once");
+        let text = error.to_string();
+        for part in ["commits/x", "put", "s3://bucket/repo", "attempt 1", &status.to_string()] {
+            assert!(text.contains(part), "{text:?} does not say {part:?}");
+        }
+    }
+}
+
+/// Before anything has worked three tries are enough: somebody waits for the message.
+#[test]
+fn a_first_request_that_never_works_ends_soon() {
+    let server = Server::with("PUT", &[Odd::Answer(500, "InternalError"); 20]);
+    let error = server.put(b"ours").expect_err("it is refused");
+    assert!(error.to_string().contains("attempt 3"), "{error}");
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("http://{}", nobody.local_addr().expect("it listens"));
+    drop(nobody);
+    let error = Server { address, ..server }.put(b"ours").expect_err("nobody is there");
+    assert_eq!(refusal(&error), Some(&Refusal::Unreachable), "{error}");
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+/// An address where anything answers but a storage has no objects; it is not empty.
+#[test]
+fn what_cannot_be_listed_is_not_empty() {
+    for code in ["NoSuchKey", "Oops"] {
+        let server = Server::with("GET", &[Odd::Answer(404, code)]);
+        let error = server.media().list("commits").expect_err("it is no storage");
+        assert_eq!(error.kind(), Kind::Media, "{error}");
+        assert_eq!(refusal(&error), Some(&Refusal::NotS3), "{error}");
+    }
+}
+
+/// Whoever should give credentials does not: that is not the storage's failure.
+#[test]
+fn nobody_gives_credentials() {
+    let refusing = Server::with("PUT", &[Odd::Answer(403, "Forbidden"); 9]);
+    let server = Server::start();
+    let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
+    settings.endpoint = Some(server.address.clone());
+    settings.variables = vec![("AWS_METADATA_ENDPOINT".to_owned(), refusing.address.clone())];
+    let media = S3::open(&settings, Arc::new(System)).expect("it opens");
+    let error = media.head("commits/x").expect_err("nobody can ask");
+    assert_eq!(refusal(&error), Some(&Refusal::NoCredentials), "{error}");
+    assert!(error.to_string().contains("no credentials"), "{error}");
+    assert!(server.methods().is_empty(), "the storage is not asked without credentials");
+}
+
+#[test]
+fn deleting_what_is_gone_is_fine() {
+    let server = Server::start();
+    let media = server.media();
+    media.delete("commits/x").expect("nothing was there");
+    server.put(b"ours").expect("an answer");
+    media.delete("commits/x").expect("it is deleted");
+    assert_eq!(server.object(), None);
+}

@@ -1,0 +1,230 @@
+//! An S3 server for tests: versitygw, built by `go install` into the target directory and run over a
+//! folder there.
+//!
+//! Where it cannot be had (no Go, no network), tests that need it are left out, and say so at
+//! standard error, past the test harness, and into the file that `CUTPOINT_SKIPPED` names. With
+//! `CUTPOINT_REQUIRE_S3=1` that is a failure instead. `CUTPOINT_GO` names another Go.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The server that is built.
+const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
+/// The name of the folder that it is built in: another version gets another.
+const FOLDER: &str = "versitygw-v1.8.0";
+/// A build is given up after this time.
+const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
+/// A server that was started answers within this time, or not at all.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// Another test may take the port before the server does.
+const STARTS: usize = 5;
+
+/// A running server. It ends, and its folder goes, with the process that started it, however that
+/// ends.
+#[derive(Debug)]
+pub struct S3Server {
+    /// Its address, `http://127.0.0.1:PORT`.
+    pub endpoint: String,
+    /// What it lets in: the key's id.
+    pub access_key: &'static str,
+    /// What it lets in: the key.
+    pub secret_key: &'static str,
+    /// The one bucket that exists.
+    pub bucket: &'static str,
+}
+
+const ACCESS_KEY: &str = "tester";
+const SECRET_KEY: &str = "testersecret";
+const BUCKET: &str = "bucket";
+
+impl S3Server {
+    /// The server of this process; started, and before that built if need be, by the first that asks.
+    /// Below `target`, a folder that survives, is what is built. `None` where it cannot be had, which
+    /// was said then.
+    ///
+    /// # Panics
+    ///
+    /// If `CUTPOINT_REQUIRE_S3=1` and it cannot be had.
+    pub fn shared(target: &Path) -> Option<&'static S3Server> {
+        static SERVER: OnceLock<Option<S3Server>> = OnceLock::new();
+        let start = || {
+            let started = build(target).and_then(|program| start(&program, target));
+            started.map_err(|why| skip(&why)).ok()
+        };
+        let server = SERVER.get_or_init(start).as_ref();
+        let is_required = std::env::var("CUTPOINT_REQUIRE_S3").is_ok_and(|value| value == "1");
+        assert!(
+            server.is_some() || !is_required,
+            "CUTPOINT_REQUIRE_S3=1, and there is no S3 server"
+        );
+        server
+    }
+
+    /// What a client needs, as environment variables.
+    pub fn variables(&self) -> [(&'static str, String); 4] {
+        [
+            ("AWS_ACCESS_KEY_ID", self.access_key.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", self.secret_key.to_owned()),
+            ("AWS_ENDPOINT_URL", self.endpoint.clone()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+        ]
+    }
+}
+
+/// Says that tests were left out, so that it is seen although the tests pass.
+fn skip(why: &str) {
+    let line = format!("SKIPPED: the tests over S3 did not run: {why}");
+    // Straight to standard error: the harness keeps what passing tests print.
+    writeln!(io::stderr(), "{line}").ok();
+    if let Some(file) = std::env::var_os("CUTPOINT_SKIPPED") {
+        let file = fs::OpenOptions::new().create(true).append(true).open(file);
+        file.and_then(|mut file| writeln!(file, "{line}")).ok();
+    }
+}
+
+/// Builds the program, unless it was built before. Returns its path.
+fn build(target: &Path) -> Result<PathBuf, String> {
+    let folder = target.join(FOLDER);
+    let program = folder.join("bin").join("versitygw");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    // One process builds, the others wait for it.
+    let lock = fs::File::create(folder.join("lock")).map_err(|error| error.to_string())?;
+    lock.lock().map_err(|error| error.to_string())?;
+    if program.exists() {
+        return Ok(program);
+    }
+    let go = go().ok_or("Go is not installed")?;
+    writeln!(io::stderr(), "building {MODULE} for the tests over S3: this takes some minutes").ok();
+    let work = folder.join("build");
+    let mut command = Command::new(&go);
+    command
+        .args(["install", MODULE])
+        .env("GOBIN", folder.join("new"))
+        .env("GOPATH", work.join("path"))
+        .env("GOCACHE", work.join("cache"))
+        .env("GOFLAGS", "-modcacherw")
+        .env("GOTOOLCHAIN", "local")
+        .env("GOPROXY", proxies(&go))
+        .env_remove("GOMODCACHE")
+        .stdin(Stdio::null());
+    let result = within(&mut command, BUILD_LIMIT);
+    fs::remove_dir_all(&work).ok();
+    result.map_err(|error| format!("`go install {MODULE}`: {error}"))?;
+    // Moved once it is whole.
+    fs::rename(folder.join("new"), folder.join("bin")).map_err(|error| error.to_string())?;
+    Ok(program)
+}
+
+/// The Go that `CUTPOINT_GO` names, else that in the path, else where its own installer puts it.
+fn go() -> Option<PathBuf> {
+    let places = match std::env::var_os("CUTPOINT_GO") {
+        Some(go) => vec![PathBuf::from(go)],
+        None => vec![PathBuf::from("go"), PathBuf::from("/usr/local/go/bin/go")],
+    };
+    places.into_iter().find(|go| {
+        let version = Command::new(go).arg("version").stdout(Stdio::null()).status();
+        version.is_ok_and(|status| status.success())
+    })
+}
+
+/// The module proxies that Go is set to use; never a repository of source code itself.
+fn proxies(go: &Path) -> String {
+    let set = Command::new(go).args(["env", "GOPROXY"]).output();
+    let set = set.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let set = set.unwrap_or_default();
+    let proxies: Vec<&str> = set.split([',', '|']).filter(|each| *each != "direct").collect();
+    if proxies.is_empty() { "off".to_owned() } else { proxies.join(",") }
+}
+
+/// Runs a command to its end; its last words are the error.
+fn within(command: &mut Command, limit: Duration) -> Result<(), String> {
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| error.to_string())?;
+    let mut words = child.stderr.take().ok_or("no pipe")?;
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        words.read_to_end(&mut text).ok();
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let began = Instant::now();
+    let status = loop {
+        match child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) => break status,
+            None if began.elapsed() > limit => {
+                child.kill().ok();
+                child.wait().ok();
+                return Err(format!("not done within {} s", limit.as_secs()));
+            }
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    let text = reader.join().unwrap_or_default();
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason");
+    if status.success() { Ok(()) } else { Err(format!("{status}: {last}")) }
+}
+
+/// Starts the server over a new folder below `target`.
+fn start(program: &Path, target: &Path) -> Result<S3Server, String> {
+    let folder = target.join(format!("s3-{}", std::process::id()));
+    // A process of the same number may have been killed together with its shell.
+    fs::remove_dir_all(&folder).ok();
+    fs::create_dir_all(folder.join(BUCKET)).map_err(|error| error.to_string())?;
+    let mut failure = String::new();
+    for _ in 0..STARTS {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let address = port.map_err(|error| error.to_string())?.to_string();
+        // The shell ends the server when this process is gone, and with it the other end of the pipe.
+        let script = r#""$1" --quiet --port "$2" posix "$3" >/dev/null 2>&1 & read end; kill $!; wait; rm -rf "$3""#;
+        let shell = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(program)
+            .arg(&address)
+            .arg(&folder)
+            .env("ROOT_ACCESS_KEY", ACCESS_KEY)
+            .env("ROOT_SECRET_KEY", SECRET_KEY)
+            .stdin(Stdio::piped())
+            .spawn();
+        let shell = shell.map_err(|error| error.to_string())?;
+        match answers(&address) {
+            Ok(()) => {
+                // The pipe stays open for as long as the process lives.
+                std::mem::forget(shell);
+                return Ok(S3Server {
+                    endpoint: format!("http://{address}"),
+                    access_key: ACCESS_KEY,
+                    secret_key: SECRET_KEY,
+                    bucket: BUCKET,
+                });
+            }
+            Err(error) => failure = error,
+        }
+        fs::create_dir_all(folder.join(BUCKET)).map_err(|error| error.to_string())?;
+    }
+    Err(format!("the server does not start: {failure}"))
+}
+
+/// Waits until the server answers a request, if only by refusing it.
+fn answers(address: &str) -> Result<(), String> {
+    let began = Instant::now();
+    let ask = || -> io::Result<String> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    loop {
+        match ask() {
+            Ok(text) if text.contains("VERSITYGW") => return Ok(()),
+            Ok(_) => return Err(format!("another program answers at {address}")),
+            Err(error) if began.elapsed() > START_LIMIT => return Err(error.to_string()),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
