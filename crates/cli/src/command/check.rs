@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use anyhow::Result;
-use cutpoint_store::check::{self, CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind};
+use cutpoint_store::check::{
+    self, CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion,
+};
 
 use crate::args::{Check, Global};
 use crate::event::{self, Event, Summary};
@@ -15,7 +17,8 @@ use crate::units;
 
 pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit> {
     let session = Session::open(global, report)?;
-    let options = CheckOptions { read_data: args.read_data, threads: args.threads };
+    let read_data = args.read_data.then_some(Portion::All);
+    let options = CheckOptions { read_data, threads: args.threads, ..CheckOptions::default() };
     let monitor = Monitor {
         report,
         interrupt: Interrupt::listen()?,
@@ -57,6 +60,7 @@ impl CheckMonitor for Monitor<'_> {
             FindingKind::Missing => "missing",
             FindingKind::Affected => "affected",
             FindingKind::Foreign => "foreign",
+            FindingKind::Unneeded => "unneeded",
             FindingKind::Unfinished => "unfinished",
         };
         self.report.finding(kind, &finding.object, &finding.message);

@@ -21,12 +21,29 @@ pub(super) fn check(
     check: &Check<'_>,
     seen: &Seen,
     tasks: &[Task],
-    options: &CheckOptions,
+    options: &CheckOptions<'_>,
 ) -> Result<()> {
-    if options.read_data {
-        let bytes = tasks.iter().map(|task| stored_len(check, task)).sum();
-        check.monitor.expected(tasks.len() as u64, bytes);
+    let kept = Mutex::default();
+    let coverage = options.coverage.unwrap_or(&kept);
+    let lock = || coverage.lock().unwrap_or_else(PoisonError::into_inner);
+    let containers: Vec<_> =
+        tasks.iter().map(|task| (task.class, task.name, stored_len(check, task))).collect();
+    let chosen = options.read_data.map(|portion| lock().choose(portion, &containers));
+    let chosen = chosen.unwrap_or_default();
+    if options.read_data.is_some() {
+        let bytes = containers.iter().filter(|(class, part, _)| chosen.contains(&(*class, *part)));
+        check.monitor.expected(chosen.len() as u64, bytes.map(|(_, _, len)| len).sum());
     }
+    let one = |task: &Task| {
+        check.stop_if_cancelled()?;
+        let is_chosen = chosen.contains(&(task.class, task.name));
+        check_container(check, seen, task, is_chosen)?;
+        if is_chosen {
+            check.lock().read.insert((task.class, task.name));
+            lock().note(task.class, task.name, check.repository.environment().now_ns());
+        }
+        Ok(())
+    };
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(2, usize::from),
         threads => threads,
@@ -39,10 +56,7 @@ pub(super) fn check(
                 loop {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(task) = next else { return };
-                    let result = check
-                        .stop_if_cancelled()
-                        .and_then(|()| check_container(check, seen, task, options.read_data));
-                    if let Err(error) = result {
+                    if let Err(error) = one(task) {
                         *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                         // The other threads find nothing more to do.
                         *queue.lock().unwrap_or_else(PoisonError::into_inner) = [].iter();
@@ -52,7 +66,17 @@ pub(super) fn check(
             });
         }
     });
-    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)?;
+    let mut coverage = lock();
+    if let Some(portion) = options.read_data {
+        coverage.finish(portion, &containers);
+    }
+    let covered = coverage.covered(&containers);
+    check.count(|report| {
+        report.container_bytes = containers.iter().map(|(_, _, len)| len).sum();
+        report.covered = covered;
+    });
+    Ok(())
 }
 
 fn name(task: &Task) -> ObjectName {
@@ -157,13 +181,7 @@ impl Scan<'_> {
     fn found(&mut self, message: impl ToString) {
         self.found = true;
         let message = plain(&self.name, message);
-        match self.task.need {
-            Need::Named => self.check.finding(FindingKind::Corrupt, self.name, message),
-            Need::Unnamed => {
-                let message = format!("nothing names it; {message}");
-                self.check.finding(FindingKind::Foreign, self.name, message);
-            }
-        }
+        self.check.wrong(FindingKind::Corrupt, self.name, message, self.task.need);
     }
 
     fn part(&self, offset: u64, length: u32) -> Result<Vec<u8>> {

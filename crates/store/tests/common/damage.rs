@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use cutpoint_store::check::{CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, check};
+use cutpoint_store::check::{
+    CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, check,
+};
 use cutpoint_store::error::Result;
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::{Outcome, Snapshot};
@@ -129,7 +131,10 @@ impl Store {
     /// Restores all that is left: each path either comes back as it was, or it is one of those that
     /// the check has named; and those do not come back.
     pub(crate) fn compare(&self, findings: &Findings, case: &str) {
-        let affected: BTreeSet<&str> = findings.of(FindingKind::Affected).collect();
+        let affected = findings.of(FindingKind::Affected);
+        // Forgotten snapshots count as well: they can be brought back.
+        let forgotten = findings.of(FindingKind::Unneeded).filter(|o| o.starts_with("snapshot "));
+        let affected: BTreeSet<&str> = affected.chain(forgotten).collect();
         let mut failed = BTreeSet::new();
         let reader = self.reader();
         for (id, commit) in &reader.view().commits {
@@ -219,7 +224,8 @@ pub(crate) fn check_on(repository: &Arc<Repository>, read_data: bool, threads: u
     }
 
     let collect = Collect::default();
-    let options = CheckOptions { read_data, threads };
+    let read_data = read_data.then_some(Portion::All);
+    let options = CheckOptions { read_data, threads, ..CheckOptions::default() };
     let report = check(repository, &options, &collect).expect("the medium works");
     let all = collect.0.into_inner().expect("no test panics in here");
     let errors = all.iter().filter(|finding| finding.is_error()).count() as u64;
