@@ -11,6 +11,7 @@ pub mod index;
 pub mod media;
 pub mod name;
 pub mod reader;
+pub mod record;
 pub mod repository;
 pub mod seal;
 pub mod view;

@@ -225,6 +225,31 @@ impl View {
             .collect()
     }
 
+    /// The snapshots that are held: no rule forgets them, and no prune takes them.
+    pub fn held(&self) -> HashSet<TicketId> {
+        let mut held = HashSet::new();
+        // A later record outdoes an earlier one, whatever their clocks said.
+        for prune in self.prunes.values() {
+            for snapshot in &prune.released {
+                held.remove(snapshot);
+            }
+            held.extend(&prune.held);
+        }
+        held
+    }
+
+    /// The snapshots that a prune may take (F, rule P2): forgotten, not held, not taken before.
+    pub fn takeable(&self) -> BTreeSet<TicketId> {
+        let (held, taken) = (self.held(), self.taken());
+        let snapshots = self.forgotten().into_iter().filter(|id| {
+            let commit = self.commits.get(id);
+            commit.is_some_and(|commit| commit.snapshot().is_some())
+                && !held.contains(id)
+                && !taken.contains(id)
+        });
+        snapshots.collect()
+    }
+
     /// Whether a writer with this view may take over unread what `snapshot` holds (W3): it is in
     /// the view, and no prune has taken it.
     pub fn may_take_over(&self, snapshot: TicketId) -> bool {

@@ -234,10 +234,7 @@ impl Writer {
         segments: Vec<PartName>,
         hits: &BTreeSet<(Class, PartName)>,
     ) -> Result<Committed> {
-        let environment = self.repository.environment().clone();
-        let now = environment.elapsed_ns();
-        let is_stale = self.was_stale || now.saturating_sub(self.renewed_ns) > FRESH_NS;
-        if is_stale || !self.exist(hits)? {
+        if !self.may_commit(hits)? {
             self.void(segments)?;
             return Ok(Committed::Ended);
         }
@@ -245,10 +242,17 @@ impl Writer {
             outcome,
             segments,
             view: self.view_record(),
-            time_ns: environment.now_ns(),
+            time_ns: self.repository.environment().now_ns(),
             extra: Vec::new(),
         };
         put_commit(&self.repository, self.ticket, &commit)
+    }
+
+    /// W5: whether this writer said in time that it is still at it, and `hits` all exist.
+    pub(crate) fn may_commit(&self, hits: &BTreeSet<(Class, PartName)>) -> Result<bool> {
+        let now = self.repository.environment().elapsed_ns();
+        let is_stale = self.was_stale || now.saturating_sub(self.renewed_ns) > FRESH_NS;
+        Ok(!is_stale && self.exist(hits)?)
     }
 
     /// Ends without a result; what was published stays.
@@ -329,12 +333,25 @@ fn void(repository: &Repository, segments: Vec<PartName>, view: ViewRecord) -> C
     }
 }
 
-/// Puts `commits/<ticket>`. The name decides: whoever comes second finds what the first has put.
+/// Puts `commits/<ticket>`.
 fn put_commit(repository: &Repository, ticket: TicketId, commit: &Commit) -> Result<Committed> {
-    let name = ObjectName::Commit(ticket);
+    put_first(repository, ObjectName::Commit(ticket), &commit.encode())
+}
+
+/// Seals and puts an object of which there can be one only. The name decides: whoever comes second
+/// finds what the first has put, and has [`Committed::Ended`].
+///
+/// # Errors
+///
+/// As the medium, where it stays unknown what lies there.
+pub(crate) fn put_first(
+    repository: &Repository,
+    name: ObjectName,
+    body: &[u8],
+) -> Result<Committed> {
     let path = name.to_string();
     // A retry sends the same bytes: what is sealed anew would need a new name.
-    let bytes = seal_object(repository.keys(), name, repository.salt()?, &commit.encode());
+    let bytes = seal_object(repository.keys(), name, repository.salt()?, body);
     let mut failure = None;
     for _ in 0..COMMIT_TRIES {
         match put_and_compare(repository, &path, &bytes) {
@@ -346,7 +363,7 @@ fn put_commit(repository: &Repository, ticket: TicketId, commit: &Commit) -> Res
         }
     }
     Err(failure.unwrap_or_else(|| {
-        Error::new(Kind::Media, name, "the storage neither takes the commit nor has it")
+        Error::new(Kind::Media, name, "the storage neither takes it nor has it")
     }))
 }
 

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-/// One rule of section W that is not kept.
+/// One rule that is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// W1: lists commits and prunes before the ticket is put.
@@ -18,17 +18,20 @@ pub enum Mutant {
     TakesExistsForOwn,
     /// W6: puts its commit in the place of another.
     Overwrites,
+    /// P5: where others were faster, takes the next number without looking at what they have put.
+    TakesNextNumber,
 }
 
 impl Mutant {
     /// Every one.
-    pub const ALL: [Mutant; 6] = [
+    pub const ALL: [Mutant; 7] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
         Mutant::TakesOverTaken,
         Mutant::TrustsHits,
         Mutant::TakesExistsForOwn,
         Mutant::Overwrites,
+        Mutant::TakesNextNumber,
     ];
 }
 
