@@ -12,6 +12,7 @@ pub mod media;
 pub mod name;
 pub mod reader;
 pub mod record;
+pub mod repair;
 pub mod repository;
 pub mod seal;
 pub mod view;

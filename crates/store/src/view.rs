@@ -186,6 +186,11 @@ impl View {
             .collect()
     }
 
+    /// The commits that some writer of this view has had in its own, whether they are there or not.
+    pub fn seen(&self) -> BTreeSet<TicketId> {
+        self.commits.values().flat_map(|commit| commit.view.new.iter().copied()).collect()
+    }
+
     /// The commits that the writer of `of` had in its view, as far as that is certain.
     ///
     /// A commit names only what no other commit of its view names, so the rest follows from those; but
@@ -297,9 +302,7 @@ impl View {
     /// This view in few words, for a commit: what earlier commits of the view have named need not
     /// be named again.
     pub fn record(&self) -> ViewRecord {
-        let commits = self.commits.values();
-        let named: HashSet<TicketId> =
-            commits.flat_map(|commit| commit.view.new.iter().copied()).collect();
+        let named = self.seen();
         ViewRecord {
             prune: self.prunes.keys().next_back().copied().unwrap_or(0),
             new: self.commits.keys().filter(|id| !named.contains(id)).copied().collect(),

@@ -283,15 +283,12 @@ pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
 fn check_named_commits(check: &Check<'_>, seen: &mut Seen) -> Result<()> {
     let missing = |seen: &Seen| {
         let taken = seen.view.taken();
-        let commits = seen.view.commits.values();
-        let named: BTreeSet<TicketId> =
-            commits.flat_map(|commit| commit.view.new.iter().copied()).collect();
         let is_missing = |ticket: &TicketId| {
             let is_there = seen.view.commits.contains_key(ticket)
                 || seen.view.unreadable.contains_key(&ObjectName::Commit(*ticket));
             !is_there && !taken.contains(ticket)
         };
-        named.into_iter().filter(is_missing).collect::<Vec<_>>()
+        seen.view.seen().into_iter().filter(is_missing).collect::<Vec<_>>()
     };
     // A listing may pass over what came during it.
     if missing(seen).is_empty() || (seen.list_again(check)? && missing(seen).is_empty()) {

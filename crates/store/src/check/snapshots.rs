@@ -22,8 +22,6 @@ const NOWHERE: PartName = PartName { ticket: TicketId([0; 12]), count: 0 };
 /// What cannot be read any more.
 #[derive(Debug)]
 pub(crate) struct Lost {
-    /// Commits and prunes of the check.
-    pub(crate) view: View,
     /// Chunks that no place gives.
     pub(crate) chunks: HashSet<(Class, Fingerprint)>,
     /// Those of them that the storage would not give: it may do so again.
@@ -93,7 +91,6 @@ pub(super) fn check(
         chunks: walk.lost.keys().copied().collect(),
         refused: walk.refused,
         commits: seen.lost_commits.clone(),
-        view: seen.view.clone(),
     };
     Ok((damages, lost))
 }

@@ -188,10 +188,20 @@ impl Writer {
             return Ok(());
         }
         let mut segment = std::mem::take(&mut self.unpublished);
+        self.put_segment(&mut segment).map(drop)
+    }
+
+    /// Sorts an index segment and puts it under the next name.
+    ///
+    /// # Errors
+    ///
+    /// As the medium.
+    pub(crate) fn put_segment(&mut self, segment: &mut Segment) -> Result<PartName> {
         let name = PartName { ticket: self.ticket, count: self.segment_count };
         self.segment_count = self.segment_count.saturating_add(1);
-        let bytes = archive::seal_segment(&self.repository, name, &mut segment)?;
-        self.repository.put(ObjectName::Segment(name), bytes)
+        let bytes = archive::seal_segment(&self.repository, name, segment)?;
+        self.repository.put(ObjectName::Segment(name), bytes)?;
+        Ok(name)
     }
 
     /// Ends after `error`, without a result: publishes every container that was put, so that the
@@ -413,6 +423,7 @@ fn end_dead_writers(repository: &Repository, own: TicketId) -> Result<Vec<Ticket
         }
     }
     let mut ended = Vec::new();
+    let mut seen = None;
     for (ticket, renewal) in renewals {
         let name = ObjectName::Ticket { ticket, renewal };
         let body = match repository.get(name) {
@@ -426,6 +437,14 @@ fn end_dead_writers(repository: &Repository, own: TicketId) -> Result<Vec<Ticket
         let environment = repository.environment();
         let is_old = environment.now_ns().saturating_sub(body.time_ns) > STALE_NS;
         if !is_old && may_be_alive(repository, &body.process) {
+            continue;
+        }
+        // Its commit was there: a void in its place would hide that somebody has deleted it.
+        let seen = match &seen {
+            Some(seen) => seen,
+            None => seen.insert(View::list(repository)?.seen()),
+        };
+        if seen.contains(&ticket) {
             continue;
         }
         end_writer(repository, ticket)?;
