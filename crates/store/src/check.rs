@@ -183,6 +183,9 @@ struct State {
     named: HashSet<String>,
     /// Records whose chunk cannot be read.
     bad: HashSet<Damage>,
+    /// Records whose chunk can be read, though their container is damaged elsewhere: what it holds
+    /// should be stored again.
+    weak: HashSet<Damage>,
     /// Containers of which every byte was read.
     read: HashSet<(Class, PartName)>,
     /// Findings whose weight is not known yet.

@@ -14,6 +14,12 @@ pub use snapshots::{
 /// How often others may end the ticket of a repair before it gives up.
 const TRIES: usize = 3;
 
+/// Whether an object is not what was put: no error of the medium, which may give it another time, and
+/// nothing that a newer version wrote.
+fn is_damage(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Corrupt | Kind::WrongKey)
+}
+
 /// Tries until nobody else has ended the ticket: `attempt` returns `None` where somebody has.
 fn persist<T>(object: &str, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     for _ in 0..TRIES {

@@ -127,7 +127,8 @@ fn may_be_gone(check: &Check<'_>, seen: &Seen, task: &Task) -> Result<bool> {
 fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
     let name = name(task);
     let bytes = check.repository.media().get(&name.to_string())?;
-    let mut scan = Scan { check, task, name, bytes, decompressor: None, found: false };
+    let mut scan =
+        Scan { check, task, name, bytes, decompressor: None, found: false, is_weak: false };
     let is_intact = object_is_intact(&scan.bytes);
     let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
     let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
@@ -140,8 +141,8 @@ fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
     };
     match trailer {
         Ok(trailer) if (trailer.offset, trailer.length) == (offset, length) => {}
-        Ok(_) => scan.found("its trailer names another directory than the index"),
-        Err(error) => scan.found(error),
+        Ok(_) => scan.weak("its trailer names another directory than the index"),
+        Err(error) => scan.weak(error),
     }
     let mut directory = scan.part(offset, length)?;
     opener.open(PartKind::Directory, &mut directory)?;
@@ -159,10 +160,14 @@ fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
     let is_padded = padding.is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
         && scan.bytes.len().is_multiple_of(PADDING_CONTAINER);
     if !is_padded {
-        scan.found("its padding is not what was put");
+        scan.weak("its padding is not what was put");
     }
     if !is_intact && !scan.found {
-        scan.found("the checksum in its trailer does not match, though all else is well");
+        scan.weak("the checksum in its trailer does not match, though all else is well");
+    }
+    if scan.is_weak && task.need != Need::Unnamed {
+        let damages = directory.chunks.iter().map(|chunk| damage(task, chunk));
+        check.lock().weak.extend(damages);
     }
     Ok(())
 }
@@ -175,9 +180,20 @@ struct Scan<'a> {
     decompressor: Option<Decompressor<'static>>,
     /// Whether there was a finding.
     found: bool,
+    /// Whether something is damaged without which chunks can be read.
+    is_weak: bool,
+}
+
+fn damage(task: &Task, chunk: &ChunkRecord) -> Damage {
+    Damage { class: task.class, container: task.name, fingerprint: chunk.fingerprint }
 }
 
 impl Scan<'_> {
+    fn weak(&mut self, message: impl ToString) {
+        self.is_weak = true;
+        self.found(message);
+    }
+
     fn found(&mut self, message: impl ToString) {
         self.found = true;
         let message = plain(&self.name, message);
@@ -258,8 +274,6 @@ impl Scan<'_> {
         if self.task.need == Need::Unnamed {
             return;
         }
-        let (class, container) = (self.task.class, self.task.name);
-        let damage = Damage { class, container, fingerprint: chunk.fingerprint };
-        self.check.lock().bad.insert(damage);
+        self.check.lock().bad.insert(damage(self.task, chunk));
     }
 }

@@ -37,13 +37,12 @@ pub(super) fn check(
     seen: &mut Seen,
     reader: &Reader,
 ) -> Result<(BTreeSet<Damage>, Lost)> {
-    let (bad, read) = {
+    let (bad, weak, read) = {
         let mut state = check.lock();
-        (std::mem::take(&mut state.bad), std::mem::take(&mut state.read))
+        let (bad, weak) = (std::mem::take(&mut state.bad), std::mem::take(&mut state.weak));
+        (bad, weak, std::mem::take(&mut state.read))
     };
-    let mut suspects = seen.view.damaged();
-    suspects.retain(|damage| !read.contains(&(damage.class, damage.container)));
-    let known = Known { bad: &bad, suspects: &suspects };
+    let known = Known { bad: &bad, read: &read, recorded: seen.view.damaged() };
     let mut walk = Walk::run(check, reader, seen, &known)?;
     // A prune may have moved what seems to be lost. Where it did, what it has published tells.
     if !walk.lost.is_empty()
@@ -59,12 +58,13 @@ pub(super) fn check(
         report.lost_count = walk.lost.values().filter(|lost| lost.is_listed).count() as u64;
     });
     let recorded = seen.view.damaged();
-    let mut damages: BTreeSet<Damage> = bad.difference(&recorded).copied().collect();
+    let found = bad.iter().chain(&weak).copied();
+    let mut damages: BTreeSet<Damage> = found.filter(|each| !recorded.contains(each)).collect();
     let places = walk.places_of_lost()?;
     let is_needed = |damage: &&Damage| {
         walk.lost.get(&(damage.class, damage.fingerprint)).is_some_and(|lost| lost.is_listed)
     };
-    let needed = places.iter().filter(is_needed).chain(&damages);
+    let needed = places.iter().filter(is_needed).chain(&damages).chain(&walk.relied);
     check.name_deferred(&needed.map(|damage| (damage.class, damage.container)).collect());
     walk.name_lost()?;
     if !walk.lost.is_empty() {
@@ -99,8 +99,10 @@ pub(super) fn check(
 struct Known<'a> {
     /// Records whose chunk cannot be read: this check has tried.
     bad: &'a HashSet<Damage>,
-    /// Records of which an earlier check says so, and which this one has not read.
-    suspects: &'a HashSet<Damage>,
+    /// The containers of which this check has read all.
+    read: &'a HashSet<(Class, PartName)>,
+    /// Records of which an earlier check says that they are damaged.
+    recorded: HashSet<Damage>,
 }
 
 /// A snapshot that is walked.
@@ -147,6 +149,9 @@ struct Walk<'a> {
     lost: HashMap<(Class, Fingerprint), LostChunk>,
     /// Those of them that the storage would not give: it may do so again.
     refused: HashSet<Fingerprint>,
+    /// Places that are recorded as damaged, that can be read, and that listed snapshots need because
+    /// there is no other.
+    relied: HashSet<Damage>,
 }
 
 /// A chunk that cannot be read from anywhere.
@@ -175,6 +180,7 @@ impl<'a> Walk<'a> {
             references: 0,
             lost: HashMap::new(),
             refused: HashSet::new(),
+            relied: HashSet::new(),
         };
         for root in roots(&seen.view) {
             walk.is_listed = root.is_listed;
@@ -232,6 +238,7 @@ impl<'a> Walk<'a> {
             }),
             Job::Tree { length, .. } => self.tree(fingerprint, length, jobs),
         };
+        self.rely_on_meta(fingerprint);
         match done {
             Err(error) if error.kind() == Kind::Interrupted => Err(error),
             Err(error) => {
@@ -239,6 +246,20 @@ impl<'a> Walk<'a> {
                 Ok(())
             }
             Ok(()) => Ok(()),
+        }
+    }
+
+    /// Notes where a metadata chunk is, if each of its places is recorded as damaged.
+    fn rely_on_meta(&mut self, fingerprint: Fingerprint) {
+        let place = |container| Damage { class: Class::Meta, container, fingerprint };
+        let index = self.reader.index();
+        if !self.is_listed || self.known.recorded.is_empty() {
+            return;
+        }
+        let places = index.places(Class::Meta, &fingerprint).unwrap_or_default();
+        let is_recorded = |container: &PartName| self.known.recorded.contains(&place(*container));
+        if places.iter().all(is_recorded) {
+            self.relied.extend(places.into_iter().map(place));
         }
     }
 
@@ -294,16 +315,24 @@ impl<'a> Walk<'a> {
             let place = place(location);
             !self.gone.contains(&(Class::Data, place.container)) && !self.known.bad.contains(&place)
         };
-        let is_suspect = |location: &Location| self.known.suspects.contains(&place(location));
+        let is_recorded = |location: &Location| self.known.recorded.contains(&place(location));
         let index = self.reader.index();
         let find = |accepts: &dyn Fn(&Location) -> bool| {
             index.find_where(Class::Data, &fingerprint, Scope::Read, accepts)
         };
-        let mut found = find(&|location| is_there(location) && !is_suspect(location));
-        if !matches!(found, Ok(Some(_))) && !self.known.suspects.is_empty() {
-            // What is recorded may have been made good since.
-            let is_well = |location: &Location| self.reader.read(Class::Data, location).is_ok();
+        let mut found = find(&|location| is_there(location) && !is_recorded(location));
+        if !matches!(found, Ok(Some(_))) && !self.known.recorded.is_empty() {
+            // What is recorded may be readable, or may have been made good since.
+            let is_well = |location: &Location| {
+                self.known.read.contains(&(Class::Data, location.loaded.container.name))
+                    || self.reader.read(Class::Data, location).is_ok()
+            };
             found = find(&|location| is_there(location) && is_well(location));
+            if let Ok(Some(location)) = &found
+                && self.is_listed
+            {
+                self.relied.insert(place(location));
+            }
         }
         let error = match found {
             Ok(Some(location)) => {

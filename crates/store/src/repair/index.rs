@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::persist;
+use super::{is_damage, persist};
 use crate::check::CheckMonitor;
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::Class;
@@ -143,7 +143,7 @@ fn unreadable_writers(repository: &Repository, view: &View) -> Result<Vec<Ticket
     let is_unreadable = |(ticket, renewal)| {
         let name = ObjectName::Ticket { ticket, renewal };
         let read = repository.read(name, Ticket::decode);
-        read.is_err_and(|error| error.kind() == Kind::Corrupt).then_some(ticket)
+        read.is_err_and(|error| is_damage(&error)).then_some(ticket)
     };
     Ok(newest.into_iter().filter_map(is_unreadable).collect())
 }

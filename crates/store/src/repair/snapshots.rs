@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use minicbor::Decoder;
 
-use super::{IndexOptions, persist, repair_index};
+use super::{IndexOptions, is_damage, persist, repair_index};
 use crate::check::{CheckMonitor, CheckOptions, Lost, Portion, find_lost, record};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
@@ -172,7 +172,7 @@ pub fn repair_snapshots(
 fn lost_commits(lost: &Lost, view: &View) -> BTreeSet<TicketId> {
     let taken = view.taken();
     let unreadable = view.unreadable.iter().filter_map(|(name, error)| match name {
-        ObjectName::Commit(ticket) if error.kind() == Kind::Corrupt => Some(*ticket),
+        ObjectName::Commit(ticket) if is_damage(error) => Some(*ticket),
         _ => None,
     });
     let all = lost.commits.iter().copied().chain(unreadable);
