@@ -2,17 +2,58 @@
 
 use std::time::Duration;
 
+use cutpoint_store::check::Portion;
+
 /// Reads a size in bytes: `131072`, `128k`, `16M`, `16MiB`.
 pub(crate) fn parse_size(text: &str) -> Result<u32, String> {
+    u32::try_from(parse_bytes(text)?).map_err(|_| format!("`{text}` is too large"))
+}
+
+/// The same where it may be more: `10GiB`, `2T`.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kib" => 10,
         "m" | "mib" => 20,
-        unit => return Err(format!("`{unit}` is no unit of size; use k or M")),
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        unit => return Err(format!("`{unit}` is no unit of size; use k, M, G or T")),
     };
-    let number: u32 = digits.parse().map_err(|_| format!("`{text}` is not a size"))?;
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a size"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// Reads how much of the data is to be read: `all`, `5%`, `0.5%`, `10GiB`.
+pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
+    if text == "all" {
+        return Ok(Portion::All);
+    }
+    let Some(percent) = text.strip_suffix('%') else {
+        return match parse_bytes(text) {
+            Ok(0) => Err("nothing would be read".to_owned()),
+            Ok(bytes) => Ok(Portion::Bytes(bytes)),
+            Err(error) => Err(format!("{error}; or a share such as 5%, or `all`")),
+        };
+    };
+    let bad = || format!("`{text}` is no share; use 5%, or 0.5%");
+    let (whole, part) = percent.split_once('.').unwrap_or((percent, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty()
+        || whole.len() > 3
+        || part.len() > 4
+        || !is_number(whole)
+        || !is_number(part)
+    {
+        return Err(bad());
+    }
+    // Millionths: four digits more than percent.
+    match format!("{whole}{part:0<4}").parse().map_err(|_| bad())? {
+        0 => Err("nothing would be read".to_owned()),
+        1_000_000 => Ok(Portion::All),
+        share if share < 1_000_000 => Ok(Portion::Share(share)),
+        _ => Err(format!("`{text}` is more than everything")),
+    }
 }
 
 /// A size for people: `0 B`, `17.3 KiB`.
@@ -101,6 +142,27 @@ mod tests {
         }
         for text in ["", "k", "-1", "5000M", "1.5M", "12parsec"] {
             assert!(parse_size(text).is_err(), "{text:?} was taken for a size");
+        }
+    }
+
+    #[test]
+    fn portions_are_read() {
+        for (text, expected) in [
+            ("all", Portion::All),
+            ("100%", Portion::All),
+            ("5%", Portion::Share(50_000)),
+            ("0.5%", Portion::Share(5_000)),
+            ("0.0001%", Portion::Share(1)),
+            ("99.9999%", Portion::Share(999_999)),
+            ("10GiB", Portion::Bytes(10 << 30)),
+            ("2T", Portion::Bytes(2 << 40)),
+        ] {
+            assert_eq!(parse_portion(text), Ok(expected), "{text}");
+        }
+        for text in
+            ["", "%", "0%", "0", "101%", "-5%", "5.00001%", "1e1%", "five", "5 %", "99999999T"]
+        {
+            assert!(parse_portion(text).is_err(), "{text:?} was taken for a portion");
         }
     }
 

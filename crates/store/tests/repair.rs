@@ -472,4 +472,14 @@ fn names_that_are_taken() {
     let expected =
         ["a-b", "a.cutpoint-damaged", "a.cutpoint-damaged+", "a.cutpoint-damaged++", "b"];
     assert_eq!(names, expected);
+
+    // What has been repaired once keeps its name when it loses more.
+    flip(&store, &name, store.media.get(&name).expect("it is there").len() / 4);
+    let (done, heard) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
+    let twice: Vec<_> = heard.iter().filter(|(id, ..)| *id == new).collect();
+    assert!(!twice.is_empty(), "it has lost more: {done:?}");
+    for (_, _, loss) in twice {
+        let Loss::Parts { kept_as, .. } = loss else { continue };
+        assert!(!kept_as.ends_with(b"damaged.cutpoint-damaged"), "{loss:?}");
+    }
 }

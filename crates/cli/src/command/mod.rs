@@ -10,6 +10,7 @@ mod cut;
 mod debug;
 mod init;
 mod ls;
+mod repair;
 mod restore;
 mod snapshots;
 mod stats;
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Cat(cat) => cat::run(cat, global, report),
         Verb::Stats => stats::run(global, report),
         Verb::Check(check) => check::run(check, global, report),
+        Verb::Repair(repair) => repair::run(repair, global, report),
         Verb::Cut(cut) => cut::run(cut, report),
         Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
         Verb::Bench(bench) => bench::run(bench, report),

@@ -6,6 +6,7 @@ mod cut;
 mod damage;
 mod failures;
 mod json;
+mod repair;
 mod round_trip;
 mod sandbox;
 mod schema;

@@ -68,12 +68,25 @@ pub(super) fn check(
     check.name_deferred(&needed.map(|damage| (damage.class, damage.container)).collect());
     walk.name_lost()?;
     if !walk.lost.is_empty() {
-        let mut affected =
-            Affected { walk: &walk, count: 0, lost: HashSet::new(), is_listed: true };
+        let mut affected = Affected {
+            walk: &walk,
+            count: 0,
+            lost: HashSet::new(),
+            is_listed: true,
+            forgotten_count: 0,
+        };
         let mut unhealed = HashSet::new();
         for root in &roots {
             affected.is_listed = root.is_listed;
             affected.name_all(root.snapshot, &root.content)?;
+            if affected.forgotten_count > 0 {
+                let message = format!(
+                    "is forgotten; {} of its paths cannot be restored",
+                    std::mem::take(&mut affected.forgotten_count)
+                );
+                let object = format!("snapshot {}", root.snapshot.short());
+                check.finding(FindingKind::Unneeded, object, message);
+            }
             // Whoever compares with this snapshot hears nothing of these.
             let heard = seen.view.damaged_since(root.snapshot);
             unhealed.extend(affected.lost.drain().filter(|lost| !heard.contains(lost)));
@@ -389,24 +402,30 @@ impl<'a> Walk<'a> {
         self.lost.insert((class, fingerprint), LostChunk { error, is_listed });
     }
 
-    /// Names the chunks that are lost, but not those of containers that have been named.
+    /// Names the chunks that are lost, but not those of containers that have been named. Those that
+    /// only forgotten snapshots need are counted.
     fn name_lost(&mut self) -> Result<()> {
         let mut errors: Vec<_> = self
             .lost
             .iter_mut()
+            .filter(|(_, lost)| lost.is_listed)
             .filter_map(|((class, fingerprint), lost)| {
-                let need = if lost.is_listed { Need::Named } else { Need::Past };
-                Some((format!("{class} chunk {fingerprint}"), lost.error.take()?, need))
+                Some((format!("{class} chunk {fingerprint}"), lost.error.take()?))
             })
             .collect();
         errors.sort_by(|left, right| left.0.cmp(&right.0));
         let more = (errors.len() as u64).saturating_sub(NAMED_MAX);
-        for ((object, error, need), _) in errors.into_iter().zip(0..NAMED_MAX) {
-            self.check.failed(object, error, need)?;
+        for ((object, error), _) in errors.into_iter().zip(0..NAMED_MAX) {
+            self.check.failed(object, error, Need::Named)?;
         }
         if more > 0 {
             let message = format!("{more} more are lost");
             self.check.finding(FindingKind::Missing, "chunks", message);
+        }
+        let forgotten = self.lost.values().filter(|lost| !lost.is_listed).count();
+        if forgotten > 0 {
+            let message = format!("{forgotten} that only forgotten snapshots need are lost");
+            self.check.finding(FindingKind::Unneeded, "chunks", message);
         }
         Ok(())
     }
@@ -418,22 +437,22 @@ struct Affected<'a> {
     count: u64,
     /// The lost chunks that were come across.
     lost: HashSet<Fingerprint>,
-    /// Whether the snapshot is on the lists.
+    /// Whether the snapshot is on the lists. The paths of one that is not are counted only.
     is_listed: bool,
+    forgotten_count: u64,
 }
 
 impl Affected<'_> {
     fn name(&mut self, path: &str, message: &str) {
+        if !self.is_listed {
+            self.forgotten_count += 1;
+            return;
+        }
         self.count += 1;
         if self.count > NAMED_MAX {
             return;
         }
-        if self.is_listed {
-            self.walk.check.finding(FindingKind::Affected, path, message);
-        } else {
-            let message = format!("{message}; it is forgotten");
-            self.walk.check.finding(FindingKind::Unneeded, path, message);
-        }
+        self.walk.check.finding(FindingKind::Affected, path, message);
     }
 
     fn name_all(&mut self, id: TicketId, root: &Content) -> Result<()> {

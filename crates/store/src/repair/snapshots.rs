@@ -537,7 +537,9 @@ impl<'a> Rewriter<'a> {
             }
             Left::Parts(content, ranges) => {
                 frame.is_whole = false;
-                let name = [&entry.name[..], MARK].concat();
+                // One that has it from an earlier repair keeps its name.
+                let mark = if entry.name.ends_with(MARK) { &[] } else { MARK };
+                let name = [&entry.name[..], mark].concat();
                 frame.rename(name, Renamed { entry: Entry { content, ..entry }, path, ranges });
                 Ok(())
             }
