@@ -408,6 +408,26 @@ fn a_prune_record_that_cannot_be_read_stops_writers_only() {
     assert!(error.to_string().contains(&name), "{error}");
 }
 
+/// Neither does anybody know without one that is gone: the numbers tell, and so do writers that have
+/// seen it.
+#[test]
+fn a_prune_record_that_is_gone_stops_writers_only() {
+    for gone in [1, 2] {
+        let store = Store::new(&build());
+        put_prune(&store, 1, &Prune::default());
+        put_prune(&store, 2, &Prune::default());
+        let later = |process| open(store.media.clone(), process).expect("it opens");
+        back_up(&later(2), &[1, 2, 3], false).expect("nothing fails here");
+        let name = ObjectName::Prune(gone).to_string();
+        store.replace(&name, None);
+        assert!(store.check(false).has_error(&name), "{name}");
+        assert_eq!(restore_all(&store.repository).expect("it restores"), 3, "snapshots");
+        let error = Writer::begin(later(3), Purpose::Backup).expect_err("it is unsafe");
+        assert_eq!(error.kind(), Kind::Missing, "{error}");
+        assert!(error.to_string().contains(&name), "{error}");
+    }
+}
+
 /// That some containers may go excuses no other.
 #[test]
 fn what_no_prune_condemned_must_be_there() {

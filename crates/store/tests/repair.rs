@@ -362,6 +362,34 @@ fn what_is_suspect_is_stored_again() {
     assert_eq!(affected, [""; 0], "the repaired snapshots are whole");
 }
 
+/// Where the trailer is damaged, all chunks can be read as long as the index says where. They are stored
+/// again; until then the damage is an error, recorded or not.
+#[test]
+fn what_only_a_damaged_container_has_is_no_note() {
+    let objects = build();
+    let view = View::list(&Store::new(&objects).repository).expect("it lists");
+    let ids: Vec<_> = view.snapshots().iter().map(|(id, _)| *id).collect();
+    let is_listed = |name: &&String| {
+        (name.starts_with("data/") || name.starts_with("meta/"))
+            && ids.contains(&container(name).1.ticket)
+    };
+    for name in objects.keys().filter(is_listed) {
+        let store = Store::new(&objects);
+        flip(&store, name, objects[name].len() - 20);
+        let findings = store.check(true);
+        assert_eq!(findings.report.lost_count, 0, "{name}: all can be read");
+        assert!(!findings.report.damages.is_empty(), "{name}: and it is recorded");
+        record(&later(&store), &findings.report.damages, |_, _| {}).expect("memory takes it");
+        assert!(store.check(true).has_error(name), "{name}: nothing else has its chunks");
+        for files in [&[1, 2, 3][..], &[1, 2, 4, 5]] {
+            back_up(&later(&store), files, false).expect("nothing fails here");
+        }
+        let findings = store.check(true);
+        assert_eq!(errors(&findings), [""; 0], "{name}: now they are elsewhere");
+        assert!(findings.names(name), "{name}: it is named all the same");
+    }
+}
+
 #[test]
 fn a_lost_commit_can_be_given_up() {
     let objects = build();

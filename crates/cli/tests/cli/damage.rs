@@ -137,11 +137,18 @@ fn check_and_heal(folder: &str, of: usize, healed_bytes: u64) {
     is_back(&sandbox, 1);
     is_back(&sandbox, 2);
     assert_eq!(read_bytes(&sandbox), 0, "once is enough");
+    sandbox.run(&check[..2]).ended(0, &["unneeded: ", &container, "Nothing is wrong."]);
 }
 
 #[test]
 fn a_backup_heals_what_a_check_has_recorded() {
     check_and_heal("data/", 0, FILE_LEN as u64);
+}
+
+/// The recipe of the first file, which the second snapshot's tree names.
+#[test]
+fn a_backup_heals_recipes_that_a_check_has_recorded() {
+    check_and_heal("meta/", 0, FILE_LEN as u64);
 }
 
 /// Without the folder's tree, which files have changed is not known.

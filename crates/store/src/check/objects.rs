@@ -300,13 +300,9 @@ fn check_named_commits(check: &Check<'_>, seen: &mut Seen) -> Result<()> {
 }
 
 fn check_prune_numbers(check: &Check<'_>, seen: &Seen) {
-    let viewed = seen.view.commits.values().map(|commit| commit.view.prune);
-    let highest = viewed.chain(seen.view.prunes.keys().copied()).max().unwrap_or(0);
-    for number in 1..=highest {
-        let name = ObjectName::Prune(number);
-        if !seen.view.prunes.contains_key(&number) && !seen.view.unreadable.contains_key(&name) {
-            check.finding(FindingKind::Missing, name, "prune records are never deleted");
-        }
+    for number in seen.view.missing_prunes() {
+        let message = "prune records are never deleted";
+        check.finding(FindingKind::Missing, ObjectName::Prune(number), message);
     }
 }
 
