@@ -5,6 +5,8 @@
 mod anew;
 #[path = "common/backup.rs"]
 mod backup;
+#[path = "common/bad_sectors.rs"]
+mod bad_sectors;
 #[path = "common/damage.rs"]
 mod damage;
 #[path = "common/whole.rs"]
@@ -16,7 +18,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cutpoint_store::check::{CheckMonitor, CheckOptions, FindingKind, check, record};
 use cutpoint_store::describe::{describe, describe_chunk};
-use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::error::Kind;
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::commit::Damage;
 use cutpoint_store::format::prune::Prune;
@@ -24,7 +26,7 @@ use cutpoint_store::format::recipe::{Content, Segment as Piece};
 use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::Index;
-use cutpoint_store::media::{Fault, Faulty, Media, Put};
+use cutpoint_store::media::{Fault, Faulty};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::view::View;
@@ -32,6 +34,7 @@ use cutpoint_store::writer::Writer;
 
 use anew::store_anew;
 use backup::{back_up, open, restore_all};
+use bad_sectors::BadSectors;
 use damage::{Findings, Store, build, check_on};
 use whole::reader_of_all;
 
@@ -216,58 +219,6 @@ fn a_check_can_be_stopped() {
     let store = Store::new(&build());
     let error = check(&store.repository, &CheckOptions::default(), &Stop).expect_err("stopped");
     assert_eq!(error.kind(), Kind::Interrupted);
-}
-
-/// A medium that cannot read objects whose names begin so.
-#[derive(Debug)]
-struct BadSectors {
-    inner: Arc<dyn Media>,
-    prefix: String,
-}
-
-impl BadSectors {
-    fn fails(&self, name: &str) -> Result<()> {
-        if name.starts_with(&self.prefix) {
-            return Err(Error::new(Kind::Media, name, "a bad sector"));
-        }
-        Ok(())
-    }
-}
-
-impl Media for BadSectors {
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.inner.put_new(name, bytes)
-    }
-
-    fn sync(&self, name: &str) -> Result<()> {
-        self.inner.sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.fails(name)?;
-        self.inner.get(name)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        self.fails(name)?;
-        self.inner.get_range(name, offset, len)
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.inner.head(name)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.inner.list(prefix)
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.inner.delete(name)
-    }
-
-    fn describe(&self) -> String {
-        "bad sectors".to_owned()
-    }
 }
 
 /// One object that the disk does not give is a finding; where it gives none, the check ends.

@@ -2,6 +2,8 @@
 
 #[path = "common/backup.rs"]
 mod backup;
+#[path = "common/bad_sectors.rs"]
+mod bad_sectors;
 #[path = "common/damage.rs"]
 mod damage;
 #[path = "common/whole.rs"]
@@ -30,6 +32,7 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::{Inline, Verify, Writer};
 
 use backup::{back_up, file, open, restore_all};
+use bad_sectors::BadSectors;
 use damage::{Findings, Store, build, everything};
 
 fn errors(findings: &Findings) -> Vec<String> {
@@ -128,7 +131,8 @@ fn a_new_index_names_what_counts() {
     let repository = open(store.media.clone(), 1).expect("it opens");
     let done = repair_index(&repository, &IndexOptions::default(), &()).expect("it repairs");
     assert_eq!(done.record, Some(2));
-    assert_eq!(done.gone.iter().map(ToString::to_string).collect::<Vec<_>>(), [gone.clone()]);
+    let names_gone: Vec<_> = done.gone.iter().map(ToString::to_string).collect();
+    assert_eq!(names_gone.iter().collect::<Vec<_>>(), [gone]);
     let objects: Vec<_> = done.unreadable.iter().map(|error| error.object()).collect();
     assert_eq!(objects, [unreadable], "{:?}", done.unreadable);
     let view = View::list(&repository).expect("it lists");
@@ -245,7 +249,8 @@ fn what_is_left_of_a_file_is_kept() {
     let (done, heard) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
     assert_eq!(heard, dry_heard, "as announced");
     let kept_as = b"file 0001.cutpoint-damaged".to_vec();
-    let loss = Loss::Parts { ranges: vec![0..15_000], size: 30_000, kept_as: kept_as.clone() };
+    let ranges = [(0, 15_000)].map(|(start, end)| start..end).to_vec();
+    let loss = Loss::Parts { ranges, size: 30_000, kept_as: kept_as.clone() };
     let expected = [first, second].map(|id| (id, "/file 0001".to_owned(), loss.clone()));
     assert_eq!(heard, expected, "what is lost");
     for (each, old) in done.snapshots.iter().zip([first, second]) {
@@ -422,7 +427,7 @@ fn a_lost_commit_can_be_given_up() {
 }
 
 #[test]
-fn held_snapshots_and_refused_chunks_are_kept() {
+fn held_snapshots_are_not_forgotten() {
     let store = Store::new(&build());
     let view = View::list(&store.repository).expect("it lists");
     let (first, _) = view.snapshots()[0];
@@ -436,7 +441,27 @@ fn held_snapshots_and_refused_chunks_are_kept() {
     assert!(!done.forgotten.contains(&first), "{done:?}");
 }
 
-/// An empty repository, and one where nothing is wrong.
+/// What the storage refuses today it may give tomorrow: the snapshot that has it stays on the lists,
+/// beside what is left of it.
+#[test]
+fn what_the_storage_refuses_is_not_forgotten() {
+    let store = Store::new(&build());
+    let snapshots = View::list(&store.repository).expect("it lists").snapshots().len();
+    let media = BadSectors { inner: store.media.clone(), prefix: "data/".to_owned() };
+    let repository = open(Arc::new(media), 60).expect("it opens");
+    let options = SnapshotOptions { forget: true, ..REPAIR };
+    let done = repair_snapshots(&repository, &options, &()).expect("the rest can be read");
+    assert_eq!(done.snapshots.len(), snapshots, "{done:?}");
+    assert!(done.snapshots.iter().all(|each| each.is_refused), "{done:?}");
+    assert!(done.forgotten.is_empty(), "{done:?}");
+    // It gives everything now, and nobody has recorded otherwise.
+    let findings = store.check(true);
+    assert_eq!(errors(&findings), [""; 0], "nothing is wrong");
+    let view = View::list(&store.repository).expect("it lists");
+    assert!(view.damaged().is_empty(), "nothing is recorded");
+}
+
+/// A repository where nothing is wrong.
 #[test]
 fn nothing_is_repaired_where_nothing_is_wrong() {
     let store = Store::new(&build());

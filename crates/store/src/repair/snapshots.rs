@@ -479,7 +479,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    fn step(&mut self, frame: &mut Frame, mut sink: Option<&mut Inline>) -> Result<Step> {
+    fn step(&mut self, frame: &mut Frame, sink: Option<&mut Inline>) -> Result<Step> {
         if let Some(entry) = frame.entries.next() {
             let path = [&frame.path[..], b"/", &entry.name].concat();
             match entry.kind {
@@ -492,7 +492,7 @@ impl<'a> Rewriter<'a> {
             }
             return Ok(Step::Stay);
         }
-        match frame.pieces.next(self, sink.as_deref_mut())? {
+        match frame.pieces.next(self, sink)? {
             None => return Ok(Step::Done),
             Some(Piece::Lost(_)) => {
                 frame.is_whole = false;
