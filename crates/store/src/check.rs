@@ -252,8 +252,13 @@ impl Check<'_> {
     fn name_deferred(&self, needed: &HashSet<(Class, PartName)>) {
         let deferred = std::mem::take(&mut self.lock().deferred);
         for Deferred { container, finding: Finding { kind, object, message } } in deferred {
-            let need = if needed.contains(&container) { Need::Named } else { Need::Past };
-            self.wrong(kind, object, message, need);
+            if needed.contains(&container) {
+                self.finding(kind, object, message);
+            } else {
+                let message =
+                    format!("{message}; no snapshot that is listed needs what is damaged");
+                self.finding(FindingKind::Unneeded, object, message);
+            }
         }
     }
 

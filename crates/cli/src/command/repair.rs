@@ -54,7 +54,8 @@ fn index(session: &Session, dry_run: bool, report: &Report) -> Result<Exit> {
         report.problem(Path::new(error.object()), &message);
     }
     // What the containers had that were given up is lost from now on: backups have to hear of it.
-    if !dry_run && !(done.gone.is_empty() && done.unreadable.is_empty()) {
+    let gives_up = !done.gone.is_empty() || !done.unreadable.is_empty();
+    if gives_up && !dry_run {
         report.note("Some containers are given up; looking for what is lost with them.");
         check::examine(session, None, 0, true, report)?;
     }
