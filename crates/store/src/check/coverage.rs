@@ -4,7 +4,7 @@
 //! after n checks of 5 %, n times 5 % of what there is by then have been read in this round, so twenty
 //! make a round, whatever was backed up between. What is new was never read and comes first.
 //!
-//! Nothing here is safe to lose anything by: who has no such memory has read nothing.
+//! To lose this costs time only: who has no such memory has read nothing yet.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -39,7 +39,6 @@ pub(super) fn check(
         let is_chosen = chosen.contains(&(task.class, task.name));
         check_container(check, seen, task, is_chosen)?;
         if is_chosen {
-            check.lock().read.insert((task.class, task.name));
             lock().note(task.class, task.name, check.repository.environment().now_ns());
         }
         Ok(())
@@ -169,6 +168,8 @@ fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
         let damages = directory.chunks.iter().map(|chunk| damage(task, chunk));
         check.lock().weak.extend(damages);
     }
+    // What of it is bad has been noted; the rest is well.
+    check.lock().read.insert((task.class, task.name));
     Ok(())
 }
 
