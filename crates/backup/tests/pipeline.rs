@@ -355,7 +355,7 @@ fn a_full_disk_loses_no_container() {
         assert_eq!(error.kind(), Kind::Full, "{error}");
         let head = |name| memory.head(name).expect("memory answers");
         let containers = memory.list("data").expect("memory lists");
-        let options = CheckOptions { read_data: false, threads: 1 };
+        let options = CheckOptions { threads: 1, ..CheckOptions::default() };
         let report = check(&good, &options, &()).expect("it is checked");
         assert_eq!(report.unreferenced_count, 0, "of {} containers, at {at}", containers.len());
         if !containers.is_empty() {

@@ -7,13 +7,14 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use cutpoint_backup::restore::Overwrite;
 use cutpoint_chunking::Level;
+use cutpoint_store::check::Portion;
 use cutpoint_store::retention::{Grouping, Period, Policy, Span};
 use cutpoint_store::seal::Suite;
 
 use crate::defaults::{self, DEFAULT_CUT};
 use crate::exit;
 use crate::units::{
-    parse_count, parse_large_size, parse_percent, parse_size, parse_span, parse_wait,
+    parse_count, parse_large_size, parse_percent, parse_portion, parse_size, parse_span, parse_wait,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -195,6 +196,8 @@ Examples:
   cutpoint doctor --repo s3://bucket/backup --s3-endpoint https://s3.example.org
   cutpoint doctor --json | jq 'select(.type == \"trial\") | [.trial, .elapsed_ns]'")]
     Doctor,
+    /// Make good what is damaged, as far as it goes
+    Repair(Repair),
     /// Print where an algorithm cuts a file
     Cut(Cut),
     /// Explain the algorithms that cut: rules, parameters, sources
@@ -728,20 +731,86 @@ pub(crate) struct Cat {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Without --read-data every object is looked at that says what there is, and every container has to
-exist with its length. With it every stored byte is read, opened, decoded and compared.
+exist with its length. With it every stored byte is read, opened, decoded and compared; with a part,
+such as 5%, what was not read for longest, so that twenty such checks read everything once. What was
+read when is remembered on this machine.
 
-What is found is named, and the exit code is 1.
+What is found is named, and the exit code is 1. What is damaged, but is stored again already or
+needed by forgotten snapshots only, is `unneeded`, and no error.
 
 Examples:
   cutpoint check
-  cutpoint check --read-data")]
+  cutpoint check --read-data
+  cutpoint check --read-data 5%           every night, say
+  cutpoint check --read-data 10GiB        at most so much")]
 pub(crate) struct Check {
-    /// Read and verify every byte that is stored
-    #[arg(long)]
-    pub(crate) read_data: bool,
+    /// Read and verify what is stored, every byte of it, or of a part: 5%, or 10GiB
+    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
+        value_parser = parse_portion)]
+    pub(crate) read_data: Option<Portion>,
     /// Write nothing: do not record what is damaged, which the next backup needs to store it again
     #[arg(long)]
     pub(crate) no_record: bool,
+    /// How many threads read; else as many as there are processors
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) threads: usize,
+}
+
+/// `repair`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Nothing is ever deleted. What `check` finds is repaired by the next backup first of all: what its
+sources still have it stores again. What is left then, these repair.
+
+Examples:
+  cutpoint repair index --dry-run         what an index made anew would have
+  cutpoint repair index
+  cutpoint repair snapshots --dry-run     what snapshots have lost: files, and parts of files
+  cutpoint repair snapshots --forget      keep what is left, and take off the lists what has lost something")]
+pub(crate) struct Repair {
+    /// What to repair.
+    #[command(subcommand)]
+    pub(crate) what: Repairable,
+}
+
+/// What can be repaired.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Repairable {
+    /// Make the index anew from the containers: where segments are damaged or gone
+    Index {
+        /// Only say what would be done
+        #[arg(long, short = 'n')]
+        dry_run: bool,
+    },
+    /// Write what is left of snapshots that have lost something, and list what is lost
+    Snapshots(RepairSnapshots),
+}
+
+/// `repair snapshots`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Each listed snapshot that has lost something gets a second one behind it in the list, with all that is
+left. Of a file that has lost a part the rest is kept as NAME.cutpoint-damaged, with holes for what is
+lost. Without --read-data, what earlier checks have found counts, and what is plainly gone.
+
+Run `cutpoint check --read-data` and a backup before: what the sources still have is stored again, and
+is not lost.
+
+Examples:
+  cutpoint repair snapshots --dry-run
+  cutpoint repair snapshots
+  cutpoint repair snapshots --forget")]
+pub(crate) struct RepairSnapshots {
+    /// Only say what is lost
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Forget the snapshots that have lost something, and give up commits that cannot be read
+    #[arg(long)]
+    pub(crate) forget: bool,
+    /// Read what is stored before, to find out what is lost: all, or a part
+    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
+        value_parser = parse_portion)]
+    pub(crate) read_data: Option<Portion>,
     /// How many threads read; else as many as there are processors
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) threads: usize,

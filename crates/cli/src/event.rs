@@ -86,6 +86,10 @@ pub(crate) enum Event<'a> {
     Finding(Finding<'a>),
     /// What a place for repositories did when it was tried.
     Trial(Trial<'a>),
+    /// What a snapshot has lost.
+    Loss(Loss<'a>),
+    /// What became of a snapshot that has lost something.
+    Repaired { snapshot: String, fate: &'a str, repaired: Option<String>, loss_count: u64 },
     /// An object of the repository.
     Object {
         name: &'a str,
@@ -219,6 +223,9 @@ pub(crate) enum Summary<'a> {
         unreferenced_bytes: u64,
         read_bytes: u64,
         read_data: bool,
+        container_bytes: u64,
+        covered_bytes: u64,
+        covered_since: Option<String>,
         lost_count: u64,
         recorded_count: u64,
         elapsed_ns: u64,
@@ -241,6 +248,30 @@ pub(crate) enum Summary<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         key: Option<String>,
         epoch: u32,
+    },
+    /// The index was made anew.
+    RepairIndex {
+        dry_run: bool,
+        record: Option<u64>,
+        container_count: u64,
+        chunk_count: u64,
+        segment_count: u64,
+        superseded_count: u64,
+        unreadable_segment_count: u64,
+        found_count: u64,
+        gone_count: u64,
+        unreadable_count: u64,
+        elapsed_ns: u64,
+    },
+    /// What is left of snapshots was written.
+    RepairSnapshots {
+        dry_run: bool,
+        damaged_count: u64,
+        repaired_count: u64,
+        forgotten_count: u64,
+        lost_commit_count: u64,
+        loss_count: u64,
+        elapsed_ns: u64,
     },
     /// A file was cut.
     Cut {
@@ -507,4 +538,27 @@ pub(crate) struct Finding<'a> {
     pub(crate) kind: &'a str,
     pub(crate) object: &'a str,
     pub(crate) message: &'a str,
+}
+
+/// What a snapshot has lost.
+#[derive(Serialize)]
+pub(crate) struct Loss<'a> {
+    pub(crate) snapshot: String,
+    #[serde(flatten)]
+    pub(crate) path: PathText,
+    /// `entries`, `file` or `parts`.
+    pub(crate) kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) size: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ranges: Vec<ByteRange>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kept_as: Option<String>,
+}
+
+/// Bytes of a file.
+#[derive(Serialize)]
+pub(crate) struct ByteRange {
+    pub(crate) offset: u64,
+    pub(crate) end_offset: u64,
 }

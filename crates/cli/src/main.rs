@@ -6,6 +6,7 @@
 
 mod args;
 mod command;
+mod coverage;
 mod defaults;
 mod escape;
 mod event;

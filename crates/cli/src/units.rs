@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cutpoint_store::calendar::{DAY_S, civil};
+use cutpoint_store::check::Portion;
 use cutpoint_store::retention::Span;
 
 /// Reads a size in bytes: `131072`, `128k`, `16M`, `16MiB`; at most 4 GiB.
@@ -91,6 +92,38 @@ pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
     Ok(span)
 }
 
+/// Reads how much of the data is to be read: `all`, `5%`, `0.5%`, `10GiB`.
+pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
+    if text == "all" {
+        return Ok(Portion::All);
+    }
+    let Some(percent) = text.strip_suffix('%') else {
+        return match parse_large_size(text) {
+            Ok(0) => Err("nothing would be read".to_owned()),
+            Ok(bytes) => Ok(Portion::Bytes(bytes)),
+            Err(error) => Err(format!("{error}; or a share such as 5%, or `all`")),
+        };
+    };
+    let bad = || format!("`{text}` is no share; use 5%, or 0.5%");
+    let (whole, part) = percent.split_once('.').unwrap_or((percent, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty()
+        || whole.len() > 3
+        || part.len() > 4
+        || !is_number(whole)
+        || !is_number(part)
+    {
+        return Err(bad());
+    }
+    // Millionths: four digits more than percent.
+    match format!("{whole}{part:0<4}").parse().map_err(|_| bad())? {
+        0 => Err("nothing would be read".to_owned()),
+        1_000_000 => Ok(Portion::All),
+        share if share < 1_000_000 => Ok(Portion::Share(share)),
+        _ => Err(format!("`{text}` is more than everything")),
+    }
+}
+
 /// A size for people: `0 B`, `17.3 KiB`.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(crate) fn size(bytes: u64) -> String {
@@ -177,6 +210,27 @@ mod tests {
         }
         for text in ["", "7", "d", "0d", "1s", "1dd", "-1d", "1 d", "400000000y", "1\u{e9}"] {
             assert!(parse_span(text).is_err(), "{text:?} was taken for a time");
+        }
+    }
+
+    #[test]
+    fn portions_are_read() {
+        for (text, expected) in [
+            ("all", Portion::All),
+            ("100%", Portion::All),
+            ("5%", Portion::Share(50_000)),
+            ("0.5%", Portion::Share(5_000)),
+            ("0.0001%", Portion::Share(1)),
+            ("99.9999%", Portion::Share(999_999)),
+            ("10GiB", Portion::Bytes(10 << 30)),
+            ("2T", Portion::Bytes(2 << 40)),
+        ] {
+            assert_eq!(parse_portion(text), Ok(expected), "{text}");
+        }
+        for text in
+            ["", "%", "0%", "0", "101%", "-5%", "5.00001%", "1e1%", "five", "5 %", "99999999T"]
+        {
+            assert!(parse_portion(text).is_err(), "{text:?} was taken for a portion");
         }
     }
 

@@ -5,10 +5,10 @@
 //! must not hide what else is. Others may write, prune and sweep meanwhile: what is gone is looked
 //! for in a second listing before it is said to be missing.
 //!
-//! What it cannot see by design: the deletion of a commit that no later writer has seen (all that
-//! stays is a ticket without an end), and of a ticket whose writer has ended (a sweep does the
-//! same).
+//! What it cannot see by design stands in `docs/reliability.md`, which a test compares with what it
+//! finds.
 
+mod coverage;
 mod data;
 mod objects;
 mod snapshots;
@@ -17,18 +17,26 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Kind, Result, Tolerance};
+use crate::fingerprint::Class;
 use crate::format::commit::{Damage, Outcome};
 use crate::index::Index;
 use crate::lifecycle::commit_alone;
-use crate::name::TicketId;
+use crate::name::{PartName, TicketId};
 use crate::reader::Reader;
 use crate::repository::Repository;
 
+pub use coverage::{Coverage, Covered, Portion};
+pub(crate) use snapshots::Lost;
+
 /// How to check.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CheckOptions {
-    /// Read every byte of every container, not only what says where things are.
-    pub read_data: bool,
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CheckOptions<'a> {
+    /// How much of the containers is read, every byte of it; without, only what says where things
+    /// are.
+    pub read_data: Option<Portion>,
+    /// What was read when, by earlier checks: of a part, what was not read for longest comes first.
+    /// What is read is noted there, as soon as it is.
+    pub coverage: Option<&'a Mutex<Coverage>>,
     /// How many threads read containers; 0 is as many as the machine has.
     pub threads: usize,
 }
@@ -42,9 +50,12 @@ pub enum FindingKind {
     Missing,
     /// A file or folder of a snapshot cannot be restored, because of another finding.
     Affected,
-    /// Something that this cutpoint has not written, or that is damaged but that nothing needs. No
+    /// Something that this cutpoint has not written, or that is damaged but that nothing names. No
     /// error.
     Foreign,
+    /// Something is damaged or gone, and that is known: no snapshot that is listed needs it any
+    /// more. No error; a prune clears it away.
+    Unneeded,
     /// A writer that has neither ended nor been ended. No error: it may be at work.
     Unfinished,
 }
@@ -63,7 +74,8 @@ pub struct Finding {
 impl Finding {
     /// Whether something is lost or damaged.
     pub fn is_error(&self) -> bool {
-        !matches!(self.kind, FindingKind::Foreign | FindingKind::Unfinished)
+        use FindingKind::{Affected, Corrupt, Missing};
+        matches!(self.kind, Corrupt | Missing | Affected)
     }
 }
 
@@ -111,11 +123,15 @@ pub struct CheckReport {
     pub unreferenced_count: u64,
     /// Their size in bytes.
     pub unreferenced_bytes: u64,
+    /// The size of the containers that there are, in bytes.
+    pub container_bytes: u64,
     /// Bytes of containers read, with `read_data`.
     pub read_bytes: u64,
+    /// How much this check and those before have read, as far as it is remembered.
+    pub covered: Covered,
     /// Chunks whose fingerprints were verified, with `read_data`.
     pub chunk_count: u64,
-    /// Chunks that snapshots need and that cannot be read from anywhere.
+    /// Chunks that listed snapshots need and that cannot be read from anywhere.
     pub lost_count: u64,
     /// Where chunks cannot be read, sorted: for [`record`]. Without what was recorded before, unless a
     /// snapshot that was made since by somebody who knew needs such a chunk all the same.
@@ -132,8 +148,19 @@ const RECORDED_MAX: usize = 100_000;
 enum Need {
     /// A commit, a prune or a writer that has not ended names it.
     Named,
+    /// The same of a container of which it is recorded that it is damaged. Whether something needs
+    /// it all the same the snapshots will tell.
+    Recorded(Class, PartName),
     /// Nothing names it.
     Unnamed,
+    /// It has been of use, and nobody reads it any more.
+    Past,
+}
+
+/// A finding of a container that was known to be damaged.
+struct Deferred {
+    container: (Class, PartName),
+    finding: Finding,
 }
 
 /// What the parts of a check share.
@@ -153,6 +180,13 @@ struct State {
     named: HashSet<String>,
     /// Records whose chunk cannot be read.
     bad: HashSet<Damage>,
+    /// Records whose chunk can be read, though their container is damaged elsewhere: what it holds
+    /// should be stored again.
+    weak: HashSet<Damage>,
+    /// Containers of which every byte was read.
+    read: HashSet<(Class, PartName)>,
+    /// Findings whose weight is not known yet.
+    deferred: Vec<Deferred>,
 }
 
 impl Check<'_> {
@@ -182,16 +216,47 @@ impl Check<'_> {
     fn failed(&self, object: impl ToString, error: Error, need: Need) -> Result<()> {
         let kind = match error.kind() {
             Kind::Interrupted => return Err(error),
-            _ if need == Need::Unnamed => FindingKind::Foreign,
             Kind::Missing => FindingKind::Missing,
             _ => FindingKind::Corrupt,
         };
         let message = plain(&object, &error);
+        self.wrong(kind, object, message, need);
+        self.lock().tolerance.of_one(error).map(drop)
+    }
+
+    /// Names what is wrong with `object`, as heavily as it is needed.
+    fn wrong(&self, kind: FindingKind, object: impl ToString, message: String, need: Need) {
         match need {
             Need::Named => self.finding(kind, object, message),
-            Need::Unnamed => self.finding(kind, object, format!("nothing names it; {message}")),
+            Need::Recorded(class, part) => {
+                let finding = Finding { kind, object: object.to_string(), message };
+                let mut state = self.lock();
+                state.named.insert(finding.object.clone());
+                state.deferred.push(Deferred { container: (class, part), finding });
+            }
+            Need::Unnamed => {
+                let message = format!("nothing names it; {message}");
+                self.finding(FindingKind::Foreign, object, message);
+            }
+            Need::Past => {
+                let message = format!("nothing needs it any more; {message}");
+                self.finding(FindingKind::Unneeded, object, message);
+            }
         }
-        self.lock().tolerance.of_one(error).map(drop)
+    }
+
+    /// Names what was put off: it is an error still where something of the container is `needed`.
+    fn name_deferred(&self, needed: &HashSet<(Class, PartName)>) {
+        let deferred = std::mem::take(&mut self.lock().deferred);
+        for Deferred { container, finding: Finding { kind, object, message } } in deferred {
+            if needed.contains(&container) {
+                self.finding(kind, object, message);
+            } else {
+                let message =
+                    format!("{message}; no snapshot that is listed needs what is damaged");
+                self.finding(FindingKind::Unneeded, object, message);
+            }
+        }
     }
 
     /// Whether the object that `error` is about has been named.
@@ -229,9 +294,18 @@ fn plain(object: &impl ToString, message: impl ToString) -> String {
 /// What is wrong with the repository are findings.
 pub fn check(
     repository: &Arc<Repository>,
-    options: &CheckOptions,
+    options: &CheckOptions<'_>,
     monitor: &dyn CheckMonitor,
 ) -> Result<CheckReport> {
+    Ok(find_lost(repository, options, monitor)?.0)
+}
+
+/// As [`check`]; returns the chunks that cannot be read, too.
+pub(crate) fn find_lost(
+    repository: &Arc<Repository>,
+    options: &CheckOptions<'_>,
+    monitor: &dyn CheckMonitor,
+) -> Result<(CheckReport, Lost)> {
     let listing = objects::list(repository)?;
     let check = Check { repository, monitor, listing, state: Mutex::default() };
     objects::check_names(&check);
@@ -245,10 +319,10 @@ pub fn check(
     // What this machine has cached must not be taken for damage of the repository.
     let index = Arc::new(Index::open_without_cache(repository.clone(), &seen.view)?);
     let reader = Reader::new(repository.clone(), index, seen.view.clone());
-    let damages = snapshots::check(&check, &mut seen, &reader)?;
+    let (damages, lost) = snapshots::check(&check, &mut seen, &reader)?;
     let mut report = check.lock().report.clone();
     report.damages = damages.into_iter().collect();
-    Ok(report)
+    Ok((report, lost))
 }
 
 /// Records that chunks cannot be read from where they are said to be, in `damage` commits: from

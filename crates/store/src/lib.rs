@@ -18,6 +18,7 @@ pub mod prune;
 mod reach;
 pub mod reader;
 pub mod record;
+pub mod repair;
 pub mod repository;
 pub mod retention;
 pub mod seal;

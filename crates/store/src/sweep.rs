@@ -163,7 +163,10 @@ impl Sweeper {
         if mutant::is_active(Mutant::DoesNotWait) {
             return Ok(Vec::new());
         }
-        end_dead_writers(repository, None)?;
+        // Where a ticket's void and its commit could both be taken for the first, nobody is ended.
+        if self.options.end_others || repository.config().creates_atomically() {
+            end_dead_writers(repository, None)?;
+        }
         let mut open = open_tickets(repository)?;
         if let Some((of, awaited)) = &self.awaited
             && *of == number

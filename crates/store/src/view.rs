@@ -12,6 +12,9 @@ use crate::repository::Repository;
 #[cfg(feature = "mutants")]
 use crate::writer::mutant::{self, Mutant};
 
+/// So many missing prune records are named: a number can be anything.
+const MISSING_MAX: usize = 1000;
+
 /// Every commit and every prune record that one listing found.
 #[derive(Clone, Debug, Default)]
 pub struct View {
@@ -91,13 +94,33 @@ impl View {
         Ok(view)
     }
 
-    /// Whether every prune record could be read. A writer that does not know what is condemned
-    /// would refer to what is about to be deleted.
+    /// The first prune records that are not there, though later ones are, or writers have seen them.
+    /// None is ever deleted.
+    pub fn missing_prunes(&self) -> Vec<u64> {
+        let seen = self.commits.values().map(|commit| commit.view.prune);
+        let unreadable = |number| self.unreadable.contains_key(&ObjectName::Prune(number));
+        let there = self.prunes.keys().copied();
+        let highest = seen.chain(there).max().unwrap_or(0);
+        (1..=highest)
+            .filter(|number| !self.prunes.contains_key(number) && !unreadable(*number))
+            .take(MISSING_MAX)
+            .collect()
+    }
+
+    /// Whether every prune record is there and could be read. A writer that does not know what is
+    /// condemned would refer to what is about to be deleted.
     ///
     /// # Errors
     ///
-    /// `Corrupt`, naming the first that could not.
+    /// `Corrupt`, naming the first that could not; `Missing`.
     pub fn require_prunes(&self) -> Result<()> {
+        if let Some(number) = self.missing_prunes().first() {
+            return Err(Error::missing(
+                ObjectName::Prune(*number),
+                "is not there, and nothing can be written safely without it; what is there can be \
+                 restored",
+            ));
+        }
         let prune = self.unreadable.iter().find(|(name, _)| name.kind() == ObjectKind::Prune);
         match prune {
             None => Ok(()),
@@ -184,6 +207,11 @@ impl View {
             .flatten()
             .map(|damage| damage.fingerprint)
             .collect()
+    }
+
+    /// The commits that some writer of this view has had in its own, whether they are there or not.
+    pub fn seen(&self) -> BTreeSet<TicketId> {
+        self.commits.values().flat_map(|commit| commit.view.new.iter().copied()).collect()
     }
 
     /// The commits that the writer of `of` had in its view, as far as that is certain.
@@ -319,9 +347,7 @@ impl View {
     /// This view in few words, for a commit: what earlier commits of the view have named need not
     /// be named again.
     pub fn record(&self) -> ViewRecord {
-        let commits = self.commits.values();
-        let named: HashSet<TicketId> =
-            commits.flat_map(|commit| commit.view.new.iter().copied()).collect();
+        let named = self.seen();
         ViewRecord {
             prune: self.prunes.keys().next_back().copied().unwrap_or(0),
             new: self.commits.keys().filter(|id| !named.contains(id)).copied().collect(),

@@ -8,7 +8,7 @@ mod whole;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use cutpoint_store::check::{CheckMonitor, CheckOptions, Finding, check};
+use cutpoint_store::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::format::commit::Outcome;
 use cutpoint_store::format::ticket::Purpose;
@@ -28,6 +28,7 @@ const ALL: PruneOptions = PruneOptions {
     rewrite_bytes_max: u64::MAX,
     segment_count_max: 500,
     small_count_max: usize::MAX,
+    is_alone: false,
 };
 const ALONE: SweepOptions = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
 
@@ -90,7 +91,8 @@ impl CheckMonitor for Findings {
 /// Nothing is wrong, and every byte can be read.
 fn assert_clean(repository: &Arc<Repository>, when: &str) {
     let findings = Findings::default();
-    let options = CheckOptions { read_data: true, threads: 1 };
+    let options =
+        CheckOptions { read_data: Some(Portion::All), threads: 1, ..CheckOptions::default() };
     check(repository, &options, &findings).expect("the check goes through");
     let findings = findings.0.into_inner().expect("no panics");
     assert!(findings.is_empty(), "{when}: {findings:#?}");

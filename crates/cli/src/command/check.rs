@@ -3,9 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use anyhow::Result;
-use cutpoint_store::check::{self, CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind};
+use cutpoint_store::check::{
+    self, CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion,
+};
 
 use crate::args::{Check, Global};
+use crate::coverage::Memory;
 use crate::event::{self, Event, Summary};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -16,27 +19,49 @@ use crate::units;
 pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open_to_examine(global, report)?;
     session.look_for_heads(report)?;
-    let options = CheckOptions { read_data: args.read_data, threads: args.threads };
-    let monitor = Monitor {
-        report,
-        interrupt: Interrupt::listen()?,
-        containers: AtomicU64::new(0),
-        bytes: AtomicU64::new(0),
-    };
+    let problems = examine(&session, args.read_data, args.threads, !args.no_record, report)?;
+    Ok(Exit::of_problems(problems + report.problem_count()))
+}
+
+/// Checks, records what is damaged if `records` says so, and tells all of it. Returns how many
+/// findings are errors.
+pub(super) fn examine(
+    session: &Session,
+    read_data: Option<Portion>,
+    threads: usize,
+    records: bool,
+    report: &Report,
+) -> Result<u64> {
+    let memory = Memory::open(&session.repository, report);
+    let options = CheckOptions { read_data, coverage: Some(&memory.coverage), threads };
+    let monitor = Monitor::new(report)?;
     report.begin_progress();
     let done = check::check(&session.repository, &options, &monitor);
     report.end_progress();
+    // What a check has read that was stopped counts as well.
+    if read_data.is_some() {
+        memory.save(report);
+    }
     let done = done?;
-    let recorded = if args.no_record { 0 } else { record_damage(&session, &done, report) };
-    summarize(&done, recorded, args.read_data, report)?;
-    Ok(Exit::of_problems(done.error_count + report.problem_count()))
+    let recorded = if records { record_damage(session, &done, report) } else { 0 };
+    summarize(&done, recorded, read_data, report)?;
+    Ok(done.error_count)
 }
 
-struct Monitor<'a> {
+/// Shows how far a check is.
+pub(super) struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
     containers: AtomicU64,
     bytes: AtomicU64,
+}
+
+impl<'a> Monitor<'a> {
+    pub(super) fn new(report: &'a Report) -> Result<Monitor<'a>> {
+        let interrupt = Interrupt::listen()?;
+        let (containers, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Monitor { report, interrupt, containers, bytes })
+    }
 }
 
 impl CheckMonitor for Monitor<'_> {
@@ -58,6 +83,7 @@ impl CheckMonitor for Monitor<'_> {
             FindingKind::Missing => "missing",
             FindingKind::Affected => "affected",
             FindingKind::Foreign => "foreign",
+            FindingKind::Unneeded => "unneeded",
             FindingKind::Unfinished => "unfinished",
         };
         self.report.finding(kind, &finding.object, &finding.message);
@@ -84,7 +110,12 @@ fn record_damage(session: &Session, done: &CheckReport, report: &Report) -> u64 
     count
 }
 
-fn summarize(done: &CheckReport, recorded: u64, read_data: bool, report: &Report) -> Result<()> {
+fn summarize(
+    done: &CheckReport,
+    recorded: u64,
+    read_data: Option<Portion>,
+    report: &Report,
+) -> Result<()> {
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Check {
             finding_count: done.error_count,
@@ -95,7 +126,10 @@ fn summarize(done: &CheckReport, recorded: u64, read_data: bool, report: &Report
             unreferenced_count: done.unreferenced_count,
             unreferenced_bytes: done.unreferenced_bytes,
             read_bytes: done.read_bytes,
-            read_data,
+            read_data: read_data.is_some(),
+            container_bytes: done.container_bytes,
+            covered_bytes: done.covered.bytes,
+            covered_since: done.covered.since_ns.map(units::rfc3339_ns),
             lost_count: done.lost_count,
             recorded_count: recorded,
             elapsed_ns: report.elapsed_ns(),
@@ -107,10 +141,20 @@ fn summarize(done: &CheckReport, recorded: u64, read_data: bool, report: &Report
         units::count(done.container_count, "container"),
         units::count(done.reference_count, "reference"),
     );
-    if read_data {
+    if read_data.is_some() {
         text.push_str(&format!("; read {}", units::size(done.read_bytes)));
     }
     report.note(&format!("{text}; {}.", units::duration(report.elapsed())));
+    if let (Some(since_ns), Some(Portion::Share(_) | Portion::Bytes(_))) =
+        (done.covered.since_ns, read_data)
+    {
+        let since = units::date_time(since_ns.div_euclid(1_000_000_000));
+        report.note(&format!(
+            "Of {} in containers {} have been read by now, all since {since} UTC.",
+            units::size(done.container_bytes),
+            units::size(done.covered.bytes),
+        ));
+    }
     if done.unreferenced_count > 0 {
         report.note(&format!(
             "{} ({}) of interrupted runs are not in use.",
@@ -131,7 +175,8 @@ fn summarize(done: &CheckReport, recorded: u64, read_data: bool, report: &Report
     }
     // What was told before the check is wrong, too.
     match done.error_count + report.problem_count() {
-        0 if read_data => report.note("Nothing is wrong."),
+        0 if read_data == Some(Portion::All) => report.note("Nothing is wrong."),
+        0 if read_data.is_some() => report.note("Nothing is wrong with what was read."),
         0 => report.note("Nothing is wrong; --read-data would read every byte, too."),
         count => report.warn(&format!("{} found", units::count(count, "problem"))),
     }

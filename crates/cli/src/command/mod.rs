@@ -15,6 +15,7 @@ mod init;
 mod key;
 mod ls;
 mod prune;
+mod repair;
 mod restore;
 mod snapshots;
 mod stats;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Stats => stats::run(global, report),
         Verb::Check(check) => check::run(check, global, report),
         Verb::Doctor => doctor::run(global, report),
+        Verb::Repair(repair) => repair::run(repair, global, report),
         Verb::Cut(cut) => cut::run(cut, report),
         Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
         Verb::Bench(bench) => bench::run(bench, report),

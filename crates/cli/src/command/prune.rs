@@ -32,14 +32,31 @@ pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit
     let options = PruneOptions {
         unused_max: args.unused_max,
         rewrite_bytes_max: args.rewrite_max.unwrap_or(u64::MAX),
+        is_alone: args.exclusive,
         ..PruneOptions::default()
     };
+    if !args.dry_run && !args.exclusive {
+        require_atomic(&session, report)?;
+    }
     report.begin_progress();
     let done = prune(args, &session, &options, &monitor, settle_ns(args, global)?);
     report.end_progress();
     let (pruned, freed) = done?;
     summarize(args, &pruned, &freed, report)?;
     Ok(Exit::of_problems(report.problem_count()))
+}
+
+/// A prune counts on its record being the only one of its number.
+fn require_atomic(session: &Session, report: &Report) -> Result<()> {
+    let media = session.repository.media();
+    let probed = session::try_out(&**media, report)?;
+    if probed.may_be_shared() && session.repository.config().creates_atomically() {
+        return Ok(());
+    }
+    let message = format!("{}: this storage does not create objects atomically", media.describe());
+    Err(Failure::failed(message)
+        .with_remedy("--exclusive prunes all the same, if nobody else is at work meanwhile")
+        .into())
 }
 
 /// What was deleted, and what has to wait.

@@ -8,7 +8,7 @@ use std::{fs, thread};
 use cutpoint_testing::SplitMix64;
 
 use crate::failures::flip;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Run, Sandbox};
 
 const FILE_LEN: usize = 1_000_000;
 
@@ -117,7 +117,8 @@ fn what_only_a_damaged_segment_knows_is_not_taken_over_unread() {
     without_a_segment(0, |path| flip(path, 100));
 }
 
-fn check_and_heal(folder: &str, of: usize, healed_bytes: u64) {
+/// Returns the last check, and what was damaged.
+fn check_and_heal(folder: &str, of: usize, healed_bytes: u64) -> (Run, String) {
     let (sandbox, ids) = with_two_snapshots();
     assert_eq!(read_bytes(&sandbox), 0, "nothing has changed");
     let container = objects(&sandbox, folder, &ids[of]).remove(0);
@@ -137,17 +138,29 @@ fn check_and_heal(folder: &str, of: usize, healed_bytes: u64) {
     is_back(&sandbox, 1);
     is_back(&sandbox, 2);
     assert_eq!(read_bytes(&sandbox), 0, "once is enough");
+    let last = sandbox.run(&check[..2]);
+    (last, container)
 }
 
 #[test]
 fn a_backup_heals_what_a_check_has_recorded() {
-    check_and_heal("data/", 0, FILE_LEN as u64);
+    let (last, container) = check_and_heal("data/", 0, FILE_LEN as u64);
+    last.ended(0, &["unneeded: ", &container, "Nothing is wrong."]);
+}
+
+/// The recipe of the first file, which the second snapshot's tree names.
+#[test]
+fn a_backup_heals_recipes_that_a_check_has_recorded() {
+    let (last, container) = check_and_heal("meta/", 0, FILE_LEN as u64);
+    // With the recipe the tree of the first snapshot is lost, which no backup makes again.
+    last.ended(1, &["corrupt: ", &container, "affected: ", "some of this folder", "2 problems"]);
 }
 
 /// Without the folder's tree, which files have changed is not known.
 #[test]
 fn a_backup_heals_trees_that_a_check_has_recorded() {
-    check_and_heal("meta/", 1, 2 * FILE_LEN as u64);
+    let (last, container) = check_and_heal("meta/", 1, 2 * FILE_LEN as u64);
+    last.ended(0, &["unneeded: ", &container, "Nothing is wrong."]);
 }
 
 /// A snapshot whose writer could not read the record of the damage, though it read a commit that names

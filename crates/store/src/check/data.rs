@@ -21,12 +21,28 @@ pub(super) fn check(
     check: &Check<'_>,
     seen: &Seen,
     tasks: &[Task],
-    options: &CheckOptions,
+    options: &CheckOptions<'_>,
 ) -> Result<()> {
-    if options.read_data {
-        let bytes = tasks.iter().map(|task| stored_len(check, task)).sum();
-        check.monitor.expected(tasks.len() as u64, bytes);
+    let kept = Mutex::default();
+    let coverage = options.coverage.unwrap_or(&kept);
+    let lock = || coverage.lock().unwrap_or_else(PoisonError::into_inner);
+    let containers: Vec<_> =
+        tasks.iter().map(|task| (task.class, task.name, stored_len(check, task))).collect();
+    let chosen = options.read_data.map(|portion| lock().choose(portion, &containers));
+    let chosen = chosen.unwrap_or_default();
+    if options.read_data.is_some() {
+        let bytes = containers.iter().filter(|(class, part, _)| chosen.contains(&(*class, *part)));
+        check.monitor.expected(chosen.len() as u64, bytes.map(|(_, _, len)| len).sum());
     }
+    let one = |task: &Task| {
+        check.stop_if_cancelled()?;
+        let is_chosen = chosen.contains(&(task.class, task.name));
+        check_container(check, seen, task, is_chosen)?;
+        if is_chosen {
+            lock().note(task.class, task.name, check.repository.environment().now_ns());
+        }
+        Ok(())
+    };
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(2, usize::from),
         threads => threads,
@@ -39,10 +55,7 @@ pub(super) fn check(
                 loop {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(task) = next else { return };
-                    let result = check
-                        .stop_if_cancelled()
-                        .and_then(|()| check_container(check, seen, task, options.read_data));
-                    if let Err(error) = result {
+                    if let Err(error) = one(task) {
                         *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                         // The other threads find nothing more to do.
                         *queue.lock().unwrap_or_else(PoisonError::into_inner) = [].iter();
@@ -52,7 +65,17 @@ pub(super) fn check(
             });
         }
     });
-    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)?;
+    let mut coverage = lock();
+    if let Some(portion) = options.read_data {
+        coverage.finish(portion, &containers);
+    }
+    let covered = coverage.covered(&containers);
+    check.count(|report| {
+        report.container_bytes = containers.iter().map(|(_, _, len)| len).sum();
+        report.covered = covered;
+    });
+    Ok(())
 }
 
 fn name(task: &Task) -> ObjectName {
@@ -103,7 +126,8 @@ fn may_be_gone(check: &Check<'_>, seen: &Seen, task: &Task) -> Result<bool> {
 fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
     let name = name(task);
     let bytes = check.repository.media().get(&name.to_string())?;
-    let mut scan = Scan { check, task, name, bytes, decompressor: None, found: false };
+    let mut scan =
+        Scan { check, task, name, bytes, decompressor: None, found: false, is_weak: false };
     let is_intact = object_is_intact(&scan.bytes);
     let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
     let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
@@ -116,8 +140,8 @@ fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
     };
     match trailer {
         Ok(trailer) if (trailer.offset, trailer.length) == (offset, length) => {}
-        Ok(_) => scan.found("its trailer names another directory than the index"),
-        Err(error) => scan.found(error),
+        Ok(_) => scan.weak("its trailer names another directory than the index"),
+        Err(error) => scan.weak(error),
     }
     let mut directory = scan.part(offset, length)?;
     opener.open(PartKind::Directory, &mut directory)?;
@@ -135,11 +159,17 @@ fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
     let is_padded = padding.is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
         && scan.bytes.len().is_multiple_of(PADDING_CONTAINER);
     if !is_padded {
-        scan.found("its padding is not what was put");
+        scan.weak("its padding is not what was put");
     }
     if !is_intact && !scan.found {
-        scan.found("the checksum in its trailer does not match, though all else is well");
+        scan.weak("the checksum in its trailer does not match, though all else is well");
     }
+    if scan.is_weak && task.need != Need::Unnamed {
+        let damages = directory.chunks.iter().map(|chunk| damage(task, chunk));
+        check.lock().weak.extend(damages);
+    }
+    // What of it is bad has been noted; the rest is well.
+    check.lock().read.insert((task.class, task.name));
     Ok(())
 }
 
@@ -151,19 +181,24 @@ struct Scan<'a> {
     decompressor: Option<Decompressor<'static>>,
     /// Whether there was a finding.
     found: bool,
+    /// Whether something is damaged without which chunks can be read.
+    is_weak: bool,
+}
+
+fn damage(task: &Task, chunk: &ChunkRecord) -> Damage {
+    Damage { class: task.class, container: task.name, fingerprint: chunk.fingerprint }
 }
 
 impl Scan<'_> {
+    fn weak(&mut self, message: impl ToString) {
+        self.is_weak = true;
+        self.found(message);
+    }
+
     fn found(&mut self, message: impl ToString) {
         self.found = true;
         let message = plain(&self.name, message);
-        match self.task.need {
-            Need::Named => self.check.finding(FindingKind::Corrupt, self.name, message),
-            Need::Unnamed => {
-                let message = format!("nothing names it; {message}");
-                self.check.finding(FindingKind::Foreign, self.name, message);
-            }
-        }
+        self.check.wrong(FindingKind::Corrupt, self.name, message, self.task.need);
     }
 
     fn part(&self, offset: u64, length: u32) -> Result<Vec<u8>> {
@@ -240,8 +275,6 @@ impl Scan<'_> {
         if self.task.need == Need::Unnamed {
             return;
         }
-        let (class, container) = (self.task.class, self.task.name);
-        let damage = Damage { class, container, fingerprint: chunk.fingerprint };
-        self.check.lock().bad.insert(damage);
+        self.check.lock().bad.insert(damage(self.task, chunk));
     }
 }

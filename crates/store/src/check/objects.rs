@@ -38,6 +38,10 @@ pub(super) struct Seen {
     hidden: Hidden,
     /// Containers that are gone.
     pub(super) gone: HashSet<(Class, PartName)>,
+    /// Commits that a later writer has seen, and that are gone.
+    pub(super) lost_commits: BTreeSet<TicketId>,
+    /// Containers of which it is recorded that chunks cannot be read from there.
+    recorded: HashSet<(Class, PartName)>,
 }
 
 impl Seen {
@@ -45,6 +49,14 @@ impl Seen {
     fn need(&self, ticket: TicketId) -> Need {
         let is_in_doubt = self.unfinished.contains(&ticket) || self.hidden.may_name(ticket);
         if is_in_doubt { Need::Named } else { Need::Unnamed }
+    }
+
+    /// How much a container that is named, or may be, is needed.
+    fn need_of_container(&self, class: Class, part: PartName, need: Need) -> Need {
+        match need {
+            Need::Named if self.recorded.contains(&(class, part)) => Need::Recorded(class, part),
+            need => need,
+        }
     }
 
     /// Takes up commits and prunes that have come since. Returns whether there were any.
@@ -161,23 +173,30 @@ fn open<T>(
 /// Both copies of every settings object, from number 0 on.
 pub(super) fn check_configs(check: &Check<'_>) -> Result<()> {
     let found: BTreeSet<ObjectName> = names(check, ObjectKind::Config).into_iter().collect();
-    for number in 0..=check.repository.config_number() {
+    let highest = check.repository.config_number();
+    // The highest settings hold.
+    let need = |number| if number < highest { Need::Past } else { Need::Named };
+    for number in 0..=highest {
         for copy in [false, true] {
             let name = ObjectName::Config { number, copy };
             if !found.contains(&name) {
-                check.finding(FindingKind::Missing, name, "is not there");
+                check.wrong(FindingKind::Missing, name, "is not there".to_owned(), need(number));
             }
         }
     }
     let mut copies: HashMap<u64, Config> = HashMap::new();
     for name in found {
         let ObjectName::Config { number, .. } = name else { continue };
-        let Some(config) = open(check, name, Need::Named, Config::decode)? else { continue };
+        let need = need(number);
+        let Some(config) = open(check, name, need, Config::decode)? else { continue };
+        let wrong = |message: &str| {
+            check.wrong(FindingKind::Corrupt, name, message.to_owned(), need);
+        };
         if config.repository != check.repository.keys().repository() {
-            check.finding(FindingKind::Corrupt, name, "belongs to another repository");
+            wrong("belongs to another repository");
         }
         if copies.insert(number, config.clone()).is_some_and(|first| first != config) {
-            check.finding(FindingKind::Corrupt, name, "the two copies differ");
+            wrong("the two copies differ");
         }
     }
     Ok(())
@@ -213,10 +232,7 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
 /// Hints may vanish at any time; those that are there should be whole.
 pub(super) fn check_hints(check: &Check<'_>) -> Result<()> {
     for name in names(check, ObjectKind::Hints) {
-        let Some(bytes) = get(check, name, Need::Unnamed)? else { continue };
-        if let Err(error) = Header::decode(&name, &bytes) {
-            check.failed(name, error, Need::Unnamed)?;
-        }
+        open(check, name, Need::Unnamed, |_| Ok(()))?;
     }
     Ok(())
 }
@@ -224,9 +240,15 @@ pub(super) fn check_hints(check: &Check<'_>) -> Result<()> {
 /// Tickets, commits and prune records; what could be read of them is the view.
 pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
     let mut seen = Seen::default();
-    for kind in [ObjectKind::Commit, ObjectKind::Prune] {
+    // What prunes have taken nobody reads: hence they come first.
+    for kind in [ObjectKind::Prune, ObjectKind::Commit] {
+        let taken = seen.view.taken();
         for name in names(check, kind) {
-            let taken_up = open(check, name, Need::Named, |body| seen.take_up(name, body))?;
+            let need = match name {
+                ObjectName::Commit(ticket) if taken.contains(&ticket) => Need::Past,
+                _ => Need::Named,
+            };
+            let taken_up = open(check, name, need, |body| seen.take_up(name, body))?;
             if taken_up.is_none() {
                 let error = Error::corrupt(name, "cannot be read");
                 seen.view.unreadable.insert(name, Arc::new(error));
@@ -235,11 +257,15 @@ pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
     }
     for name in names(check, ObjectKind::Ticket) {
         let ObjectName::Ticket { ticket, .. } = name else { continue };
-        open(check, name, Need::Named, Ticket::decode)?;
-        if !check.listing.contains_key(&ObjectName::Commit(ticket).to_string()) {
+        let has_ended = check.listing.contains_key(&ObjectName::Commit(ticket).to_string());
+        let need = if has_ended { Need::Past } else { Need::Named };
+        open(check, name, need, Ticket::decode)?;
+        if !has_ended {
             seen.unfinished.insert(ticket);
         }
     }
+    let damaged = seen.view.damaged();
+    seen.recorded = damaged.into_iter().map(|damage| (damage.class, damage.container)).collect();
     for ticket in &seen.unfinished {
         let name = ObjectName::Ticket { ticket: *ticket, renewal: 0 };
         let message = "a writer that has not ended: at work, or interrupted";
@@ -254,15 +280,12 @@ pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
 fn check_named_commits(check: &Check<'_>, seen: &mut Seen) -> Result<()> {
     let missing = |seen: &Seen| {
         let taken = seen.view.taken();
-        let commits = seen.view.commits.values();
-        let named: BTreeSet<TicketId> =
-            commits.flat_map(|commit| commit.view.new.iter().copied()).collect();
         let is_missing = |ticket: &TicketId| {
             let is_there = seen.view.commits.contains_key(ticket)
                 || seen.view.unreadable.contains_key(&ObjectName::Commit(*ticket));
             !is_there && !taken.contains(ticket)
         };
-        named.into_iter().filter(is_missing).collect::<Vec<_>>()
+        seen.view.seen().into_iter().filter(is_missing).collect::<Vec<_>>()
     };
     // A listing may pass over what came during it.
     if missing(seen).is_empty() || (seen.list_again(check)? && missing(seen).is_empty()) {
@@ -271,18 +294,15 @@ fn check_named_commits(check: &Check<'_>, seen: &mut Seen) -> Result<()> {
     let message = "a later writer has seen it, and no prune has taken it: it was deleted";
     for ticket in missing(seen) {
         check.finding(FindingKind::Missing, ObjectName::Commit(ticket), message);
+        seen.lost_commits.insert(ticket);
     }
     Ok(())
 }
 
 fn check_prune_numbers(check: &Check<'_>, seen: &Seen) {
-    let viewed = seen.view.commits.values().map(|commit| commit.view.prune);
-    let highest = viewed.chain(seen.view.prunes.keys().copied()).max().unwrap_or(0);
-    for number in 1..=highest {
-        let name = ObjectName::Prune(number);
-        if !seen.view.prunes.contains_key(&number) && !seen.view.unreadable.contains_key(&name) {
-            check.finding(FindingKind::Missing, name, "prune records are never deleted");
-        }
+    for number in seen.view.missing_prunes() {
+        let message = "prune records are never deleted";
+        check.finding(FindingKind::Missing, ObjectName::Prune(number), message);
     }
 }
 
@@ -365,21 +385,22 @@ pub(super) fn check_containers(
         condemned = seen.view.condemned();
     }
     let mut checked = Vec::new();
-    for task in tasks {
+    for mut task in tasks {
+        task.need = seen.need_of_container(task.class, task.name, task.need);
         let name = path(&task);
         let put_len = task.record.map_or(0, |record| u64::from(record.stored_len));
         match listed(&task) {
             None => {
                 seen.gone.insert((task.class, task.name));
                 if is_gone(&task, &condemned) {
-                    let message = "is not there; the index names it";
-                    check.finding(FindingKind::Missing, name, message);
+                    let message = "is not there; the index names it".to_owned();
+                    check.wrong(FindingKind::Missing, name, message, task.need);
                 }
                 continue;
             }
             Some(len) if len != put_len => {
                 let message = format!("has {len} bytes; {put_len} were put");
-                check.finding(FindingKind::Corrupt, name, message);
+                check.wrong(FindingKind::Corrupt, name, message, task.need);
             }
             Some(_) => {}
         }
@@ -389,7 +410,8 @@ pub(super) fn check_containers(
     for name in names(check, ObjectKind::Data).into_iter().chain(names(check, ObjectKind::Meta)) {
         let ObjectName::Container(class, part) = name else { continue };
         if !known.contains(&(class, part)) {
-            let task = Task { class, name: part, record: None, need: seen.need(part.ticket) };
+            let need = seen.need_of_container(class, part, seen.need(part.ticket));
+            let task = Task { class, name: part, record: None, need };
             let len = listed(&task).unwrap_or(0);
             check.count(|report| {
                 // The index takes these up by their own directories.

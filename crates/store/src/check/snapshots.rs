@@ -19,62 +19,125 @@ use crate::view::View;
 /// The container of a chunk to which no hint leads.
 const NOWHERE: PartName = PartName { ticket: TicketId([0; 12]), count: 0 };
 
+/// What cannot be read any more.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    /// Chunks that no place gives.
+    pub(crate) chunks: HashSet<(Class, Fingerprint)>,
+    /// Those of them that the storage would not give: it may do so again.
+    pub(crate) refused: HashSet<Fingerprint>,
+    /// Commits that somebody has seen and that are gone.
+    pub(crate) commits: BTreeSet<TicketId>,
+}
+
 /// Walks every snapshot; then, where something is lost, names the paths that need it. Returns
-/// what is to be recorded ([`CheckReport::damages`](super::CheckReport::damages)).
+/// what is to be recorded ([`CheckReport::damages`](super::CheckReport::damages)), and what is lost.
 pub(super) fn check(
     check: &Check<'_>,
     seen: &mut Seen,
     reader: &Reader,
-) -> Result<BTreeSet<Damage>> {
-    let bad = std::mem::take(&mut check.lock().bad);
-    let mut walk = Walk::run(check, reader, seen, &bad)?;
+) -> Result<(BTreeSet<Damage>, Lost)> {
+    let (bad, weak, read) = {
+        let mut state = check.lock();
+        let (bad, weak) = (std::mem::take(&mut state.bad), std::mem::take(&mut state.weak));
+        (bad, weak, std::mem::take(&mut state.read))
+    };
+    let known = Known { bad: &bad, read: &read, recorded: seen.view.damaged() };
+    let mut walk = Walk::run(check, reader, seen, &known)?;
     // A prune may have moved what seems to be lost. Where it did, what it has published tells.
     if !walk.lost.is_empty()
         && seen.list_again(check)?
         && reader.index().refresh(&seen.view).is_ok()
     {
-        walk = Walk::run(check, reader, seen, &bad)?;
+        walk = Walk::run(check, reader, seen, &known)?;
     }
-    let roots = snapshots(&seen.view);
+    let roots = roots(&seen.view);
     check.count(|report| {
         report.snapshot_count = roots.len() as u64;
         report.reference_count = walk.references;
-        report.lost_count = walk.lost.len() as u64;
+        report.lost_count = walk.lost.values().filter(|lost| lost.is_listed).count() as u64;
     });
-    walk.name_lost()?;
     let recorded = seen.view.damaged();
-    let mut damages: BTreeSet<Damage> = bad.difference(&recorded).copied().collect();
+    let found = bad.iter().chain(&weak).copied();
+    let mut damages: BTreeSet<Damage> = found.filter(|each| !recorded.contains(each)).collect();
+    let places = walk.places_of_lost()?;
+    let is_needed = |damage: &&Damage| {
+        walk.lost.get(&(damage.class, damage.fingerprint)).is_some_and(|lost| lost.is_listed)
+    };
+    let needed = places.iter().filter(is_needed).chain(&damages).chain(&walk.relied);
+    check.name_deferred(&needed.map(|damage| (damage.class, damage.container)).collect());
+    walk.name_lost()?;
     if !walk.lost.is_empty() {
-        let mut affected = Affected { walk: &walk, count: 0, lost: HashSet::new() };
+        let mut affected = Affected {
+            walk: &walk,
+            count: 0,
+            lost: HashSet::new(),
+            is_listed: true,
+            forgotten_count: 0,
+        };
         let mut unhealed = HashSet::new();
-        for (id, root) in &roots {
-            affected.name_all(*id, root)?;
+        for root in &roots {
+            affected.is_listed = root.is_listed;
+            affected.name_all(root.snapshot, &root.content)?;
+            if affected.forgotten_count > 0 {
+                let message = format!(
+                    "is forgotten; {} of its paths cannot be restored",
+                    std::mem::take(&mut affected.forgotten_count)
+                );
+                let object = format!("snapshot {}", root.snapshot.short());
+                check.finding(FindingKind::Unneeded, object, message);
+            }
             // Whoever compares with this snapshot hears nothing of these.
-            let heard = seen.view.damaged_since(*id);
+            let heard = seen.view.damaged_since(root.snapshot);
             unhealed.extend(affected.lost.drain().filter(|lost| !heard.contains(lost)));
         }
-        let places = walk.places_of_lost()?;
-        damages.extend(
-            places.into_iter().filter(|damage| {
-                unhealed.contains(&damage.fingerprint) || !recorded.contains(damage)
-            }),
-        );
+        damages.extend(places.into_iter().filter(|damage| {
+            !walk.refused.contains(&damage.fingerprint)
+                && (unhealed.contains(&damage.fingerprint) || !recorded.contains(damage))
+        }));
         if affected.count > NAMED_MAX {
             let message = format!("{} more paths are affected", affected.count - NAMED_MAX);
             check.finding(FindingKind::Affected, "snapshots", message);
         }
     }
-    Ok(damages)
+    let lost = Lost {
+        chunks: walk.lost.keys().copied().collect(),
+        refused: walk.refused,
+        commits: seen.lost_commits.clone(),
+    };
+    Ok((damages, lost))
 }
 
-/// Every snapshot that no prune has taken, forgotten ones too: they can be brought back.
-fn snapshots(view: &View) -> Vec<(TicketId, Content)> {
-    let taken = view.taken();
-    view.commits
-        .iter()
-        .filter(|(id, _)| !taken.contains(id))
-        .filter_map(|(id, commit)| Some((*id, commit.snapshot()?.root.clone())))
-        .collect()
+/// What was found, or recorded, of places of chunks.
+struct Known<'a> {
+    /// Records whose chunk cannot be read: this check has tried.
+    bad: &'a HashSet<Damage>,
+    /// The containers of which this check has read all.
+    read: &'a HashSet<(Class, PartName)>,
+    /// Records of which an earlier check says that they are damaged.
+    recorded: HashSet<Damage>,
+}
+
+/// A snapshot that is walked.
+struct Root {
+    snapshot: TicketId,
+    content: Content,
+    /// Whether it is on the lists, not forgotten.
+    is_listed: bool,
+}
+
+/// Every snapshot that no prune has taken; forgotten ones, which can be brought back, come last.
+fn roots(view: &View) -> Vec<Root> {
+    let (taken, forgotten) = (view.taken(), view.forgotten());
+    let commits = view.commits.iter().filter(|(id, _)| !taken.contains(id));
+    let mut roots: Vec<Root> = commits
+        .filter_map(|(id, commit)| {
+            let content = commit.snapshot()?.root.clone();
+            Some(Root { snapshot: *id, content, is_listed: !forgotten.contains(id) })
+        })
+        .collect();
+    roots.sort_by_key(|root| !root.is_listed);
+    roots
 }
 
 /// A metadata chunk that is to be looked at.
@@ -89,14 +152,27 @@ struct Walk<'a> {
     check: &'a Check<'a>,
     reader: &'a Reader,
     gone: HashSet<(Class, PartName)>,
-    bad: &'a HashSet<Damage>,
+    known: &'a Known<'a>,
+    /// Whether the snapshot that is walked is on the lists.
+    is_listed: bool,
     /// Trees and recipes that were looked at: each is, once.
     seen: HashSet<Fingerprint>,
     references: u64,
-    /// Chunks that cannot be read from anywhere, and why, unless that was said of a container.
-    lost: HashMap<(Class, Fingerprint), Option<Error>>,
+    /// Chunks that cannot be read from anywhere.
+    lost: HashMap<(Class, Fingerprint), LostChunk>,
     /// Those of them that the storage would not give: it may do so again.
     refused: HashSet<Fingerprint>,
+    /// Places that are recorded as damaged, that can be read, and that listed snapshots need because
+    /// there is no other.
+    relied: HashSet<Damage>,
+}
+
+/// A chunk that cannot be read from anywhere.
+struct LostChunk {
+    /// Why, unless that was said of a container.
+    error: Option<Error>,
+    /// Whether a snapshot that is on the lists needs it.
+    is_listed: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -105,22 +181,25 @@ impl<'a> Walk<'a> {
         check: &'a Check<'a>,
         reader: &'a Reader,
         seen: &Seen,
-        bad: &'a HashSet<Damage>,
+        known: &'a Known<'a>,
     ) -> Result<Walk<'a>> {
         let mut walk = Walk {
             check,
             reader,
             gone: seen.gone.clone(),
-            bad,
+            known,
+            is_listed: true,
             seen: HashSet::new(),
             references: 0,
             lost: HashMap::new(),
             refused: HashSet::new(),
+            relied: HashSet::new(),
         };
-        for (_, root) in snapshots(&seen.view) {
+        for root in roots(&seen.view) {
+            walk.is_listed = root.is_listed;
             // A stack of its own: folders can be nested deeper than a thread's stack.
             let mut jobs = Vec::new();
-            walk.content(&root, true, &mut jobs);
+            walk.content(&root.content, true, &mut jobs);
             while let Some(job) = jobs.pop() {
                 walk.job(job, &mut jobs)?;
             }
@@ -172,6 +251,7 @@ impl<'a> Walk<'a> {
             }),
             Job::Tree { length, .. } => self.tree(fingerprint, length, jobs),
         };
+        self.rely_on_meta(fingerprint);
         match done {
             Err(error) if error.kind() == Kind::Interrupted => Err(error),
             Err(error) => {
@@ -179,6 +259,20 @@ impl<'a> Walk<'a> {
                 Ok(())
             }
             Ok(()) => Ok(()),
+        }
+    }
+
+    /// Notes where a metadata chunk is, if each of its places is recorded as damaged.
+    fn rely_on_meta(&mut self, fingerprint: Fingerprint) {
+        let place = |container| Damage { class: Class::Meta, container, fingerprint };
+        let index = self.reader.index();
+        if !self.is_listed || self.known.recorded.is_empty() {
+            return;
+        }
+        let places = index.places(Class::Meta, &fingerprint).unwrap_or_default();
+        let is_recorded = |container: &PartName| self.known.recorded.contains(&place(*container));
+        if places.iter().all(is_recorded) {
+            self.relied.extend(places.into_iter().map(place));
         }
     }
 
@@ -226,13 +320,34 @@ impl<'a> Walk<'a> {
         if self.lost.contains_key(&(Class::Data, fingerprint)) {
             return;
         }
-        let is_well = |location: &Location| {
+        let place = |location: &Location| {
             let container = location.loaded.container.name;
-            let damage = Damage { class: Class::Data, container, fingerprint };
-            !self.gone.contains(&(Class::Data, container)) && !self.bad.contains(&damage)
+            Damage { class: Class::Data, container, fingerprint }
         };
+        let is_there = |location: &Location| {
+            let place = place(location);
+            !self.gone.contains(&(Class::Data, place.container)) && !self.known.bad.contains(&place)
+        };
+        let is_recorded = |location: &Location| self.known.recorded.contains(&place(location));
         let index = self.reader.index();
-        let error = match index.find_where(Class::Data, &fingerprint, Scope::Read, is_well) {
+        let find = |accepts: &dyn Fn(&Location) -> bool| {
+            index.find_where(Class::Data, &fingerprint, Scope::Read, accepts)
+        };
+        let mut found = find(&|location| is_there(location) && !is_recorded(location));
+        if !matches!(found, Ok(Some(_))) && !self.known.recorded.is_empty() {
+            // What is recorded may be readable, or may have been made good since.
+            let is_well = |location: &Location| {
+                self.known.read.contains(&(Class::Data, location.loaded.container.name))
+                    || self.reader.read(Class::Data, location).is_ok()
+            };
+            found = find(&|location| is_there(location) && is_well(location));
+            if let Ok(Some(location)) = &found
+                && self.is_listed
+            {
+                self.relied.insert(place(location));
+            }
+        }
+        let error = match found {
             Ok(Some(location)) => {
                 let found = u64::from(location.chunk().chunk_len);
                 if offset.checked_add(length).is_some_and(|end| end <= found) {
@@ -242,13 +357,18 @@ impl<'a> Walk<'a> {
                 Some(Error::corrupt(format!("data chunk {fingerprint}"), message))
             }
             Err(error) => Some(error),
-            // Where a place is known, its container has been named.
-            Ok(None) => match index.find(Class::Data, &fingerprint, Scope::Read) {
-                Ok(Some(_)) => None,
-                Ok(None) => Some(Error::missing(
-                    format!("data chunk {fingerprint}"),
-                    "no container that the index names has it",
-                )),
+            Ok(None) => match find(&is_there) {
+                // This check has not read the container and so has not named it.
+                Ok(Some(location)) => self.reader.read(Class::Data, &location).err(),
+                // Where a place is known, its container has been named.
+                Ok(None) => match find(&|_| true) {
+                    Ok(Some(_)) => None,
+                    Ok(None) => Some(Error::missing(
+                        format!("data chunk {fingerprint}"),
+                        "no container that the index names has it",
+                    )),
+                    Err(error) => Some(error),
+                },
                 Err(error) => Some(error),
             },
         };
@@ -258,7 +378,7 @@ impl<'a> Walk<'a> {
     /// Every place from which a lost chunk could have come.
     fn places_of_lost(&self) -> Result<BTreeSet<Damage>> {
         let mut damages = BTreeSet::new();
-        for (class, fingerprint) in self.lost.keys().filter(|(_, f)| !self.refused.contains(f)) {
+        for (class, fingerprint) in self.lost.keys() {
             let mut places = self.reader.index().places(*class, fingerprint)?;
             if places.is_empty() {
                 places.push(NOWHERE);
@@ -278,16 +398,19 @@ impl<'a> Walk<'a> {
             self.refused.insert(fingerprint);
         }
         let error = error.filter(|error| !self.check.is_named(error));
-        self.lost.insert((class, fingerprint), error);
+        let is_listed = self.is_listed;
+        self.lost.insert((class, fingerprint), LostChunk { error, is_listed });
     }
 
-    /// Names the chunks that are lost, but not those of containers that have been named.
+    /// Names the chunks that are lost, but not those of containers that have been named. Those that
+    /// only forgotten snapshots need are counted.
     fn name_lost(&mut self) -> Result<()> {
         let mut errors: Vec<_> = self
             .lost
             .iter_mut()
-            .filter_map(|((class, fingerprint), error)| {
-                Some((format!("{class} chunk {fingerprint}"), error.take()?))
+            .filter(|(_, lost)| lost.is_listed)
+            .filter_map(|((class, fingerprint), lost)| {
+                Some((format!("{class} chunk {fingerprint}"), lost.error.take()?))
             })
             .collect();
         errors.sort_by(|left, right| left.0.cmp(&right.0));
@@ -299,6 +422,11 @@ impl<'a> Walk<'a> {
             let message = format!("{more} more are lost");
             self.check.finding(FindingKind::Missing, "chunks", message);
         }
+        let forgotten = self.lost.values().filter(|lost| !lost.is_listed).count();
+        if forgotten > 0 {
+            let message = format!("{forgotten} that only forgotten snapshots need are lost");
+            self.check.finding(FindingKind::Unneeded, "chunks", message);
+        }
         Ok(())
     }
 }
@@ -309,14 +437,22 @@ struct Affected<'a> {
     count: u64,
     /// The lost chunks that were come across.
     lost: HashSet<Fingerprint>,
+    /// Whether the snapshot is on the lists. The paths of one that is not are counted only.
+    is_listed: bool,
+    forgotten_count: u64,
 }
 
 impl Affected<'_> {
     fn name(&mut self, path: &str, message: &str) {
-        self.count += 1;
-        if self.count <= NAMED_MAX {
-            self.walk.check.finding(FindingKind::Affected, path, message);
+        if !self.is_listed {
+            self.forgotten_count += 1;
+            return;
         }
+        self.count += 1;
+        if self.count > NAMED_MAX {
+            return;
+        }
+        self.walk.check.finding(FindingKind::Affected, path, message);
     }
 
     fn name_all(&mut self, id: TicketId, root: &Content) -> Result<()> {

@@ -38,6 +38,9 @@ pub struct PruneOptions {
     pub rewrite_bytes_max: u64,
     /// From so many index segments on they are merged.
     pub segment_count_max: usize,
+    /// The caller vouches that nobody else is at work: dead writers are ended also where the medium
+    /// lets several create one object.
+    pub is_alone: bool,
     /// From so many small containers of one class on they are rewritten as few large ones.
     pub small_count_max: usize,
 }
@@ -49,6 +52,7 @@ impl Default for PruneOptions {
             rewrite_bytes_max: u64::MAX,
             segment_count_max: 500,
             small_count_max: 64,
+            is_alone: false,
         }
     }
 }
@@ -140,7 +144,8 @@ pub fn prune(
     let mut options = *options;
     let mut written_bytes = 0;
     for _ in 0..TRIES {
-        let writer = Writer::begin(repository.clone(), Purpose::Prune)?;
+        let begin = if options.is_alone { Writer::begin_alone } else { Writer::begin };
+        let writer = begin(repository.clone(), Purpose::Prune)?;
         match attempt(writer, &options, monitor, &mut approve, &mut written_bytes) {
             Ok(Attempt::Done(pruned)) => return Ok(pruned),
             // Something was moved or deleted meanwhile.

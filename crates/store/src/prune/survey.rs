@@ -34,14 +34,28 @@ pub(super) struct Survey {
     pub(super) places: Places,
 }
 
-/// A view by which something may be deleted: nothing of it is unreadable.
+/// A view by which something may be deleted: nothing of it is unreadable, and nothing is gone that
+/// somebody has seen, but commits of snapshots that a prune has taken.
 ///
 /// # Errors
 ///
-/// `Corrupt`, naming the first that is.
+/// `Corrupt` or `Missing`, naming the first that is.
 pub(crate) fn require_all(view: &View) -> Result<()> {
+    view.require_prunes()?;
     match view.unreadable.iter().next() {
-        None => Ok(()),
+        None => {
+            let taken = view.taken();
+            let is_gone = |id: &TicketId| !view.commits.contains_key(id) && !taken.contains(id);
+            match view.seen().into_iter().find(is_gone) {
+                None => Ok(()),
+                Some(ticket) => Err(Error::missing(
+                    ObjectName::Commit(ticket),
+                    "is gone, though others have seen it: it is not known what its snapshot needs, \
+                     and nothing is deleted; put it back, or give it up by `cutpoint repair \
+                     snapshots --forget`",
+                )),
+            }
+        }
         Some((name, error)) => Err(Error::corrupt(
             name,
             format!(

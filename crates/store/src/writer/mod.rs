@@ -123,14 +123,14 @@ impl Writer {
             put => put?,
         };
         // Both the commit and the void of a ticket could else be taken for the one that was first.
-        let ended = if may_end_others {
-            end_dead_writers(&repository, Some(ticket))?
-        } else {
-            Vec::new()
-        };
+        let ended =
+            if may_end_others { end_dead_writers(&repository, Some(ticket))? } else { Vec::new() };
         let view = View::list(&repository)?;
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
+        // A listing may pass over a record that came during it, and show the next one.
+        let view =
+            if view.missing_prunes().is_empty() { view } else { view.list_again(&repository)? };
         view.require_prunes()?;
         repository.keep_reserve();
         let now = repository.environment().elapsed_ns();
@@ -220,10 +220,20 @@ impl Writer {
             return Ok(());
         }
         let mut segment = std::mem::take(&mut self.unpublished);
+        self.put_segment(&mut segment).map(drop)
+    }
+
+    /// Sorts an index segment and puts it under the next name.
+    ///
+    /// # Errors
+    ///
+    /// As the medium.
+    pub(crate) fn put_segment(&mut self, segment: &mut Segment) -> Result<PartName> {
         let name = PartName { ticket: self.ticket, count: self.segment_count };
         self.segment_count = self.segment_count.saturating_add(1);
-        let bytes = archive::seal_segment(&self.repository, name, &mut segment)?;
-        self.repository.put(ObjectName::Segment(name), bytes)
+        let bytes = archive::seal_segment(&self.repository, name, segment)?;
+        self.repository.put(ObjectName::Segment(name), bytes)?;
+        Ok(name)
     }
 
     /// Ends after `error`, without a result: publishes every container that was put, so that the
@@ -465,6 +475,7 @@ pub(crate) fn end_dead_writers(
     let mut renewals = open_tickets(repository)?;
     renewals.retain(|ticket, _| Some(*ticket) != own);
     let mut ended = Vec::new();
+    let mut seen = None;
     for (ticket, renewal) in renewals {
         let name = ObjectName::Ticket { ticket, renewal };
         let body = match repository.get(name) {
@@ -478,6 +489,14 @@ pub(crate) fn end_dead_writers(
         let environment = repository.environment();
         let is_old = environment.now_ns().saturating_sub(body.time_ns) > STALE_NS;
         if !is_old && may_be_alive(repository, &body.process) {
+            continue;
+        }
+        // Its commit was there: a void in its place would hide that somebody has deleted it.
+        let seen = match &seen {
+            Some(seen) => seen,
+            None => seen.insert(View::list(repository)?.seen()),
+        };
+        if seen.contains(&ticket) {
             continue;
         }
         end_writer(repository, ticket)?;

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use cutpoint_store::check::{CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, check};
+use cutpoint_store::check::{
+    CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, check,
+};
 use cutpoint_store::error::Result;
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::{Outcome, Snapshot};
@@ -132,6 +134,7 @@ impl Store {
         let affected: BTreeSet<&str> = findings.of(FindingKind::Affected).collect();
         let mut failed = BTreeSet::new();
         let reader = self.reader();
+        let forgotten = reader.view().forgotten();
         for (id, commit) in &reader.view().commits {
             let Some(snapshot) = commit.snapshot() else { continue };
             let mut folders = vec![(format!("snapshot {}: ", id.short()), snapshot.root.clone())];
@@ -161,6 +164,14 @@ impl Store {
                     }
                 }
             }
+        }
+        // Of a forgotten snapshot the paths are counted only.
+        for id in forgotten {
+            let snapshot = format!("snapshot {}", id.short());
+            let before = failed.len();
+            failed.retain(|path| !path.starts_with(&snapshot));
+            let is_named = findings.of(FindingKind::Unneeded).any(|object| object == snapshot);
+            assert_eq!(is_named, failed.len() < before, "{case}: {snapshot} is forgotten");
         }
         for path in &failed {
             assert!(affected.contains(path.as_str()), "{case}: {path} is lost, and not named");
@@ -219,7 +230,8 @@ pub(crate) fn check_on(repository: &Arc<Repository>, read_data: bool, threads: u
     }
 
     let collect = Collect::default();
-    let options = CheckOptions { read_data, threads };
+    let read_data = read_data.then_some(Portion::All);
+    let options = CheckOptions { read_data, threads, ..CheckOptions::default() };
     let report = check(repository, &options, &collect).expect("the medium works");
     let all = collect.0.into_inner().expect("no test panics in here");
     let errors = all.iter().filter(|finding| finding.is_error()).count() as u64;

@@ -1,0 +1,259 @@
+//! `repair`: the most that can be made of what is left.
+
+use std::path::Path;
+
+use anyhow::Result;
+use cutpoint_store::check::CheckMonitor;
+use cutpoint_store::name::{ObjectName, TicketId};
+use cutpoint_store::repair::{
+    Fate, IndexOptions, Loss, RepairMonitor, SnapshotOptions, repair_index, repair_snapshots,
+};
+
+use super::check;
+use crate::args::{Global, Repair, RepairSnapshots, Repairable};
+use crate::escape;
+use crate::event::{self, ByteRange, Event, PathText, Summary};
+use crate::exit::Exit;
+use crate::report::Report;
+use crate::session::Session;
+use crate::units;
+
+pub(crate) fn run(args: &Repair, global: &Global, report: &Report) -> Result<Exit> {
+    let mut session = Session::open(global, report)?;
+    session.look_for_heads(report)?;
+    match &args.what {
+        Repairable::Index { dry_run } => index(&session, *dry_run, report),
+        Repairable::Snapshots(args) => snapshots(&session, args, report),
+    }
+}
+
+fn index(session: &Session, dry_run: bool, report: &Report) -> Result<Exit> {
+    let options = IndexOptions { dry_run, ..IndexOptions::default() };
+    report.begin_progress();
+    let done = repair_index(&session.repository, &options, &Monitor::new(report)?);
+    report.end_progress();
+    let done = done?;
+    for error in &done.unreadable_segments {
+        report.detail(|| format!("replaced {error}"));
+    }
+    for name in &done.found {
+        report.detail(|| format!("found {name}: no segment that can be read names it"));
+    }
+    for ticket in &done.ended {
+        let name = ObjectName::Ticket { ticket: *ticket, renewal: 0 }.to_string();
+        let message = "nobody can tell whether its writer is at work, so that one was ended";
+        report.warning(Path::new(&name), message);
+    }
+    for name in &done.gone {
+        report.problem(Path::new(&name.to_string()), "is not there; the index named it");
+    }
+    for error in &done.unreadable {
+        let message = error.to_string();
+        let message = message.strip_prefix(error.object()).unwrap_or(&message);
+        let message = format!("is not in the new index{message}");
+        report.problem(Path::new(error.object()), &message);
+    }
+    // What the containers had that were given up is lost from now on: backups have to hear of it.
+    let gives_up = !done.gone.is_empty() || !done.unreadable.is_empty();
+    if gives_up && !dry_run {
+        report.note("Some containers are given up; looking for what is lost with them.");
+        check::examine(session, None, 0, true, report)?;
+    }
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::RepairIndex {
+            dry_run,
+            record: done.record,
+            container_count: done.container_count,
+            chunk_count: done.chunk_count,
+            segment_count: done.segment_count,
+            superseded_count: done.superseded_count,
+            unreadable_segment_count: done.unreadable_segments.len() as u64,
+            found_count: done.found.len() as u64,
+            gone_count: done.gone.len() as u64,
+            unreadable_count: done.unreadable.len() as u64,
+            elapsed_ns: report.elapsed_ns(),
+        }))?;
+    } else {
+        let would = if dry_run { "would be" } else { "is" };
+        report.note(&format!(
+            "The index {would} made anew: {} with {}, {} of which no segment named that can be \
+             read; {} in the place of {}, {} of which cannot be read; {}.",
+            units::count(done.container_count, "container"),
+            units::count(done.chunk_count, "chunk"),
+            done.found.len(),
+            units::count(done.segment_count, "segment"),
+            done.superseded_count,
+            done.unreadable_segments.len(),
+            units::duration(report.elapsed()),
+        ));
+    }
+    Ok(Exit::of_problems(report.problem_count()))
+}
+
+fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Result<Exit> {
+    let options = SnapshotOptions {
+        dry_run: args.dry_run,
+        forget: args.forget,
+        read_data: args.read_data,
+        threads: args.threads,
+    };
+    report.begin_progress();
+    let done = repair_snapshots(&session.repository, &options, &Monitor::new(report)?);
+    report.end_progress();
+    let done = done?;
+    for ticket in &done.lost_commits {
+        let name = ObjectName::Commit(*ticket).to_string();
+        let message = match done.record {
+            Some(_) => "is lost, and was given up; if it was a snapshot, that is lost",
+            None => "is lost; if it was a snapshot, that is lost. --forget gives it up",
+        };
+        report.problem(Path::new(&name), message);
+    }
+    let mut repaired_count = 0;
+    for each in &done.snapshots {
+        let id = each.snapshot.short();
+        let (fate, repaired, message) = match each.fate {
+            Fate::Repaired(new) => {
+                repaired_count += 1;
+                ("repaired", Some(new), format!("what is left of it is {}", new.short()))
+            }
+            Fate::RepairedBefore(new) => {
+                let message = format!("what is left of it is {} already", new.short());
+                ("repaired_before", Some(new), message)
+            }
+            Fate::WouldBeRepaired => {
+                ("would_be_repaired", None, "a second one would have what is left of it".to_owned())
+            }
+            Fate::NothingLeft => ("nothing_left", None, "nothing is left of it".to_owned()),
+            Fate::Taken => ("taken", None, "a prune has taken it meanwhile".to_owned()),
+        };
+        if report.is_json() {
+            report.event(&Event::Repaired {
+                snapshot: each.snapshot.to_string(),
+                fate,
+                repaired: repaired.map(|id| id.to_string()),
+                loss_count: each.loss_count,
+            })?;
+            continue;
+        }
+        let mut line = format!("snapshot {id}: {message}");
+        if done.forgotten.contains(&each.snapshot) {
+            line.push_str("; it is forgotten");
+        } else if done.held.contains(&each.snapshot) {
+            line.push_str("; it is held, and not forgotten");
+        } else if each.is_refused {
+            line.push_str("; the storage may give what it has refused another time");
+        }
+        report.line(&line)?;
+    }
+    let loss_count = done.snapshots.iter().map(|each| each.loss_count).sum();
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::RepairSnapshots {
+            dry_run: args.dry_run,
+            damaged_count: done.snapshots.len() as u64,
+            repaired_count,
+            forgotten_count: done.forgotten.len() as u64,
+            lost_commit_count: done.lost_commits.len() as u64,
+            loss_count,
+            elapsed_ns: report.elapsed_ns(),
+        }))?;
+    } else if done.snapshots.is_empty() && done.lost_commits.is_empty() {
+        report.note("No snapshot that is listed has lost anything, as far as is known.");
+    } else if !done.snapshots.is_empty() {
+        let damaged = units::count(done.snapshots.len() as u64, "snapshot");
+        report.note(&format!(
+            "{damaged} of those listed lost something; {}.{}",
+            units::count(loss_count, "place"),
+            if args.forget || args.dry_run { "" } else { " --forget takes them off the list." },
+        ));
+    }
+    Ok(Exit::of_problems(loss_count + report.problem_count()))
+}
+
+/// Shows how far a repair is, and prints what is lost.
+struct Monitor<'a> {
+    check: check::Monitor<'a>,
+    report: &'a Report,
+}
+
+impl<'a> Monitor<'a> {
+    fn new(report: &'a Report) -> Result<Monitor<'a>> {
+        Ok(Monitor { check: check::Monitor::new(report)?, report })
+    }
+}
+
+impl CheckMonitor for Monitor<'_> {
+    fn expected(&self, containers: u64, bytes: u64) {
+        self.check.expected(containers, bytes);
+    }
+
+    fn progress(&self, containers: u64, bytes: u64) {
+        self.check.progress(containers, bytes);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.check.cancelled()
+    }
+}
+
+impl RepairMonitor for Monitor<'_> {
+    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &Loss) {
+        if !self.report.is_json() {
+            let text = format!(
+                "lost: snapshot {}: {}: {}",
+                snapshot.short(),
+                escape::for_terminal(path),
+                in_words(loss)
+            );
+            // Whoever has closed standard output gets the repair all the same.
+            self.report.line(&text).ok();
+            return;
+        }
+        let (kind, size, ranges, kept_as) = match loss {
+            Loss::Entries => ("entries", None, &[][..], None),
+            Loss::File { size } => ("file", Some(*size), &[][..], None),
+            Loss::Parts { ranges, size, kept_as } => {
+                ("parts", Some(*size), &ranges[..], Some(String::from_utf8_lossy(kept_as)))
+            }
+        };
+        let ranges = ranges
+            .iter()
+            .map(|range| ByteRange { offset: range.start, end_offset: range.end })
+            .collect();
+        let event = event::Loss {
+            snapshot: snapshot.to_string(),
+            path: PathText::new(path),
+            kind,
+            size,
+            ranges,
+            kept_as: kept_as.map(std::borrow::Cow::into_owned),
+        };
+        self.report.event(&Event::Loss(event)).ok();
+    }
+}
+
+/// How many ranges a line names at most; `--json` has all.
+const RANGES_MAX: usize = 8;
+
+fn in_words(loss: &Loss) -> String {
+    let Loss::Parts { ranges, size, kept_as } = loss else {
+        return match loss {
+            Loss::File { size } => format!("all of it, {}", units::size(*size)),
+            _ => "some of what was in this folder, or all; the names are lost, too".to_owned(),
+        };
+    };
+    let named = ranges.iter().take(RANGES_MAX);
+    let named: Vec<_> = named.map(|range| format!("{}..{}", range.start, range.end)).collect();
+    let more = match ranges.len().saturating_sub(RANGES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} ranges more"),
+    };
+    let lost = ranges.iter().map(|range| range.end - range.start).sum();
+    format!(
+        "bytes {}{more}, {} of {}; the rest is kept as {}",
+        named.join(", "),
+        units::size(lost),
+        units::size(*size),
+        escape::for_terminal(kept_as)
+    )
+}

@@ -1,0 +1,149 @@
+//! What is damaged is made good, as far as it goes, and what is lost is told; checks of a part take
+//! turns.
+
+use std::fs;
+
+use cutpoint_testing::SplitMix64;
+
+use crate::failures::flip;
+use crate::sandbox::Sandbox;
+
+/// A repository of a file of some containers, and one small file in its own folder.
+fn with_a_large_file() -> (Sandbox, String) {
+    let sandbox = Sandbox::new();
+    sandbox.run(["init", "--encryption", "none", "--container-size", "4M"]).well();
+    fs::create_dir_all(sandbox.path("source/sub")).expect("made");
+    fs::write(sandbox.path("source/large"), SplitMix64::bytes(1, 11_000_000)).expect("written");
+    fs::write(sandbox.path("source/sub/small"), b"small").expect("written");
+    let id = sandbox.backup("source");
+    (sandbox, id)
+}
+
+fn objects(sandbox: &Sandbox, folder: &str) -> Vec<String> {
+    let all = sandbox.json(["debug", "--list"]);
+    let names = all.iter().filter_map(|object| object["name"].as_str());
+    names.filter(|name| name.starts_with(folder)).map(str::to_owned).collect()
+}
+
+#[test]
+fn an_index_that_is_damaged_is_made_anew() {
+    let (sandbox, _) = with_a_large_file();
+    for name in objects(&sandbox, "index/") {
+        flip(&sandbox.path("repo").join(name), 100);
+    }
+    sandbox.run(["check"]).ended(1, &["corrupt: index/"]);
+    let before = objects(&sandbox, "");
+    sandbox.run(["repair", "index", "--dry-run"]).ended(0, &["would be made anew"]);
+    assert_eq!(objects(&sandbox, ""), before, "a dry run writes nothing");
+    let events = sandbox.json(["repair", "index"]);
+    let summary = events.last().expect("a summary");
+    assert_eq!(summary["record"], 1, "{summary}");
+    assert_eq!(summary["unreadable_segment_count"], 1, "{summary}");
+    sandbox.run(["check", "--read-data"]).ended(0, &["Nothing is wrong."]);
+    sandbox.run(["restore", "latest", "--to", "back"]).well();
+}
+
+/// A container that is gone for good: what only it had is lost, and the next backup hears of it, though
+/// nothing of its sources has changed.
+#[test]
+fn what_a_new_index_gives_up_is_stored_again() {
+    let (sandbox, _) = with_a_large_file();
+    // Until change times are settled, which cannot be set.
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    sandbox.backup("source");
+    let gone = objects(&sandbox, "data/").remove(0);
+    fs::remove_file(sandbox.path("repo").join(&gone)).expect("it is there");
+    sandbox.run(["repair", "index"]).ended(1, &[&gone, "is not there", "affected: ", "recorded"]);
+    sandbox.run(["backup", "source"]).well();
+    sandbox.run(["check", "--read-data"]).ended(0, &["Nothing is wrong."]);
+    sandbox.run(["restore", "latest", "--to", "back"]).well();
+}
+
+#[test]
+fn what_is_left_of_a_snapshot_is_kept() {
+    let (sandbox, id) = with_a_large_file();
+    sandbox.run(["repair", "snapshots"]).ended(0, &["has lost anything"]);
+    let container = objects(&sandbox, "data/").remove(0);
+    flip(&sandbox.path("repo").join(container), 5000);
+    sandbox.run(["check", "--read-data"]).ended(1, &["affected: "]);
+
+    let file = sandbox.path("source/large").display().to_string();
+    let dry = sandbox.run(["repair", "snapshots", "--dry-run"]).ended(1, &[]);
+    for text in ["lost: snapshot", &file, "bytes ", "kept as large.cutpoint-damaged"] {
+        assert!(dry.text().contains(text), "{text}: {}", dry.text());
+    }
+    let events = sandbox.json(["repair", "snapshots", "--forget"]);
+    let loss = events.iter().find(|event| event["type"] == "loss").expect("a loss");
+    assert_eq!((&loss["kind"], &loss["path"]), (&"parts".into(), &file.into()), "{loss}");
+    let range = &loss["ranges"][0];
+    let range = [&range["offset"], &range["end_offset"]].map(|end| end.as_u64().expect("a number"));
+    let repaired = events.iter().find(|event| event["type"] == "repaired").expect("a snapshot");
+    assert_eq!(repaired["snapshot"], id.as_str(), "{repaired}");
+
+    let list = sandbox.run(["snapshots"]).well();
+    assert!(!list.text().contains(&format!("\n{}", &id[..8])), "it is forgotten: {}", list.text());
+    sandbox.run(["check", "--read-data"]).ended(0, &["unneeded: ", "Nothing is wrong."]);
+    sandbox.run(["restore", "latest", "--to", "back"]).well();
+    let source = sandbox.path("source");
+    let back = sandbox.path("back").join(source.strip_prefix("/").expect("absolute"));
+    let found = fs::read(back.join("large.cutpoint-damaged")).expect("it is restored");
+    let mut expected = SplitMix64::bytes(1, 11_000_000);
+    let [start, end] = range.map(|end| usize::try_from(end).expect("small"));
+    assert!(start < end && end - start < 3_000_000, "{start}..{end}");
+    expected[start..end].fill(0);
+    assert!(found == expected, "all that is left is there");
+    assert!(!back.join("large").exists(), "nothing passes for whole");
+    assert_eq!(fs::read(back.join("sub/small")).expect("it is restored"), b"small");
+}
+
+/// Four checks of a quarter read everything, also with a backup between; then it begins again.
+#[test]
+fn checks_of_a_part_take_turns() {
+    let (sandbox, _) = with_a_large_file();
+    let check = |portion: &str| {
+        let events = sandbox.json(["check", "--read-data", portion]);
+        events.last().expect("a summary").clone()
+    };
+    let number = |summary: &serde_json::Value, field: &str| {
+        summary[field].as_u64().unwrap_or_else(|| panic!("{field}: {summary}"))
+    };
+    let first = check("25%");
+    let all = number(&first, "container_bytes");
+    assert!(number(&first, "read_bytes") >= all / 4, "{first}");
+    assert!(number(&first, "read_bytes") < all, "{first}");
+    assert_eq!(first["read_bytes"], first["covered_bytes"], "{first}");
+    assert!(first["covered_since"].as_str().is_some_and(|time| time.starts_with("20")), "{first}");
+    let mut read = number(&first, "read_bytes");
+    fs::write(sandbox.path("source/more"), SplitMix64::bytes(2, 3_000_000)).expect("written");
+    sandbox.backup("source");
+    let last = ["25%", "25%", "25%"].map(check).map(|summary| {
+        read += number(&summary, "read_bytes");
+        summary
+    });
+    let last = last.last().expect("three");
+    assert!(number(last, "container_bytes") > all, "the backup has stored something");
+    assert_eq!(last["covered_bytes"], last["container_bytes"], "{last}");
+    assert_eq!(read, number(last, "container_bytes"), "each byte once");
+
+    // A size, and everything.
+    let some = check("1M");
+    assert!(number(&some, "read_bytes") > 0, "one container at least: {some}");
+    assert!(number(&some, "read_bytes") < all, "{some}");
+    let whole = check("all");
+    assert_eq!(whole["read_bytes"], whole["container_bytes"], "{whole}");
+
+    // Without memory nothing was read yet.
+    let state = sandbox.path("home/.local/state/cutpoint");
+    let memory = fs::read_dir(&state)
+        .expect("it is there")
+        .map(|entry| entry.expect("an entry").path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "read"))
+        .expect("what was read is remembered");
+    flip(&memory, 20);
+    let texts = ["nothing counts as read yet"];
+    sandbox.run(["check", "--read-data", "1M"]).ended(0, &texts);
+    sandbox.run(["check", "--read-data", "0%"]).ended(2, &["nothing would be read"]);
+    // It is whole again.
+    let run = sandbox.run(["check", "--read-data", "1M"]).well();
+    assert!(!run.stderr.contains(texts[0]), "{}", run.stderr);
+}

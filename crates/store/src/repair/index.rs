@@ -1,0 +1,311 @@
+//! Making the index anew from the directories of the containers, which are the truth.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use super::{is_damage, persist};
+use crate::check::CheckMonitor;
+use crate::error::{Error, Kind, Result, Tolerance};
+use crate::fingerprint::Class;
+use crate::format::directory::Form;
+use crate::format::prune::Prune;
+use crate::format::segment::{ContainerRecord, Segment};
+use crate::format::ticket::{Purpose, Ticket};
+use crate::index::{load_directory, read_record};
+use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
+use crate::record::{self, Recorded};
+use crate::repository::Repository;
+use crate::view::View;
+use crate::writer::{Writer, end_writer};
+
+/// A segment is put once it has so many hints: 12 MB.
+const HINTS_MAX: usize = 1_000_000;
+
+/// How to repair the index.
+#[derive(Clone, Debug, Default)]
+pub struct IndexOptions {
+    /// Write nothing.
+    pub dry_run: bool,
+    /// Commits that are lost and are given up: nobody will miss them any more. What their writers
+    /// had stored stays.
+    pub given_up: BTreeSet<TicketId>,
+}
+
+/// What a repair of the index did, or would do.
+#[derive(Debug, Default)]
+pub struct IndexRepair {
+    /// The number of the record that published it; `None` in a dry run.
+    pub record: Option<u64>,
+    /// Containers that the new index names.
+    pub container_count: u64,
+    /// Their chunks.
+    pub chunk_count: u64,
+    /// Segments that were written.
+    pub segment_count: u64,
+    /// Segments that do not count any more.
+    pub superseded_count: u64,
+    /// Segments of those that could not be read, and why.
+    pub unreadable_segments: Vec<Error>,
+    /// Containers that nothing readable named before.
+    pub found: Vec<ObjectName>,
+    /// Containers that were named, and are not there.
+    pub gone: Vec<ObjectName>,
+    /// Containers that are there, and cannot be read; they are named no more.
+    pub unreadable: Vec<Error>,
+    /// Writers that were ended because nobody can read their tickets.
+    pub ended: Vec<TicketId>,
+}
+
+/// Writes index segments for all containers of writers that have ended, condemned ones apart, and
+/// publishes them by a numbered record that supersedes what was there. The hints of segments that can
+/// be read are not believed either. Reads the directory of every container.
+///
+/// A container whose directory the storage refuses keeps the segments that name it, if they can be
+/// read.
+///
+/// # Errors
+///
+/// `Corrupt` where a prune record cannot be read: then nothing can be written safely. `Interrupted`
+/// where the monitor says so. As the medium.
+pub fn repair_index(
+    repository: &Arc<Repository>,
+    options: &IndexOptions,
+    monitor: &dyn CheckMonitor,
+) -> Result<IndexRepair> {
+    if options.dry_run {
+        let view = View::list(repository)?;
+        let unreadable = unreadable_writers(repository, &view)?;
+        let mut anew = Anew::new(repository, None);
+        anew.report.ended = unreadable;
+        anew.build(&view, monitor)?;
+        return Ok(anew.report);
+    }
+    persist("the new index", || {
+        let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
+        match rebuild(&mut writer, options, monitor) {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                // What it has put is right, and may count.
+                writer.abandon(&error).ok();
+                Err(error)
+            }
+        }
+    })
+}
+
+/// One try; `None` where others had ended the ticket.
+fn rebuild(
+    writer: &mut Writer,
+    options: &IndexOptions,
+    monitor: &dyn CheckMonitor,
+) -> Result<Option<IndexRepair>> {
+    let repository = writer.repository().clone();
+    let mut view = writer.view().clone();
+    let mut ended = unreadable_writers(&repository, &view)?;
+    ended.retain(|ticket| *ticket != writer.ticket());
+    for ticket in &ended {
+        end_writer(&repository, *ticket)?;
+    }
+    if !ended.is_empty() {
+        view = view.list_again(&repository)?;
+    }
+    let mut anew = Anew::new(&repository, Some(writer));
+    anew.report.ended = ended;
+    let (published, superseded, view) = anew.build(&view, monitor)?;
+    let mut report = anew.report;
+    let forgotten = options.given_up.iter().copied().collect();
+    let record = Prune { published, superseded, forgotten, ..Prune::default() };
+    // It names what is there and condemns nothing, so whatever others did meanwhile it holds: what
+    // they condemned is not hit, though a segment names it, and what they superseded stays so.
+    let put = record::publish(writer, &view, record, &BTreeSet::new(), |_, _, it| Ok(Some(it)))?;
+    let Recorded::Done(number) = put else { return Ok(None) };
+    report.record = Some(number);
+    for ticket in &options.given_up {
+        if !view.unreadable.contains_key(&ObjectName::Commit(*ticket)) {
+            // Nobody need wait for it any more.
+            end_writer(&repository, *ticket)?;
+        }
+    }
+    Ok(Some(report))
+}
+
+/// Writers without a commit of which nobody can find out whether they are at work, because their last
+/// ticket is damaged. Not those whose commit was there, and has been deleted.
+fn unreadable_writers(repository: &Repository, view: &View) -> Result<Vec<TicketId>> {
+    let mut newest: BTreeMap<TicketId, u32> = BTreeMap::new();
+    for (path, _) in repository.media().list(ObjectKind::Ticket.folder())? {
+        let Ok(ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&path) else { continue };
+        let last = newest.entry(ticket).or_default();
+        *last = renewal.max(*last);
+    }
+    let seen = view.seen();
+    newest.retain(|ticket, _| !has_ended(view, *ticket) && !seen.contains(ticket));
+    let is_unreadable = |(ticket, renewal)| {
+        let name = ObjectName::Ticket { ticket, renewal };
+        let read = repository.read(name, Ticket::decode);
+        read.is_err_and(|error| is_damage(&error)).then_some(ticket)
+    };
+    Ok(newest.into_iter().filter_map(is_unreadable).collect())
+}
+
+fn has_ended(view: &View, ticket: TicketId) -> bool {
+    view.commits.contains_key(&ticket) || view.unreadable.contains_key(&ObjectName::Commit(ticket))
+}
+
+/// The new index, as far as it is made.
+struct Anew<'a> {
+    repository: &'a Arc<Repository>,
+    /// Who writes it; nobody in a dry run.
+    writer: Option<&'a mut Writer>,
+    open: Segment,
+    published: Vec<PartName>,
+    report: IndexRepair,
+}
+
+/// What the segments say that can be read.
+#[derive(Default)]
+struct Old {
+    /// Each container, and a segment that names it.
+    records: BTreeMap<(Class, PartName), ContainerRecord>,
+    /// The readable segments and what they name.
+    segments: Vec<(PartName, Vec<(Class, PartName)>)>,
+    unreadable: Vec<PartName>,
+}
+
+impl<'a> Anew<'a> {
+    fn new(repository: &'a Arc<Repository>, writer: Option<&'a mut Writer>) -> Anew<'a> {
+        let (open, published, report) = (Segment::default(), Vec::new(), IndexRepair::default());
+        Anew { repository, writer, open, published, report }
+    }
+
+    /// Writes all segments. Returns them, those that they supersede, and the view by which all of
+    /// that holds.
+    fn build(
+        &mut self,
+        view: &View,
+        monitor: &dyn CheckMonitor,
+    ) -> Result<(Vec<PartName>, Vec<PartName>, View)> {
+        // In this order: a ticket is put before the containers that bear its name, and a commit
+        // after them. So what is listed here of a writer without a ticket, or with a commit, is whole.
+        let mut listed = Vec::new();
+        for kind in [ObjectKind::Data, ObjectKind::Meta] {
+            listed.extend(self.repository.media().list(kind.folder())?);
+        }
+        let tickets = self.repository.media().list(ObjectKind::Ticket.folder())?;
+        let view = view.list_again(self.repository)?;
+        view.require_prunes()?;
+        let writers = tickets.iter().filter_map(|(path, _)| match ObjectName::parse(path) {
+            Ok(ObjectName::Ticket { ticket, .. }) => Some(ticket),
+            _ => None,
+        });
+        let ended: &[TicketId] = if self.writer.is_none() { &self.report.ended } else { &[] };
+        let is_at_work = |ticket: &TicketId| !has_ended(&view, *ticket) && !ended.contains(ticket);
+        let at_work: HashSet<TicketId> = writers.filter(is_at_work).collect();
+        let mut tolerance = Tolerance::default();
+        let old = self.read_old(&view, &mut tolerance)?;
+        let condemned = view.condemned();
+        let mut there = HashSet::new();
+        let mut refused = HashSet::new();
+        monitor.expected(listed.len() as u64, 0);
+        for (path, stored_len) in listed {
+            if monitor.cancelled() {
+                return Err(Error::new(Kind::Interrupted, "repair", "interrupted"));
+            }
+            let Ok(name @ ObjectName::Container(class, part)) = ObjectName::parse(&path) else {
+                continue;
+            };
+            there.insert((class, part));
+            let record = old.records.get(&(class, part)).copied();
+            if condemned.contains(&(class, part))
+                || (record.is_none() && at_work.contains(&part.ticket))
+            {
+                continue;
+            }
+            match self.take_up(class, part, stored_len, record) {
+                Ok(()) if record.is_none() => self.report.found.push(name),
+                Ok(()) => {}
+                Err(error) => {
+                    let error = tolerance.of_one(error)?;
+                    if error.kind() == Kind::Media {
+                        refused.insert((class, part));
+                    }
+                    self.report.unreadable.push(error);
+                }
+            }
+            monitor.progress(1, 0);
+            self.put_if(HINTS_MAX)?;
+        }
+        self.put_if(1)?;
+        let gone = old.records.keys().filter(|c| !there.contains(*c) && !condemned.contains(*c));
+        self.report.gone = gone.map(|(class, part)| ObjectName::Container(*class, *part)).collect();
+        let replaced = old.segments.into_iter().filter(|(_, containers)| {
+            !containers.iter().any(|container| refused.contains(container))
+        });
+        let mut superseded: Vec<PartName> = replaced.map(|(name, _)| name).collect();
+        superseded.extend(old.unreadable);
+        superseded.sort_unstable();
+        self.report.superseded_count = superseded.len() as u64;
+        Ok((std::mem::take(&mut self.published), superseded, view))
+    }
+
+    /// Reads the segments that count now.
+    fn read_old(&mut self, view: &View, tolerance: &mut Tolerance) -> Result<Old> {
+        let mut old = Old::default();
+        for part in view.segments() {
+            match self.repository.read(ObjectName::Segment(part), Segment::decode) {
+                Ok(segment) => {
+                    let names = segment.containers.iter().map(|each| (each.class, each.name));
+                    old.segments.push((part, names.collect()));
+                    let records = segment.containers.into_iter();
+                    old.records.extend(records.map(|each| ((each.class, each.name), each)));
+                }
+                Err(error) => {
+                    self.report.unreadable_segments.push(tolerance.of_one(error)?);
+                    old.unreadable.push(part);
+                }
+            }
+        }
+        Ok(old)
+    }
+
+    /// Adds what a container says of itself.
+    fn take_up(
+        &mut self,
+        class: Class,
+        part: PartName,
+        stored_len: u64,
+        record: Option<ContainerRecord>,
+    ) -> Result<()> {
+        if let Some(writer) = &mut self.writer {
+            writer.renew()?;
+        }
+        // The trailer says where the directory is; where it is damaged the old index may know.
+        let read = |record: ContainerRecord| {
+            load_directory(self.repository, &record).map(|directory| (record, directory))
+        };
+        let by_trailer = read_record(self.repository, class, part, stored_len).and_then(read);
+        let (record, directory) = match (by_trailer, record) {
+            (Err(_), Some(record)) => read(record)?,
+            (by_trailer, _) => by_trailer?,
+        };
+        let chunks = directory.chunks.iter().filter(|chunk| chunk.form != Form::Literal);
+        let hints: Vec<_> = chunks.map(|chunk| (chunk.fingerprint.hint(), 0)).collect();
+        self.report.container_count += 1;
+        self.report.chunk_count += hints.len() as u64;
+        self.open.append(&Segment { containers: vec![record], hints, ..Segment::default() });
+        Ok(())
+    }
+
+    /// Puts the open segment where it has so many hints, or containers.
+    fn put_if(&mut self, count: usize) -> Result<()> {
+        if self.open.hints.len().max(self.open.containers.len()) < count {
+            return Ok(());
+        }
+        let mut segment = std::mem::take(&mut self.open);
+        self.report.segment_count += 1;
+        if let Some(writer) = &mut self.writer {
+            self.published.push(writer.put_segment(&mut segment)?);
+        }
+        Ok(())
+    }
+}

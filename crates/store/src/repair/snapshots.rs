@@ -1,0 +1,701 @@
+//! Snapshots without what is lost.
+//!
+//! A snapshot that has lost something gets a second one beside it: all that is left, and nothing
+//! that is not what was saved. A file that has lost a part goes by another name there, so that
+//! nobody takes it for whole; holes stand for what is gone. The old snapshot stays.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use minicbor::Decoder;
+
+use super::{IndexOptions, is_damage, persist, repair_index};
+use crate::check::{CheckMonitor, CheckOptions, Lost, Portion, find_lost, record};
+use crate::error::{Error, Kind, Result};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::commit::{Outcome, Snapshot};
+use crate::format::recipe::{Content, RecipeChunk, Segment};
+use crate::format::ticket::Purpose;
+use crate::format::tree::{Entry, EntryKind};
+use crate::name::{ObjectName, TicketId};
+use crate::reader::Reader;
+use crate::repository::Repository;
+use crate::view::View;
+use crate::writer::{ChunkSink, Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
+
+/// What is put behind the name of a file that has lost parts.
+const MARK: &[u8] = b".cutpoint-damaged";
+
+/// How to repair snapshots.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SnapshotOptions {
+    /// Write nothing, only say what is lost.
+    pub dry_run: bool,
+    /// Forget the snapshots that have lost something, and give up commits that are lost.
+    pub forget: bool,
+    /// How much data is read to find out what is lost. Without, what `damage` commits name is looked
+    /// at, and what lies in containers that are gone.
+    pub read_data: Option<Portion>,
+    /// How many threads read containers; 0 is as many as the machine has.
+    pub threads: usize,
+}
+
+/// What is lost in one place of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Of a folder: some entries, or all. Nobody knows their names.
+    Entries,
+    /// A file of so many bytes, of which nothing is left.
+    File {
+        /// Its size.
+        size: u64,
+    },
+    /// Parts of a file.
+    Parts {
+        /// Which of its bytes.
+        ranges: Vec<Range<u64>>,
+        /// Its size.
+        size: u64,
+        /// The name, in the same folder, under which the rest is kept.
+        kept_as: Vec<u8>,
+    },
+}
+
+/// Hears of what a repair finds.
+pub trait RepairMonitor: CheckMonitor {
+    /// `path` of a snapshot has lost something; it begins with `/`, and ends with it where it is a
+    /// folder.
+    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &Loss) {
+        let _ = (snapshot, path, loss);
+    }
+}
+
+/// A monitor that hears nothing.
+impl RepairMonitor for () {}
+
+/// What became of a snapshot that has lost something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// This one has what is left of it.
+    Repaired(TicketId),
+    /// An earlier repair has made this one.
+    RepairedBefore(TicketId),
+    /// It would be repaired, but nothing was to be written.
+    WouldBeRepaired,
+    /// Nothing is left of it.
+    NothingLeft,
+    /// A prune has taken it meanwhile.
+    Taken,
+}
+
+/// A snapshot that has lost something.
+#[derive(Clone, Debug)]
+pub struct SnapshotRepair {
+    /// Which.
+    pub snapshot: TicketId,
+    /// What became of it.
+    pub fate: Fate,
+    /// In how many places it has lost something.
+    pub loss_count: u64,
+    /// Whether the storage has refused some of that: it may give it another time. Such a snapshot
+    /// is not forgotten.
+    pub is_refused: bool,
+}
+
+/// What a repair of snapshots did.
+#[derive(Clone, Debug, Default)]
+pub struct SnapshotsRepair {
+    /// The snapshots that have lost something, oldest first.
+    pub snapshots: Vec<SnapshotRepair>,
+    /// Commits that are gone or cannot be read: what they were nobody knows.
+    pub lost_commits: BTreeSet<TicketId>,
+    /// Snapshots that were forgotten.
+    pub forgotten: Vec<TicketId>,
+    /// Snapshots that were not, because they are held.
+    pub held: Vec<TicketId>,
+    /// The number of the record by which lost commits were given up.
+    pub record: Option<u64>,
+}
+
+/// Writes a second snapshot for each listed one that has lost something. What is lost is recorded
+/// first, so that backups store it again where they can: a snapshot that such a backup has healed needs
+/// no repair.
+///
+/// # Errors
+///
+/// As [`check`](crate::check::check), [`Writer::begin`] and [`Inline`].
+pub fn repair_snapshots(
+    repository: &Arc<Repository>,
+    options: &SnapshotOptions,
+    monitor: &dyn RepairMonitor,
+) -> Result<SnapshotsRepair> {
+    let check_options = CheckOptions {
+        read_data: options.read_data,
+        threads: options.threads,
+        ..CheckOptions::default()
+    };
+    let (report, lost) = find_lost(repository, &check_options, &Quiet(monitor))?;
+    if !options.dry_run {
+        record(repository, &report.damages, |_, _| {})?;
+    }
+    let view = View::list(repository)?;
+    let reader = Reader::open(repository.clone(), view.clone())?;
+    let suspects: HashSet<Fingerprint> =
+        view.damaged().iter().map(|damage| damage.fingerprint).collect();
+    let mut survey = Rewriter::new(&reader, &lost, &suspects, monitor);
+    let mut done =
+        SnapshotsRepair { lost_commits: lost_commits(&lost, &view), ..SnapshotsRepair::default() };
+    for (id, snapshot) in view.snapshots() {
+        survey.begin(id, snapshot);
+        survey.rewrite(&snapshot.root, None)?;
+        if survey.loss_count == 0 {
+            continue;
+        }
+        let twin = view.snapshots().into_iter().find(|(_, twin)| is_repair_of(twin, id, snapshot));
+        let fate = match twin {
+            _ if survey.kept_count == 0 => Fate::NothingLeft,
+            Some((twin, _)) => Fate::RepairedBefore(twin),
+            None if options.dry_run => Fate::WouldBeRepaired,
+            None => persist("the repaired snapshot", || write(id, &survey))?,
+        };
+        let (loss_count, is_refused) = (survey.loss_count, survey.is_refused);
+        done.snapshots.push(SnapshotRepair { snapshot: id, fate, loss_count, is_refused });
+    }
+    if options.forget && !options.dry_run {
+        forget(repository, &view, monitor, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// Commits that others have seen and that are gone, and those that are damaged.
+fn lost_commits(lost: &Lost, view: &View) -> BTreeSet<TicketId> {
+    let taken = view.taken();
+    let unreadable = view.unreadable.iter().filter_map(|(name, error)| match name {
+        ObjectName::Commit(ticket) if is_damage(error) => Some(*ticket),
+        _ => None,
+    });
+    let all = lost.commits.iter().copied().chain(unreadable);
+    all.filter(|ticket| !taken.contains(ticket) && !view.commits.contains_key(ticket)).collect()
+}
+
+/// A repaired snapshot begins a nanosecond after the one that it was made of: it stands behind it in
+/// every list, and is told from all that was backed up.
+fn is_repair_of(twin: &Snapshot, id: TicketId, snapshot: &Snapshot) -> bool {
+    twin.parent == Some(id) && twin.started_ns == snapshot.started_ns.saturating_add(1)
+}
+
+/// Writes what is left of a snapshot that `survey` has just gone through. `None` where others had
+/// ended the ticket.
+fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
+    let repository = survey.reader.repository();
+    let mut writer = Writer::begin(repository.clone(), Purpose::Backup)?;
+    // W3: what it holds can be taken over as long as no prune has taken it.
+    let view = writer.view();
+    let old = view.commits.get(&id).filter(|_| view.may_take_over(id));
+    let Some(old) = old.and_then(|commit| commit.snapshot()).cloned() else {
+        writer.void(Vec::new())?;
+        return Ok(Some(Fate::Taken));
+    };
+    let note = writer.view().note(id).cloned();
+    let ticket = writer.ticket();
+    let reader = Reader::open(repository.clone(), writer.view().clone())?;
+    let mut inline = Inline::new(writer, Verify::All)?;
+    let mut rewriter = Rewriter::new(&reader, survey.lost, survey.suspects, &());
+    rewriter.whole.clone_from(&survey.whole);
+    rewriter.begin(id, &old);
+    let root = match rewriter.rewrite(&old.root, Some(&mut inline)) {
+        Ok(root) => root,
+        Err(error) => {
+            inline.writer().abandon(&error).ok();
+            return Err(error);
+        }
+    };
+    let mut statistics = old.statistics;
+    statistics.file_count = statistics.file_count.saturating_sub(rewriter.left_out_count);
+    statistics.size = statistics.size.saturating_sub(rewriter.left_out_bytes);
+    statistics.problem_count = rewriter.loss_count;
+    let read = [&mut statistics.read_file_count, &mut statistics.read_bytes];
+    let new = [&mut statistics.new_chunk_count, &mut statistics.new_bytes];
+    read.into_iter().chain(new).for_each(|count| *count = 0);
+    statistics.stored_bytes = 0;
+    let (tags, description) = note.map_or_else(
+        || (old.tags.clone(), old.description.clone()),
+        |note| (note.tags, note.description),
+    );
+    let snapshot = Snapshot {
+        root,
+        started_ns: old.started_ns.saturating_add(1),
+        parent: Some(id),
+        tags,
+        description: match description.as_str() {
+            "" => format!("what is left of {}", id.short()),
+            description => format!("{description} (what is left of {})", id.short()),
+        },
+        statistics,
+        ..old
+    };
+    let committed = inline.commit(Outcome::Snapshot(Box::new(snapshot)))?;
+    Ok((committed == Committed::Done).then_some(Fate::Repaired(ticket)))
+}
+
+/// Forgets what has been repaired, or of which nothing is left, and gives up commits that are lost.
+fn forget(
+    repository: &Arc<Repository>,
+    view: &View,
+    monitor: &dyn CheckMonitor,
+    done: &mut SnapshotsRepair,
+) -> Result<()> {
+    let held = view.held();
+    let ids = done.snapshots.iter().filter(|each| !each.is_refused && each.fate != Fate::Taken);
+    let (held, ids): (Vec<_>, Vec<_>) =
+        ids.map(|each| each.snapshot).partition(|id| held.contains(id));
+    done.held = held;
+    if !ids.is_empty() {
+        persist("the record of what is forgotten", || {
+            let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
+            let outcome = Outcome::Forget(ids.clone());
+            let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new())?;
+            Ok((committed == Committed::Done).then_some(()))
+        })?;
+        done.forgotten = ids;
+    }
+    if !done.lost_commits.is_empty() {
+        // With them goes what they named of the index.
+        let options = IndexOptions { dry_run: false, given_up: done.lost_commits.clone() };
+        done.record = repair_index(repository, &options, monitor)?.record;
+    }
+    Ok(())
+}
+
+/// Passes on whether to stop, and how far it is.
+struct Quiet<'a>(&'a dyn RepairMonitor);
+
+impl CheckMonitor for Quiet<'_> {
+    fn expected(&self, containers: u64, bytes: u64) {
+        self.0.expected(containers, bytes);
+    }
+
+    fn progress(&self, containers: u64, bytes: u64) {
+        self.0.progress(containers, bytes);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.cancelled()
+    }
+}
+
+/// Goes through a snapshot and, where it has somewhere to write to, writes what is left of it.
+struct Rewriter<'a> {
+    reader: &'a Reader,
+    lost: &'a Lost,
+    /// Chunks of which a record says that they are damaged. Those that can be read all the same are
+    /// stored again: whoever compares with the new snapshot relies on it.
+    suspects: &'a HashSet<Fingerprint>,
+    monitor: &'a dyn RepairMonitor,
+    /// Folders in which nothing is lost or suspect.
+    whole: HashSet<[u8; 32]>,
+    // Of the snapshot at hand:
+    id: TicketId,
+    cut: String,
+    loss_count: u64,
+    kept_count: u64,
+    left_out_count: u64,
+    left_out_bytes: u64,
+    is_refused: bool,
+}
+
+/// A piece of a stream.
+enum Piece {
+    Here(Segment),
+    /// So many bytes are gone, where that is known.
+    Lost(Option<u64>),
+}
+
+/// The pieces of a stream, in order.
+struct Pieces {
+    class: Class,
+    stack: Vec<(u32, std::vec::IntoIter<Segment>)>,
+    /// The next recipe chunk, its level and its length, as far as they are known.
+    next: Option<(Fingerprint, Option<u32>, Option<u64>)>,
+    /// Whether something was suspect.
+    is_suspect: bool,
+    /// How the stream was cut, where a recipe says it.
+    cut: Option<String>,
+}
+
+impl Pieces {
+    fn new(class: Class, content: &Content) -> Pieces {
+        let (mut stack, mut next) = (Vec::new(), None);
+        match content {
+            Content::Empty | Content::Raw(_) => {}
+            Content::Segments(segments) => stack.push((0, segments.clone().into_iter())),
+            Content::Recipe(fingerprint) => next = Some((*fingerprint, None, None)),
+        }
+        Pieces { class, stack, next, is_suspect: false, cut: None }
+    }
+
+    /// The next piece. Suspect recipes are stored again.
+    fn next(
+        &mut self,
+        rewriter: &mut Rewriter<'_>,
+        sink: Option<&mut Inline>,
+    ) -> Result<Option<Piece>> {
+        let mut sink = sink;
+        loop {
+            if let Some((fingerprint, level, length)) = self.next.take() {
+                if rewriter.is_lost(Class::Meta, fingerprint) {
+                    return Ok(Some(Piece::Lost(length)));
+                }
+                let bytes = rewriter.reader.chunk(Class::Meta, &fingerprint)?;
+                let object = format!("recipe {fingerprint}");
+                let recipe = RecipeChunk::decode(&bytes).map_err(|error| error.of(&object))?;
+                // Levels fall by one at each step: a walk ends, whatever a chunk says.
+                if level.is_some_and(|level| level != recipe.level) {
+                    return Err(Error::corrupt(object, "is not what the recipe above it says"));
+                }
+                if rewriter.suspects.contains(&fingerprint) {
+                    self.is_suspect = true;
+                    sink.as_mut().map_or(Ok(fingerprint), |sink| sink.store_meta(&bytes))?;
+                }
+                self.cut.get_or_insert(recipe.cut);
+                self.stack.push((recipe.level, recipe.segments.into_iter()));
+            }
+            let Some((level, segments)) = self.stack.last_mut() else { return Ok(None) };
+            match (segments.next(), *level) {
+                (None, _) => {
+                    self.stack.pop();
+                }
+                (Some(Segment::Chunk { fingerprint, length, .. }), level) if level > 0 => {
+                    self.next = Some((fingerprint, Some(level - 1), Some(length)));
+                }
+                (Some(Segment::Chunk { fingerprint, length, .. }), _)
+                    if rewriter.is_lost(self.class, fingerprint) =>
+                {
+                    return Ok(Some(Piece::Lost(Some(length))));
+                }
+                (Some(segment), _) => return Ok(Some(Piece::Here(segment))),
+            }
+        }
+    }
+}
+
+/// A folder that is gone through.
+struct Frame {
+    /// Its entry in the folder above; the root has none.
+    entry: Option<Entry>,
+    /// Where it is: empty, or with a `/` before each name.
+    path: Vec<u8>,
+    pieces: Pieces,
+    entries: std::vec::IntoIter<Entry>,
+    tree: TreeWriter,
+    /// Files that go by another name, and what they have lost.
+    renamed: BTreeMap<Vec<u8>, Renamed>,
+    is_whole: bool,
+}
+
+struct Renamed {
+    entry: Entry,
+    path: Vec<u8>,
+    ranges: Vec<Range<u64>>,
+}
+
+/// What is left of a file.
+enum Left {
+    Whole,
+    /// All, but some of it was suspect, and is stored again.
+    Suspect,
+    Nothing,
+    Parts(Content, Vec<Range<u64>>),
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(
+        reader: &'a Reader,
+        lost: &'a Lost,
+        suspects: &'a HashSet<Fingerprint>,
+        monitor: &'a dyn RepairMonitor,
+    ) -> Rewriter<'a> {
+        Rewriter {
+            reader,
+            lost,
+            suspects,
+            monitor,
+            whole: HashSet::new(),
+            id: TicketId([0; 12]),
+            cut: String::new(),
+            loss_count: 0,
+            kept_count: 0,
+            left_out_count: 0,
+            left_out_bytes: 0,
+            is_refused: false,
+        }
+    }
+
+    fn begin(&mut self, id: TicketId, snapshot: &Snapshot) {
+        (self.id, self.cut) = (id, snapshot.cut.clone());
+        (self.loss_count, self.kept_count) = (0, 0);
+        (self.left_out_count, self.left_out_bytes) = (0, 0);
+        self.is_refused = false;
+    }
+
+    fn is_lost(&mut self, class: Class, fingerprint: Fingerprint) -> bool {
+        let is_lost = self.lost.chunks.contains(&(class, fingerprint));
+        self.is_refused |= is_lost && self.lost.refused.contains(&fingerprint);
+        is_lost
+    }
+
+    fn loss(&mut self, path: &[u8], loss: &Loss) {
+        self.loss_count += 1;
+        self.monitor.loss(self.id, path, loss);
+    }
+
+    /// Goes through the tree of a snapshot. Returns the root's new content, where there is a sink.
+    fn rewrite(&mut self, root: &Content, mut sink: Option<&mut Inline>) -> Result<Content> {
+        // A stack of its own: folders can be nested deeper than a thread's stack.
+        let mut stack = vec![Frame::new(None, Vec::new(), root)];
+        loop {
+            if self.monitor.cancelled() {
+                return Err(Error::new(Kind::Interrupted, "repair", "interrupted"));
+            }
+            let Some(mut frame) = stack.pop() else { return Ok(Content::Empty) };
+            match self.step(&mut frame, sink.as_deref_mut())? {
+                Step::Stay => stack.push(frame),
+                Step::Down(below) => {
+                    stack.push(frame);
+                    stack.push(*below);
+                }
+                Step::Done => {
+                    let (entry, content) = self.finish(frame, sink.as_deref_mut())?;
+                    let Some((above, entry)) = stack.last_mut().zip(entry) else {
+                        return Ok(content);
+                    };
+                    let is_whole = self.whole.contains(&key(&entry.content));
+                    above.is_whole &= is_whole;
+                    let content = if is_whole { entry.content } else { content };
+                    above.push(Entry { content, ..entry }, self, sink.as_deref_mut())?;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, frame: &mut Frame, sink: Option<&mut Inline>) -> Result<Step> {
+        if let Some(entry) = frame.entries.next() {
+            let path = [&frame.path[..], b"/", &entry.name].concat();
+            match entry.kind {
+                EntryKind::Folder if !self.whole.contains(&key(&entry.content)) => {
+                    let content = entry.content.clone();
+                    return Ok(Step::Down(Box::new(Frame::new(Some(entry), path, &content))));
+                }
+                EntryKind::File => self.file(frame, entry, path, sink)?,
+                _ => frame.push(entry, self, sink)?,
+            }
+            return Ok(Step::Stay);
+        }
+        match frame.pieces.next(self, sink)? {
+            None => return Ok(Step::Done),
+            Some(Piece::Lost(_)) => {
+                frame.is_whole = false;
+                self.loss(&[&frame.path[..], b"/"].concat(), &Loss::Entries);
+            }
+            Some(Piece::Here(Segment::Chunk { fingerprint, .. })) => {
+                let bytes = self.reader.chunk(Class::Meta, &fingerprint)?;
+                frame.is_whole &= !self.suspects.contains(&fingerprint);
+                let d = &mut Decoder::new(&bytes);
+                let mut entries = Vec::new();
+                while d.position() < bytes.len() {
+                    let entry = Entry::decode(d);
+                    entries.push(entry.map_err(|error| error.of(format!("tree {fingerprint}")))?);
+                }
+                frame.entries = entries.into_iter();
+            }
+            Some(Piece::Here(_)) => return Err(Error::corrupt("tree", "has holes")),
+        }
+        Ok(Step::Stay)
+    }
+
+    /// Takes a file over, or what is left of it.
+    fn file(
+        &mut self,
+        frame: &mut Frame,
+        entry: Entry,
+        path: Vec<u8>,
+        mut sink: Option<&mut Inline>,
+    ) -> Result<()> {
+        match self.left(&entry, sink.as_deref_mut())? {
+            Left::Whole => frame.push(entry, self, sink),
+            Left::Suspect => {
+                frame.is_whole = false;
+                frame.push(entry, self, sink)
+            }
+            Left::Nothing => {
+                frame.is_whole = false;
+                self.left_out_count += 1;
+                self.left_out_bytes += entry.size;
+                self.loss(&path, &Loss::File { size: entry.size });
+                Ok(())
+            }
+            Left::Parts(content, ranges) => {
+                frame.is_whole = false;
+                // One that has it from an earlier repair keeps its name.
+                let mark = if entry.name.ends_with(MARK) { &[] } else { MARK };
+                let name = [&entry.name[..], mark].concat();
+                frame.rename(name, Renamed { entry: Entry { content, ..entry }, path, ranges });
+                Ok(())
+            }
+        }
+    }
+
+    fn left(&mut self, entry: &Entry, mut sink: Option<&mut Inline>) -> Result<Left> {
+        let mut pieces = Pieces::new(Class::Data, &entry.content);
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut offset = 0;
+        while let Some(piece) = pieces.next(self, sink.as_deref_mut())? {
+            let start = offset;
+            match piece {
+                Piece::Here(segment) => {
+                    offset += segment.length();
+                    let Segment::Chunk { fingerprint, .. } = segment else { continue };
+                    if self.suspects.contains(&fingerprint) {
+                        pieces.is_suspect = true;
+                        if let Some(sink) = sink.as_deref_mut() {
+                            sink.store_data(&self.reader.chunk(Class::Data, &fingerprint)?)?;
+                        }
+                    }
+                }
+                Piece::Lost(length) => {
+                    offset += length.unwrap_or(entry.size);
+                    match ranges.last_mut() {
+                        Some(last) if last.end == start => last.end = offset,
+                        _ => ranges.push(start..offset),
+                    }
+                }
+            }
+        }
+        if ranges.is_empty() {
+            return Ok(if pieces.is_suspect { Left::Suspect } else { Left::Whole });
+        }
+        let lost: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        if lost >= entry.size {
+            return Ok(Left::Nothing);
+        }
+        let Some(sink) = sink else { return Ok(Left::Parts(Content::Empty, ranges)) };
+        let mut recipe = RecipeWriter::new(pieces.cut.unwrap_or_else(|| self.cut.clone()));
+        let mut pieces = Pieces::new(Class::Data, &entry.content);
+        while let Some(piece) = pieces.next(self, None)? {
+            let segment = match piece {
+                Piece::Here(segment) => segment,
+                Piece::Lost(length) => Segment::Hole { length: length.unwrap_or(entry.size) },
+            };
+            recipe.push(segment, sink)?;
+        }
+        Ok(Left::Parts(recipe.finish(sink)?, ranges))
+    }
+
+    /// Ends a folder: its entry, and its new content where there is a sink.
+    fn finish(
+        &mut self,
+        mut frame: Frame,
+        mut sink: Option<&mut Inline>,
+    ) -> Result<(Option<Entry>, Content)> {
+        while let Some((name, renamed)) = frame.renamed.pop_first() {
+            frame.push_renamed(name, renamed, self, sink.as_deref_mut())?;
+        }
+        if frame.is_whole
+            && !frame.pieces.is_suspect
+            && let Some(entry) = &frame.entry
+        {
+            self.whole.insert(key(&entry.content));
+        }
+        let content = sink.map_or(Ok(Content::Empty), |sink| frame.tree.finish(sink))?;
+        Ok((frame.entry, content))
+    }
+}
+
+enum Step {
+    /// There is more in this folder.
+    Stay,
+    /// A folder in it comes first.
+    Down(Box<Frame>),
+    Done,
+}
+
+impl Frame {
+    fn new(entry: Option<Entry>, path: Vec<u8>, content: &Content) -> Frame {
+        Frame {
+            entry,
+            path,
+            pieces: Pieces::new(Class::Meta, content),
+            entries: Vec::new().into_iter(),
+            tree: TreeWriter::new(),
+            renamed: BTreeMap::new(),
+            is_whole: true,
+        }
+    }
+
+    /// Adds the next entry, and before it those that go by another name and come first.
+    fn push(
+        &mut self,
+        entry: Entry,
+        rewriter: &mut Rewriter<'_>,
+        mut sink: Option<&mut Inline>,
+    ) -> Result<()> {
+        while let Some(first) = self.renamed.first_entry() {
+            if *first.key() > entry.name {
+                break;
+            }
+            let (name, renamed) = first.remove_entry();
+            if name == entry.name {
+                // The name is taken: one more sign behind it, and it comes later.
+                self.rename([&name[..], b"+"].concat(), renamed);
+            } else {
+                self.push_renamed(name, renamed, rewriter, sink.as_deref_mut())?;
+            }
+        }
+        self.write(&entry, rewriter, sink)
+    }
+
+    fn rename(&mut self, mut name: Vec<u8>, renamed: Renamed) {
+        while self.renamed.contains_key(&name) {
+            name.push(b'+');
+        }
+        self.renamed.insert(name, renamed);
+    }
+
+    fn push_renamed(
+        &mut self,
+        name: Vec<u8>,
+        renamed: Renamed,
+        rewriter: &mut Rewriter<'_>,
+        sink: Option<&mut Inline>,
+    ) -> Result<()> {
+        let Renamed { entry, path, ranges } = renamed;
+        let loss = Loss::Parts { ranges, size: entry.size, kept_as: name.clone() };
+        rewriter.loss(&path, &loss);
+        self.write(&Entry { name, ..entry }, rewriter, sink)
+    }
+
+    fn write(
+        &mut self,
+        entry: &Entry,
+        rewriter: &mut Rewriter<'_>,
+        sink: Option<&mut Inline>,
+    ) -> Result<()> {
+        rewriter.kept_count += 1;
+        let Some(sink) = sink else { return Ok(()) };
+        self.tree.push(entry, rewriter.reader.repository().keys(), sink)
+    }
+}
+
+/// What tells contents of folders apart.
+fn key(content: &Content) -> [u8; 32] {
+    let mut packed = Vec::new();
+    match content {
+        Content::Recipe(fingerprint) => return fingerprint.0,
+        Content::Segments(segments) => {
+            segments.iter().for_each(|segment| segment.pack_into(&mut packed));
+        }
+        Content::Empty | Content::Raw(_) => {}
+    }
+    *blake3::hash(&packed).as_bytes()
+}

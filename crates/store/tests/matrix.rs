@@ -1,0 +1,347 @@
+//! The damage matrix: every kind of object, every kind of damage. What `check` says, and what makes a
+//! second check clean, stands in a table of `docs/reliability.md`; this test makes the table anew and
+//! compares. `CUTPOINT_PRINT=1` prints it.
+
+#[path = "common/backup.rs"]
+mod backup;
+#[path = "common/damage.rs"]
+mod damage;
+#[path = "common/whole.rs"]
+mod whole;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cutpoint_store::check::{FindingKind, record};
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::commit::{Damage, Note, Outcome};
+use cutpoint_store::format::prune::Prune;
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::media::{Media, Memory};
+use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
+use cutpoint_store::repair::{IndexOptions, SnapshotOptions, repair_index, repair_snapshots};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::seal::HEADER_LEN;
+use cutpoint_store::view::View;
+use cutpoint_store::writer::Writer;
+
+use backup::{Machine, back_up, init_by, open};
+use damage::{Store, build, everything};
+
+const PAGE: &str = include_str!("../../../docs/reliability.md");
+
+type Objects = BTreeMap<String, Bytes>;
+
+/// A process of a number of its own: it takes all before it for dead.
+const REPAIRER: u32 = 90;
+
+/// What [`build`] has, and of every other kind of object one: commits of all kinds, prune records,
+/// hints.
+fn build_all_kinds() -> Objects {
+    let store = Store::new(&build());
+    // To the first process the writer that was cut off may be at work.
+    let repository = open(store.media.clone(), 0).expect("it opens");
+    let nothing = PartName { ticket: TicketId([0; 12]), count: 0 };
+    let damage =
+        Damage { class: Class::Data, container: nothing, fingerprint: Fingerprint([3; 32]) };
+    let (first, _) = View::list(&repository).expect("it lists").snapshots()[0];
+    let note = Note { snapshot: Some(first), tags: vec!["tag".to_owned()], ..Note::default() };
+    let outcomes = [
+        Outcome::Note(note),
+        Outcome::Damage(vec![damage]),
+        Outcome::Rescue,
+        Outcome::Swept(1),
+        Outcome::Void,
+    ];
+    for number in 1..3 {
+        let bytes = Prune { time_ns: 7, ..Prune::default() }.encode();
+        repository.seal_and_put(ObjectName::Prune(number), &bytes).expect("memory takes it");
+    }
+    for outcome in outcomes {
+        let writer = Writer::begin(repository.clone(), Purpose::Other);
+        let committed = writer.expect("it begins").commit(outcome, Vec::new(), &BTreeSet::new());
+        committed.expect("memory takes it");
+    }
+    for count in 0..2 {
+        let name = ObjectName::Hints(PartName { ticket: TicketId([6; 12]), count });
+        repository.seal_and_put(name, b"candidates").expect("memory takes it");
+    }
+    everything(&*store.media)
+}
+
+/// The rows: what is damaged, and which object stands for it.
+fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
+    let store = Store::new(objects);
+    let view = View::list(&store.repository).expect("it lists");
+    let seen = view.seen();
+    let commit = |is_it: &dyn Fn(&Outcome) -> bool| {
+        let mut commits = view.commits.iter();
+        let found = commits.find(|(id, commit)| is_it(&commit.outcome) && seen.contains(*id));
+        ObjectName::Commit(*found.expect("there is one").0).to_string()
+    };
+    let listed: BTreeSet<_> = view.snapshots().into_iter().map(|(id, _)| id).collect();
+    let newest = view.commits.keys().find(|id| !seen.contains(id)).expect("nobody has seen one");
+    let first = |prefix: &str| {
+        let of_snapshot = |name: &&String| {
+            name.starts_with(prefix) && listed.iter().any(|id| name.contains(&id.to_string()))
+        };
+        objects.keys().find(of_snapshot).expect("there is one").clone()
+    };
+    let key = objects.keys().find(|name| name.starts_with("keys/")).expect("there is one");
+    let at_work = objects.keys().find(|name| match ObjectName::parse(name) {
+        Ok(ObjectName::Ticket { ticket, .. }) => !view.commits.contains_key(&ticket),
+        _ => false,
+    });
+    vec![
+        ("settings that hold", ObjectName::Config { number: 1, copy: false }.to_string()),
+        ("their copy", ObjectName::Config { number: 1, copy: true }.to_string()),
+        ("settings before", ObjectName::Config { number: 0, copy: false }.to_string()),
+        ("keyring", key.clone()),
+        ("its copy", format!("{key}.copy")),
+        ("ticket of a writer at work", at_work.expect("there is one").clone()),
+        ("ticket of one that has ended", first("tickets/")),
+        ("snapshot", first("commits/")),
+        ("newest commit", ObjectName::Commit(*newest).to_string()),
+        ("void", commit(&|outcome| *outcome == Outcome::Void)),
+        ("forget", commit(&|outcome| matches!(outcome, Outcome::Forget(_)))),
+        ("note", commit(&|outcome| matches!(outcome, Outcome::Note(_)))),
+        ("damage", commit(&|outcome| matches!(outcome, Outcome::Damage(_)))),
+        ("rescue", commit(&|outcome| *outcome == Outcome::Rescue)),
+        ("swept", commit(&|outcome| matches!(outcome, Outcome::Swept(_)))),
+        ("prune record", ObjectName::Prune(1).to_string()),
+        ("index segment", first("index/")),
+        ("container of data", first("data/")),
+        ("container of metadata", first("meta/")),
+        ("hints", objects.keys().find(|n| n.starts_with("hints/")).expect("there is one").clone()),
+    ]
+}
+
+const DAMAGES: [&str; 9] = [
+    "deleted",
+    "cut short",
+    "bit in header",
+    "bit in body",
+    "bit in trailer",
+    "another in its place",
+    "as another",
+    "of another repository",
+    "back after deletion",
+];
+
+/// Damages `name` in a copy of the repository. Returns the object that is to be named; `None` where
+/// there is no such damage.
+fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Option<(Store, String)> {
+    let store = Store::new(objects);
+    let parsed = ObjectName::parse(name).expect("a name");
+    let bytes = &objects[name];
+    let flipped = |place: usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[place] ^= 4;
+        Some(Bytes::from(bytes))
+    };
+    let is_alike = |each: &&String| {
+        let is_copy = |name: &str| name.ends_with(".copy");
+        let folder = |name: &str| name.split_once('/').map(|(folder, _)| folder.to_owned());
+        folder(each) == folder(name) && is_copy(each) == is_copy(name) && objects[*each] != *bytes
+    };
+    let ticket = TicketId([0x77; 12]);
+    let part = PartName { ticket, count: 0 };
+    match damage {
+        "deleted" => store.replace(name, None),
+        "cut short" => store.replace(name, Some(bytes.slice(..bytes.len() / 2))),
+        "bit in header" => store.replace(name, flipped(20)),
+        "bit in body" => store.replace(name, flipped(HEADER_LEN + 34)),
+        "bit in trailer" => store.replace(name, flipped(bytes.len() - 20)),
+        "another in its place" => {
+            let another = objects.keys().find(is_alike)?;
+            store.replace(name, Some(objects[another].clone()));
+        }
+        "as another" => {
+            let name = match parsed {
+                ObjectName::Config { copy, .. } => ObjectName::Config { number: 2, copy },
+                ObjectName::Key { copy, .. } => ObjectName::Key { id: [0x77; 16], copy },
+                ObjectName::Ticket { .. } => ObjectName::Ticket { ticket, renewal: 0 },
+                ObjectName::Commit(_) => ObjectName::Commit(ticket),
+                ObjectName::Prune(_) => ObjectName::Prune(3),
+                ObjectName::Segment(_) => ObjectName::Segment(part),
+                ObjectName::Container(class, _) => ObjectName::Container(class, part),
+                ObjectName::Hints(_) => ObjectName::Hints(part),
+            };
+            store.replace(&name.to_string(), Some(bytes.clone()));
+            return Some((store, name.to_string()));
+        }
+        // The same name, sealed with the keys of that one.
+        "of another repository" => {
+            let media: Arc<dyn Media> = Arc::new(Memory::new());
+            for (name, bytes) in other.iter().filter(|(name, _)| kind_is_root(name)) {
+                media.put_new(name, bytes.clone()).expect("memory takes it");
+            }
+            let sealed = match parsed.kind() {
+                ObjectKind::Key => {
+                    let key = other.keys().find(|name| name.starts_with("keys/"));
+                    other[key.expect("it has one")].clone()
+                }
+                ObjectKind::Data | ObjectKind::Meta | ObjectKind::Config => {
+                    let folder = parsed.kind().folder();
+                    let first = other.keys().find(|each| each.starts_with(folder));
+                    other[first.expect("it has one")].clone()
+                }
+                _ => {
+                    let body = store.repository.get(parsed).expect("it is whole");
+                    let other = open(media.clone(), 1).expect("it opens");
+                    other.seal_and_put(parsed, &body).expect("memory takes it");
+                    media.get(name).expect("it was put")
+                }
+            };
+            store.replace(name, Some(sealed));
+        }
+        // It is there, and a prune record says that it may be gone.
+        _ => {
+            let mut prune = Prune::default();
+            match parsed {
+                ObjectName::Commit(ticket) => prune.forgotten = vec![ticket],
+                ObjectName::Ticket { ticket, .. } => {
+                    prune.forgotten = vec![ticket];
+                    // The ticket of a snapshot that was taken, and swept with its commit.
+                    store.replace(&ObjectName::Commit(ticket).to_string(), None);
+                }
+                ObjectName::Segment(part) => prune.superseded = vec![part],
+                ObjectName::Container(class, part) => prune.condemned = vec![(class, part)],
+                ObjectName::Key { .. } | ObjectName::Hints(_) => {}
+                // Nobody deletes these.
+                ObjectName::Config { .. } | ObjectName::Prune(_) => return None,
+            }
+            let record = ObjectName::Prune(3);
+            store.repository.seal_and_put(record, &prune.encode()).expect("memory takes it");
+        }
+    }
+    Some((store, name.to_owned()))
+}
+
+fn kind_is_root(name: &str) -> bool {
+    name.starts_with("config/") || name.starts_with("keys/")
+}
+
+/// Steps that make good what can be, in this order, and how the table calls them.
+const STEPS: [&str; 4] = ["backup", "settings", "repair index", "repair snapshots"];
+
+fn do_step(step: &str, store: &Store, process: u32) -> cutpoint_store::error::Result<()> {
+    let repository = open(store.media.clone(), process)?;
+    match step {
+        "backup" => {
+            // The sources are as they were.
+            back_up(&repository, &[1, 2, 3], false)?;
+            back_up(&repository, &[1, 2, 4, 5], false)?;
+        }
+        "settings" => {
+            let media = store.media.clone();
+            let mut repository = Repository::open(media, Machine::new(process), &backup::unlock())?;
+            let config = repository.config().clone();
+            repository.set_config(config)?;
+        }
+        "repair index" => {
+            repair_index(&repository, &IndexOptions::default(), &())?;
+        }
+        _ => {
+            let options =
+                SnapshotOptions { forget: true, threads: 1, ..SnapshotOptions::default() };
+            repair_snapshots(&repository, &options, &())?;
+        }
+    }
+    Ok(())
+}
+
+/// The first step after which nothing is wrong any more; those before it are done, too.
+fn heal(store: &Store, case: &str) -> &'static str {
+    let later = |process| open(store.media.clone(), process);
+    if let Ok(repository) = later(REPAIRER) {
+        let damages = damage::check_on(&repository, true, 1).report.damages;
+        record(&repository, &damages, |_, _| {}).ok();
+    }
+    for (step, process) in STEPS.into_iter().zip(REPAIRER + 1..) {
+        // Where the repository does not open, or a prune record is lost, no step can be done.
+        let done = do_step(step, store, process);
+        let Ok(repository) = later(REPAIRER + 9) else { continue };
+        let findings = damage::check_on(&repository, true, 1);
+        if done.is_ok() && findings.report.error_count == 0 {
+            let after = Store { media: store.media.clone(), repository };
+            after.compare(&findings, &format!("{case}, after {step}"));
+            return step;
+        }
+    }
+    "by hand"
+}
+
+fn table() -> String {
+    let objects = build_all_kinds();
+    let other: Arc<dyn Media> = Arc::new(Memory::new());
+    // Made by other random numbers: its keys are others.
+    init_by(other.clone(), 70).expect("an empty memory takes a repository");
+    let repository = open(other.clone(), 71).expect("it opens");
+    back_up(&repository, &[1], false).expect("nothing fails here");
+    let other = everything(&*other);
+    let mut lines = vec![format!("| object | {} | clean again after |", DAMAGES.join(" | "))];
+    lines.push(format!("| --- |{}", " --- |".repeat(DAMAGES.len() + 1)));
+    for (row, name) in rows(&objects) {
+        let mut cells = Vec::new();
+        let mut healed = BTreeSet::new();
+        for kind in DAMAGES {
+            let Some((store, target)) = damage(&objects, &other, &name, kind) else {
+                cells.push("-");
+                continue;
+            };
+            let findings = store.check(true);
+            let case = format!("{row} ({name}), {kind}");
+            store.compare(&findings, &case);
+            let is_error = findings.has_error(&target);
+            // That a writer is at work is no news of the damage.
+            let is_told = findings.names(&target)
+                && !findings.of(FindingKind::Unfinished).any(|object| object == target);
+            cells.push(match (is_error, is_told) {
+                (true, _) => "error",
+                (false, true) => "note",
+                (false, false) => "unseen",
+            });
+            if is_error {
+                let step = heal(&store, &case);
+                healed.insert(STEPS.iter().position(|each| *each == step).unwrap_or(9));
+            }
+        }
+        let names = healed.iter().map(|place| STEPS.get(*place).copied().unwrap_or("by hand"));
+        let healed = names.collect::<Vec<_>>().join(", ");
+        let healed = if healed.is_empty() { "-".to_owned() } else { healed };
+        lines.push(format!("| {row} | {} | {healed} |", cells.join(" | ")));
+    }
+    lines.join("\n")
+}
+
+/// The table is what the page says, cell for cell. Numbers in parentheses lead to reasons there.
+#[test]
+fn the_page_has_the_whole_matrix() {
+    let table = table();
+    if std::env::var_os("CUTPOINT_PRINT").is_some() {
+        println!("{table}");
+    }
+    let without_numbers: String = PAGE
+        .lines()
+        .map(|line| {
+            let words = line.split(' ').filter(|word| !word.starts_with('('));
+            words.collect::<Vec<_>>().join(" ") + "\n"
+        })
+        .collect();
+    for line in table.lines() {
+        assert!(without_numbers.contains(line), "docs/reliability.md does not have:\n{line}");
+    }
+    // What is not seen has a reason there.
+    for line in PAGE.lines().filter(|line| line.starts_with("| ")) {
+        for cell in line.split('|').map(str::trim).filter(|cell| cell.starts_with("unseen")) {
+            let number = cell.strip_prefix("unseen (").and_then(|rest| rest.strip_suffix(')'));
+            let number = number.unwrap_or_else(|| panic!("{line}: no reason"));
+            assert!(
+                PAGE.lines().any(|line| line.starts_with(&format!("({number}) "))),
+                "({number})"
+            );
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! Repair: what is lost is said, what is left is kept, and a second check finds nothing wrong.
+
+#[path = "common/backup.rs"]
+mod backup;
+#[path = "common/bad_sectors.rs"]
+mod bad_sectors;
+#[path = "common/damage.rs"]
+mod damage;
+#[path = "common/whole.rs"]
+mod whole;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use cutpoint_store::check::{CheckMonitor, record};
+use cutpoint_store::error::Kind;
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::commit::Outcome;
+use cutpoint_store::format::prune::Prune;
+use cutpoint_store::format::recipe::Segment as Piece;
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::format::tree::Entry;
+use cutpoint_store::name::{ObjectName, PartName, TicketId};
+use cutpoint_store::repair::{
+    Fate, IndexOptions, IndexRepair, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair,
+    repair_index, repair_snapshots,
+};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::seal::HEADER_LEN;
+use cutpoint_store::view::View;
+use cutpoint_store::writer::{Inline, Verify, Writer};
+
+use backup::{back_up, file, open, restore_all};
+use bad_sectors::BadSectors;
+use damage::{Findings, Store, build, everything};
+
+fn errors(findings: &Findings) -> Vec<String> {
+    let errors = findings.all.iter().filter(|finding| finding.is_error());
+    errors.map(|finding| format!("{}: {}", finding.object, finding.message)).collect()
+}
+
+fn flip(store: &Store, name: &str, place: usize) {
+    let mut bytes = store.media.get(name).expect("it is there").to_vec();
+    bytes[place] ^= 1;
+    store.replace(name, Some(bytes.into()));
+}
+
+/// The repository as a process opens it that comes after all others: they are dead, and its random
+/// numbers are its own.
+fn later(store: &Store) -> Arc<Repository> {
+    static PROCESSES: AtomicU32 = AtomicU32::new(2);
+    let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
+    open(store.media.clone(), process).expect("it opens")
+}
+
+fn repair_all(store: &Store) -> IndexRepair {
+    repair_index(&later(store), &IndexOptions::default(), &()).expect("it repairs")
+}
+
+fn names(store: &Store, folder: &str) -> Vec<String> {
+    let listed = store.media.list(folder).expect("memory lists");
+    listed.into_iter().map(|(name, _)| name).collect()
+}
+
+fn container(name: &str) -> (Class, PartName) {
+    match ObjectName::parse(name) {
+        Ok(ObjectName::Container(class, part)) => (class, part),
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+fn has_ended(store: &Store, ticket: TicketId) -> bool {
+    let commit = ObjectName::Commit(ticket).to_string();
+    store.media.head(&commit).expect("memory answers").is_some()
+}
+
+#[test]
+fn an_index_is_made_anew_from_containers_alone() {
+    let store = Store::new(&build());
+    for (number, name) in names(&store, "index").iter().enumerate() {
+        if number % 2 == 0 {
+            flip(&store, name, 100);
+        } else {
+            store.replace(name, None);
+        }
+    }
+    assert!(errors(&store.check(false)).len() > 3, "all segments are damaged or gone");
+    let before = everything(&*store.media);
+    let dry = IndexOptions { dry_run: true, ..IndexOptions::default() };
+    let dry = repair_index(&store.repository, &dry, &()).expect("nothing fails here");
+    assert_eq!(everything(&*store.media), before, "a dry run writes nothing");
+
+    let done = repair_all(&store);
+    assert_eq!(done.record, Some(1), "the first record");
+    assert!(done.superseded_count > 3 && done.found.len() > 7, "{done:?}");
+    // The dry run ends nobody: what the writer has that was cut off it leaves out.
+    assert_eq!(done.found.len(), dry.found.len() + 1, "as announced, and one container more");
+    assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
+    assert_eq!(restore_all(&store.repository).expect("it restores"), 2, "snapshots");
+    // It is as good as the one before: nothing is stored a second time.
+    let containers = names(&store, "data").len();
+    back_up(&later(&store), &[1, 2, 3, 4, 5], false).expect("nothing fails here");
+    assert_eq!(names(&store, "data").len(), containers, "containers of file data");
+}
+
+/// What is unreadable, gone or condemned, or may still be written, the new index does not name.
+#[test]
+fn a_new_index_names_what_counts() {
+    let store = Store::new(&build());
+    let [unreadable, gone, condemned, ..] = &names(&store, "data")[..] else { panic!("too few") };
+    assert!(
+        [unreadable, gone, condemned].iter().all(|n| has_ended(&store, container(n).1.ticket)),
+        "the writer that was cut off has another"
+    );
+    // In the directory.
+    let bytes = store.media.get(unreadable).expect("it is there");
+    let offset = bytes.len() - 24;
+    flip(&store, unreadable, usize::from(bytes[offset]) + usize::from(bytes[offset + 1]) * 256);
+    store.media.delete(gone).expect("memory deletes");
+    let prune = Prune { condemned: vec![container(condemned)], ..Prune::default() };
+    let name = ObjectName::Prune(1);
+    store.repository.seal_and_put(name, &prune.encode()).expect("memory takes it");
+    let at_work: Vec<String> = names(&store, "data")
+        .into_iter()
+        .filter(|name| !has_ended(&store, container(name).1.ticket))
+        .collect();
+    assert_eq!(at_work.len(), 1, "the writer that was cut off");
+
+    // To this process the writer may still be at work.
+    let repository = open(store.media.clone(), 1).expect("it opens");
+    let done = repair_index(&repository, &IndexOptions::default(), &()).expect("it repairs");
+    assert_eq!(done.record, Some(2));
+    let names_gone: Vec<_> = done.gone.iter().map(ToString::to_string).collect();
+    assert_eq!(names_gone.iter().collect::<Vec<_>>(), [gone]);
+    let objects: Vec<_> = done.unreadable.iter().map(|error| error.object()).collect();
+    assert_eq!(objects, [unreadable], "{:?}", done.unreadable);
+    let view = View::list(&repository).expect("it lists");
+    let index = cutpoint_store::index::Index::open(repository, &view).expect("it opens");
+    let named: BTreeSet<_> = index.containers().iter().map(|c| (c.class, c.name)).collect();
+    for name in [unreadable, gone, condemned, &at_work[0]] {
+        assert!(!named.contains(&container(name)), "{name} is named");
+    }
+    for name in names(&store, "data").iter().chain(&names(&store, "meta")) {
+        let is_left_out = [unreadable, condemned, &at_work[0]].contains(&name);
+        assert_eq!(named.contains(&container(name)), !is_left_out, "{name}");
+    }
+    // What was given up is lost, and is said to be.
+    let findings = store.check(false);
+    assert!(findings.report.lost_count > 0, "{findings:#?}");
+    store.compare(&findings, "after the repair");
+}
+
+/// Nobody can tell whether the writer of a damaged ticket lives; a repair ends it.
+#[test]
+fn a_writer_whose_ticket_is_damaged_is_ended() {
+    let store = Store::new(&build());
+    let tickets = names(&store, "tickets");
+    let is_open = |name: &&String| match ObjectName::parse(name) {
+        Ok(ObjectName::Ticket { ticket, .. }) => !has_ended(&store, ticket),
+        _ => false,
+    };
+    let name = tickets.iter().find(is_open).expect("a writer was cut off");
+    flip(&store, name, 100);
+    assert!(store.check(false).has_error(name));
+    back_up(&later(&store), &[1], false).expect("nothing fails here");
+    assert!(store.check(false).has_error(name), "other writers leave it alone");
+    let done = repair_all(&store);
+    assert_eq!(done.ended.len(), 1, "{done:?}");
+    let findings = store.check(true);
+    assert_eq!(errors(&findings), [""; 0], "nothing is wrong");
+    assert!(findings.names(name), "it is named all the same");
+}
+
+/// All that a repair says.
+#[derive(Default)]
+struct Heard(Mutex<Vec<(TicketId, String, Loss)>>);
+
+impl CheckMonitor for Heard {}
+
+impl RepairMonitor for Heard {
+    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &Loss) {
+        let path = String::from_utf8_lossy(path).into_owned();
+        self.0.lock().expect("no test panics in here").push((snapshot, path, loss.clone()));
+    }
+}
+
+fn repair(
+    store: &Store,
+    options: SnapshotOptions,
+) -> (SnapshotsRepair, Vec<(TicketId, String, Loss)>) {
+    let heard = Heard::default();
+    let done = repair_snapshots(&later(store), &options, &heard).expect("nothing fails here");
+    (done, heard.0.into_inner().expect("no test panics in here"))
+}
+
+const REPAIR: SnapshotOptions =
+    SnapshotOptions { dry_run: false, forget: false, read_data: None, threads: 1 };
+
+/// The bytes of an entry; holes are zeros.
+fn read(store: &Store, entry: &Entry) -> Vec<u8> {
+    let reader = store.reader();
+    let mut bytes = Vec::new();
+    for piece in reader.segments(&entry.content) {
+        match piece.expect("its recipe is found") {
+            Piece::Chunk { fingerprint, .. } => {
+                let chunk = reader.chunk(Class::Data, &fingerprint);
+                bytes.extend_from_slice(&chunk.expect("what is left can be read"));
+            }
+            Piece::Hole { length } | Piece::Zeros { length } => {
+                bytes.resize(bytes.len() + usize::try_from(length).expect("it is small"), 0);
+            }
+        }
+    }
+    bytes
+}
+
+fn entries(store: &Store, snapshot: TicketId) -> Vec<Entry> {
+    let reader = store.reader();
+    let view = reader.view();
+    let snapshot = view.commits[&snapshot].snapshot().expect("it is one").clone();
+    reader.tree(&snapshot.root).map(|entry| entry.expect("nothing is damaged")).collect()
+}
+
+/// A file that has lost a part is kept under another name, with a hole; all else is as it was.
+#[test]
+fn what_is_left_of_a_file_is_kept() {
+    let store = Store::new(&build());
+    let view = View::list(&store.repository).expect("it lists");
+    let snapshots = view.snapshots();
+    let [(first, _), (second, _)] = snapshots[..] else { panic!("{snapshots:?}") };
+    let has_third = |id| entries(&store, id).iter().any(|entry| entry.name == b"file 0003");
+    let ticket = if has_third(first) { first } else { second };
+    // The first region of the first file: three chunks of six.
+    let name = names(&store, "data")
+        .into_iter()
+        .find(|name| container(name).1 == PartName { ticket, count: 0 })
+        .expect("it published in the middle");
+    flip(&store, &name, HEADER_LEN + 10);
+    let (done, heard) = repair(&store, REPAIR);
+    assert!(done.snapshots.is_empty() && heard.is_empty(), "nobody has looked: {done:?}");
+
+    let read_data = Some(cutpoint_store::check::Portion::All);
+    let before = everything(&*store.media);
+    let dry = SnapshotOptions { dry_run: true, read_data, ..REPAIR };
+    let (dry, dry_heard) = repair(&store, dry);
+    assert_eq!(everything(&*store.media), before, "a dry run writes nothing");
+    assert!(dry.snapshots.iter().all(|each| each.fate == Fate::WouldBeRepaired), "{dry:?}");
+    let (done, heard) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
+    assert_eq!(heard, dry_heard, "as announced");
+    let kept_as = b"file 0001.cutpoint-damaged".to_vec();
+    let ranges = [(0, 15_000)].map(|(start, end)| start..end).to_vec();
+    let loss = Loss::Parts { ranges, size: 30_000, kept_as: kept_as.clone() };
+    let expected = [first, second].map(|id| (id, "/file 0001".to_owned(), loss.clone()));
+    assert_eq!(heard, expected, "what is lost");
+    for (each, old) in done.snapshots.iter().zip([first, second]) {
+        let Fate::Repaired(new) = each.fate else { panic!("{each:?}") };
+        let left = entries(&store, new);
+        let names: Vec<_> = left.iter().map(|entry| entry.name.clone()).collect();
+        let mut expected: Vec<_> = entries(&store, old).into_iter().map(|e| e.name).collect();
+        expected[0].clone_from(&kept_as);
+        assert_eq!(names, expected, "everything is there");
+        let mut bytes = file(1);
+        bytes[..15_000].fill(0);
+        assert!(read(&store, &left[0]) == bytes, "what is left of it");
+        for entry in &left[1..] {
+            let number = String::from_utf8_lossy(&entry.name)[5..].parse().expect("a number");
+            assert!(read(&store, entry) == file(number), "file {number} is whole");
+        }
+    }
+    let view = View::list(&store.repository).expect("it lists");
+    let ids: Vec<_> = view.snapshots().iter().map(|(id, _)| *id).collect();
+    let new = done.snapshots.iter().map(|each| match each.fate {
+        Fate::Repaired(new) => new,
+        fate => panic!("{fate:?}"),
+    });
+    let pairs: Vec<_> = [first, second].into_iter().zip(new).collect();
+    // Both began at the same time in this test.
+    for (old, new) in &pairs {
+        let place = |id| ids.iter().position(|each| *each == id).expect("it is listed");
+        assert!(place(*new) > place(*old), "the repaired one comes later");
+    }
+    assert!(!errors(&store.check(false)).is_empty(), "the old ones are on the lists still");
+
+    // Once is enough; then they can go.
+    let (again, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+    for (each, (_, new)) in again.snapshots.iter().zip(&pairs) {
+        assert_eq!(each.fate, Fate::RepairedBefore(*new));
+    }
+    assert_eq!(again.forgotten, [first, second]);
+    let findings = store.check(true);
+    assert_eq!(errors(&findings), [""; 0], "nothing is wrong any more");
+    assert!(findings.names(&name), "the damage is named all the same");
+    let (last, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+    assert!(last.snapshots.is_empty() && last.forgotten.is_empty(), "{last:?}");
+}
+
+/// Of files and folders of which nothing is left nothing is kept but what others of them there is.
+#[test]
+fn what_is_lost_in_whole_is_left_out() {
+    let objects = build();
+    let mut kinds = BTreeSet::new();
+    for lost in objects.keys().filter(|name| name.starts_with("meta/") || name.starts_with("data/"))
+    {
+        let store = Store::new(&objects);
+        store.replace(lost, None);
+        let before = View::list(&store.repository).expect("it lists").snapshots().len();
+        let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+        for (_, path, loss) in &heard {
+            kinds.insert(match loss {
+                Loss::Entries => "entries",
+                Loss::File { .. } => "file",
+                Loss::Parts { .. } => "parts",
+            });
+            assert_eq!(path.ends_with('/'), *loss == Loss::Entries, "{path}: {loss:?}");
+        }
+        let nothing_left =
+            done.snapshots.iter().filter(|each| each.fate == Fate::NothingLeft).count();
+        let view = View::list(&store.repository).expect("it lists");
+        assert_eq!(view.snapshots().len(), before - nothing_left, "{lost}: snapshots");
+        assert_eq!(
+            done.forgotten.len(),
+            done.snapshots.len(),
+            "{lost}: all that had lost something"
+        );
+        // What is gone the index names still.
+        repair_all(&store);
+        let findings = store.check(true);
+        assert_eq!(errors(&findings), [""; 0], "{lost}");
+        for (id, _) in view.snapshots() {
+            for entry in entries(&store, id) {
+                let found = read(&store, &entry);
+                assert_eq!(found.len() as u64, entry.size, "{lost}: {entry:?}");
+            }
+        }
+    }
+    assert_eq!(kinds, BTreeSet::from(["entries", "file"]), "a container has whole files here");
+}
+
+/// A repair relies on nothing that a record calls damaged: what can be read is stored again.
+#[test]
+fn what_is_suspect_is_stored_again() {
+    let store = Store::new(&build());
+    let view = View::list(&store.repository).expect("it lists");
+    let (first, _) = view.snapshots()[0];
+    let of = |count| {
+        let part = PartName { ticket: first, count };
+        names(&store, "data")
+            .into_iter()
+            .find(|name| container(name).1 == part)
+            .expect("it is there")
+    };
+    let (lost, suspect) = (of(0), of(1));
+    // Both are damaged when somebody looks; one is good again later.
+    flip(&store, &suspect, HEADER_LEN + 10);
+    let damages = store.check(true).report.damages;
+    record(&later(&store), &damages, |_, _| {}).expect("memory takes it");
+    flip(&store, &suspect, HEADER_LEN + 10);
+    store.replace(&lost, None);
+    assert!(store.check(false).report.lost_count > 0, "one is gone");
+    let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+    assert!(!heard.is_empty() && done.snapshots.iter().all(|each| !each.is_refused), "{done:?}");
+    // From now on nobody needs the suspect one.
+    flip(&store, &suspect, HEADER_LEN + 10);
+    repair_all(&store);
+    let affected = errors(&store.check(true));
+    assert_eq!(affected, [""; 0], "the repaired snapshots are whole");
+}
+
+/// Where the trailer is damaged, all chunks can be read as long as the index says where. They are stored
+/// again; until then the damage is an error, recorded or not.
+#[test]
+fn what_only_a_damaged_container_has_is_no_note() {
+    let objects = build();
+    let view = View::list(&Store::new(&objects).repository).expect("it lists");
+    let ids: Vec<_> = view.snapshots().iter().map(|(id, _)| *id).collect();
+    let is_listed = |name: &&String| {
+        (name.starts_with("data/") || name.starts_with("meta/"))
+            && ids.contains(&container(name).1.ticket)
+    };
+    for name in objects.keys().filter(is_listed) {
+        let store = Store::new(&objects);
+        flip(&store, name, objects[name].len() - 20);
+        let findings = store.check(true);
+        assert_eq!(findings.report.lost_count, 0, "{name}: all can be read");
+        assert!(!findings.report.damages.is_empty(), "{name}: and it is recorded");
+        record(&later(&store), &findings.report.damages, |_, _| {}).expect("memory takes it");
+        assert!(store.check(true).has_error(name), "{name}: nothing else has its chunks");
+        for files in [&[1, 2, 3][..], &[1, 2, 4, 5]] {
+            back_up(&later(&store), files, false).expect("nothing fails here");
+        }
+        let findings = store.check(true);
+        assert_eq!(errors(&findings), [""; 0], "{name}: now they are elsewhere");
+        assert!(findings.names(name), "{name}: it is named all the same");
+    }
+}
+
+#[test]
+fn a_lost_commit_can_be_given_up() {
+    let objects = build();
+    let view = View::list(&Store::new(&objects).repository).expect("it lists");
+    let (first, _) = view.snapshots()[0];
+    let name = ObjectName::Commit(first).to_string();
+    for is_deleted in [false, true] {
+        let store = Store::new(&objects);
+        if is_deleted {
+            store.replace(&name, None);
+        } else {
+            flip(&store, &name, 100);
+        }
+        assert!(store.check(false).has_error(&name), "it is named");
+        // Other writers do not hide it. This one finds the writer's process dead.
+        back_up(&later(&store), &[1, 2, 4, 5], false).expect("nothing fails here");
+        assert!(store.check(false).has_error(&name), "deleted: {is_deleted}; it is named still");
+
+        let (done, _) = repair(&store, REPAIR);
+        assert_eq!(done.lost_commits, BTreeSet::from([first]), "it is told");
+        assert!(store.check(false).has_error(&name), "nobody has given it up");
+        let (done, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+        assert!(done.record.is_some(), "{done:?}");
+        let findings = store.check(true);
+        assert_eq!(errors(&findings), [""; 0], "deleted: {is_deleted}");
+        store.compare(&findings, "given up");
+        // What only its snapshot had is there, and named.
+        assert_eq!(findings.report.unreferenced_count, 0, "deleted: {is_deleted}");
+    }
+}
+
+#[test]
+fn held_snapshots_are_not_forgotten() {
+    let store = Store::new(&build());
+    let view = View::list(&store.repository).expect("it lists");
+    let (first, _) = view.snapshots()[0];
+    let prune = Prune { held: vec![first], ..Prune::default() };
+    store.repository.seal_and_put(ObjectName::Prune(1), &prune.encode()).expect("memory takes it");
+    for name in names(&store, "data") {
+        store.replace(&name, None);
+    }
+    let (done, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+    assert_eq!(done.held, [first], "{done:?}");
+    assert!(!done.forgotten.contains(&first), "{done:?}");
+}
+
+/// What the storage refuses today it may give tomorrow: the snapshot that has it stays on the lists,
+/// beside what is left of it.
+#[test]
+fn what_the_storage_refuses_is_not_forgotten() {
+    let store = Store::new(&build());
+    let snapshots = View::list(&store.repository).expect("it lists").snapshots().len();
+    let media = BadSectors { inner: store.media.clone(), prefix: "data/".to_owned() };
+    let repository = open(Arc::new(media), 60).expect("it opens");
+    let options = SnapshotOptions { forget: true, ..REPAIR };
+    let done = repair_snapshots(&repository, &options, &()).expect("the rest can be read");
+    assert_eq!(done.snapshots.len(), snapshots, "{done:?}");
+    assert!(done.snapshots.iter().all(|each| each.is_refused), "{done:?}");
+    assert!(done.forgotten.is_empty(), "{done:?}");
+    // It gives everything now, and nobody has recorded otherwise.
+    let findings = store.check(true);
+    assert_eq!(errors(&findings), [""; 0], "nothing is wrong");
+    let view = View::list(&store.repository).expect("it lists");
+    assert!(view.damaged().is_empty(), "nothing is recorded");
+}
+
+/// A repository where nothing is wrong.
+#[test]
+fn nothing_is_repaired_where_nothing_is_wrong() {
+    let store = Store::new(&build());
+    let before = names(&store, "commits").len();
+    let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+    assert!(done.snapshots.is_empty() && heard.is_empty(), "{done:?}");
+    assert_eq!(names(&store, "commits").len(), before, "commits");
+    assert_eq!(done.record, None);
+}
+
+/// Without every prune record nobody knows what is condemned.
+#[test]
+fn no_repair_without_all_prune_records() {
+    let store = Store::new(&build());
+    let name = ObjectName::Prune(1);
+    store.repository.seal_and_put(name, &Prune::default().encode()).expect("memory takes it");
+    flip(&store, &name.to_string(), 100);
+    let error = repair_index(&store.repository, &IndexOptions::default(), &());
+    assert_eq!(error.expect_err("it is unsafe").kind(), Kind::Corrupt);
+}
+
+/// A file whose other name is taken gets another one.
+#[test]
+fn names_that_are_taken() {
+    let store = Store::new(&build());
+    let repository = later(&store);
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let id = writer.ticket();
+    let mut inline = Inline::new(writer, Verify::All).expect("the index opens");
+    let mut tree = cutpoint_store::writer::TreeWriter::new();
+    let taken = ["a", "a-b", "a.cutpoint-damaged", "a.cutpoint-damaged+", "b"];
+    for (seed, name) in (100..).zip(taken) {
+        let bytes = cutpoint_testing::SplitMix64::bytes(seed, 40_000);
+        let mut recipe = cutpoint_store::writer::RecipeWriter::new("fixed");
+        for chunk in bytes.chunks(10_000) {
+            let fingerprint = inline.store_data(chunk).expect("memory takes it");
+            let piece = Piece::Chunk { fingerprint, offset: 0, length: 10_000 };
+            recipe.push(piece, &mut inline).expect("memory takes it");
+        }
+        let mut entry = Entry::new(name, cutpoint_store::format::tree::EntryKind::File);
+        entry.size = 40_000;
+        entry.content = recipe.finish(&mut inline).expect("memory takes it");
+        tree.push(&entry, repository.keys(), &mut inline).expect("names rise");
+    }
+    let root = tree.finish(&mut inline).expect("memory takes it");
+    let snapshot = cutpoint_store::format::commit::Snapshot {
+        root,
+        ..cutpoint_store::format::commit::Snapshot::empty()
+    };
+    inline.commit(Outcome::Snapshot(Box::new(snapshot))).expect("memory takes it");
+    let name = ObjectName::Container(Class::Data, PartName { ticket: id, count: 0 }).to_string();
+    flip(&store, &name, HEADER_LEN + 10);
+    let read_data = Some(cutpoint_store::check::Portion::All);
+    let (done, _) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
+    let [each] = &done.snapshots[..] else { panic!("{done:?}") };
+    let Fate::Repaired(new) = each.fate else { panic!("{each:?}") };
+    let names: Vec<_> = entries(&store, new)
+        .iter()
+        .map(|entry| String::from_utf8_lossy(&entry.name).into_owned())
+        .collect();
+    let expected =
+        ["a-b", "a.cutpoint-damaged", "a.cutpoint-damaged+", "a.cutpoint-damaged++", "b"];
+    assert_eq!(names, expected);
+
+    // What has been repaired once keeps its name when it loses more.
+    flip(&store, &name, store.media.get(&name).expect("it is there").len() / 4);
+    let (done, heard) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
+    let twice: Vec<_> = heard.iter().filter(|(id, ..)| *id == new).collect();
+    assert!(!twice.is_empty(), "it has lost more: {done:?}");
+    for (_, _, loss) in twice {
+        let Loss::Parts { kept_as, .. } = loss else { continue };
+        assert!(!kept_as.ends_with(b"damaged.cutpoint-damaged"), "{loss:?}");
+    }
+}
