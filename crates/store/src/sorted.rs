@@ -209,7 +209,7 @@ mod tests {
     fn records(count: u64) -> impl Iterator<Item = [u8; 9]> {
         (0..count).map(move |number| {
             let mut record = [0; 9];
-            let mixed = (number % (count * 2 / 3)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (number % (count * 2 / 3).max(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             record[..8].copy_from_slice(&mixed.to_be_bytes());
             record
         })
