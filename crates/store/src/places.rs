@@ -428,3 +428,119 @@ impl Join<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cutpoint_testing::SplitMix64;
+
+    use super::*;
+    use crate::environment::System;
+    use crate::media::Memory;
+    use crate::name::TicketId;
+    use crate::repository::InitOptions;
+    use crate::seal::{Suite, Unlock};
+    use crate::view::View;
+
+    const CHUNKS_OF_CONTAINER: u64 = 250;
+    const CHUNKS_OF_SEGMENT: u64 = 50_000;
+
+    fn fingerprint(number: u64) -> Fingerprint {
+        let mut fingerprint = Fingerprint([0; FINGERPRINT_LEN]);
+        fingerprint.0.copy_from_slice(&SplitMix64::bytes(number, FINGERPRINT_LEN));
+        fingerprint
+    }
+
+    fn container(number: u64) -> ContainerRecord {
+        let count = u32::try_from(number).expect("few containers");
+        ContainerRecord {
+            name: PartName { ticket: TicketId([1; 12]), count },
+            class: Class::Data,
+            stored_len: 1000,
+            directory_offset: 100,
+            directory_len: 100,
+        }
+    }
+
+    /// The most memory that this process has had, in KiB; 0 where the system does not tell.
+    fn peak_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+    }
+
+    /// `CUTPOINT_CHUNKS=10000000` looks up that many; what memory it took is printed. Two of three
+    /// chunks are needed, and of every tenth container none.
+    #[test]
+    fn needs_find_their_places() {
+        let chunks = std::env::var("CUTPOINT_CHUNKS").ok().and_then(|text| text.parse().ok());
+        let chunks: u64 = chunks.unwrap_or(100_000);
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = InitOptions {
+            suite: Suite::None,
+            cut: "fixed".to_owned(),
+            region_size: 1 << 17,
+            container_size: 1 << 24,
+            compression_level: 1,
+        };
+        let media = Arc::new(Memory::new());
+        let repository = Repository::init(media, Arc::new(System), &Unlock::Nothing, &options);
+        let repository = repository.expect("it is made").with_cache(folder.path().to_owned());
+        let repository = Arc::new(repository);
+        let index = Index::open(repository.clone(), &View::default()).expect("it opens");
+        let mut there = HashMap::new();
+        for (number, first) in
+            (0..).zip((0..chunks).step_by(usize::try_from(CHUNKS_OF_SEGMENT).expect("it fits")))
+        {
+            let mut segment = Segment::default();
+            for chunk in first..chunks.min(first + CHUNKS_OF_SEGMENT) {
+                if chunk % CHUNKS_OF_CONTAINER == 0 {
+                    let record = container(chunk / CHUNKS_OF_CONTAINER);
+                    there.insert((record.class, record.name), u64::from(record.stored_len));
+                    segment.containers.push(record);
+                }
+                let number = u32::try_from(segment.containers.len() - 1).expect("few containers");
+                segment.hints.push((fingerprint(chunk).hint(), number));
+            }
+            segment.hints.sort_unstable();
+            let name = PartName { ticket: TicketId([2; 12]), count: number };
+            index.add(name, &segment).expect("it is taken up");
+        }
+        let is_needed = |chunk: &u64| {
+            !chunk.is_multiple_of(3) && !(chunk / CHUNKS_OF_CONTAINER).is_multiple_of(10)
+        };
+        let temporary = folder.path().join("tmp");
+        let mut needs = Needs::new(Some(&temporary));
+        // In another order than they lie, and some of them twice.
+        for chunk in (0..chunks).rev().chain(0..chunks / 7).filter(is_needed) {
+            needs.push(Class::Data, &fingerprint(chunk)).expect("a temporary file");
+        }
+        let needs = needs.finish();
+        let (condemned, damaged, adopted) = (HashSet::new(), HashSet::new(), Segment::default());
+        let lookup = Lookup {
+            repository: &repository,
+            index: &index,
+            condemned: &condemned,
+            damaged: &damaged,
+            adopted: &adopted,
+            there: &there,
+            folder: Some(&temporary),
+            stop_if_cancelled: &|| Ok(()),
+        };
+        let places = lookup.find(&needs).expect("all is found");
+        assert_eq!((places.lost_count, places.going.len()), (0, 0), "all is there");
+        let mut kept = places.kept().expect("it is read");
+        for (number, place) in (0..).zip(&places.containers) {
+            let first = u64::from(place.record.name.count) * CHUNKS_OF_CONTAINER;
+            let chunks = first..chunks.min(first + CHUNKS_OF_CONTAINER);
+            assert_eq!(u64::from(place.hint_count), chunks.end - chunks.start, "{place:?}");
+            let expected: HashSet<Fingerprint> =
+                chunks.filter(is_needed).map(fingerprint).collect();
+            assert_eq!(place.kept_count as usize, expected.len(), "{place:?}");
+            assert_eq!(kept.of(number).expect("it is read"), expected, "{place:?}");
+        }
+        kept.end().expect("it is whole");
+        println!("{chunks} chunks: at most {} MiB in this process", peak_kib() / 1024);
+    }
+}
