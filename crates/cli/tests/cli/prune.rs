@@ -1,0 +1,95 @@
+//! Freeing what no snapshot needs.
+
+use cutpoint_testing::SplitMix64;
+
+use crate::sandbox::{Sandbox, describe};
+
+/// Two snapshots; the first has a file that the second has not, and is forgotten.
+fn start() -> (Sandbox, String) {
+    let sandbox = Sandbox::with_source();
+    let bulk = sandbox.path("source/bulk");
+    std::fs::write(&bulk, SplitMix64::bytes(1, 2_000_000)).expect("written");
+    sandbox.backup("source");
+    std::fs::remove_file(&bulk).expect("removed");
+    let kept = sandbox.backup("source");
+    sandbox.run(["forget", "--keep-last", "1"]).well();
+    (sandbox, kept)
+}
+
+fn data_bytes(sandbox: &Sandbox) -> u64 {
+    let mut total = 0;
+    for folder in std::fs::read_dir(sandbox.path("repo/data")).expect("a folder").flatten() {
+        for object in std::fs::read_dir(folder.path()).expect("a folder").flatten() {
+            total += object.metadata().expect("it is there").len();
+        }
+    }
+    total
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let (sandbox, _) = start();
+    let before = describe(&sandbox.path("repo"));
+    let run = sandbox.run(["prune", "--dry-run"]).well();
+    assert!(run.stderr.contains("Takes 1 forgotten snapshot; 1 stay."), "{}", run.stderr);
+    assert!(run.stderr.contains("Frees "), "{}", run.stderr);
+    assert_eq!(describe(&sandbox.path("repo")), before, "something was written");
+}
+
+#[test]
+fn what_is_forgotten_is_freed_once_nobody_can_need_it() {
+    let (sandbox, _) = start();
+    let before = data_bytes(&sandbox);
+    let run = sandbox.run(["prune"]).well();
+    assert!(run.stderr.contains("prune 1 has condemned can be deleted from"), "{}", run.stderr);
+    assert!(data_bytes(&sandbox) >= before, "it is too early");
+    let events = sandbox.json(["prune", "--settle", "0"]);
+    let summary = events.last().expect("a summary");
+    assert!(summary["deleted_bytes"].as_u64() > Some(0), "{summary}");
+    assert_eq!(summary["waiting"], false, "{summary}");
+    assert!(data_bytes(&sandbox) + 1_000_000 < before, "the file that is gone still takes room");
+    sandbox.run(["forget", "--undo", "--last"]).ended(2, &["prune"]);
+    sandbox.run(["check", "--read-data"]).well();
+    sandbox.run(["restore", "latest:", "--to", "back"]).well();
+    let source = sandbox.path("source");
+    let back = sandbox.path("back").join(source.strip_prefix("/").expect("an absolute path"));
+    assert_eq!(describe(&back), describe(&source), "what came back");
+}
+
+#[test]
+fn alone_it_frees_at_once() {
+    let (sandbox, kept) = start();
+    let before = data_bytes(&sandbox);
+    let events = sandbox.json(["prune", "--exclusive"]);
+    let summary = events.last().expect("a summary");
+    assert_eq!((&summary["number"], &summary["forgotten_count"]), (&1.into(), &1.into()));
+    assert!(data_bytes(&sandbox) + 1_000_000 < before, "{summary}");
+    let listed = sandbox.json(["snapshots"]);
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert!(listed[0]["id"].as_str().is_some_and(|id| id.starts_with(&kept)), "{listed:?}");
+    // A second time there is nothing to do.
+    let run = sandbox.run(["prune", "--exclusive"]).well();
+    assert!(run.stderr.contains("There is nothing to condemn."), "{}", run.stderr);
+}
+
+#[test]
+fn what_is_damaged_is_left_alone() {
+    let (sandbox, kept) = start();
+    let folder = std::fs::read_dir(sandbox.path("repo/commits")).expect("a folder");
+    let own = folder.flatten().find(|each| each.file_name().to_string_lossy().starts_with(&kept));
+    std::fs::remove_file(own.expect("its commit").path()).expect("removed");
+    let before = data_bytes(&sandbox);
+    sandbox.run(["prune", "--exclusive", "--accept-rollback"]).ended(11, &["commits/", "repair"]);
+    assert_eq!(data_bytes(&sandbox), before, "something was deleted");
+}
+
+#[test]
+fn shares_and_times_are_read() {
+    let sandbox = Sandbox::with_repository();
+    for wrong in [["--unused-max", "5"], ["--unused-max", "101%"], ["--settle", "3x"]] {
+        sandbox.run(["prune"].iter().chain(&wrong)).ended(2, &["it should be like"]);
+    }
+    sandbox
+        .run(["prune", "--unused-max", "12.5%", "--rewrite-max", "10g", "--settle", "90s"])
+        .well();
+}
