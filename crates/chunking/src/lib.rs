@@ -54,6 +54,8 @@ extern crate alloc;
 extern crate std;
 
 mod about;
+#[cfg(feature = "std")]
+mod ahead;
 pub mod algorithm;
 mod candidates;
 mod chunker;
@@ -71,6 +73,8 @@ mod table;
 mod window;
 
 pub use about::{About, Dialect, KeyUse, Parameter, ShortForm};
+#[cfg(feature = "std")]
+pub use ahead::ReadAhead;
 pub use chunker::{Chunker, Cuts, cuts};
 pub use error::SpecError;
 pub use kernel::{Level, LevelError};

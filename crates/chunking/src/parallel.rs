@@ -4,10 +4,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZero;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::io::Read;
 use std::panic::resume_unwind;
 use std::thread::{self, Builder};
 
-use crate::chunker::{BATCH_COUNT, next_ends};
+use crate::ahead::{self, ReadAhead};
+use crate::chunker::BATCH_COUNT;
 use crate::{Chunker, Level};
 
 /// How many bytes a thread cuts before what was found is joined; more, where chunks are large. A
@@ -91,7 +93,11 @@ impl<C: Chunker> Parallel<C> {
     ///
     /// Where the system has no more threads to give, it does with those that it has.
     pub fn new(chunker: C, thread_count: NonZero<usize>) -> Parallel<C> {
-        let least = chunker.chunk_size_min().saturating_mul(SEGMENT_CHUNKS);
+        let min = chunker.chunk_size_min();
+        let least = min.saturating_mul(SEGMENT_CHUNKS);
+        // Sizes that never vary need no look at a byte, and lists that do not meet at once never do.
+        let is_fixed = chunker.chunk_size_max() == Some(min);
+        let thread_count = if is_fixed { NonZero::<usize>::MIN } else { thread_count };
         Parallel::with_segment_size(chunker, thread_count, least.max(SEGMENT_SIZE))
     }
 
@@ -103,6 +109,40 @@ impl<C: Chunker> Parallel<C> {
         let thread_count = thread_count.get().min(THREAD_COUNT_MAX);
         let segment_size = segment_size.min(BATCH_SIZE_MAX / thread_count).max(1);
         Parallel { chunker, thread_count, segment_size, rest_size: AtomicUsize::new(0) }
+    }
+
+    /// Cuts what `reader` gives, while it is read: `work` takes the chunks, and what it returns is
+    /// returned.
+    ///
+    /// So many threads as were asked for, beside the caller's, take turns in reading a block and cut what
+    /// they have read; the caller's joins that and hands it out. A block has 4 MiB, or 64 smallest chunks
+    /// if that is more, at most 256 MiB in all; there are two more than threads, and beside them a chunk
+    /// that began in one and ends in another is held. A slow source's bytes wait until a block is full.
+    /// For one thread, and for a rule of constant sizes, nothing runs beside the caller's.
+    ///
+    /// `reader` is ahead of the chunks that were taken, and may be read from once more while `work` returns;
+    /// give it as `&mut` to have it back. The call returns when a read that has begun does.
+    ///
+    /// ```
+    /// use std::num::NonZero;
+    /// use cutpoint_chunking::{Parallel, Spec};
+    ///
+    /// let spec: Spec = "fastcdc:avg=16k".parse()?;
+    /// let parallel = Parallel::new(spec.chunker(), NonZero::new(2).expect("it is not 0"));
+    /// let size = parallel.read(&[7; 1_000_000][..], |chunks| {
+    ///     while chunks.next()?.is_some() {}
+    ///     std::io::Result::Ok(chunks.offset())
+    /// })?;
+    /// assert_eq!(size, 1_000_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read<R: Read + Send, T>(
+        &self,
+        reader: R,
+        work: impl FnOnce(&mut ReadAhead<'_>) -> T,
+    ) -> T {
+        let thread_count = if self.thread_count == 1 { 0 } else { self.thread_count };
+        ahead::read(&self.chunker, thread_count, self.segment_size, reader, work)
     }
 
     /// Returns the chunker.
@@ -141,7 +181,8 @@ impl<C: Chunker> Parallel<C> {
         let cut_segment = |start: usize, ends: &mut Vec<usize>| {
             let limit = start + cut_size;
             let seen = &data[..data.len().min(limit + needed_size)];
-            cut_until(chunker, seen, start, limit, more || seen.len() < data.len(), ends)
+            let more = more || seen.len() < data.len();
+            cut_until(chunker, seen, Reached::at(start), limit, more, ends)
         };
         thread::scope(|scope| {
             let segments: Vec<_> = (1..count)
@@ -156,15 +197,15 @@ impl<C: Chunker> Parallel<C> {
                     Builder::new().spawn_scoped(scope, cut).ok()
                 })
                 .collect();
-            let mut end = cut_segment(start, ends);
+            let mut reached = cut_segment(start, ends);
             let mut gained_size = 0;
             for segment in segments.into_iter().flatten() {
                 let list = segment.join().unwrap_or_else(|panic| resume_unwind(panic));
                 let gained;
-                (end, gained) = join(chunker, data, end, more, &list, ends)?;
+                (reached, gained) = join(chunker, data, reached, more, &list, ends)?;
                 gained_size += gained;
             }
-            Some((end, gained_size))
+            Some((reached.end, gained_size))
         })
     }
 }
@@ -187,32 +228,30 @@ impl<C: Chunker> Chunker for Parallel<C> {
     }
 
     fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
-        let mut end = start;
-        while let Some(segments) = self.segments(data.len() - end) {
+        let mut reached = Reached::at(start);
+        while let Some(segments) = self.segments(data.len() - reached.end) {
             let rest_size = self.rest_size.load(Relaxed);
             if rest_size > 0 {
-                let limit = end.saturating_add(rest_size).min(data.len());
-                let reached = cut_until(&self.chunker, data, end, limit, more, ends);
-                self.rest_size.store(rest_size.saturating_sub(reached - end), Relaxed);
-                end = reached;
-                if end < limit {
+                let start = reached.end;
+                let limit = start.saturating_add(rest_size).min(data.len());
+                reached = cut_until(&self.chunker, data, reached, limit, more, ends);
+                self.rest_size.store(rest_size.saturating_sub(reached.end - start), Relaxed);
+                if reached.end < limit {
                     return;
                 }
             } else {
                 let (count, segment_size) = segments;
-                let Some((joined, gained_size)) = self.round(data, end, more, segments, ends)
-                else {
-                    // A chunk larger than all that was given, which will come again and be more.
-                    self.rest_size.store(count * segment_size * REST_ROUND_COUNT, Relaxed);
-                    return;
-                };
-                end = joined;
-                if gained_size < segment_size / 2 {
+                let joined = self.round(data, reached.end, more, segments, ends);
+                // Without an end it is a chunk larger than all that was given, which will come again
+                // and be more.
+                if joined.is_none_or(|(_, gained_size)| gained_size < segment_size / 2) {
                     self.rest_size.store(count * segment_size * REST_ROUND_COUNT, Relaxed);
                 }
+                let Some((end, _)) = joined else { return };
+                reached = Reached::at(end);
             }
         }
-        self.chunker.next_cuts(data, end, more, ends);
+        self.chunker.next_cuts(data, reached.end, more, ends);
     }
 
     fn batch_size(&self) -> usize {
@@ -235,60 +274,84 @@ impl<C: Chunker> Chunker for Parallel<C> {
     }
 }
 
-/// Cuts on from `end`, a true cut-point, until one is in `list`, and takes what is behind it there.
-/// Returns the last end, and how many bytes were taken; `None` where the next end cannot be told.
-///
-/// A list without anything behind the last cut-point gives nothing.
-fn join(
-    chunker: &dyn Chunker,
-    data: &[u8],
-    mut end: usize,
-    more: bool,
-    list: &[usize],
-    ends: &mut Vec<usize>,
-) -> Option<(usize, usize)> {
-    loop {
-        match &list[list.partition_point(|&each| each < end)..] {
-            [] => return Some((end, 0)),
-            [first, rest @ ..] if *first == end => {
-                ends.extend(rest);
-                let last = rest.last().map_or(end, |&last| last);
-                return Some((last, last - end));
-            }
-            _ => {}
-        }
-        let next = cut_until(chunker, data, end, end + 1, more, ends);
-        if next == end {
-            return None;
-        }
-        end = next;
+/// How far a sequence of cut-points is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reached {
+    /// The last cut-point.
+    pub(crate) end: usize,
+    /// The bytes before this place do not tell where the chunk ends that begins at `end`.
+    looked: usize,
+}
+
+impl Reached {
+    /// A cut-point, behind which nothing was looked at.
+    pub(crate) fn at(end: usize) -> Reached {
+        Reached { end, looked: end }
     }
 }
 
-/// Cuts on from `start` until a chunk ends at `limit` or behind it, or the next end cannot be told;
-/// appends the ends, and returns the last, or `start`.
-fn cut_until(
+/// Cuts on from what is reached, a true cut-point, until one is in `list`, and takes what is behind it
+/// there. Returns the last end, and how many bytes were taken; `None` where the next end cannot be told.
+///
+/// A list without anything behind the last cut-point gives nothing.
+pub(crate) fn join(
     chunker: &dyn Chunker,
     data: &[u8],
-    mut start: usize,
+    mut reached: Reached,
+    more: bool,
+    list: &[usize],
+    ends: &mut Vec<usize>,
+) -> Option<(Reached, usize)> {
+    loop {
+        let end = reached.end;
+        match &list[list.partition_point(|&each| each < end)..] {
+            [] => return Some((reached, 0)),
+            [first, rest @ ..] if *first == end => {
+                ends.extend(rest);
+                let last = rest.last().map_or(end, |&last| last);
+                return Some((Reached::at(last), last - end));
+            }
+            _ => {}
+        }
+        reached = cut_until(chunker, data, reached, end + 1, more, ends);
+        if reached.end == end {
+            return None;
+        }
+    }
+}
+
+/// Cuts on from what is reached until a chunk ends at `limit` or behind it, or the next end cannot be
+/// told; appends the ends.
+pub(crate) fn cut_until(
+    chunker: &dyn Chunker,
+    data: &[u8],
+    mut reached: Reached,
     limit: usize,
     more: bool,
     ends: &mut Vec<usize>,
-) -> usize {
-    // A batch must not look at much behind the limit, which is another thread's.
-    let near = data.len().min(limit.saturating_add(SLACK_SIZE));
-    while start < limit.min(data.len()) {
+) -> Reached {
+    let is_batched = chunker.batch_size() > 0;
+    while reached.end < limit.min(data.len()) && !(more && reached.looked == data.len()) {
+        let Reached { end, looked } = reached;
+        // Not much behind the limit, which is another thread's; but of a chunk that did not end in what
+        // was looked at, twice as much, as all of it is looked at again.
+        let near = limit.saturating_add(SLACK_SIZE).max(looked.saturating_add(looked - end));
+        let seen = &data[..data.len().min(near)];
+        let more = more || seen.len() < data.len();
         let known = ends.len();
-        next_ends(chunker, &data[..near], start, more || near < data.len(), ends);
-        if ends.len() == known && near < data.len() {
-            next_ends(chunker, data, start, more, ends);
+        if is_batched {
+            chunker.next_cuts(seen, end, more, ends);
+        } else {
+            let (before, rest) = seen.split_at(end);
+            ends.extend(chunker.next_cut_after(before, rest, more).map(|size| end + size));
         }
         match ends[known..].last() {
-            Some(&end) => start = end,
-            None => break,
+            Some(&end) => reached = Reached::at(end),
+            None if !more => break,
+            None => reached.looked = seen.len(),
         }
     }
-    start
+    reached
 }
 
 #[cfg(test)]

@@ -1,0 +1,407 @@
+//! Cutting what a reader gives by several threads, which also read.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt;
+use core::ops::Range;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::io::{self, ErrorKind, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, Builder};
+
+use crate::Chunker;
+use crate::parallel::{Reached, cut_until, join};
+
+/// How many blocks are read and not cut after one in which cutting was of no use.
+const REST_BLOCK_COUNT: usize = 16;
+
+/// The chunks of a stream, one at a time, which other threads read and cut ahead:
+/// [`Parallel::read`](crate::Parallel::read).
+pub struct ReadAhead<'a> {
+    chunker: &'a dyn Chunker,
+    /// Reads and cuts a block. `None` where there is no more.
+    produce: &'a (dyn Fn() -> Option<Product> + Sync),
+    /// Where other threads send blocks to; `None` where this one reads.
+    products: Option<Receiver<Product>>,
+    /// Where blocks are given back to.
+    free: Sender<Block>,
+    rest: &'a AtomicUsize,
+    /// Blocks that came before it was their turn.
+    early: Vec<Block>,
+    next_index: usize,
+
+    block: Block,
+    /// Where in the block the next chunk begins, if it does not begin in the bridge.
+    start: usize,
+    /// The ends of the block's chunks, of which the first `given_count` were handed out.
+    ends: Vec<usize>,
+    given_count: usize,
+
+    /// The bytes of chunks that begin in one block and end in another; before them are those that the
+    /// rule also looks at.
+    bridge: Vec<u8>,
+    /// Where in the bridge the next chunk begins.
+    bridge_start: usize,
+    /// Where in the bridge the bytes of the present block begin. The next chunk begins in the bridge if
+    /// it begins before that.
+    border: usize,
+    /// The chunker is not asked before the bridge has so many bytes of the chunk.
+    wanted: usize,
+
+    offset: u64,
+}
+
+/// What a thread has made: a block, or a panic.
+type Product = Result<Block, Box<dyn Any + Send>>;
+
+/// A part of the stream.
+struct Block {
+    index: usize,
+    /// The block, behind the bytes before it that the rule also looks at.
+    bytes: Vec<u8>,
+    start: usize,
+    /// The cut-points in `bytes` if a chunk began at `start`, which it begins with; empty where nobody
+    /// looked.
+    list: Vec<usize>,
+    next: Next,
+}
+
+impl Block {
+    fn new() -> Block {
+        Block { index: 0, bytes: Vec::new(), start: 0, list: Vec::new(), next: Next::Block }
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self.next, Next::Nothing)
+    }
+}
+
+/// What follows a block.
+enum Next {
+    Block,
+    /// The stream's end.
+    Nothing,
+    /// An error of the reader; `None` where it was handed on.
+    Failed(Option<io::Error>),
+}
+
+/// Where a chunk is.
+enum Place {
+    Block(Range<usize>),
+    Bridge(Range<usize>),
+}
+
+/// The reader, and what is known of it.
+struct Source<R> {
+    reader: R,
+    free: Receiver<Block>,
+    block_size: usize,
+    context_size: usize,
+    /// The last bytes of the stream, of which the rule also looks at those behind them.
+    context: Vec<u8>,
+    next_index: usize,
+    is_over: bool,
+}
+
+impl<R: Read> Source<R> {
+    /// Reads a block, when there is a free one. `None` where no more is to be read.
+    fn read(&mut self) -> Option<Block> {
+        if self.is_over {
+            return None;
+        }
+        let mut block = self.free.recv().ok()?;
+        block.index = self.next_index;
+        self.next_index += 1;
+        block.start = self.context.len();
+        // Most of it is there already: nothing is written to it in vain.
+        block.bytes.resize(block.start + self.block_size, 0);
+        block.bytes[..block.start].copy_from_slice(&self.context);
+        let mut end = block.start;
+        block.next = Next::Block;
+        while end < block.bytes.len() {
+            match self.reader.read(&mut block.bytes[end..]) {
+                Ok(0) => {
+                    block.next = Next::Nothing;
+                    break;
+                }
+                Ok(size) => end += size,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    block.next = Next::Failed(Some(error));
+                    break;
+                }
+            }
+        }
+        self.is_over = !matches!(block.next, Next::Block);
+        block.bytes.truncate(end);
+        self.context.clear();
+        self.context.extend(&block.bytes[end.saturating_sub(self.context_size)..]);
+        Some(block)
+    }
+}
+
+/// Reads a block and cuts it, if cutting is of use.
+fn produce<R: Read>(
+    source: &Mutex<Source<R>>,
+    chunker: &dyn Chunker,
+    rest: &AtomicUsize,
+) -> Option<Product> {
+    let work = || {
+        // The lock of a reader that has panicked is poisoned, and the panic is on its way.
+        let mut block = source.lock().ok()?.read()?;
+        block.list.clear();
+        let rests = rest.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)).is_ok();
+        if !rests {
+            let (start, size) = (block.start, block.bytes.len());
+            let more = !block.is_last();
+            block.list.push(start);
+            cut_until(chunker, &block.bytes, Reached::at(start), size, more, &mut block.list);
+        }
+        Some(block)
+    };
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(block) => block.map(Ok),
+        Err(panic) => Some(Err(panic)),
+    }
+}
+
+/// Has `thread_count` threads read and cut blocks of so many bytes, and `work` take the chunks. Where
+/// there are no threads, the caller's reads.
+pub(crate) fn read<R: Read + Send, T>(
+    chunker: &dyn Chunker,
+    thread_count: usize,
+    block_size: usize,
+    reader: R,
+    work: impl FnOnce(&mut ReadAhead<'_>) -> T,
+) -> T {
+    let (free, free_blocks) = channel();
+    let (sender, products) = channel();
+    let source = Mutex::new(Source {
+        reader,
+        free: free_blocks,
+        block_size,
+        context_size: chunker.context_size(),
+        context: Vec::new(),
+        next_index: 0,
+        is_over: false,
+    });
+    let rest = AtomicUsize::new(0);
+    let produce = || produce(&source, chunker, &rest);
+    let mut ahead = ReadAhead {
+        chunker,
+        produce: &produce,
+        products: None,
+        free,
+        rest: &rest,
+        early: Vec::new(),
+        next_index: 0,
+        block: Block::new(),
+        start: 0,
+        ends: Vec::new(),
+        given_count: 0,
+        bridge: Vec::new(),
+        bridge_start: 0,
+        border: 0,
+        wanted: 0,
+        offset: 0,
+    };
+    thread::scope(|scope| {
+        let mut running_count = 0;
+        for _ in 0..thread_count {
+            let (sender, produce) = (sender.clone(), &produce);
+            let run = move || {
+                while let Some(product) = produce() {
+                    if sender.send(product).is_err() {
+                        return;
+                    }
+                }
+            };
+            // Where there are no threads left, those do that there are.
+            running_count += usize::from(Builder::new().spawn_scoped(scope, run).is_ok());
+        }
+        drop(sender);
+        // One for each thread, one that waits, and the present one, which is given back before the next is
+        // taken.
+        let block_count = if running_count == 0 { 1 } else { running_count + 2 };
+        (0..block_count).for_each(|_| ahead.give_back(Block::new()));
+        ahead.products = (running_count > 0).then_some(products);
+        // Threads end when `ahead` is dropped, also by a panic.
+        let mut ahead = ahead;
+        work(&mut ahead)
+    })
+}
+
+impl ReadAhead<'_> {
+    /// Returns the next chunk, or `None` at the end of the stream. The bytes stay valid until the next
+    /// call.
+    ///
+    /// # Errors
+    ///
+    /// The reader's, except [`ErrorKind::Interrupted`], which is tried again. First come the chunks that
+    /// ended before. Nothing is read after an error: each later call fails, too.
+    ///
+    /// # Panics
+    ///
+    /// As the reader or the chunker did in another thread.
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend")]
+    pub fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        let place = loop {
+            if let Some(place) = self.find() {
+                break place;
+            }
+            if !self.advance()? {
+                return Ok(None);
+            }
+        };
+        let chunk = match place {
+            Place::Block(range) => &self.block.bytes[range],
+            Place::Bridge(range) => &self.bridge[range],
+        };
+        self.offset += chunk.len() as u64;
+        Ok(Some(chunk))
+    }
+
+    /// Returns where the next chunk starts: the number of bytes handed out.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next chunk, if the present block's bytes tell where it ends.
+    fn find(&mut self) -> Option<Place> {
+        if self.bridge_start < self.border {
+            return self.find_in_bridge();
+        }
+        let &end = self.ends.get(self.given_count)?;
+        self.given_count += 1;
+        let start = core::mem::replace(&mut self.start, end);
+        Some(Place::Block(start..end))
+    }
+
+    fn find_in_bridge(&mut self) -> Option<Place> {
+        loop {
+            let held = self.bridge.len() - self.bridge_start;
+            let taken = self.block.start + self.bridge.len() - self.border;
+            let rest = &self.block.bytes[taken..];
+            let lacking = self.wanted.saturating_sub(held);
+            let is_all = lacking >= rest.len();
+            if is_all && lacking > rest.len() && matches!(self.block.next, Next::Block) {
+                self.bridge.extend(rest);
+                return None;
+            }
+            self.bridge.extend(&rest[..rest.len().min(lacking)]);
+            let (before, data) = self.bridge.split_at(self.bridge_start);
+            let more = !(is_all && self.block.is_last());
+            let Some(size) = self.chunker.next_cut_after(before, data, more) else {
+                self.want(data.len());
+                if is_all {
+                    return None;
+                }
+                continue;
+            };
+            let start = self.bridge_start;
+            self.bridge_start += size;
+            self.wanted = 0;
+            if self.bridge_start >= self.border {
+                self.enter(self.block.start + self.bridge_start - self.border);
+            }
+            return Some(Place::Bridge(start..start + size));
+        }
+    }
+
+    /// Finds the ends of the chunks from a true cut-point in the block on.
+    fn enter(&mut self, start: usize) {
+        let Block { bytes, list, .. } = &self.block;
+        let more = !self.block.is_last();
+        (self.start, self.given_count) = (start, 0);
+        self.ends.clear();
+        let start = Reached::at(start);
+        let joined = join(self.chunker, bytes, start, more, list, &mut self.ends);
+        let gained_size = joined.map_or(0, |(_, gained_size)| gained_size);
+        if !list.is_empty() && gained_size < (bytes.len() - self.block.start) / 2 {
+            self.rest.store(REST_BLOCK_COUNT, Relaxed);
+        }
+        // Behind a list that was taken nothing more can be told.
+        if let Some((reached, _)) = joined
+            && list.last() != Some(&reached.end)
+        {
+            cut_until(self.chunker, bytes, reached, bytes.len(), more, &mut self.ends);
+        }
+    }
+
+    /// Goes on to the next block. `false` at the end of the stream.
+    fn advance(&mut self) -> io::Result<bool> {
+        match &mut self.block.next {
+            Next::Block => {}
+            Next::Nothing => return Ok(false),
+            Next::Failed(error) => {
+                let error = error.take();
+                return Err(error.unwrap_or_else(|| io::Error::other("the reader has failed")));
+            }
+        }
+        if self.bridge_start >= self.border {
+            let context = self.start.saturating_sub(self.chunker.context_size());
+            self.bridge.clear();
+            self.bridge.extend(&self.block.bytes[context..]);
+            self.bridge_start = self.start - context;
+            self.want(self.bridge.len() - self.bridge_start);
+        } else if !self.block.list.is_empty() {
+            // A chunk as large as a block.
+            self.rest.store(REST_BLOCK_COUNT, Relaxed);
+        }
+        let block = core::mem::replace(&mut self.block, Block::new());
+        if self.next_index > 0 {
+            self.give_back(block);
+        }
+        self.block = self.receive()?;
+        self.border = self.bridge.len();
+        if self.bridge_start == self.border {
+            self.enter(self.block.start);
+        }
+        Ok(true)
+    }
+
+    /// Says that so many bytes of a chunk do not tell where it ends.
+    fn want(&mut self, size: usize) {
+        // Twice as many, as all of them are looked at again; and no more than are ever needed.
+        let needed_size = self.chunker.needed_size_max().unwrap_or(usize::MAX);
+        self.wanted = size.saturating_mul(2).min(needed_size).max(size + 1);
+    }
+
+    fn give_back(&self, block: Block) {
+        // Where all have ended, nobody wants it.
+        let _ = self.free.send(block);
+    }
+
+    /// Returns the block that comes next.
+    fn receive(&mut self) -> io::Result<Block> {
+        let index = self.next_index;
+        self.next_index += 1;
+        loop {
+            if let Some(place) = self.early.iter().position(|block| block.index == index) {
+                return Ok(self.early.swap_remove(place));
+            }
+            let product = match &self.products {
+                Some(products) => products.recv().ok(),
+                None => (self.produce)(),
+            };
+            match product {
+                Some(Ok(block)) => self.early.push(block),
+                Some(Err(panic)) => resume_unwind(panic),
+                // After an end nobody asks.
+                None => return Err(io::Error::other("the reader's threads have ended")),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ReadAhead<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadAhead")
+            .field("chunker", &self.chunker)
+            .field("offset", &self.offset)
+            .finish_non_exhaustive()
+    }
+}
