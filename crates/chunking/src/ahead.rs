@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Builder};
 
 use crate::Chunker;
-use crate::parallel::{Reached, cut_until, join};
+use crate::parallel::{Reached, ask, cut_until, join};
 
 /// How many blocks are read and not cut after one in which cutting was of no use.
 const REST_BLOCK_COUNT: usize = 16;
@@ -45,6 +45,9 @@ pub struct ReadAhead<'a> {
     bridge: Vec<u8>,
     /// Where in the bridge the next chunk begins.
     bridge_start: usize,
+    /// The ends of chunks that begin there, of which the first `bridge_given_count` were handed out.
+    bridge_ends: Vec<usize>,
+    bridge_given_count: usize,
     /// Where in the bridge the bytes of the present block begin. The next chunk begins in the bridge if
     /// it begins before that.
     border: usize,
@@ -94,82 +97,69 @@ enum Place {
     Bridge(Range<usize>),
 }
 
-/// The reader, and what is known of it.
-struct Source<R> {
-    reader: R,
+/// What is known of a stream that is read.
+struct Blocks {
     free: Receiver<Block>,
-    block_size: usize,
-    context_size: usize,
-    /// The last bytes of the stream, of which the rule also looks at those behind them.
-    context: Vec<u8>,
     next_index: usize,
     is_over: bool,
 }
 
-impl<R: Read> Source<R> {
-    /// Reads a block, when there is a free one. `None` where no more is to be read.
-    fn read(&mut self) -> Option<Block> {
+impl Blocks {
+    /// Returns the block that is to be read next, when there is a free one. `None` where no more is to be
+    /// read.
+    fn take(&mut self) -> Option<Block> {
         if self.is_over {
             return None;
         }
         let mut block = self.free.recv().ok()?;
         block.index = self.next_index;
         self.next_index += 1;
-        block.start = self.context.len();
-        // Most of it is there already: nothing is written to it in vain.
-        block.bytes.resize(block.start + self.block_size, 0);
-        block.bytes[..block.start].copy_from_slice(&self.context);
-        let mut end = block.start;
-        block.next = Next::Block;
-        while end < block.bytes.len() {
-            match self.reader.read(&mut block.bytes[end..]) {
+        Some(block)
+    }
+}
+
+impl Block {
+    /// Reads into `bytes[from..]` until there are `size` bytes, or no more.
+    fn fill(
+        &mut self,
+        from: usize,
+        size: usize,
+        mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>,
+    ) {
+        let mut end = from;
+        self.next = Next::Block;
+        while end < size {
+            match read(&mut self.bytes[end..size], end) {
                 Ok(0) => {
-                    block.next = Next::Nothing;
+                    self.next = Next::Nothing;
                     break;
                 }
                 Ok(size) => end += size,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    block.next = Next::Failed(Some(error));
+                    self.next = Next::Failed(Some(error));
                     break;
                 }
             }
         }
-        self.is_over = !matches!(block.next, Next::Block);
-        block.bytes.truncate(end);
-        self.context.clear();
-        self.context.extend(&block.bytes[end.saturating_sub(self.context_size)..]);
-        Some(block)
+        self.bytes.truncate(end);
+        // Fewer than were there when the block before was read.
+        self.start = self.start.min(end);
     }
 }
 
-/// Reads a block and cuts it, if cutting is of use.
-fn produce<R: Read>(
-    source: &Mutex<Source<R>>,
-    chunker: &dyn Chunker,
-    rest: &AtomicUsize,
-) -> Option<Product> {
-    let work = || {
-        // The lock of a reader that has panicked is poisoned, and the panic is on its way.
-        let mut block = source.lock().ok()?.read()?;
-        block.list.clear();
-        let rests = rest.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)).is_ok();
-        if !rests {
-            let (start, size) = (block.start, block.bytes.len());
-            let more = !block.is_last();
-            block.list.push(start);
-            cut_until(chunker, &block.bytes, Reached::at(start), size, more, &mut block.list);
-        }
-        Some(block)
-    };
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(block) => block.map(Ok),
-        Err(panic) => Some(Err(panic)),
+/// Cuts `block`, if cutting is of use.
+fn cut(chunker: &dyn Chunker, block: &mut Block, rest: &AtomicUsize) {
+    block.list.clear();
+    if rest.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)).is_err() {
+        let (start, size) = (block.start, block.bytes.len());
+        let more = !block.is_last();
+        block.list.push(start);
+        cut_until(chunker, &block.bytes, Reached::at(start), size, more, &mut block.list);
     }
 }
 
-/// Has `thread_count` threads read and cut blocks of so many bytes, and `work` take the chunks. Where
-/// there are no threads, the caller's reads.
+/// [`Parallel::read`](crate::Parallel::read); where there are no threads, the caller's reads.
 pub(crate) fn read<R: Read + Send, T>(
     chunker: &dyn Chunker,
     thread_count: usize,
@@ -177,20 +167,78 @@ pub(crate) fn read<R: Read + Send, T>(
     reader: R,
     work: impl FnOnce(&mut ReadAhead<'_>) -> T,
 ) -> T {
+    let context_size = chunker.context_size();
+    // With it the last bytes of the stream, which the rule also looks at.
+    let reader = Mutex::new((reader, Vec::new()));
+    let read = |blocks: &Mutex<Blocks>| {
+        // The lock of a reader that has panicked is poisoned, and the panic is on its way.
+        let (reader, context) = &mut *reader.lock().ok()?;
+        let mut block = blocks.lock().ok()?.take()?;
+        block.start = context.len();
+        // Most of it is there already: nothing is written to it in vain.
+        block.bytes.resize(block.start + block_size, 0);
+        block.bytes[..block.start].copy_from_slice(context);
+        block.fill(block.start, block.start + block_size, |buffer, _| reader.read(buffer));
+        context.clear();
+        context.extend(&block.bytes[block.bytes.len().saturating_sub(context_size)..]);
+        if !matches!(block.next, Next::Block) {
+            blocks.lock().ok()?.is_over = true;
+        }
+        Some(block)
+    };
+    run(chunker, thread_count, &read, work)
+}
+
+/// [`Parallel::read_at`](crate::Parallel::read_at).
+pub(crate) fn read_at<T>(
+    chunker: &dyn Chunker,
+    thread_count: usize,
+    block_size: usize,
+    read_at: impl Fn(&mut [u8], u64) -> io::Result<usize> + Sync,
+    work: impl FnOnce(&mut ReadAhead<'_>) -> T,
+) -> T {
+    let context_size = chunker.context_size() as u64;
+    let read = |blocks: &Mutex<Blocks>| {
+        let mut block = blocks.lock().ok()?.take()?;
+        let offset = block.index as u64 * block_size as u64;
+        let before = offset.saturating_sub(context_size);
+        // It is no more than `context_size`.
+        block.start = usize::try_from(offset - before).unwrap_or(usize::MAX);
+        let size = block.start + block_size;
+        block.bytes.resize(size, 0);
+        block.fill(0, size, |buffer, end| read_at(buffer, before + end as u64));
+        if !matches!(block.next, Next::Block) {
+            blocks.lock().ok()?.is_over = true;
+        }
+        Some(block)
+    };
+    run(chunker, thread_count, &read, work)
+}
+
+/// Has so many threads read and cut, and `work` take the chunks.
+fn run<T>(
+    chunker: &dyn Chunker,
+    thread_count: usize,
+    read: &(dyn Fn(&Mutex<Blocks>) -> Option<Block> + Sync),
+    work: impl FnOnce(&mut ReadAhead<'_>) -> T,
+) -> T {
     let (free, free_blocks) = channel();
     let (sender, products) = channel();
-    let source = Mutex::new(Source {
-        reader,
-        free: free_blocks,
-        block_size,
-        context_size: chunker.context_size(),
-        context: Vec::new(),
-        next_index: 0,
-        is_over: false,
-    });
+    let blocks = Blocks { free: free_blocks, next_index: 0, is_over: false };
+    let blocks = Mutex::new(blocks);
     let rest = AtomicUsize::new(0);
-    let produce = || produce(&source, chunker, &rest);
-    let mut ahead = ReadAhead {
+    let produce = || {
+        let work = || {
+            let mut block = read(&blocks)?;
+            cut(chunker, &mut block, &rest);
+            Some(block)
+        };
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(block) => block.map(Ok),
+            Err(panic) => Some(Err(panic)),
+        }
+    };
+    let ahead = ReadAhead {
         chunker,
         produce: &produce,
         products: None,
@@ -204,11 +252,15 @@ pub(crate) fn read<R: Read + Send, T>(
         given_count: 0,
         bridge: Vec::new(),
         bridge_start: 0,
+        bridge_ends: Vec::new(),
+        bridge_given_count: 0,
         border: 0,
         wanted: 0,
         offset: 0,
     };
     thread::scope(|scope| {
+        // Threads end when this is dropped, also by a panic.
+        let mut ahead = ahead;
         let mut running_count = 0;
         for _ in 0..thread_count {
             let (sender, produce) = (sender.clone(), &produce);
@@ -223,13 +275,11 @@ pub(crate) fn read<R: Read + Send, T>(
             running_count += usize::from(Builder::new().spawn_scoped(scope, run).is_ok());
         }
         drop(sender);
-        // One for each thread, one that waits, and the present one, which is given back before the next is
-        // taken.
+        // One for each thread, one that waits, and the present one, which is given back before the next
+        // is taken.
         let block_count = if running_count == 0 { 1 } else { running_count + 2 };
         (0..block_count).for_each(|_| ahead.give_back(Block::new()));
         ahead.products = (running_count > 0).then_some(products);
-        // Threads end when `ahead` is dropped, also by a panic.
-        let mut ahead = ahead;
         work(&mut ahead)
     })
 }
@@ -282,32 +332,35 @@ impl ReadAhead<'_> {
 
     fn find_in_bridge(&mut self) -> Option<Place> {
         loop {
+            if let Some(&end) = self.bridge_ends.get(self.bridge_given_count) {
+                self.bridge_given_count += 1;
+                let start = core::mem::replace(&mut self.bridge_start, end);
+                self.wanted = 0;
+                if end >= self.border {
+                    self.enter(self.block.start + end - self.border);
+                }
+                return Some(Place::Bridge(start..end));
+            }
             let held = self.bridge.len() - self.bridge_start;
             let taken = self.block.start + self.bridge.len() - self.border;
             let rest = &self.block.bytes[taken..];
             let lacking = self.wanted.saturating_sub(held);
             let is_all = lacking >= rest.len();
-            if is_all && lacking > rest.len() && matches!(self.block.next, Next::Block) {
+            if lacking > rest.len() && matches!(self.block.next, Next::Block) {
                 self.bridge.extend(rest);
                 return None;
             }
             self.bridge.extend(&rest[..rest.len().min(lacking)]);
-            let (before, data) = self.bridge.split_at(self.bridge_start);
             let more = !(is_all && self.block.is_last());
-            let Some(size) = self.chunker.next_cut_after(before, data, more) else {
-                self.want(data.len());
+            self.bridge_ends.clear();
+            self.bridge_given_count = 0;
+            ask(self.chunker, &self.bridge, self.bridge_start, more, &mut self.bridge_ends);
+            if self.bridge_ends.is_empty() {
+                self.want(self.bridge.len() - self.bridge_start);
                 if is_all {
                     return None;
                 }
-                continue;
-            };
-            let start = self.bridge_start;
-            self.bridge_start += size;
-            self.wanted = 0;
-            if self.bridge_start >= self.border {
-                self.enter(self.block.start + self.bridge_start - self.border);
             }
-            return Some(Place::Bridge(start..start + size));
         }
     }
 
@@ -344,6 +397,8 @@ impl ReadAhead<'_> {
         if self.bridge_start >= self.border {
             let context = self.start.saturating_sub(self.chunker.context_size());
             self.bridge.clear();
+            self.bridge_ends.clear();
+            self.bridge_given_count = 0;
             self.bridge.extend(&self.block.bytes[context..]);
             self.bridge_start = self.start - context;
             self.want(self.bridge.len() - self.bridge_start);

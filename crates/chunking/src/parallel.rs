@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZero;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::io::Read;
+use std::io::{self, Read};
 use std::panic::resume_unwind;
 use std::thread::{self, Builder};
 
@@ -141,8 +141,45 @@ impl<C: Chunker> Parallel<C> {
         reader: R,
         work: impl FnOnce(&mut ReadAhead<'_>) -> T,
     ) -> T {
+        let (thread_count, block_size) = self.reading();
+        ahead::read(&self.chunker, thread_count, block_size, reader, work)
+    }
+
+    /// The same for what can be read at any place, such as a file: threads read at the same time.
+    ///
+    /// `read_at` reads into the buffer what is at so many bytes from the start, at most as much as the
+    /// buffer takes, and returns how much; 0 is the end. The bytes should not change meanwhile: of ones
+    /// that do, some may be seen before and others after.
+    pub fn read_at<T>(
+        &self,
+        read_at: impl Fn(&mut [u8], u64) -> io::Result<usize> + Sync,
+        work: impl FnOnce(&mut ReadAhead<'_>) -> T,
+    ) -> T {
+        let (thread_count, block_size) = self.reading();
+        ahead::read_at(&self.chunker, thread_count, block_size, read_at, work)
+    }
+
+    /// How many threads read, and how much at once.
+    fn reading(&self) -> (usize, usize) {
         let thread_count = if self.thread_count == 1 { 0 } else { self.thread_count };
-        ahead::read(&self.chunker, thread_count, self.segment_size, reader, work)
+        {
+            let e =
+                |n: &str, d: usize| std::env::var(n).ok().and_then(|t| t.parse().ok()).unwrap_or(d);
+            (
+                thread_count,
+                if self.segment_size < 3000000 {
+                    self.segment_size
+                } else {
+                    (e("BLOCK", 2048) << 10).max(e("MINS", 32) * self.chunker.chunk_size_min())
+                },
+            )
+        }
+    }
+
+    /// Returns how many threads are used: as many as were asked for, at most 1024; one where chunks have
+    /// one size.
+    pub fn thread_count(&self) -> usize {
+        self.thread_count
     }
 
     /// Returns the chunker.
@@ -330,7 +367,6 @@ pub(crate) fn cut_until(
     more: bool,
     ends: &mut Vec<usize>,
 ) -> Reached {
-    let is_batched = chunker.batch_size() > 0;
     while reached.end < limit.min(data.len()) && !(more && reached.looked == data.len()) {
         let Reached { end, looked } = reached;
         // Not much behind the limit, which is another thread's; but of a chunk that did not end in what
@@ -339,12 +375,7 @@ pub(crate) fn cut_until(
         let seen = &data[..data.len().min(near)];
         let more = more || seen.len() < data.len();
         let known = ends.len();
-        if is_batched {
-            chunker.next_cuts(seen, end, more, ends);
-        } else {
-            let (before, rest) = seen.split_at(end);
-            ends.extend(chunker.next_cut_after(before, rest, more).map(|size| end + size));
-        }
+        ask(chunker, seen, end, more, ends);
         match ends[known..].last() {
             Some(&end) => reached = Reached::at(end),
             None if !more => break,
@@ -352,6 +383,22 @@ pub(crate) fn cut_until(
         }
     }
     reached
+}
+
+/// Appends the ends of the chunks in `data` from `start` on, or of the first; none if it cannot be told.
+pub(crate) fn ask(
+    chunker: &dyn Chunker,
+    data: &[u8],
+    start: usize,
+    more: bool,
+    ends: &mut Vec<usize>,
+) {
+    if chunker.batch_size() > 0 {
+        chunker.next_cuts(data, start, more, ends);
+    } else {
+        let (before, rest) = data.split_at(start);
+        ends.extend(chunker.next_cut_after(before, rest, more).map(|size| start + size));
+    }
 }
 
 #[cfg(test)]

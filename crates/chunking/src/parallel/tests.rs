@@ -16,7 +16,7 @@ use cutpoint_testing::{SplitMix64, input};
 
 use super::Parallel;
 use crate::chunker::BATCH_COUNT;
-use crate::{Chunker, Chunks, KeyMaterial, Level, Push, Spec, cuts};
+use crate::{Chunker, Chunks, KeyMaterial, Level, Push, ReadAhead, Spec, cuts};
 
 const THREAD_COUNTS: [usize; 5] = [1, 2, 3, 7, 16];
 
@@ -83,9 +83,10 @@ fn check(chunker: &dyn Chunker, name: &str, data: &[u8], segment_size: usize) {
     }
 }
 
-/// Returns the cut-points of what a reader gives, which other threads read, and checks the bytes.
+/// Returns the cut-points of what is read by other threads, in turns or wherever each is, and checks the
+/// bytes.
 fn read_ahead<C: Chunker>(parallel: &Parallel<C>, data: &[u8]) -> Vec<usize> {
-    parallel.read(Portions { data, size_max: 3000 }, |chunks| {
+    let take = |chunks: &mut ReadAhead<'_>| {
         let mut ends = Vec::new();
         let mut start = 0;
         while let Some(chunk) = chunks.next().expect("the reader does not fail") {
@@ -97,7 +98,14 @@ fn read_ahead<C: Chunker>(parallel: &Parallel<C>, data: &[u8]) -> Vec<usize> {
         }
         assert!(matches!(chunks.next(), Ok(None)), "the end stays the end");
         ends
-    })
+    };
+    let ends = parallel.read(Portions { data, size_max: 3000 }, take);
+    let read_at = |buffer: &mut [u8], offset: u64| {
+        let offset = data.len().min(usize::try_from(offset).expect("it is small"));
+        Portions { data: &data[offset..], size_max: 2000 }.read(buffer)
+    };
+    assert!(parallel.read_at(read_at, take) == ends, "{parallel:?}: read at places");
+    ends
 }
 
 /// Gives at most so many bytes at once.
@@ -435,9 +443,9 @@ fn who_reads_ahead_rests_where_cutting_is_of_no_use() {
     counted.asked_count.store(0, Ordering::Relaxed);
     assert_eq!(read_ahead(&parallel(&counted, 2, 10_000), &data), expected, "cut-points");
     let asked = counted.asked_count.load(Ordering::Relaxed);
-    // Of 100 blocks, those that were cut before the first was joined, and a few of every 17.
-    let in_vain = asked - expected.len();
-    assert!((100..expected.len() / 2).contains(&in_vain), "{in_vain} of {}", expected.len());
+    // Twice, of 100 blocks, those that were cut before the first was joined, and a few of every 17.
+    let in_vain = asked - 2 * expected.len();
+    assert!((200..expected.len() / 2).contains(&in_vain), "{in_vain} of {}", expected.len());
 }
 
 /// Where they meet, the caller's thread has little to do.
@@ -447,7 +455,7 @@ fn who_reads_ahead_also_cuts() {
     let counted = Counted::new("fastcdc:avg=1k", &[]);
     let ends = read_ahead(&parallel(&counted, 2, 60_000), &data);
     let own_count = counted.own_count.load(Ordering::Relaxed);
-    assert!(own_count < ends.len() / 3, "{own_count} times for {} chunks", ends.len());
+    assert!(own_count < 2 * ends.len() / 3, "{own_count} times for {} chunks", ends.len());
 }
 
 /// A chunk that does not end is not looked at again and again.
@@ -467,6 +475,6 @@ fn a_chunk_without_an_end() {
             "{thread_count} threads, read ahead"
         );
         let seen_size = counted.seen_size.swap(0, Ordering::Relaxed);
-        assert!(seen_size < 2 * 3 * data.len(), "{thread_count} threads: {seen_size} bytes");
+        assert!(seen_size < 3 * 3 * data.len(), "{thread_count} threads: {seen_size} bytes");
     }
 }
