@@ -12,11 +12,13 @@
 //! started in vain.
 
 use std::error::Error;
+use std::fs::File;
 use std::hint::black_box;
+use std::io::Read;
 use std::num::NonZero;
 use std::time::Instant;
 
-use cutpoint_chunking::{Chunker, Chunks, Parallel, Spec, cuts};
+use cutpoint_chunking::{Chunker, Chunks, Parallel, ReadAhead, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input, thread_cpu_time};
 
 /// Rules that find back soon and late, fast and slow ones, small chunks and large ones.
@@ -41,9 +43,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (size, rounds, thread_count) = (number(512)? << 20, number(5)?, number(2)?);
     let thread_count = NonZero::new(thread_count).ok_or("at least one thread")?;
     let mut data = vec![("random", SplitMix64::bytes(1, size))];
-    if let Some(path) = arguments.next() {
-        let mut bytes = std::fs::read(path)?;
-        bytes.truncate(size);
+    let file = arguments.next();
+    if let Some(path) = &file {
+        let bytes = std::fs::read(path)?;
         data.push(("file", bytes));
     }
     data.push(("zeros", vec![0; size]));
@@ -52,8 +54,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     mixed.chunks_mut(5 << 20).step_by(2).for_each(|stretch| stretch.fill(0));
     data.push(("mixed", mixed));
     println!(
-        "{:<7} {:<24}{:>9} {thread_count:>8} {:>6} {:>6}{:>12} {thread_count:>8} {:>6}",
-        "data", "spec", "cuts: 1", "ratio", "CPU", "read: 1", "ratio"
+        "{:<7} {:<24}{:>9} {thread_count:>8} {:>6} {:>6}{:>12} {thread_count:>8} {:>6}{:>12} {:>6}",
+        "data", "spec", "cuts: 1", "ratio", "CPU", "read: 1", "ratio", "read_at", "ratio"
     );
     for (name, data) in &data {
         for text in SPECS {
@@ -65,30 +67,51 @@ fn main() -> Result<(), Box<dyn Error>> {
                 return Err(format!("{spec}: other cut-points of {name}").into());
             }
             let whole = |chunker: &dyn Chunker| cuts(chunker, black_box(data)).count();
-            let read = |chunker: &dyn Chunker| {
-                let mut chunks = Chunks::new(chunker, &data[..]);
+            let open = || -> Box<dyn Read + Send + '_> {
+                match file.as_ref().filter(|_| *name == "file") {
+                    Some(path) => Box::new(File::open(path).expect("it was read before")),
+                    None => Box::new(&data[..]),
+                }
+            };
+            let read = || {
+                let mut chunks = Chunks::new(&*alone, open());
                 let mut count = 0;
                 while let Ok(Some(_)) = chunks.next() {
                     count += 1;
                 }
                 count
             };
-            let read_ahead = || {
-                parallel.read(&data[..], |chunks| {
-                    let mut count = 0;
-                    while let Ok(Some(_)) = chunks.next() {
-                        count += 1;
-                    }
-                    count
-                })
+            let count = |chunks: &mut ReadAhead<'_>| {
+                let mut count = 0;
+                while let Ok(Some(_)) = chunks.next() {
+                    count += 1;
+                }
+                count
             };
-            let several = || whole(&parallel);
+            let read_at = || match file.as_ref().filter(|_| *name == "file") {
+                #[cfg(unix)]
+                Some(path) => {
+                    use std::os::unix::fs::FileExt;
+                    let file = File::open(path).expect("it was read before");
+                    parallel.read_at(|buffer, offset| file.read_at(buffer, offset), count)
+                }
+                _ => {
+                    let read_at = |buffer: &mut [u8], offset: u64| {
+                        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(size);
+                        data.get(offset..).unwrap_or_default().read(buffer)
+                    };
+                    parallel.read_at(read_at, count)
+                }
+            };
+            let size = data.len();
             let [one, several, ratio, cpu_ratio] =
-                compare(rounds, data.len(), || whole(&*alone), several);
+                compare(rounds, size, || whole(&*alone), || whole(&parallel));
             print!("{name:<7} {text:<24}{one:>9.2} {several:>8.2} {ratio:>6.2} {cpu_ratio:>6.2}");
-            let [one, several, ratio, _] =
-                compare(rounds, data.len(), || read(&*alone), read_ahead);
+            let read_ahead = || parallel.read(open(), count);
+            let [one, several, ratio, _] = compare(rounds, size, read, read_ahead);
             print!("{one:>12.2} {several:>8.2} {ratio:>6.2}");
+            let [_, several, ratio, _] = compare(rounds, size, read, read_at);
+            print!("{several:>12.2} {ratio:>6.2}");
             println!();
         }
     }

@@ -1,6 +1,7 @@
 //! Cutting what a reader gives by several threads, which also read.
 
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
@@ -119,6 +120,15 @@ impl Blocks {
 }
 
 impl Block {
+    fn make_room(&mut self, size: usize) {
+        if self.bytes.capacity() < size {
+            // The system gives zeros when they are touched.
+            self.bytes = vec![0; size];
+        }
+        // Mostly as many as before, so that nothing is written in vain.
+        self.bytes.resize(size, 0);
+    }
+
     /// Reads into `bytes[from..]` until there are `size` bytes, or no more.
     fn fill(
         &mut self,
@@ -175,8 +185,7 @@ pub(crate) fn read<R: Read + Send, T>(
         let (reader, context) = &mut *reader.lock().ok()?;
         let mut block = blocks.lock().ok()?.take()?;
         block.start = context.len();
-        // Most of it is there already: nothing is written to it in vain.
-        block.bytes.resize(block.start + block_size, 0);
+        block.make_room(block.start + block_size);
         block.bytes[..block.start].copy_from_slice(context);
         block.fill(block.start, block.start + block_size, |buffer, _| reader.read(buffer));
         context.clear();
@@ -205,7 +214,7 @@ pub(crate) fn read_at<T>(
         // It is no more than `context_size`.
         block.start = usize::try_from(offset - before).unwrap_or(usize::MAX);
         let size = block.start + block_size;
-        block.bytes.resize(size, 0);
+        block.make_room(size);
         block.fill(0, size, |buffer, end| read_at(buffer, before + end as u64));
         if !matches!(block.next, Next::Block) {
             blocks.lock().ok()?.is_over = true;

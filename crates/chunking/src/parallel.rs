@@ -161,19 +161,7 @@ impl<C: Chunker> Parallel<C> {
 
     /// How many threads read, and how much at once.
     fn reading(&self) -> (usize, usize) {
-        let thread_count = if self.thread_count == 1 { 0 } else { self.thread_count };
-        {
-            let e =
-                |n: &str, d: usize| std::env::var(n).ok().and_then(|t| t.parse().ok()).unwrap_or(d);
-            (
-                thread_count,
-                if self.segment_size < 3000000 {
-                    self.segment_size
-                } else {
-                    (e("BLOCK", 2048) << 10).max(e("MINS", 32) * self.chunker.chunk_size_min())
-                },
-            )
-        }
+        (if self.thread_count == 1 { 0 } else { self.thread_count }, self.segment_size)
     }
 
     /// Returns how many threads are used: as many as were asked for, at most 1024; one where chunks have
