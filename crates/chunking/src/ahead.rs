@@ -284,9 +284,8 @@ fn run<T>(
             running_count += usize::from(Builder::new().spawn_scoped(scope, run).is_ok());
         }
         drop(sender);
-        // One for each thread, one that waits, and the present one, which is given back before the next
-        // is taken.
-        let block_count = if running_count == 0 { 1 } else { running_count + 2 };
+        // One for each thread, and the present one, which is given back before the next is taken.
+        let block_count = running_count + 1;
         (0..block_count).for_each(|_| ahead.give_back(Block::new()));
         ahead.products = (running_count > 0).then_some(products);
         work(&mut ahead)

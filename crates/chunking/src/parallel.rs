@@ -19,6 +19,10 @@ const SEGMENT_SIZE: usize = 4 * 1024 * 1024;
 const SEGMENT_CHUNKS: usize = 64;
 /// How many bytes behind a limit are looked at before it is known that they are needed.
 const SLACK_SIZE: usize = 64 * 1024;
+/// How many smallest chunks are looked at behind a limit, if that is more.
+const SLACK_CHUNKS: usize = 4;
+/// How many bytes are read at once where there is no other thread.
+const ALONE_SIZE: usize = 256 * 1024;
 /// How many rounds the other threads rest after one in which they were of no use.
 const REST_ROUND_COUNT: usize = 16;
 /// How many bytes are wanted at once at most, however many threads there are.
@@ -116,9 +120,13 @@ impl<C: Chunker> Parallel<C> {
     ///
     /// So many threads as were asked for, beside the caller's, take turns in reading a block and cut what
     /// they have read; the caller's joins that and hands it out. A block has 4 MiB, or 64 smallest chunks
-    /// if that is more, at most 256 MiB in all; there are two more than threads, and beside them a chunk
-    /// that began in one and ends in another is held. A slow source's bytes wait until a block is full.
-    /// For one thread, and for a rule of constant sizes, nothing runs beside the caller's.
+    /// if that is more, and no more than 256 MiB through the number of threads; there is one more than threads,
+    /// and beside them a chunk that began in one and ends in another is held. A slow source's bytes wait
+    /// until a block is full. For one thread, and for a rule of constant sizes, nothing runs beside the
+    /// caller's.
+    ///
+    /// A rule that is nearly as fast as memory loses by this: what is read into one processor's cache
+    /// is wanted in another's. Use [`read_at`](Parallel::read_at) where the source is a file.
     ///
     /// `reader` is ahead of the chunks that were taken, and may be read from once more while `work` returns;
     /// give it as `&mut` to have it back. The call returns when a read that has begun does.
@@ -161,7 +169,12 @@ impl<C: Chunker> Parallel<C> {
 
     /// How many threads read, and how much at once.
     fn reading(&self) -> (usize, usize) {
-        (if self.thread_count == 1 { 0 } else { self.thread_count }, self.segment_size)
+        if self.thread_count > 1 {
+            return (self.thread_count, self.segment_size);
+        }
+        // What stays in the processor's cache.
+        let least = self.chunker.chunk_size_min().saturating_mul(4);
+        (0, least.max(ALONE_SIZE).min(self.segment_size))
     }
 
     /// Returns how many threads are used: as many as were asked for, at most 1024; one where chunks have
@@ -355,11 +368,12 @@ pub(crate) fn cut_until(
     more: bool,
     ends: &mut Vec<usize>,
 ) -> Reached {
+    let slack_size = chunker.chunk_size_min().saturating_mul(SLACK_CHUNKS).max(SLACK_SIZE);
     while reached.end < limit.min(data.len()) && !(more && reached.looked == data.len()) {
         let Reached { end, looked } = reached;
         // Not much behind the limit, which is another thread's; but of a chunk that did not end in what
         // was looked at, twice as much, as all of it is looked at again.
-        let near = limit.saturating_add(SLACK_SIZE).max(looked.saturating_add(looked - end));
+        let near = limit.saturating_add(slack_size).max(looked.saturating_add(looked - end));
         let seen = &data[..data.len().min(near)];
         let more = more || seen.len() < data.len();
         let known = ends.len();
