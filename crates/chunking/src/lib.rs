@@ -64,6 +64,7 @@ mod keys;
 #[cfg(feature = "std")]
 mod parallel;
 mod push;
+mod segments;
 mod spec;
 #[cfg(feature = "std")]
 mod stream;

@@ -2,12 +2,13 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::iter::once;
 use core::num::NonZero;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::panic::resume_unwind;
 use std::thread::{self, Builder};
 
-use crate::chunker::{BATCH_COUNT, next_ends};
+use crate::chunker::{BATCH_COUNT, Batch};
+use crate::segments::{Round, Segments, cut_until};
 use crate::{Chunker, Level};
 
 /// How many bytes a thread cuts before what was found is joined; more, where chunks are large. A
@@ -15,10 +16,6 @@ use crate::{Chunker, Level};
 const SEGMENT_SIZE: usize = 4 * 1024 * 1024;
 /// How many smallest chunks a segment has at least.
 const SEGMENT_CHUNKS: usize = 64;
-/// How many bytes behind a limit are looked at before it is known that they are needed.
-const SLACK_SIZE: usize = 64 * 1024;
-/// How many rounds the other threads rest after one in which they were of no use.
-const REST_ROUND_COUNT: usize = 16;
 /// How many bytes are wanted at once at most, however many threads there are.
 const BATCH_SIZE_MAX: usize = 256 * 1024 * 1024;
 /// With more threads, segments would be too small to be worth a thread.
@@ -82,8 +79,7 @@ pub struct Parallel<C> {
     chunker: C,
     thread_count: usize,
     segment_size: usize,
-    /// How many bytes are to be cut by one thread before the others are tried again.
-    rest_size: AtomicUsize,
+    segments: Segments,
 }
 
 impl<C: Chunker> Parallel<C> {
@@ -102,7 +98,11 @@ impl<C: Chunker> Parallel<C> {
     ) -> Parallel<C> {
         let thread_count = thread_count.get().min(THREAD_COUNT_MAX);
         let segment_size = segment_size.min(BATCH_SIZE_MAX / thread_count).max(1);
-        Parallel { chunker, thread_count, segment_size, rest_size: AtomicUsize::new(0) }
+        // A thread takes as long to start as some hundred KiB to cut. More than a batch, as a reader has
+        // it, is in memory anyway.
+        let (least, most) = (segment_size / 16, segment_size.saturating_mul(BATCH_COUNT));
+        let segments = Segments::new(thread_count, least, most);
+        Parallel { chunker, thread_count, segment_size, segments }
     }
 
     /// Returns the chunker.
@@ -110,61 +110,36 @@ impl<C: Chunker> Parallel<C> {
         self.chunker
     }
 
-    /// The number of segments of the next round, and their size; fewer and smaller ones where less
-    /// than that is left. `None` where it is too little for more than one.
-    fn segments(&self, size: usize) -> Option<(usize, usize)> {
-        // A thread takes as long to start as some hundred KiB to cut.
-        let least = (self.segment_size / 16).max(1);
-        let count = self.thread_count.min(size / least);
-        // As many as `cuts` gives. More than a batch, as a reader has it, is in memory anyway.
-        let most = self.segment_size.saturating_mul(BATCH_COUNT);
-        (count > 1).then(|| (count, most.min(size.div_ceil(count))))
-    }
-
-    /// Has `count` threads cut a segment each, the first of which begins at `start`, a true cut-point,
-    /// and joins what they found. Returns the last end, and how many of the bytes before it others
-    /// than this thread have cut; `None` where the next end cannot be told.
-    fn round(
-        &self,
-        data: &[u8],
-        start: usize,
-        more: bool,
-        (count, segment_size): (usize, usize),
-        ends: &mut Vec<usize>,
-    ) -> Option<(usize, usize)> {
+    /// Has a thread cut each segment of a round, of which this thread has the first.
+    fn cut(&self, round: Round<'_>) -> Vec<Vec<usize>> {
         let chunker: &dyn Chunker = &self.chunker;
+        let Round { data, more, start, size, .. } = round;
         // A thread cuts on past its segment, so that it mostly ends at a cut-point of the next one's
         // list: here all do this at once, where lists are joined one does it.
-        let cut_size = segment_size + segment_size / 64;
+        let cut_size = size + size / 64;
         // A rule without a largest chunk must not look through all that follows.
-        let needed_size = chunker.needed_size_max().unwrap_or(usize::MAX).min(segment_size / 4);
-        let cut_segment = |start: usize, ends: &mut Vec<usize>| {
+        let needed_size = chunker.needed_size_max().unwrap_or(usize::MAX).min(size / 4);
+        let cut_segment = |start: usize| {
             let limit = start + cut_size;
             let seen = &data[..data.len().min(limit + needed_size)];
-            cut_until(chunker, seen, start, limit, more || seen.len() < data.len(), ends)
+            let mut list = vec![start];
+            cut_until(chunker, seen, start..limit, more || seen.len() < data.len(), &mut list);
+            list
         };
         thread::scope(|scope| {
-            let segments: Vec<_> = (1..count)
-                .map(|index| {
-                    let start = start + index * segment_size;
-                    let cut = move || {
-                        let mut list = vec![start];
-                        cut_segment(start, &mut list);
-                        list
-                    };
-                    // Where there is no thread there is no list, and joining goes on to the next one.
-                    Builder::new().spawn_scoped(scope, cut).ok()
+            let threads: Vec<_> = round
+                .starts()
+                .skip(1)
+                // Where there is no thread there is no list, and joining goes on to the next one.
+                .filter_map(|start| {
+                    Builder::new().spawn_scoped(scope, move || cut_segment(start)).ok()
                 })
                 .collect();
-            let mut end = cut_segment(start, ends);
-            let mut gained_size = 0;
-            for segment in segments.into_iter().flatten() {
-                let list = segment.join().unwrap_or_else(|panic| resume_unwind(panic));
-                let gained;
-                (end, gained) = join(chunker, data, end, more, &list, ends)?;
-                gained_size += gained;
-            }
-            Some((end, gained_size))
+            let first = cut_segment(start);
+            let others = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            once(first).chain(others).collect()
         })
     }
 }
@@ -187,32 +162,8 @@ impl<C: Chunker> Chunker for Parallel<C> {
     }
 
     fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
-        let mut end = start;
-        while let Some(segments) = self.segments(data.len() - end) {
-            let rest_size = self.rest_size.load(Relaxed);
-            if rest_size > 0 {
-                let limit = end.saturating_add(rest_size).min(data.len());
-                let reached = cut_until(&self.chunker, data, end, limit, more, ends);
-                self.rest_size.store(rest_size.saturating_sub(reached - end), Relaxed);
-                end = reached;
-                if end < limit {
-                    return;
-                }
-            } else {
-                let (count, segment_size) = segments;
-                let Some((joined, gained_size)) = self.round(data, end, more, segments, ends)
-                else {
-                    // A chunk larger than all that was given, which will come again and be more.
-                    self.rest_size.store(count * segment_size * REST_ROUND_COUNT, Relaxed);
-                    return;
-                };
-                end = joined;
-                if gained_size < segment_size / 2 {
-                    self.rest_size.store(count * segment_size * REST_ROUND_COUNT, Relaxed);
-                }
-            }
-        }
-        self.chunker.next_cuts(data, end, more, ends);
+        let batch = Batch { data, start, more, ends };
+        self.segments.next_cuts(&self.chunker, batch, |round| self.cut(round));
     }
 
     fn batch_size(&self) -> usize {
@@ -220,6 +171,13 @@ impl<C: Chunker> Chunker for Parallel<C> {
             return self.chunker.batch_size();
         }
         (self.segment_size * self.thread_count).max(self.chunker.batch_size())
+    }
+
+    fn batch_size_max(&self) -> usize {
+        if self.thread_count == 1 {
+            return self.chunker.batch_size_max();
+        }
+        self.batch_size().saturating_mul(BATCH_COUNT).max(self.chunker.batch_size_max())
     }
 
     fn level(&self) -> Level {
@@ -233,62 +191,6 @@ impl<C: Chunker> Chunker for Parallel<C> {
     fn chunk_size_max(&self) -> Option<usize> {
         self.chunker.chunk_size_max()
     }
-}
-
-/// Cuts on from `end`, a true cut-point, until one is in `list`, and takes what is behind it there.
-/// Returns the last end, and how many bytes were taken; `None` where the next end cannot be told.
-///
-/// A list without anything behind the last cut-point gives nothing.
-fn join(
-    chunker: &dyn Chunker,
-    data: &[u8],
-    mut end: usize,
-    more: bool,
-    list: &[usize],
-    ends: &mut Vec<usize>,
-) -> Option<(usize, usize)> {
-    loop {
-        match &list[list.partition_point(|&each| each < end)..] {
-            [] => return Some((end, 0)),
-            [first, rest @ ..] if *first == end => {
-                ends.extend(rest);
-                let last = rest.last().map_or(end, |&last| last);
-                return Some((last, last - end));
-            }
-            _ => {}
-        }
-        let next = cut_until(chunker, data, end, end + 1, more, ends);
-        if next == end {
-            return None;
-        }
-        end = next;
-    }
-}
-
-/// Cuts on from `start` until a chunk ends at `limit` or behind it, or the next end cannot be told;
-/// appends the ends, and returns the last, or `start`.
-fn cut_until(
-    chunker: &dyn Chunker,
-    data: &[u8],
-    mut start: usize,
-    limit: usize,
-    more: bool,
-    ends: &mut Vec<usize>,
-) -> usize {
-    // A batch must not look at much behind the limit, which is another thread's.
-    let near = data.len().min(limit.saturating_add(SLACK_SIZE));
-    while start < limit.min(data.len()) {
-        let known = ends.len();
-        next_ends(chunker, &data[..near], start, more || near < data.len(), ends);
-        if ends.len() == known && near < data.len() {
-            next_ends(chunker, data, start, more, ends);
-        }
-        match ends[known..].last() {
-            Some(&end) => start = end,
-            None => break,
-        }
-    }
-    start
 }
 
 #[cfg(test)]
