@@ -18,14 +18,17 @@ pub(crate) trait Values: Copy {
     /// Compares neighbours by their values.
     fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64);
 
-    /// [`Kernel::least_number`] of the values, if it is less than `bound`.
-    fn number_below<K: Kernel>(
+    /// [`Kernel::least_number`] of the values.
+    fn least_number<K: Kernel>(self, kernel: K, bytes: &NumberBlock, mapping: Mapping) -> u32;
+
+    /// [`Kernel::has_number_below`] of the values.
+    fn has_number_below<K: Kernel>(
         self,
         kernel: K,
         bytes: &NumberBlock,
         mapping: Mapping,
         bound: u32,
-    ) -> Option<u32>;
+    ) -> bool;
 
     /// Asks about the values of a block.
     fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64;
@@ -47,18 +50,19 @@ impl Values for AsItIs {
     }
 
     #[inline(always)]
-    fn number_below<K: Kernel>(
+    fn least_number<K: Kernel>(self, kernel: K, bytes: &NumberBlock, mapping: Mapping) -> u32 {
+        kernel.least_number(bytes, mapping)
+    }
+
+    #[inline(always)]
+    fn has_number_below<K: Kernel>(
         self,
         kernel: K,
         bytes: &NumberBlock,
         mapping: Mapping,
         bound: u32,
-    ) -> Option<u32> {
-        if kernel.has_number_below(bytes, mapping, bound) {
-            Some(kernel.least_number(bytes, mapping))
-        } else {
-            None
-        }
+    ) -> bool {
+        kernel.has_number_below(bytes, mapping, bound)
     }
 
     #[inline(always)]
@@ -83,14 +87,19 @@ impl Values for Permuted<'_> {
     }
 
     #[inline(always)]
-    fn number_below<K: Kernel>(
+    fn least_number<K: Kernel>(self, kernel: K, bytes: &NumberBlock, mapping: Mapping) -> u32 {
+        kernel.least_number(&bytes.map(|byte| self.value(byte)), mapping)
+    }
+
+    #[inline(always)]
+    fn has_number_below<K: Kernel>(
         self,
         kernel: K,
         bytes: &NumberBlock,
         mapping: Mapping,
         bound: u32,
-    ) -> Option<u32> {
-        AsItIs.number_below(kernel, &bytes.map(|byte| self.value(byte)), mapping, bound)
+    ) -> bool {
+        kernel.has_number_below(&bytes.map(|byte| self.value(byte)), mapping, bound)
     }
 
     #[inline(always)]

@@ -21,7 +21,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::blocks::{AHEAD, Values};
+use super::blocks::Values;
 use super::bytes::{BlockRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
@@ -150,6 +150,10 @@ impl Params {
     }
 }
 
+/// How many bytes ahead memory is asked for: mostly into the next chunk, which the hardware does not
+/// foresee.
+const AHEAD: usize = 16 * 1024;
+
 impl BlockRule for Params {
     /// Nothing: whatever comes may have a lesser value, up to the largest size.
     #[inline(always)]
@@ -185,11 +189,20 @@ impl Params {
         let mapping = self.mapping();
         let (mut least, mut least_at) = (u32::MAX, 0);
         let mut at = 0;
-        while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-            if let Some(number) = values.number_below(kernel, block, mapping, least) {
-                (least, least_at) = (number, at);
+        loop {
+            // A loop of its own: in one loop the compiler would compute both, and each block would wait
+            // for the least of the one before.
+            let mut found = None;
+            while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+                if values.has_number_below(kernel, block, mapping, least) {
+                    found = Some(block);
+                    break;
+                }
+                kernel.prefetch(bytes, at + AHEAD);
+                at += BLOCK_SIZE;
             }
-            kernel.prefetch(bytes, at + AHEAD);
+            let Some(block) = found else { break };
+            (least, least_at) = (values.least_number(kernel, block, mapping), at);
             at += BLOCK_SIZE;
         }
         let map = |number: &[u8; 4]| mapping.map(number.map(|byte| values.value(byte)));
