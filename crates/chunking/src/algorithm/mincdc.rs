@@ -205,15 +205,15 @@ impl Params {
             (least, least_at) = (values.least_number(kernel, block, mapping), at);
             at += BLOCK_SIZE;
         }
-        let map = |number: &[u8; 4]| mapping.map(number.map(|byte| values.value(byte)));
+        let map = |four: &[u8]| mapping.map([0, 1, 2, 3].map(|k| values.value(four[k])));
         // Fewer than 64 are left. Of equal ones the first is kept.
-        for (index, number) in bytes.array_windows().enumerate().skip(at) {
+        for (index, number) in bytes.windows(4).enumerate().skip(at) {
             let number = map(number);
             if number < least {
                 (least, least_at) = (number, index);
             }
         }
-        let mut numbers = bytes[least_at..].array_windows();
+        let mut numbers = bytes[least_at..].windows(4);
         least_at + numbers.position(|number| map(number) == least).unwrap_or(0)
     }
 }

@@ -39,7 +39,7 @@ impl Kernel for Scalar {
 
     #[inline(always)]
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
-        let numbers = bytes.array_windows().map(|&number| mapping.map(number));
+        let numbers = bytes.windows(4).map(|four| mapping.map([0, 1, 2, 3].map(|k| four[k])));
         numbers.fold(u32::MAX, u32::min)
     }
 
