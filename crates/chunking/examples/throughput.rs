@@ -52,6 +52,8 @@ const SPECS: &[&str] = &[
     "buzhash:avg=8k,max=64k",
     "buzhash:avg=8k,table=cutpoint32,max=64k",
     "pci:avg=8k,max=64k",
+    "mincdc:avg=8k",
+    "mincdc:avg=8k,value=plain",
     "fixed:size=16k",
 ];
 

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Builder};
 
 use crate::Chunker;
-use crate::parallel::{Reached, ask, cut_until, join};
+use crate::segments::{List, Reached, ask, cut_until, join};
 
 /// How many blocks are read and not cut after one in which cutting was of no use.
 const REST_BLOCK_COUNT: usize = 16;
@@ -67,15 +67,14 @@ struct Block {
     /// The block, behind the bytes before it that the rule also looks at.
     bytes: Vec<u8>,
     start: usize,
-    /// The cut-points in `bytes` if a chunk began at `start`, which it begins with; empty where nobody
-    /// looked.
-    list: Vec<usize>,
+    /// The cut-points in `bytes` if a chunk began at `start`; `None` where nobody looked.
+    list: Option<List>,
     next: Next,
 }
 
 impl Block {
     fn new() -> Block {
-        Block { index: 0, bytes: Vec::new(), start: 0, list: Vec::new(), next: Next::Block }
+        Block { index: 0, bytes: Vec::new(), start: 0, list: None, next: Next::Block }
     }
 
     fn is_last(&self) -> bool {
@@ -160,13 +159,12 @@ impl Block {
 
 /// Cuts `block`, if cutting is of use.
 fn cut(chunker: &dyn Chunker, block: &mut Block, rest: &AtomicUsize) {
-    block.list.clear();
-    if rest.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)).is_err() {
-        let (start, size) = (block.start, block.bytes.len());
-        let more = !block.is_last();
-        block.list.push(start);
-        cut_until(chunker, &block.bytes, Reached::at(start), size, more, &mut block.list);
-    }
+    let is_resting = rest.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)).is_ok();
+    block.list = (!is_resting).then(|| {
+        let mut list = List::at(block.start);
+        list.cut_until(chunker, &block.bytes, block.bytes.len(), !block.is_last());
+        list
+    });
 }
 
 /// [`Parallel::read`](crate::Parallel::read); where there are no threads, the caller's reads.
@@ -378,18 +376,17 @@ impl ReadAhead<'_> {
         let more = !self.block.is_last();
         (self.start, self.given_count) = (start, 0);
         self.ends.clear();
-        let start = Reached::at(start);
-        let joined = join(self.chunker, bytes, start, more, list, &mut self.ends);
-        let gained_size = joined.map_or(0, |(_, gained_size)| gained_size);
-        if !list.is_empty() && gained_size < (bytes.len() - self.block.start) / 2 {
-            self.rest.store(REST_BLOCK_COUNT, Relaxed);
+        let mut reached = Reached::at(start);
+        if let Some(list) = list {
+            let joined = join(self.chunker, bytes, reached, more, list, &mut self.ends);
+            let gained_size = joined.map_or(0, |(_, gained_size)| gained_size);
+            if gained_size < (bytes.len() - self.block.start) / 2 {
+                self.rest.store(REST_BLOCK_COUNT, Relaxed);
+            }
+            let Some((joined, _)) = joined else { return };
+            reached = joined;
         }
-        // Behind a list that was taken nothing more can be told.
-        if let Some((reached, _)) = joined
-            && list.last() != Some(&reached.end)
-        {
-            cut_until(self.chunker, bytes, reached, bytes.len(), more, &mut self.ends);
-        }
+        cut_until(self.chunker, bytes, reached, bytes.len(), more, &mut self.ends);
     }
 
     /// Goes on to the next block. `false` at the end of the stream.
@@ -410,7 +407,7 @@ impl ReadAhead<'_> {
             self.bridge.extend(&self.block.bytes[context..]);
             self.bridge_start = self.start - context;
             self.want(self.bridge.len() - self.bridge_start);
-        } else if !self.block.list.is_empty() {
+        } else if self.block.list.is_some() {
             // A chunk as large as a block.
             self.rest.store(REST_BLOCK_COUNT, Relaxed);
         }

@@ -66,6 +66,7 @@ mod keys;
 #[cfg(feature = "std")]
 mod parallel;
 mod push;
+mod segments;
 mod spec;
 #[cfg(feature = "std")]
 mod stream;

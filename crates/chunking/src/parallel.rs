@@ -1,15 +1,15 @@
 //! Cutting a buffer by several threads, with the cut-points of one.
 
-use alloc::vec;
 use alloc::vec::Vec;
+use core::iter::once;
 use core::num::NonZero;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::io::{self, Read};
 use std::panic::resume_unwind;
 use std::thread::{self, Builder};
 
 use crate::ahead::{self, ReadAhead};
-use crate::chunker::BATCH_COUNT;
+use crate::chunker::{BATCH_COUNT, Batch};
+use crate::segments::{List, Round, Segments};
 use crate::{Chunker, Level};
 
 /// How many bytes a thread cuts before what was found is joined; more, where chunks are large. A
@@ -17,14 +17,8 @@ use crate::{Chunker, Level};
 const SEGMENT_SIZE: usize = 4 * 1024 * 1024;
 /// How many smallest chunks a segment has at least.
 const SEGMENT_CHUNKS: usize = 64;
-/// How many bytes behind a limit are looked at before it is known that they are needed.
-const SLACK_SIZE: usize = 64 * 1024;
-/// How many smallest chunks are looked at behind a limit, if that is more.
-const SLACK_CHUNKS: usize = 4;
 /// How many bytes are read at once where there is no other thread.
 const ALONE_SIZE: usize = 256 * 1024;
-/// How many rounds the other threads rest after one in which they were of no use.
-const REST_ROUND_COUNT: usize = 16;
 /// How many bytes are wanted at once at most, however many threads there are.
 const BATCH_SIZE_MAX: usize = 256 * 1024 * 1024;
 /// With more threads, segments would be too small to be worth a thread.
@@ -94,8 +88,7 @@ pub struct Parallel<C> {
     chunker: C,
     thread_count: usize,
     segment_size: usize,
-    /// How many bytes are to be cut by one thread before the others are tried again.
-    rest_size: AtomicUsize,
+    segments: Segments,
 }
 
 impl<C: Chunker> Parallel<C> {
@@ -118,7 +111,11 @@ impl<C: Chunker> Parallel<C> {
     ) -> Parallel<C> {
         let thread_count = thread_count.get().min(THREAD_COUNT_MAX);
         let segment_size = segment_size.min(BATCH_SIZE_MAX / thread_count).max(1);
-        Parallel { chunker, thread_count, segment_size, rest_size: AtomicUsize::new(0) }
+        // A thread takes as long to start as some hundred KiB to cut. More than a batch, as a reader has
+        // it, is in memory anyway.
+        let (least, most) = (segment_size / 16, segment_size.saturating_mul(BATCH_COUNT));
+        let segments = Segments::new(thread_count, least, most);
+        Parallel { chunker, thread_count, segment_size, segments }
     }
 
     /// Cuts what `reader` gives, while it is read: `work` takes the chunks, and what it returns is
@@ -194,62 +191,36 @@ impl<C: Chunker> Parallel<C> {
         self.chunker
     }
 
-    /// The number of segments of the next round, and their size; fewer and smaller ones where less
-    /// than that is left. `None` where it is too little for more than one.
-    fn segments(&self, size: usize) -> Option<(usize, usize)> {
-        // A thread takes as long to start as some hundred KiB to cut.
-        let least = (self.segment_size / 16).max(1);
-        let count = self.thread_count.min(size / least);
-        // As many as `cuts` gives. More than a batch, as a reader has it, is in memory anyway.
-        let most = self.segment_size.saturating_mul(BATCH_COUNT);
-        (count > 1).then(|| (count, most.min(size.div_ceil(count))))
-    }
-
-    /// Has `count` threads cut a segment each, the first of which begins at `start`, a true cut-point,
-    /// and joins what they found. Returns the last end, and how many of the bytes before it others
-    /// than this thread have cut; `None` where the next end cannot be told.
-    fn round(
-        &self,
-        data: &[u8],
-        start: usize,
-        more: bool,
-        (count, segment_size): (usize, usize),
-        ends: &mut Vec<usize>,
-    ) -> Option<(usize, usize)> {
+    /// Has a thread cut each segment of a round, of which this thread has the first.
+    fn cut(&self, round: Round<'_>) -> Vec<List> {
         let chunker: &dyn Chunker = &self.chunker;
+        let Round { data, more, size, .. } = round;
         // A thread cuts on past its segment, so that it mostly ends at a cut-point of the next one's
         // list: here all do this at once, where lists are joined one does it.
-        let cut_size = segment_size + segment_size / 64;
+        let cut_size = size + size / 64;
         // A rule without a largest chunk must not look through all that follows.
-        let needed_size = chunker.needed_size_max().unwrap_or(usize::MAX).min(segment_size / 4);
-        let cut_segment = |start: usize, ends: &mut Vec<usize>| {
+        let needed_size = chunker.needed_size_max().unwrap_or(usize::MAX).min(size / 4);
+        let cut_segment = |start: usize| {
             let limit = start + cut_size;
             let seen = &data[..data.len().min(limit + needed_size)];
-            let more = more || seen.len() < data.len();
-            cut_until(chunker, seen, Reached::at(start), limit, more, ends)
+            let mut list = List::at(start);
+            list.cut_until(chunker, seen, limit, more || seen.len() < data.len());
+            list
         };
         thread::scope(|scope| {
-            let segments: Vec<_> = (1..count)
-                .map(|index| {
-                    let start = start + index * segment_size;
-                    let cut = move || {
-                        let mut list = vec![start];
-                        cut_segment(start, &mut list);
-                        list
-                    };
-                    // Where there is no thread there is no list, and joining goes on to the next one.
-                    Builder::new().spawn_scoped(scope, cut).ok()
+            let threads: Vec<_> = round
+                .starts()
+                .skip(1)
+                // Where there is no thread there is no list, and joining goes on to the next one.
+                .filter_map(|start| {
+                    Builder::new().spawn_scoped(scope, move || cut_segment(start)).ok()
                 })
                 .collect();
-            let mut reached = cut_segment(start, ends);
-            let mut gained_size = 0;
-            for segment in segments.into_iter().flatten() {
-                let list = segment.join().unwrap_or_else(|panic| resume_unwind(panic));
-                let gained;
-                (reached, gained) = join(chunker, data, reached, more, &list, ends)?;
-                gained_size += gained;
-            }
-            Some((reached.end, gained_size))
+            let first = cut_segment(round.start);
+            let others = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            once(first).chain(others).collect()
         })
     }
 }
@@ -272,30 +243,8 @@ impl<C: Chunker> Chunker for Parallel<C> {
     }
 
     fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
-        let mut reached = Reached::at(start);
-        while let Some(segments) = self.segments(data.len() - reached.end) {
-            let rest_size = self.rest_size.load(Relaxed);
-            if rest_size > 0 {
-                let start = reached.end;
-                let limit = start.saturating_add(rest_size).min(data.len());
-                reached = cut_until(&self.chunker, data, reached, limit, more, ends);
-                self.rest_size.store(rest_size.saturating_sub(reached.end - start), Relaxed);
-                if reached.end < limit {
-                    return;
-                }
-            } else {
-                let (count, segment_size) = segments;
-                let joined = self.round(data, reached.end, more, segments, ends);
-                // Without an end it is a chunk larger than all that was given, which will come again
-                // and be more.
-                if joined.is_none_or(|(_, gained_size)| gained_size < segment_size / 2) {
-                    self.rest_size.store(count * segment_size * REST_ROUND_COUNT, Relaxed);
-                }
-                let Some((end, _)) = joined else { return };
-                reached = Reached::at(end);
-            }
-        }
-        self.chunker.next_cuts(data, reached.end, more, ends);
+        let batch = Batch { data, start, more, ends };
+        self.segments.next_cuts(&self.chunker, batch, |round| self.cut(round));
     }
 
     fn batch_size(&self) -> usize {
@@ -303,6 +252,13 @@ impl<C: Chunker> Chunker for Parallel<C> {
             return self.chunker.batch_size();
         }
         (self.segment_size * self.thread_count).max(self.chunker.batch_size())
+    }
+
+    fn batch_size_max(&self) -> usize {
+        if self.thread_count == 1 {
+            return self.chunker.batch_size_max();
+        }
+        self.batch_size().saturating_mul(BATCH_COUNT).max(self.chunker.batch_size_max())
     }
 
     fn level(&self) -> Level {
@@ -315,97 +271,6 @@ impl<C: Chunker> Chunker for Parallel<C> {
 
     fn chunk_size_max(&self) -> Option<usize> {
         self.chunker.chunk_size_max()
-    }
-}
-
-/// How far a sequence of cut-points is known.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reached {
-    /// The last cut-point.
-    pub(crate) end: usize,
-    /// The bytes before this place do not tell where the chunk ends that begins at `end`.
-    looked: usize,
-}
-
-impl Reached {
-    /// A cut-point, behind which nothing was looked at.
-    pub(crate) fn at(end: usize) -> Reached {
-        Reached { end, looked: end }
-    }
-}
-
-/// Cuts on from what is reached, a true cut-point, until one is in `list`, and takes what is behind it
-/// there. Returns the last end, and how many bytes were taken; `None` where the next end cannot be told.
-///
-/// A list without anything behind the last cut-point gives nothing.
-pub(crate) fn join(
-    chunker: &dyn Chunker,
-    data: &[u8],
-    mut reached: Reached,
-    more: bool,
-    list: &[usize],
-    ends: &mut Vec<usize>,
-) -> Option<(Reached, usize)> {
-    loop {
-        let end = reached.end;
-        match &list[list.partition_point(|&each| each < end)..] {
-            [] => return Some((reached, 0)),
-            [first, rest @ ..] if *first == end => {
-                ends.extend(rest);
-                let last = rest.last().map_or(end, |&last| last);
-                return Some((Reached::at(last), last - end));
-            }
-            _ => {}
-        }
-        reached = cut_until(chunker, data, reached, end + 1, more, ends);
-        if reached.end == end {
-            return None;
-        }
-    }
-}
-
-/// Cuts on from what is reached until a chunk ends at `limit` or behind it, or the next end cannot be
-/// told; appends the ends.
-pub(crate) fn cut_until(
-    chunker: &dyn Chunker,
-    data: &[u8],
-    mut reached: Reached,
-    limit: usize,
-    more: bool,
-    ends: &mut Vec<usize>,
-) -> Reached {
-    let slack_size = chunker.chunk_size_min().saturating_mul(SLACK_CHUNKS).max(SLACK_SIZE);
-    while reached.end < limit.min(data.len()) && !(more && reached.looked == data.len()) {
-        let Reached { end, looked } = reached;
-        // Not much behind the limit, which is another thread's; but of a chunk that did not end in what
-        // was looked at, twice as much, as all of it is looked at again.
-        let near = limit.saturating_add(slack_size).max(looked.saturating_add(looked - end));
-        let seen = &data[..data.len().min(near)];
-        let more = more || seen.len() < data.len();
-        let known = ends.len();
-        ask(chunker, seen, end, more, ends);
-        match ends[known..].last() {
-            Some(&end) => reached = Reached::at(end),
-            None if !more => break,
-            None => reached.looked = seen.len(),
-        }
-    }
-    reached
-}
-
-/// Appends the ends of the chunks in `data` from `start` on, or of the first; none if it cannot be told.
-pub(crate) fn ask(
-    chunker: &dyn Chunker,
-    data: &[u8],
-    start: usize,
-    more: bool,
-    ends: &mut Vec<usize>,
-) {
-    if chunker.batch_size() > 0 {
-        chunker.next_cuts(data, start, more, ends);
-    } else {
-        let (before, rest) = data.split_at(start);
-        ends.extend(chunker.next_cut_after(before, rest, more).map(|size| start + size));
     }
 }
 

@@ -16,6 +16,7 @@ use cutpoint_testing::{SplitMix64, input};
 
 use super::Parallel;
 use crate::chunker::BATCH_COUNT;
+use crate::segments::{Round, joined};
 use crate::{Chunker, Chunks, KeyMaterial, Level, Push, ReadAhead, Spec, cuts};
 
 const THREAD_COUNTS: [usize; 5] = [1, 2, 3, 7, 16];
@@ -277,10 +278,12 @@ fn what_others_found_is_taken() {
     for text in ["seqcdc:avg=2k", "fastcdc:avg=2k", "ae:avg=2k", "rabin:avg=2k"] {
         let spec: Spec = text.parse().expect("the spec is right");
         let parallel = parallel(spec.chunker(), 4, 200_000);
+        let round = Round { data: &data, more: false, start: 0, count: 4, size: 200_000 };
         let mut ends = Vec::new();
-        let (end, gained_size) =
-            parallel.round(&data, 0, false, (4, 200_000), &mut ends).expect("it can be told");
-        assert_eq!((end, ends.last()), (800_000, Some(&800_000)), "{spec}: the end");
+        let (reached, gained_size) =
+            joined(&parallel.chunker, round, &parallel.cut(round), &mut ends)
+                .expect("it can be told");
+        assert_eq!((reached.end, ends.last()), (800_000, Some(&800_000)), "{spec}: the end");
         assert!((300_000..=600_000).contains(&gained_size), "{spec}: {gained_size} gained");
     }
 }
