@@ -245,7 +245,7 @@ fn mothcdc_hash_crate<'a>(min: usize, max: usize) -> Contender<'a, usize> {
 fn mothcdc_plain_crate<'a>(min: usize, max: usize) -> Contender<'a, usize> {
     use mothcdc::mincdc::{MinCdc4, SliceChunker};
     Contender::new(Kind::Peer, "crate mothcdc", move |data: &[u8], ends: &mut Vec<usize>| {
-        let chunks = SliceChunker::new(data, min, max, MinCdc4::default());
+        let chunks = SliceChunker::new(data, min, max, MinCdc4);
         ends.extend(chunks.scan(0, |end, chunk| {
             *end += chunk.len();
             Some(*end)

@@ -32,7 +32,7 @@ const SPECS: [&str; 10] = [
     // No two threads' lists ever meet, as no segment begins at a multiple of the size.
     "fixed:size=8191",
     "gear:bits=13",
-    // Slow ones, without vectors.
+    // A slow one, without vectors.
     "tttd:avg=8k",
     "mincdc:min=4k,max=12k",
 ];

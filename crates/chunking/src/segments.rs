@@ -154,7 +154,8 @@ impl List {
         self.reached = Reached::at(end);
     }
 
-    /// Cuts on as [`cut_until`].
+    /// Cuts on as [`cut_until`] does.
+    #[cfg(feature = "std")]
     pub(crate) fn cut_until(
         &mut self,
         chunker: &dyn Chunker,
@@ -165,7 +166,7 @@ impl List {
         self.reached = cut_until(chunker, data, self.reached, limit, more, &mut self.ends);
     }
 
-    /// Where the segment and the chunks in it end, rising.
+    /// Where the segment begins, and the ends of chunks from there on.
     pub(crate) fn ends(&self) -> &[usize] {
         &self.ends
     }
