@@ -5,7 +5,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use crate::Chunker;
 use crate::chunker::Batch;
@@ -14,8 +14,12 @@ use crate::chunker::Batch;
 const SLACK_SIZE: usize = 64 * 1024;
 /// How many smallest chunks are looked at behind a limit, if that is more.
 const SLACK_CHUNKS: usize = 4;
-/// How many rounds are cut without segments after one in which they were of no use.
-const REST_ROUND_COUNT: usize = 16;
+/// How many rounds, of segments as large as those that are tried, are cut without segments after one in
+/// which they were of no use.
+const REST_ROUND_COUNT: usize = 64;
+/// How much smaller than the largest segments those are that are tried after a rest: what was cut in vain
+/// is cut twice.
+const TRIED_PART: usize = 4;
 
 /// How data is cut into segments, and whether that was of use of late.
 #[derive(Debug)]
@@ -26,6 +30,8 @@ pub(crate) struct Segments {
     /// How many bytes are to be cut without segments before they are tried again. It has no say in
     /// where cut-points are.
     rest_size: AtomicUsize,
+    /// Whether the last round was of no use.
+    was_in_vain: AtomicBool,
 }
 
 impl Clone for Segments {
@@ -65,7 +71,8 @@ impl Segments {
     pub(crate) fn new(count_max: usize, size_min: usize, size_max: usize) -> Segments {
         let size_min = size_min.max(1);
         let size_max = size_max.max(size_min);
-        Segments { count_max, size_min, size_max, rest_size: AtomicUsize::new(0) }
+        let (rest_size, was_in_vain) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Segments { count_max, size_min, size_max, rest_size, was_in_vain }
     }
 
     /// How many bytes a round makes use of at most.
@@ -73,11 +80,17 @@ impl Segments {
         self.count_max.saturating_mul(self.size_max)
     }
 
+    /// How large segments are that are tried after a rest.
+    fn tried_size(&self) -> usize {
+        (self.size_max / TRIED_PART).max(self.size_min)
+    }
+
     /// The number of segments of the next round, and their size; fewer and smaller ones where less
     /// than that is left. `None` where it is too little for more than one.
     fn next(&self, size: usize) -> Option<(usize, usize)> {
         let count = self.count_max.min(size / self.size_min);
-        (count > 1).then(|| (count, self.size_max.min(size / count)))
+        let most = if self.was_in_vain.load(Relaxed) { self.tried_size() } else { self.size_max };
+        (count > 1).then(|| (count, most.min(size / count)))
     }
 
     /// Is [`Chunker::next_cuts`] of `chunker`, by segments where they are of use. `cut` returns a list for
@@ -105,9 +118,11 @@ impl Segments {
                 let joined = joined(chunker, round, &cut(round), ends);
                 // Without an end it is a chunk larger than all that was given, which will come again and
                 // be more.
-                if joined.is_none_or(|(_, gained_size)| gained_size < size / 2) {
-                    let rest_size = count.saturating_mul(size).saturating_mul(REST_ROUND_COUNT);
-                    self.rest_size.store(rest_size, Relaxed);
+                let is_in_vain = joined.is_none_or(|(_, gained_size)| gained_size < size / 2);
+                self.was_in_vain.store(is_in_vain, Relaxed);
+                if is_in_vain {
+                    let tried_size = count.saturating_mul(size.min(self.tried_size()));
+                    self.rest_size.store(tried_size.saturating_mul(REST_ROUND_COUNT), Relaxed);
                 }
                 let Some((joined, _)) = joined else { return };
                 reached = joined;
