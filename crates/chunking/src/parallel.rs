@@ -64,8 +64,9 @@ const THREAD_COUNT_MAX: usize = 1024;
 /// size cuts. Then the other threads have worked for nothing, and the bytes are cut by one thread as
 /// ever, in the time that it takes: it has cut its own segment meanwhile. When a round of segments has
 /// gained less than half a segment, what 64 rounds of a quarter of the largest segments would cut is cut by
-/// one thread, and then the others are tried again with such a round. This is remembered from call to call; it has no say in where cut-points are. A rule
-/// whose smallest size is its largest is cut by one thread for good: it needs no byte.
+/// one thread, and then the others are tried again with such a round. This is remembered from call to
+/// call; it has no say in where cut-points are. A rule whose smallest size is its largest is cut by one
+/// thread for good: it needs no byte.
 ///
 /// Of a chunk that does not end in what was looked at, twice as much is looked at again, from its start:
 /// a rule says nothing of how far it came. Without a largest size that is up to twice the chunk, as it is

@@ -1,7 +1,7 @@
 //! Cutting segments of data as if a chunk began where each of them begins, and joining what was found.
 //!
-//! Why that is exact is written at [`Parallel`](crate::Parallel), whose threads cut a segment each; the
-//! streams of SeqCDC do the same in one thread.
+//! Why that is exact is written at [`Parallel`](crate::Parallel), whose threads cut a segment each;
+//! SeqCDC cuts several in one thread.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,8 +17,8 @@ const SLACK_CHUNKS: usize = 4;
 /// How many rounds, of segments as large as those that are tried, are cut without segments after one in
 /// which they were of no use.
 const REST_ROUND_COUNT: usize = 64;
-/// How much smaller than the largest segments those are that are tried after a rest: what was cut in vain
-/// is cut twice.
+/// So many times smaller than the largest segments are those that are tried after a rest: what was cut in
+/// vain is cut twice.
 const TRIED_PART: usize = 4;
 
 /// How data is cut into segments, and whether that was of use of late.
@@ -40,7 +40,7 @@ impl Clone for Segments {
     }
 }
 
-/// What is cut by one after the other or all at once: segments beside each other.
+/// Segments that follow each other, and are cut at the same time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round<'a> {
     pub(crate) data: &'a [u8],
@@ -85,8 +85,8 @@ impl Segments {
         (self.size_max / TRIED_PART).max(self.size_min)
     }
 
-    /// The number of segments of the next round, and their size; fewer and smaller ones where less
-    /// than that is left. `None` where it is too little for more than one.
+    /// The number of segments of the next round, and their size: smaller ones after a round in vain, and
+    /// fewer and smaller ones where less is left. `None` where it is too little for more than one.
     fn next(&self, size: usize) -> Option<(usize, usize)> {
         let count = self.count_max.min(size / self.size_min);
         let most = if self.was_in_vain.load(Relaxed) { self.tried_size() } else { self.size_max };
@@ -151,9 +151,8 @@ impl Reached {
 /// The cut-points of a segment if a chunk begins where it begins.
 #[derive(Debug)]
 pub(crate) struct List {
-    /// Where it begins, and the ends of chunks from there on.
     ends: Vec<usize>,
-    /// How far they are known; its end is the last of them.
+    /// How far they are known; its end is the last of `ends`.
     reached: Reached,
 }
 
