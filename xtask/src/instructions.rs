@@ -45,10 +45,16 @@ const FINGERPRINT: &str = "cutpoint-fingerprint";
 const LOOK_UP: &[&str] = &["vpermt2b", "vpermi2b"];
 
 #[rustfmt::skip]
-const TASKS: [Task; 11] = [
-    Task { crate_name: CHUNKING, level: "Sse41", task: &["seqcdc::Scan"], all_of: &[&["pminub"], &["pmovmskb"]] },
-    Task { crate_name: CHUNKING, level: "Avx2", task: &["seqcdc::Scan"], all_of: &[&["vpminub"], &["vpmovmskb"], &["pdep"], &["pext"]] },
-    Task { crate_name: CHUNKING, level: "Avx512", task: &["seqcdc::Scan"], all_of: &[&["vpcmpltub", "vpcmpub"], &["pdep"], &["pext"]] },
+const TASKS: [Task; 17] = [
+    Task { crate_name: CHUNKING, level: "Sse41", task: &["seqcdc::CutOne"], all_of: &[&["pminub"], &["pmovmskb"]] },
+    Task { crate_name: CHUNKING, level: "Avx2", task: &["seqcdc::CutOne"], all_of: &[&["vpminub"], &["vpmovmskb"], &["pdep"], &["pext"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["seqcdc::CutOne"], all_of: &[&["vpcmpltub", "vpcmpub"], &["pdep"], &["pext"]] },
+    Task { crate_name: CHUNKING, level: "Sse41", task: &["seqcdc::CutAll"], all_of: &[&["pminub"], &["pmovmskb"]] },
+    Task { crate_name: CHUNKING, level: "Avx2", task: &["seqcdc::CutAll"], all_of: &[&["vpminub"], &["vpmovmskb"], &["pdep"], &["pext"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["seqcdc::CutAll"], all_of: &[&["vpcmpltub", "vpcmpub"], &["pdep"], &["pext"]] },
+    Task { crate_name: CHUNKING, level: "Sse41", task: &["bytes::Find", "mincdc::Params"], all_of: &[&["pmulld"], &["pminud"]] },
+    Task { crate_name: CHUNKING, level: "Avx2", task: &["bytes::Find", "mincdc::Params"], all_of: &[&["vpmulld"], &["vpminud"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["bytes::Find", "mincdc::Params"], all_of: &[&["vpmulld"], &["vpminud"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["marks::Hash", "gear::Sums<8"], all_of: &[LOOK_UP, &["vptestnm"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["marks::Hash", "gear::Sums<6"], all_of: &[LOOK_UP, &["vptestnm"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["marks::Hash", "buzhash::TurnColumns"], all_of: &[LOOK_UP] },
@@ -230,8 +236,8 @@ fn faults(crate_name: &str, functions: &[Function]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// `<cutpoint_chunking::kernel::x86_64::avx2::Avx2>::enter::entered::<cutpoint_chunking::algorithm::seqcdc::Scan>`.
-    const ENTERED: &str = "_RINvNvMNtNtNtCs2qwgTucydGA_17cutpoint_chunking6kernel6x86_644avx2NtB5_4Avx25enter7enteredNtNtNtBb_9algorithm6seqcdc4ScanEBb_";
+    /// `<cutpoint_chunking::kernel::x86_64::avx2::Avx2>::enter::entered::<cutpoint_chunking::algorithm::seqcdc::CutOne>`.
+    const ENTERED: &str = "_RINvNvMNtNtNtCs2qwgTucydGA_17cutpoint_chunking6kernel6x86_644avx2NtB5_4Avx25enter7enteredNtNtNtBb_9algorithm6seqcdc6CutOneEBb_";
     /// `cutpoint_chunking::kernel::x86_64::avx2::compare`.
     const HELPER: &str = "_RNvNtNtNtCs2qwgTucydGA_17cutpoint_chunking6kernel6x86_644avx27compare";
 

@@ -4,8 +4,8 @@
 //! `cargo bench -p cutpoint-bench --bench peers -- [--size MIB] [--rounds N] [--file FILE]
 //! [--data random|zeros|text]`
 //!
-//! Crates: `fastcdc` (v2020), `gearhash` and `mincdc` cut, `blake3` and `sha2` fingerprint. C code
-//! (Borg's, pyfastcdc's) is not driven from here.
+//! Crates: `fastcdc` (v2020), `gearhash`, `mincdc` and `mothcdc` cut, `blake3` and `sha2` fingerprint. C
+//! code (Borg's, pyfastcdc's) is not driven from here: it is part of modules for Python.
 
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -92,7 +92,7 @@ fn run(options: &Options, words: &[String]) -> Result<bool, String> {
     let mut hashing: Vec<(String, Comparison<'_, Digest>)> = Vec::new();
     for size in [8 << 10, 16 << 10, 64 << 10] {
         let ours = blake3(size).ok_or("a chunk has a size")?;
-        hashing.push((format!("BLAKE3 of {size} bytes"), beside(ours, blake3_crate(size))));
+        hashing.push((format!("BLAKE3 of {size} bytes"), beside(ours, vec![blake3_crate(size)])));
         let sha256 = vec![sha256_crate(size)];
         hashing.push((format!("SHA-256 of {size} bytes"), Comparison::new(sha256)));
     }
@@ -119,7 +119,7 @@ fn run(options: &Options, words: &[String]) -> Result<bool, String> {
         PlainRead::new().vectors()
     );
     println!(
-        "- equal: cut-points or digests are those of the first row; ratio: ours by the crate; `-`: not \
+        "- equal: cut-points or digests are those of the first row; ratio: ours by the first crate; `-`: not \
          to be compared"
     );
     println!("- not measured: C code of other programs (Borg, pyfastcdc)\n");
@@ -160,29 +160,34 @@ fn print<T>(name: &str, comparison: &Comparison<'_, T>, mean: &str) -> bool {
     contenders.iter().all(Contender::agrees)
 }
 
-/// Ours, and somebody else's behind them.
-fn beside<'a, T>(mut ours: Vec<Contender<'a, T>>, peer: Contender<'a, T>) -> Comparison<'a, T> {
-    ours.push(peer);
+/// Ours, and other people's behind them.
+fn beside<'a, T>(
+    mut ours: Vec<Contender<'a, T>>,
+    peers: Vec<Contender<'a, T>>,
+) -> Comparison<'a, T> {
+    ours.extend(peers);
     Comparison::new(ours)
 }
 
 fn chunking<'a>() -> Result<Vec<(String, Comparison<'a, usize>)>, String> {
     let mut all = Vec::new();
-    let mut add = |text: String, peer| {
+    let mut add = |text: String, peers: Vec<Contender<'a, usize>>| {
         let spec: Spec = text.parse().map_err(|error| format!("{text}: {error}"))?;
-        all.push((format!("`{text}`"), beside(levels(&spec, &[]), peer)));
+        all.push((format!("`{text}`"), beside(levels(&spec, &[]), peers)));
         Ok::<(), String>(())
     };
     for (min, normal, max) in
         [(2048, 8192, 32_768), (4096, 8192, 32_768), (16_384, 65_536, 262_144)]
     {
         let text = format!("fastcdc:level=1,min={min},normal={normal},max={max}");
-        add(text, fastcdc_crate(min, normal, max))?;
+        add(text, vec![fastcdc_crate(min, normal, max)])?;
     }
-    add("gear:bits=13,table=gearhash".to_owned(), gearhash_crate(13))?;
+    add("gear:bits=13,table=gearhash".to_owned(), vec![gearhash_crate(13)])?;
     let (min, max) = (4096, 12_288);
-    add(format!("mincdc:min={min},max={max}"), mincdc_hash_crate(min, max))?;
-    add(format!("mincdc:min={min},max={max},value=plain"), mincdc_plain_crate(min, max))?;
+    let peers = vec![mincdc_hash_crate(min, max), mothcdc_hash_crate(min, max)];
+    add(format!("mincdc:min={min},max={max}"), peers)?;
+    let peers = vec![mincdc_plain_crate(min, max), mothcdc_plain_crate(min, max)];
+    add(format!("mincdc:min={min},max={max},value=plain"), peers)?;
     Ok(all)
 }
 
@@ -223,6 +228,28 @@ fn mincdc_plain_crate<'a>(min: usize, max: usize) -> Contender<'a, usize> {
     Contender::new(Kind::Peer, "crate mincdc", move |data: &[u8], ends: &mut Vec<usize>| {
         let chunks = SliceChunker::new(data, min, max, MinCdc4::default());
         ends.extend(chunks.map(|chunk| chunk.offset() + chunk.len()));
+    })
+}
+
+fn mothcdc_hash_crate<'a>(min: usize, max: usize) -> Contender<'a, usize> {
+    use mothcdc::mincdc::{MinCdcHash4, SliceChunker};
+    Contender::new(Kind::Peer, "crate mothcdc", move |data: &[u8], ends: &mut Vec<usize>| {
+        let chunks = SliceChunker::new(data, min, max, MinCdcHash4::new());
+        ends.extend(chunks.scan(0, |end, chunk| {
+            *end += chunk.len();
+            Some(*end)
+        }));
+    })
+}
+
+fn mothcdc_plain_crate<'a>(min: usize, max: usize) -> Contender<'a, usize> {
+    use mothcdc::mincdc::{MinCdc4, SliceChunker};
+    Contender::new(Kind::Peer, "crate mothcdc", move |data: &[u8], ends: &mut Vec<usize>| {
+        let chunks = SliceChunker::new(data, min, max, MinCdc4);
+        ends.extend(chunks.scan(0, |end, chunk| {
+            *end += chunk.len();
+            Some(*end)
+        }));
     })
 }
 

@@ -3,23 +3,26 @@
 //!
 //! `cargo run --release -p cutpoint-chunking --example parallel [MiB] [rounds] [threads] [FILE]`
 //!
-//! A line is a spec on some data; first with the whole buffer at once (`cuts`), then from a reader,
-//! whose bytes are copied into a buffer (`Chunks`). Each has the medians of the rounds: one thread,
-//! several, and the ratio; the two alternate within a round. Wall time: other programs that run
-//! meanwhile make these figures worthless. Then *CPU*, which they hardly change: the CPU time of one
-//! thread through that of the calling thread where there are several. So large would the ratio be if
-//! the others had free processors and memory had no limit; below 1, threads were started in vain.
+//! A line is a spec on some data; first with the whole buffer at once (`cuts`), then from a reader
+//! (`Chunks`, and `Parallel::read`), which copies the buffer. Each has the medians of the rounds: one
+//! thread, several, and the ratio; the two alternate within a round. Wall time: other programs that run
+//! meanwhile make these figures worthless. Then, for the whole buffer, *CPU*, which they hardly change:
+//! the CPU time of one thread through that of the calling thread where there are several. So large
+//! would the ratio be if the others had free processors and memory had no limit; below 1, threads were
+//! started in vain.
 
 use std::error::Error;
+use std::fs::File;
 use std::hint::black_box;
+use std::io::Read;
 use std::num::NonZero;
 use std::time::Instant;
 
-use cutpoint_chunking::{Chunker, Chunks, Parallel, Spec, cuts};
+use cutpoint_chunking::{Chunker, Chunks, Parallel, ReadAhead, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input, thread_cpu_time};
 
 /// Rules that find back soon and late, fast and slow ones, small chunks and large ones.
-const SPECS: [&str; 8] = [
+const SPECS: [&str; 10] = [
     "seqcdc:avg=8k",
     "seqcdc:avg=64k",
     "fastcdc:avg=16k",
@@ -29,6 +32,9 @@ const SPECS: [&str; 8] = [
     // No two threads' lists ever meet, as no segment begins at a multiple of the size.
     "fixed:size=8191",
     "gear:bits=13",
+    // A slow one, without vectors.
+    "tttd:avg=8k",
+    "mincdc:min=4k,max=12k",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -37,9 +43,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (size, rounds, thread_count) = (number(512)? << 20, number(5)?, number(2)?);
     let thread_count = NonZero::new(thread_count).ok_or("at least one thread")?;
     let mut data = vec![("random", SplitMix64::bytes(1, size))];
-    if let Some(path) = arguments.next() {
-        let mut bytes = std::fs::read(path)?;
-        bytes.truncate(size);
+    let file = arguments.next();
+    if let Some(path) = &file {
+        let bytes = std::fs::read(path)?;
         data.push(("file", bytes));
     }
     data.push(("zeros", vec![0; size]));
@@ -48,8 +54,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     mixed.chunks_mut(5 << 20).step_by(2).for_each(|stretch| stretch.fill(0));
     data.push(("mixed", mixed));
     println!(
-        "{:<7} {:<18}{:>11} {thread_count:>7} {:>6} {:>6}{:>12} {thread_count:>7} {:>6} {:>6}",
-        "data", "spec", "cuts: 1", "ratio", "CPU", "Chunks: 1", "ratio", "CPU"
+        "{:<7} {:<24}{:>9} {thread_count:>8} {:>6} {:>6}{:>12} {thread_count:>8} {:>6}{:>12} {:>6}",
+        "data", "spec", "cuts: 1", "ratio", "CPU", "read: 1", "ratio", "read_at", "ratio"
     );
     for (name, data) in &data {
         for text in SPECS {
@@ -60,45 +66,74 @@ fn main() -> Result<(), Box<dyn Error>> {
             if !cuts(&parallel, data).eq(expected.iter().copied()) {
                 return Err(format!("{spec}: other cut-points of {name}").into());
             }
-            let whole = |chunker: &dyn Chunker| cuts(chunker, data).count();
-            let read = |chunker: &dyn Chunker| {
-                let mut chunks = Chunks::new(chunker, &data[..]);
+            let whole = |chunker: &dyn Chunker| cuts(chunker, black_box(data)).count();
+            let open = || -> Box<dyn Read + Send + '_> {
+                match file.as_ref().filter(|_| *name == "file") {
+                    Some(path) => Box::new(File::open(path).expect("it was read before")),
+                    None => Box::new(&data[..]),
+                }
+            };
+            let read = || {
+                let mut chunks = Chunks::new(&*alone, open());
                 let mut count = 0;
                 while let Ok(Some(_)) = chunks.next() {
                     count += 1;
                 }
                 count
             };
-            let chunkers = [&*alone, &parallel];
-            print!("{name:<7} {text:<18}");
-            for [one, several, ratio, cpu_ratio] in [
-                compare(rounds, data.len(), chunkers, whole),
-                compare(rounds, data.len(), chunkers, read),
-            ] {
-                print!("    {one:>7.2} {several:>7.2} {ratio:>6.2} {cpu_ratio:>6.2}");
-            }
+            let count = |chunks: &mut ReadAhead<'_>| {
+                let mut count = 0;
+                while let Ok(Some(_)) = chunks.next() {
+                    count += 1;
+                }
+                count
+            };
+            let read_at = || match file.as_ref().filter(|_| *name == "file") {
+                #[cfg(unix)]
+                Some(path) => {
+                    use std::os::unix::fs::FileExt;
+                    let file = File::open(path).expect("it was read before");
+                    parallel.read_at(|buffer, offset| file.read_at(buffer, offset), count)
+                }
+                _ => {
+                    let read_at = |buffer: &mut [u8], offset: u64| {
+                        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(size);
+                        data.get(offset..).unwrap_or_default().read(buffer)
+                    };
+                    parallel.read_at(read_at, count)
+                }
+            };
+            let size = data.len();
+            let [one, several, ratio, cpu_ratio] =
+                compare(rounds, size, || whole(&*alone), || whole(&parallel));
+            print!("{name:<7} {text:<24}{one:>9.2} {several:>8.2} {ratio:>6.2} {cpu_ratio:>6.2}");
+            let read_ahead = || parallel.read(open(), count);
+            let [one, several, ratio, _] = compare(rounds, size, read, read_ahead);
+            print!("{one:>12.2} {several:>8.2} {ratio:>6.2}");
+            let [_, several, ratio, _] = compare(rounds, size, read, read_at);
+            print!("{several:>12.2} {ratio:>6.2}");
             println!();
         }
     }
     Ok(())
 }
 
-/// Returns the median speeds of `work` with the two chunkers, in GB/s, and the medians of their ratios
-/// by wall time and by CPU time of this thread.
+/// Returns the median speeds of `one` and `several`, in GB/s, and the medians of their ratios by wall
+/// time and by CPU time of this thread.
 fn compare(
     rounds: usize,
     size: usize,
-    chunkers: [&dyn Chunker; 2],
-    work: impl Fn(&dyn Chunker) -> usize,
+    one: impl Fn() -> usize,
+    several: impl Fn() -> usize,
 ) -> [f64; 4] {
-    let seconds = |chunker| {
+    let seconds = |work: &dyn Fn() -> usize| {
         let (started, cpu_started) = (Instant::now(), thread_cpu_time().as_secs_f64());
-        black_box(work(black_box(chunker)));
+        black_box(work());
         (started.elapsed().as_secs_f64(), thread_cpu_time().as_secs_f64() - cpu_started)
     };
     let mut figures = [const { Vec::new() }; 4];
     for _ in 0..rounds.max(1) {
-        let ((one, one_cpu), (several, several_cpu)) = (seconds(chunkers[0]), seconds(chunkers[1]));
+        let ((one, one_cpu), (several, several_cpu)) = (seconds(&one), seconds(&several));
         let speed = |seconds| size as f64 / seconds / 1e9;
         let round = [speed(one), speed(several), one / several, one_cpu / several_cpu];
         figures.iter_mut().zip(round).for_each(|(figures, figure)| figures.push(figure));

@@ -7,9 +7,10 @@
 //! - `--rounds N`: how often each is measured, in turn; the medians are printed; 9 unless given
 //! - `--level LIST`: names of levels with commas between; those of this CPU unless given
 //! - `--spec SPEC`, any number of times: what is measured, instead of a list of all kinds
-//! - `--file PATH`, any number of times: data, instead of SplitMix64 bytes, the text of the test inputs
-//!   and zeros
+//! - `--file PATH`, any number of times: data, instead of SplitMix64 bytes, the text of the test inputs,
+//!   zeros, and bytes that count up
 //! - `--no-reference`: leaves out the reference, which is slow
+//! - `--one-by-one`: asks for one chunk at a time instead of for many, too (`alone`), at the last level
 //!
 //! The first line of each data is a plain sum over it: what its memory gives.
 
@@ -52,6 +53,8 @@ const SPECS: &[&str] = &[
     "buzhash:avg=8k,max=64k",
     "buzhash:avg=8k,table=cutpoint32,max=64k",
     "pci:avg=8k,max=64k",
+    "mincdc:avg=8k",
+    "mincdc:avg=8k,value=plain",
     "fixed:size=16k",
 ];
 
@@ -62,6 +65,7 @@ struct Options {
     specs: Vec<Spec>,
     files: Vec<String>,
     has_reference: bool,
+    is_one_by_one: bool,
 }
 
 fn options() -> Options {
@@ -72,6 +76,7 @@ fn options() -> Options {
         specs: Vec::new(),
         files: Vec::new(),
         has_reference: true,
+        is_one_by_one: false,
     };
     let mut arguments = std::env::args().skip(1);
     let spec = |text: &str| text.parse::<Spec>().unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -87,6 +92,7 @@ fn options() -> Options {
             "--spec" => options.specs.push(spec(&value())),
             "--file" => options.files.push(value()),
             "--no-reference" => options.has_reference = false,
+            "--one-by-one" => options.is_one_by_one = true,
             _ => panic!("{option}: is no option"),
         }
     }
@@ -110,10 +116,11 @@ fn main() {
         data.push(("random", SplitMix64::bytes(1, size)));
         data.push(("text", input::text(size)));
         data.push(("zeros", vec![0; size]));
+        data.push(("saw", input::saw(size)));
     }
     print!("{:<10} {:<50} {:>7} {:>9}", "data", "spec", "mean", "reference");
     options.levels.iter().for_each(|level| print!(" {:>8}", level.name()));
-    println!(" {:>8}", "keyed");
+    println!(" {:>8}{}", "keyed", if options.is_one_by_one { "    alone" } else { "" });
     for (name, data) in &data {
         let sum = || {
             let words = data.as_chunks().0.iter();
@@ -148,13 +155,19 @@ fn run(name: &str, data: &[u8], spec: &Spec, options: &Options) {
         }
         chunkers.push(chunker);
     }
+    let last = spec.chunker_at(*options.levels.last().expect("there is a level"));
+    let mut alone = || _ = black_box(count_one_by_one(black_box(&*last), data));
     let is_keyed = spec.keyed_chunker(&material).map(|keyed| chunkers.push(keyed)).is_ok();
     let mut each: Vec<_> = chunkers
         .iter()
         .map(|chunker| || _ = black_box(cuts(black_box(&**chunker), data).count()))
         .collect();
     let mut each: Vec<&mut dyn FnMut()> = each.iter_mut().map(|work| work as _).collect();
+    if options.is_one_by_one {
+        each.push(&mut alone);
+    }
     let mut speeds = measure(options.rounds, data.len(), &mut each);
+    let alone = if options.is_one_by_one { speeds.pop() } else { None };
     // None where it cannot be keyed.
     let keyed = if is_keyed { speeds.pop() } else { None };
     let text = spec.to_string();
@@ -167,7 +180,18 @@ fn run(name: &str, data: &[u8], spec: &Spec, options: &Options) {
             print!(" {:>8}", "");
         }
     }
-    println!(" {}", keyed.map_or(String::new(), |speed| format!("{speed:>8.2}")));
+    let column = |speed: Option<f64>| speed.map_or(String::new(), |speed| format!("{speed:.2}"));
+    println!(" {:>8} {:>8}", column(keyed), column(alone));
+}
+
+/// The number of chunks of `data`.
+fn count_one_by_one(chunker: &dyn Chunker, data: &[u8]) -> usize {
+    let (mut start, mut count) = (0, 0);
+    while let Some(size) = chunker.next_cut_after(&data[..start], &data[start..], false) {
+        start += size;
+        count += 1;
+    }
+    count
 }
 
 /// Does each of `works` in turn, so many times, and returns the median speed of each in GB/s of CPU

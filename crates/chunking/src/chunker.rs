@@ -79,6 +79,12 @@ pub trait Chunker: Send + Sync + Debug {
         0
     }
 
+    /// Returns how many bytes [`next_cuts`](Chunker::next_cuts) makes use of at once at most, where they
+    /// are in memory anyway; 0 where one chunk at a time is as fast. [`cuts`] gives it so many.
+    fn batch_size_max(&self) -> usize {
+        self.batch_size().saturating_mul(BATCH_COUNT)
+    }
+
     /// Returns the level whose code looks for the cut-points: the one that was asked for, or one below
     /// it. It has no say in where they are.
     fn level(&self) -> Level {
@@ -136,6 +142,10 @@ macro_rules! forward {
                 (**self).batch_size()
             }
 
+            fn batch_size_max(&self) -> usize {
+                (**self).batch_size_max()
+            }
+
             fn level(&self) -> Level {
                 (**self).level()
             }
@@ -154,41 +164,55 @@ macro_rules! forward {
 forward!(&C);
 forward!(Box<C>);
 
-/// So many batches are cut at once where all bytes are in memory.
+/// The arguments of [`Chunker::next_cuts`].
+pub(crate) struct Batch<'a> {
+    pub(crate) data: &'a [u8],
+    pub(crate) start: usize,
+    pub(crate) more: bool,
+    pub(crate) ends: &'a mut Vec<usize>,
+}
+
+/// So many batches are cut at once where all bytes are in memory, which weighs the ends of batches, and
+/// the start of threads, less.
 pub(crate) const BATCH_COUNT: usize = 4;
 
-/// Appends the end of the chunk that begins at `data[start]`, and of those behind it that come with
-/// it where the chunker cuts many at once; none if it cannot tell, or nothing is left.
+/// Appends the end of the chunk that begins at `data[start]`, and of those behind it in about
+/// `wanted_size` bytes; only that one where `wanted_size` is 0. None if the chunker cannot tell, or
+/// nothing is left.
 pub(crate) fn next_ends(
     chunker: &dyn Chunker,
     data: &[u8],
     start: usize,
     more: bool,
+    mut wanted_size: usize,
     ends: &mut Vec<usize>,
 ) {
-    // The bytes are there: more than one batch weighs the ends of batches, and the start of threads, less.
-    let mut batch_size = chunker.batch_size().saturating_mul(BATCH_COUNT);
-    if batch_size == 0 {
+    if wanted_size == 0 {
         let (before, rest) = data.split_at(start);
         ends.extend(chunker.next_cut_after(before, rest, more).map(|size| start + size));
         return;
     }
     let known = ends.len();
     loop {
-        let size = data.len().min(start.saturating_add(batch_size));
+        let size = data.len().min(start.saturating_add(wanted_size));
         chunker.next_cuts(&data[..size], start, more || size < data.len(), ends);
         if ends.len() > known || size == data.len() {
             return;
         }
         // A chunk that is larger than what was given.
-        batch_size = batch_size.saturating_mul(BATCH_COUNT);
+        wanted_size = wanted_size.saturating_mul(4);
     }
 }
+
+/// How many bytes [`cuts`] looks at first where many are wanted at once: who takes one end must not wait
+/// for thousands.
+const FIRST_SIZE: usize = 256 * 1024;
 
 /// Returns the cut-points of `data`, a whole stream: the exclusive end of each chunk, in bytes from
 /// the start of `data`, rising. The last is `data.len()`; empty `data` has none.
 pub fn cuts<'a>(chunker: &'a dyn Chunker, data: &'a [u8]) -> Cuts<'a> {
-    Cuts { chunker, data, offset: 0, ends: Vec::new(), given_count: 0 }
+    let wanted_size = chunker.batch_size_max().min(chunker.batch_size().max(FIRST_SIZE));
+    Cuts { chunker, data, offset: 0, wanted_size, ends: Vec::new(), given_count: 0 }
 }
 
 /// The iterator that [`cuts`] returns.
@@ -197,6 +221,8 @@ pub struct Cuts<'a> {
     chunker: &'a dyn Chunker,
     data: &'a [u8],
     offset: usize,
+    /// How many bytes are cut at once; it grows.
+    wanted_size: usize,
     /// What was found last, of which the first `given_count` were returned.
     ends: Vec<usize>,
     given_count: usize,
@@ -212,7 +238,9 @@ impl Iterator for Cuts<'_> {
         if self.given_count == self.ends.len() {
             self.ends.clear();
             self.given_count = 0;
-            next_ends(self.chunker, self.data, self.offset, false, &mut self.ends);
+            let Cuts { chunker, data, offset, wanted_size, .. } = *self;
+            next_ends(chunker, data, offset, false, wanted_size, &mut self.ends);
+            self.wanted_size = wanted_size.saturating_mul(4).min(chunker.batch_size_max());
         }
         let end = self.ends.get(self.given_count).copied();
         debug_assert!(

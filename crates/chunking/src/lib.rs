@@ -54,6 +54,8 @@ extern crate alloc;
 extern crate std;
 
 mod about;
+#[cfg(feature = "std")]
+mod ahead;
 pub mod algorithm;
 mod candidates;
 mod chunker;
@@ -64,6 +66,7 @@ mod keys;
 #[cfg(feature = "std")]
 mod parallel;
 mod push;
+mod segments;
 mod spec;
 #[cfg(feature = "std")]
 mod stream;
@@ -71,6 +74,8 @@ mod table;
 mod window;
 
 pub use about::{About, Dialect, KeyUse, Parameter, ShortForm};
+#[cfg(feature = "std")]
+pub use ahead::ReadAhead;
 pub use chunker::{Chunker, Cuts, cuts};
 pub use error::SpecError;
 pub use kernel::{Level, LevelError};

@@ -114,6 +114,43 @@ fn a_rising_run_is_found_at_every_place() {
     }
 }
 
+/// The least number at each place of blocks and behind the last whole one, alone, and with a second one
+/// that is equal.
+#[test]
+fn the_least_of_four_bytes_is_found_at_every_place() {
+    for (min, max) in
+        [(4, 4), (4, 5), (5, 70), (10, 73), (10, 74), (63, 200), (64, 211), (100, 400)]
+    {
+        let texts = ["", ",value=plain"].map(|more| format!("mincdc:min={min},max={max}{more}"));
+        for spec in specs(&texts) {
+            for at in 0..max + 3 {
+                for distance in [None, Some(1), Some(4), Some(64), Some(65)] {
+                    // Of the numbers of eights that have a zero in them, the least has it last.
+                    let mut data = vec![8; 2 * max + 5];
+                    data[at] = 0;
+                    if let Some(second) = distance.and_then(|distance| data.get_mut(at + distance))
+                    {
+                        *second = 0;
+                    }
+                    check(&spec, &data, &|| format!("a zero at {at} and {distance:?}"));
+                }
+            }
+        }
+    }
+    let mut random = SplitMix64::new(23);
+    for round in 0..400 {
+        let min = 4 + random.below(150);
+        let max = min + random.below(300);
+        let value = ["hash", "plain"][round % 2];
+        let mask = [0xff, 0x81, 0x01, 0x00][round / 2 % 4];
+        let size = random.below(4 * max);
+        let data: Vec<u8> = random.take(size).iter().map(|byte| byte & mask).collect();
+        for spec in specs(&[format!("mincdc:min={min},max={max},value={value}")]) {
+            check(&spec, &data, &|| format!("{mask:#x}"));
+        }
+    }
+}
+
 /// Sets of few members, for which the sieve is exact, and of more.
 #[test]
 fn members_of_a_set_are_found_at_every_place() {

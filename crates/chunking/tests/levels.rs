@@ -149,7 +149,7 @@ fn text(random: &mut SplitMix64) -> String {
             );
             let cut = pick(random, &["", ",cut=before"]);
             let max = max.map(|max| max.max(2 * window + 2));
-            match random.below(6) {
+            match random.below(8) {
                 0 => format!(
                     "ram:window={window}{cut}{}{}",
                     pick(random, &["", ",equal=pass"]),
@@ -184,6 +184,21 @@ fn text(random: &mut SplitMix64) -> String {
                         max_text(max.map(|m| m + 2))
                     )
                 }
+                5 => {
+                    let min = min.max(4);
+                    let value = pick(random, &["", ",value=plain"]);
+                    format!("mincdc:min={min},max={}{value}", max.unwrap_or(2 * min).max(min))
+                }
+                6 => format!(
+                    "seqcdc:mode={},length={},trigger={},skip={},min={min},max={}{}{}",
+                    pick(random, &["inc", "dec"]),
+                    2 + random.below(9),
+                    1 + random.below(200),
+                    pick(random, &[0, 1, 64, 256, 1024, 20_000]),
+                    max.unwrap_or(4 * min),
+                    pick(random, &["", ",equal=break"]),
+                    pick(random, &["", ",rule=literal"]),
+                ),
                 _ => {
                     let count = 1 + random.below(9);
                     let mut list: Vec<usize> = (0..count).map(|_| random.below(256)).collect();

@@ -125,3 +125,28 @@ fn seqcdc_compares_every_pair_of_values() {
         }
     }
 }
+
+/// Segments that are cut beside each other, in data of many of them: where lists meet, where they do not,
+/// and where some of it is a hole; on every level, at once and in portions.
+#[test]
+fn segments_are_joined_where_they_meet() {
+    let mut random = SplitMix64::new(30);
+    for text in ["avg=2k", "avg=2k,mode=dec", "paper=4k,equal=break,rule=literal"] {
+        let spec: Spec = format!("seqcdc:{text}").parse().expect("the spec is right");
+        let size = 700_000 + random.below(1000);
+        for (name, data) in kinds(size, random.next()) {
+            let expected = reference_cuts(&spec, &data);
+            for level in Level::available().into_iter().chain([Level::EMULATED]) {
+                let chunker = spec.chunker_at(level);
+                let name = || format!("{spec}, {}, {name}", level.name());
+                let mut ends = Vec::new();
+                chunker.next_cuts(&data, 0, false, &mut ends);
+                assert_eq!(ends, expected, "{}: at once", name());
+                let feeds = [Feed::Whole, Feed::Batches(300_000, random.next())];
+                for feed in feeds {
+                    assert_eq!(fed_cuts(&*chunker, &data, feed), expected, "{}: {feed:?}", name());
+                }
+            }
+        }
+    }
+}

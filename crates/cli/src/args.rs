@@ -839,7 +839,8 @@ pub(crate) struct Cut {
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub(crate) level: Option<Level>,
     /// How many threads look for cut-points; 0 is as many as there are processors. Several hold 4 MiB
-    /// of the file each, or 64 smallest chunks if that is more, up to 256 MiB in all, and a chunk
+    /// of the file each, or 64 smallest chunks if that is more, up to 256 MiB in all, once more that
+    /// for one of them, and a chunk. Where chunks have one size, one thread cuts
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
     /// The file; `-` is standard input

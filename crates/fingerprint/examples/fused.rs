@@ -9,7 +9,7 @@
 mod common;
 
 use std::hint::black_box;
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex};
 
 use common::{Work, median, speeds};
 use cutpoint_chunking::{Chunker, Spec, cuts};
@@ -125,8 +125,9 @@ fn fingerprint(chunker: &dyn Chunker, data: &[u8], portion: usize, hash: Hash<'_
 
 /// Threads that begin at true cut-points, found before: so each cuts as one thread alone would.
 /// Portions of 1 MiB, BLAKE3. The time of several is that of the one that needs most CPU time, as
-/// they would take on idle cores.
+/// they would take on idle cores. Then threads that know nothing before, and take turns in cutting.
 fn split(chunker: &dyn Chunker, data: &[u8], threads: usize) {
+    assert_eq!(chunker.context_size(), 0, "a portion is cut as if it began the stream");
     let hash = Blake3::keyed(&[7; 32]);
     let hash = |chunks: &[&[u8]]| {
         let mut digests = Vec::with_capacity(chunks.len());
@@ -168,6 +169,18 @@ fn split(chunker: &dyn Chunker, data: &[u8], threads: usize) {
         walls.push(started.elapsed().as_secs_f64());
         beside.push(slowest);
     }
+    let mut together = Vec::new();
+    for _ in 0..ROUNDS {
+        let started = std::time::Instant::now();
+        let next = Mutex::new(0);
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|| take_turns(chunker, data, &next, &hash));
+            }
+            take_turns(chunker, data, &next, &hash);
+        });
+        together.push(started.elapsed().as_secs_f64());
+    }
     let speed = |seconds: f64| data.len() as f64 / seconds / 1e9;
     let (alone, beside, wall) = (median(alone), median(beside), median(walls));
     println!("one thread: {:.2} GB/s of CPU time", speed(alone));
@@ -178,4 +191,33 @@ fn split(chunker: &dyn Chunker, data: &[u8], threads: usize) {
         alone / beside,
         speed(wall)
     );
+    let together = median(together);
+    println!(
+        "{threads} threads that take turns in cutting: {:.2} GB/s by the clock ({:.2}x)",
+        speed(together),
+        alone / together
+    );
+}
+
+/// Cuts a portion while no other thread does, and hashes it while others may cut: nothing has to be
+/// known of the cut-points before. `next` is where the next portion begins.
+fn take_turns(chunker: &dyn Chunker, data: &[u8], next: &Mutex<usize>, hash: Hash<'_>) {
+    let mut chunks = Vec::new();
+    loop {
+        let mut next = next.lock().expect("no thread panics");
+        let first = *next;
+        for end in cuts(chunker, &data[first..]).map(|end| first + end) {
+            chunks.push(&data[*next..end]);
+            *next = end;
+            if end - first >= 1 << 20 {
+                break;
+            }
+        }
+        drop(next);
+        if chunks.is_empty() {
+            return;
+        }
+        hash(&chunks);
+        chunks.clear();
+    }
 }

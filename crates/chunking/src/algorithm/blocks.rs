@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::kernel::{BLOCK_SIZE, Block, Kernel};
+use crate::kernel::{BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock};
 
 /// A line of the cache, in bytes.
 pub(crate) const LINE_SIZE: usize = 64;
@@ -17,6 +17,18 @@ pub(crate) trait Values: Copy {
 
     /// Compares neighbours by their values.
     fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64);
+
+    /// [`Kernel::least_number`] of the values.
+    fn least_number<K: Kernel>(self, kernel: K, bytes: &NumberBlock, mapping: Mapping) -> u32;
+
+    /// [`Kernel::has_number_below`] of the values.
+    fn has_number_below<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &NumberBlock,
+        mapping: Mapping,
+        bound: u32,
+    ) -> bool;
 
     /// Asks about the values of a block.
     fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64;
@@ -38,6 +50,22 @@ impl Values for AsItIs {
     }
 
     #[inline(always)]
+    fn least_number<K: Kernel>(self, kernel: K, bytes: &NumberBlock, mapping: Mapping) -> u32 {
+        kernel.least_number(bytes, mapping)
+    }
+
+    #[inline(always)]
+    fn has_number_below<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &NumberBlock,
+        mapping: Mapping,
+        bound: u32,
+    ) -> bool {
+        kernel.has_number_below(bytes, mapping, bound)
+    }
+
+    #[inline(always)]
     fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64 {
         question.ask(kernel, block)
     }
@@ -56,6 +84,22 @@ impl Values for Permuted<'_> {
     #[inline(always)]
     fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64) {
         kernel.compare(&bytes.map(|byte| self.value(byte)))
+    }
+
+    #[inline(always)]
+    fn least_number<K: Kernel>(self, kernel: K, bytes: &NumberBlock, mapping: Mapping) -> u32 {
+        kernel.least_number(&bytes.map(|byte| self.value(byte)), mapping)
+    }
+
+    #[inline(always)]
+    fn has_number_below<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &NumberBlock,
+        mapping: Mapping,
+        bound: u32,
+    ) -> bool {
+        kernel.has_number_below(&bytes.map(|byte| self.value(byte)), mapping, bound)
     }
 
     #[inline(always)]

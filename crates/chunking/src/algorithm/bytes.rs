@@ -23,8 +23,11 @@ pub(crate) trait BlockRule: Algorithm + Clone + fmt::Debug + Send + Sync {
 
     /// Returns where the rule cuts `data` if nothing was found in it, and it is the end of the stream or
     /// has the largest size.
-    fn find_last(&self, data: &[u8], values: impl Values) -> usize {
-        let _ = values;
+    ///
+    /// `#[inline(always)]`, as [`BlockRule::find`].
+    #[inline(always)]
+    fn find_last<K: Kernel>(&self, kernel: K, data: &[u8], values: impl Values) -> usize {
+        let _ = (kernel, values);
         data.len()
     }
 
@@ -49,13 +52,6 @@ pub(crate) trait ByteRule: Algorithm + Clone + fmt::Debug + Send + Sync {
         self.find(data, value)
     }
 
-    /// Returns where the rule cuts `data` if nothing was found in it, and it is the end of the stream or
-    /// has the largest size.
-    fn find_last(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> usize {
-        let _ = value;
-        data.len()
-    }
-
     /// Whether the first chunk of a stream may be cut by another rule than the others.
     const KNOWS_FIRST: bool = false;
 }
@@ -71,10 +67,6 @@ impl<R: ByteRule> BlockRule for R {
     ) -> Option<usize> {
         let value = |byte| values.value(byte);
         if is_first { ByteRule::find(self, data, value) } else { self.find_later(data, value) }
-    }
-
-    fn find_last(&self, data: &[u8], values: impl Values) -> usize {
-        ByteRule::find_last(self, data, |byte| values.value(byte))
     }
 
     const KNOWS_FIRST: bool = <R as ByteRule>::KNOWS_FIRST;
@@ -124,20 +116,29 @@ pub(crate) fn next_cut<R: BlockRule>(
     let end = max.map_or(data.len(), |max| data.len().min(max));
     let is_complete = !more || Some(end) == max;
     let data = &data[..end];
-    let found = level.dispatch(Find { rule, permutation, is_first, data });
-    let last = || match permutation {
-        None => rule.find_last(data, AsItIs),
-        Some(table) => rule.find_last(data, Permuted(table)),
-    };
-    found.or_else(|| is_complete.then(last))
+    level.dispatch(Find { rule, permutation, is_first, is_complete, data })
 }
 
-/// [`BlockRule::find`], with or without a key.
+/// [`BlockRule::find`], and if that is nothing and the data complete [`BlockRule::find_last`]; with or
+/// without a key.
 struct Find<'a, R> {
     rule: &'a R,
     permutation: Option<&'a [u8; 256]>,
     is_first: bool,
+    is_complete: bool,
     data: &'a [u8],
+}
+
+impl<R: BlockRule> Find<'_, R> {
+    #[inline(always)]
+    fn find<K: Kernel>(self, kernel: K, values: impl Values) -> Option<usize> {
+        let Find { rule, is_first, is_complete, data, .. } = self;
+        let found = rule.find(kernel, is_first, data, values);
+        if found.is_none() && is_complete {
+            return Some(rule.find_last(kernel, data, values));
+        }
+        found
+    }
 }
 
 impl<R: BlockRule> Task for Find<'_, R> {
@@ -145,10 +146,9 @@ impl<R: BlockRule> Task for Find<'_, R> {
 
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> Option<usize> {
-        let Find { rule, permutation, is_first, data } = self;
-        match permutation {
-            None => rule.find(kernel, is_first, data, AsItIs),
-            Some(table) => rule.find(kernel, is_first, data, Permuted(table)),
+        match self.permutation {
+            None => self.find(kernel, AsItIs),
+            Some(table) => self.find(kernel, Permuted(table)),
         }
     }
 }

@@ -21,9 +21,11 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::bytes::{ByteRule, byte_chunker};
+use super::blocks::Values;
+use super::bytes::{BlockRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::kernel::{BLOCK_SIZE, Kernel, Mapping};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -148,33 +150,71 @@ impl Params {
     }
 }
 
-impl ByteRule for Params {
+/// How many bytes ahead memory is asked for: mostly into the next chunk, which the hardware does not
+/// foresee.
+const AHEAD: usize = 16 * 1024;
+
+impl BlockRule for Params {
     /// Nothing: whatever comes may have a lesser value, up to the largest size.
-    #[inline]
-    fn find(&self, _: &[u8], _: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
+    #[inline(always)]
+    fn find<K: Kernel>(&self, _: K, _: bool, _: &[u8], _: impl Values) -> Option<usize> {
         None
     }
 
-    #[inline]
-    fn find_last(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> usize {
-        if data.len() <= self.chunk_size_min { data.len() } else { self.least(data, value) }
+    #[inline(always)]
+    fn find_last<K: Kernel>(&self, kernel: K, data: &[u8], values: impl Values) -> usize {
+        if data.len() <= self.chunk_size_min {
+            return data.len();
+        }
+        // The four bytes of the first place, and what follows.
+        let bytes = &data[self.chunk_size_min - 4..];
+        self.chunk_size_min + self.least(kernel, bytes, values)
     }
 }
 
 impl Params {
-    /// Returns the cut-point of `data`, which has at least the smallest size.
-    #[inline]
-    fn least(&self, data: &[u8], value: impl Fn(u8) -> u8) -> usize {
-        let number = |four: &[u8]| u32::from_le_bytes([0, 1, 2, 3].map(|i| value(four[i])));
-        let places = data[self.chunk_size_min - 4..].windows(4).map(number).enumerate();
-        // The first of equals is kept.
-        let least = match self.value {
-            Value::Hash => places
-                .map(|(i, x)| (x.wrapping_mul(0x915f_77f5).wrapping_add(0x3463_6463), i))
-                .min(),
-            Value::Plain => places.map(|(i, x)| (x, i)).min(),
-        };
-        self.chunk_size_min + least.map_or(0, |(_, i)| i)
+    fn mapping(&self) -> Mapping {
+        match self.value {
+            Value::Hash => Mapping { factor: 0x915f_77f5, summand: 0x3463_6463 },
+            Value::Plain => Mapping { factor: 1, summand: 0 },
+        }
+    }
+
+    /// Returns at which of `bytes`, at least four, the least number begins, the first of them.
+    ///
+    /// Nearly all blocks have none that is less than the least before them, and that is all that is asked
+    /// of these.
+    #[inline(always)]
+    fn least<K: Kernel>(&self, kernel: K, bytes: &[u8], values: impl Values) -> usize {
+        let mapping = self.mapping();
+        let (mut least, mut least_at) = (u32::MAX, 0);
+        let mut at = 0;
+        loop {
+            // A loop of its own: in one loop the compiler would compute both, and each block would wait
+            // for the least of the one before.
+            let mut found = None;
+            while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+                if values.has_number_below(kernel, block, mapping, least) {
+                    found = Some(block);
+                    break;
+                }
+                kernel.prefetch(bytes, at + AHEAD);
+                at += BLOCK_SIZE;
+            }
+            let Some(block) = found else { break };
+            (least, least_at) = (values.least_number(kernel, block, mapping), at);
+            at += BLOCK_SIZE;
+        }
+        let map = |four: &[u8]| mapping.map([0, 1, 2, 3].map(|k| values.value(four[k])));
+        // Fewer than 64 are left. Of equal ones the first is kept.
+        for (index, number) in bytes.windows(4).enumerate().skip(at) {
+            let number = map(number);
+            if number < least {
+                (least, least_at) = (number, index);
+            }
+        }
+        let mut numbers = bytes[least_at..].windows(4);
+        least_at + numbers.position(|number| map(number) == least).unwrap_or(0)
     }
 }
 

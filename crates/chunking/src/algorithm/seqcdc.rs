@@ -42,13 +42,16 @@
 //! both.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::blocks::{AsItIs, LINE_SIZE, Permuted, Values, runs};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, paper, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
+use crate::chunker::Batch;
 use crate::kernel::{BLOCK_SIZE, Kernel, Task};
 use crate::keys::Keys;
+use crate::segments::{List, Round, Segments};
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "seqcdc";
@@ -405,12 +408,16 @@ impl Algorithm for Params {
 }
 
 /// The chunker of SeqCDC.
+///
+/// It cuts a large buffer at several places at once, in one thread: while one waits for memory, another
+/// goes on ([`Parallel`](crate::Parallel) says why the cut-points stay the same).
 #[derive(Clone)]
 pub struct SeqCdc {
     params: Params,
     /// What each byte value counts as; `None` without a key.
     permutation: Option<Box<[u8; 256]>>,
     level: Level,
+    segments: Segments,
 }
 
 constructors!(SeqCdc);
@@ -418,7 +425,7 @@ constructors!(SeqCdc);
 impl SeqCdc {
     fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> SeqCdc {
         let permutation = material.map(KeyMaterial::permutation);
-        SeqCdc { params, permutation, level: level.of_kernel() }
+        SeqCdc { params, permutation, level: level.of_kernel(), segments: params.segments() }
     }
 
     /// The same on another level than the best of this CPU: as exact, and slower.
@@ -430,18 +437,23 @@ impl SeqCdc {
 
 impl Chunker for SeqCdc {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
-        let max = self.params.chunk_size_max;
-        let end = data.len().min(max);
-        let complete = !more || end == max;
-        let found = self.level.dispatch(Scan {
-            params: &self.params,
-            permutation: self.permutation.as_deref(),
-            data,
-            end,
+        let permutation = self.permutation.as_deref();
+        self.level.dispatch(CutOne { params: &self.params, permutation, data, more })
+    }
+
+    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
+        self.segments.next_cuts(&Alone(self), Batch { data, start, more, ends }, |round| {
+            let permutation = self.permutation.as_deref();
+            self.level.dispatch(CutAll { params: &self.params, permutation, round })
         });
-        // By the text the byte that completes the run is the chunk's last.
-        let behind = usize::from(self.params.rule == Rule::Literal);
-        found.map(|at| at + behind).or((complete && end > 0).then_some(end))
+    }
+
+    fn batch_size_max(&self) -> usize {
+        self.segments.round_size_max()
+    }
+
+    fn level(&self) -> Level {
+        self.level
     }
 
     fn chunk_size_min(&self) -> usize {
@@ -450,10 +462,6 @@ impl Chunker for SeqCdc {
 
     fn chunk_size_max(&self) -> Option<usize> {
         Some(self.params.chunk_size_max)
-    }
-
-    fn level(&self) -> Level {
-        self.level
     }
 }
 
@@ -467,31 +475,86 @@ impl fmt::Debug for SeqCdc {
     }
 }
 
-/// Looks for the end of a run in the first `end` bytes of `data`, bytes standing for what
-/// `permutation` says.
-struct Scan<'a> {
+/// The same one chunk after the other.
+#[derive(Debug)]
+struct Alone<'a>(&'a SeqCdc);
+
+impl Chunker for Alone<'_> {
+    fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
+        self.0.next_cut(data, more)
+    }
+
+    fn chunk_size_min(&self) -> usize {
+        self.0.chunk_size_min()
+    }
+
+    fn chunk_size_max(&self) -> Option<usize> {
+        self.0.chunk_size_max()
+    }
+}
+
+/// Calls `$cut`, a function over `Scan<K, V, EQUAL_BREAKS, DEPTH>`, with what there is of the parameters.
+macro_rules! with_scan {
+    ($depth:ident, $kernel:ident, $params:ident, $permutation:ident, $data:expr, $more:expr, |$scan:ident| $cut:expr) => {{
+        let (params, kernel, data, more) = ($params, $kernel, $data, $more);
+        match ($permutation, $params.equal) {
+            (None, Equal::Absorb) => {
+                let $scan =
+                    Scan::<_, _, false, $depth> { params, kernel, data, more, values: AsItIs };
+                $cut
+            }
+            (None, Equal::Break) => {
+                let $scan =
+                    Scan::<_, _, true, $depth> { params, kernel, data, more, values: AsItIs };
+                $cut
+            }
+            (Some(table), Equal::Absorb) => {
+                let values = Permuted(table);
+                let $scan = Scan::<_, _, false, $depth> { params, kernel, data, more, values };
+                $cut
+            }
+            (Some(table), Equal::Break) => {
+                let values = Permuted(table);
+                let $scan = Scan::<_, _, true, $depth> { params, kernel, data, more, values };
+                $cut
+            }
+        }
+    }};
+}
+
+/// Cuts the chunk that begins `data`, bytes standing for what `permutation` says.
+struct CutOne<'a> {
     params: &'a Params,
     permutation: Option<&'a [u8; 256]>,
     data: &'a [u8],
-    end: usize,
+    more: bool,
 }
 
-impl Task for Scan<'_> {
+impl Task for CutOne<'_> {
     type Output = Option<usize>;
 
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> Option<usize> {
-        let Scan { params, permutation, data, end } = self;
-        match (permutation, params.equal) {
-            (None, Equal::Absorb) => params.scan::<K, false>(kernel, data, end, AsItIs),
-            (None, Equal::Break) => params.scan::<K, true>(kernel, data, end, AsItIs),
-            (Some(table), Equal::Absorb) => {
-                params.scan::<K, false>(kernel, data, end, Permuted(table))
-            }
-            (Some(table), Equal::Break) => {
-                params.scan::<K, true>(kernel, data, end, Permuted(table))
-            }
-        }
+        let CutOne { params, permutation, data, more } = self;
+        with_scan!(DEPTH_ALONE, kernel, params, permutation, data, more, |scan| scan.cut_one())
+    }
+}
+
+/// Cuts the segments of a round beside each other: a list for each, as [`Segments::next_cuts`] takes them.
+struct CutAll<'a> {
+    params: &'a Params,
+    permutation: Option<&'a [u8; 256]>,
+    round: Round<'a>,
+}
+
+impl Task for CutAll<'_> {
+    type Output = Vec<List>;
+
+    #[inline(always)]
+    fn run<K: Kernel>(self, kernel: K) -> Vec<List> {
+        let CutAll { params, permutation, round } = self;
+        let Round { data, more, .. } = round;
+        with_scan!(DEPTH, kernel, params, permutation, data, more, |scan| scan.cut_all(round))
     }
 }
 
@@ -506,17 +569,17 @@ struct Steps {
     trigger: u32,
 }
 
-/// From this skip on the places are asked for one by one. On Zen 5 this is twice to three times as fast for
-/// the papers' 16 and 64 KiB, and slower with shorter skips.
-const SPARSE_SKIP_SIZE: usize = 512;
+/// How many segments are cut at once. On Zen 5 more are hardly better.
+const STREAM_COUNT: usize = 4;
+/// How many bytes all of them have together at most: so many ends are known before the first is given.
+const ROUND_SIZE_MAX: usize = 256 * 1024 * 1024;
 
-/// Asks for `count` lines of the cache from byte `offset` on.
-#[inline(always)]
-fn prefetch_lines<K: Kernel>(kernel: K, data: &[u8], offset: usize, count: usize) {
-    for line in 0..count {
-        kernel.prefetch(data, offset + line * LINE_SIZE);
-    }
-}
+/// How many periods ahead memory is asked for where several segments are cut at once.
+const DEPTH: usize = 3;
+/// The same where one chunk is cut after the other, which has to bridge the latency of memory by itself.
+const DEPTH_ALONE: usize = 6;
+/// How many bytes ahead it is asked for within a period that is longer than most.
+const AHEAD: usize = 2048;
 
 impl Params {
     fn steps(&self) -> Steps {
@@ -531,106 +594,21 @@ impl Params {
         }
     }
 
-    /// Returns which of the first `end` bytes of `data` ends a run; `None` where the rule finds none.
-    ///
-    /// The comparisons of 64 pairs become two masks. Equal pairs are squeezed out of them, and then
-    /// two questions are asked that are cheap and nearly always answered alike: does a run end here,
-    /// and is the trigger reached? One branch a pair, which random data mispredicts every other time,
-    /// would cost far more.
-    ///
-    /// `EQUAL_BREAKS` is [`Equal::Break`].
-    #[inline(always)]
-    fn scan<K: Kernel, const EQUAL_BREAKS: bool>(
-        &self,
-        kernel: K,
-        data: &[u8],
-        end: usize,
-        values: impl Values,
-    ) -> Option<usize> {
-        let Steps { first, length, trigger } = self.steps();
-        let (mut run, mut opposing, mut i) = (0, 0, first);
-        self.prefetch_first(kernel, data, i);
-        while let Some(bytes) = data[..end].get(i - 1..).and_then(|rest| rest.first_chunk()) {
-            let (rising, falling) = values.compare(kernel, bytes);
-            let (ordered, opposed) = match self.mode {
-                Mode::Increasing => (rising, falling),
-                Mode::Decreasing => (falling, rising),
-            };
-            // The pairs that count, at the low end: those in order are the ones of `squeezed`.
-            let counted = if EQUAL_BREAKS { u64::MAX } else { ordered | opposed };
-            let squeezed = if EQUAL_BREAKS { ordered } else { kernel.squeeze(ordered, counted) };
-            let opposed_count = opposed.count_ones();
-            let is_triggered = opposing + opposed_count >= trigger;
-            let ends = runs(squeezed, length);
-            let leading = squeezed.trailing_ones();
-            if ends != 0 || run + leading >= length {
-                // The first run may have begun before.
-                let last =
-                    if run + leading >= length { length - run - 1 } else { ends.trailing_zeros() };
-                let at = kernel.nth_one(counted, last);
-                let trigger_at =
-                    if is_triggered { kernel.nth_one(opposed, trigger - opposing - 1) } else { 64 };
-                if at < trigger_at {
-                    return Some(i + at as usize);
-                }
-            }
-            if is_triggered {
-                i += kernel.nth_one(opposed, trigger - opposing - 1) as usize + 1 + self.skip_size;
-                (run, opposing) = (0, 0);
-                self.prefetch_next(kernel, data, i);
-            } else {
-                let count = counted.count_ones();
-                // The ones at the high end of what was squeezed.
-                let trailing = (squeezed << (63 - (count.wrapping_sub(1) & 63))).leading_ones();
-                run = if leading >= count { run + count } else { trailing };
-                opposing += opposed_count;
-                i += BLOCK_SIZE;
-            }
-        }
-        self.scan_pairs(&data[..end], |byte| values.value(byte), run, opposing, i)
-    }
-
     /// About how many bytes a period takes, which ends with a skip.
     fn period_size(&self) -> usize {
         2 * self.trigger as usize + self.skip_size
     }
 
-    /// Whether what is looked at is far between.
-    fn is_sparse(&self) -> bool {
-        self.skip_size >= SPARSE_SKIP_SIZE
+    /// Segments in which lists mostly meet soon. They meet where two happen to look at the same bytes, so
+    /// the more is skipped the later.
+    fn segments(&self) -> Segments {
+        let skipped = self.period_size() / (2 * self.trigger as usize);
+        let least = self.chunk_size_min.saturating_mul(32 * skipped);
+        let most = least.saturating_mul(4).min(ROUND_SIZE_MAX / STREAM_COUNT);
+        Segments::new(STREAM_COUNT, least, most)
     }
 
-    /// Asks for what a chunk looks at first. What comes next is far from what came before, so the
-    /// hardware foresees none of it; with these two the kernel is several times faster from memory.
-    #[inline(always)]
-    fn prefetch_first<K: Kernel>(&self, kernel: K, data: &[u8], i: usize) {
-        if self.is_sparse() {
-            for period in 0..4 {
-                prefetch_lines(kernel, data, i + period * self.period_size(), 3);
-            }
-        } else {
-            prefetch_lines(kernel, data, i, 24);
-        }
-    }
-
-    /// Asks for what is looked at a little later, and for where the next chunk would begin to be
-    /// looked at if this one ended soon. Real data skips when it likes, so all lines of a zone are asked
-    /// for; with long skips these would be too many, and it is those that random data looks at.
-    #[inline(always)]
-    fn prefetch_next<K: Kernel>(&self, kernel: K, data: &[u8], i: usize) {
-        let period_size = self.period_size();
-        let next = i + period_size + self.chunk_size_min;
-        if self.is_sparse() {
-            prefetch_lines(kernel, data, i + 4 * period_size, 3);
-            prefetch_lines(kernel, data, next, 4);
-            prefetch_lines(kernel, data, next + period_size, 3);
-        } else {
-            prefetch_lines(kernel, data, i + 24 * LINE_SIZE, 6);
-            prefetch_lines(kernel, data, next, 6);
-        }
-    }
-
-    /// Goes on pair by pair from pair `i`: the rule as it is written, for the last bytes.
+    /// Goes on pair by pair from pair `i` of `data`: the rule as it is written, for the last bytes.
     fn scan_pairs(
         &self,
         data: &[u8],
@@ -664,5 +642,223 @@ impl Params {
             i += 1;
         }
         None
+    }
+}
+
+/// What is looked at, and by whom. `EQUAL_BREAKS` is [`Equal::Break`]; memory is asked for `DEPTH`
+/// periods ahead.
+#[derive(Clone, Copy)]
+struct Scan<'a, K, V, const EQUAL_BREAKS: bool, const DEPTH: usize> {
+    params: &'a Params,
+    kernel: K,
+    data: &'a [u8],
+    /// Whether bytes may follow the data.
+    more: bool,
+    values: V,
+}
+
+/// How far the search for a chunk's end has come.
+#[derive(Clone, Copy)]
+struct Search {
+    /// The chunk's first byte.
+    start: usize,
+    /// Where it ends if nothing is found: at the largest size, or where the data ends.
+    end: usize,
+    /// The second byte of the pair that is looked at next.
+    i: usize,
+    run: u32,
+    opposing: u32,
+}
+
+enum Found {
+    /// Nothing in this period.
+    Nothing,
+    /// The end of the chunk.
+    End(usize),
+    /// That it cannot be told by these bytes.
+    TooFew,
+}
+
+impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
+    Scan<'_, K, V, EQUAL_BREAKS, DEPTH>
+{
+    /// Cuts the chunk that begins the data.
+    #[inline(always)]
+    fn cut_one(self) -> Option<usize> {
+        if self.data.is_empty() {
+            return None;
+        }
+        let mut search = self.search(0);
+        loop {
+            match self.period(&mut search) {
+                Found::Nothing => {}
+                Found::End(end) => return Some(end),
+                Found::TooFew => return None,
+            }
+        }
+    }
+
+    /// Cuts the segments of a round, a period of each in turn. Each is cut until an end is in the next
+    /// one's list; by a quarter of a segment longer at most.
+    #[inline(always)]
+    fn cut_all(self, round: Round<'_>) -> Vec<List> {
+        let mut lists: Vec<List> = round.starts().map(List::at).collect();
+        let mut searches: Vec<Option<Search>> =
+            round.starts().map(|start| Some(self.search(start))).collect();
+        let mut going_count = searches.len();
+        while going_count > 0 {
+            for (index, going) in searches.iter_mut().enumerate() {
+                let Some(search) = going else { continue };
+                let is_done = match self.period(search) {
+                    Found::Nothing => continue,
+                    Found::End(end) => {
+                        lists[index].push(end);
+                        *search = self.search(end);
+                        end == self.data.len() || is_enough(round, &lists, index, end)
+                    }
+                    Found::TooFew => true,
+                };
+                if is_done {
+                    *going = None;
+                    going_count -= 1;
+                }
+            }
+        }
+        lists
+    }
+
+    /// Begins with the chunk that begins at `start`.
+    #[inline(always)]
+    fn search(self, start: usize) -> Search {
+        let Scan { params, data, .. } = self;
+        let i = start + params.steps().first;
+        // What comes next is far from what came before, so the hardware foresees none of it. Asked for
+        // ahead, the kernel is several times faster from memory.
+        for period in 0..DEPTH {
+            self.prefetch(i, period, 3);
+            self.prefetch(i + params.chunk_size_min, period, 4);
+        }
+        let end = data.len().min(start.saturating_add(params.chunk_size_max));
+        Search { start, end, i, run: 0, opposing: 0 }
+    }
+
+    /// Asks for the first lines of the period that begins about so many periods behind byte `offset`.
+    #[inline(always)]
+    fn prefetch(self, offset: usize, period: usize, line_count: usize) {
+        let offset = offset.wrapping_add(self.params.period_size().wrapping_mul(period));
+        for line in 0..line_count {
+            self.kernel.prefetch(self.data, offset.wrapping_add(line * LINE_SIZE));
+        }
+    }
+
+    /// Looks on until a skip, or the end of the chunk.
+    ///
+    /// The comparisons of 64 pairs become two masks. Equal pairs are squeezed out of them, and then
+    /// two questions are asked that are cheap and nearly always answered alike: does a run end here,
+    /// and is the trigger reached? One branch a pair, which random data mispredicts every other time,
+    /// would cost far more.
+    #[inline(always)]
+    fn period(self, search: &mut Search) -> Found {
+        let Scan { params, kernel, data, more, values } = self;
+        let Steps { length, trigger, .. } = params.steps();
+        // By the text the byte that completes the run is the chunk's last.
+        let behind = usize::from(params.rule == Rule::Literal);
+        let Search { start, end, mut i, mut run, mut opposing } = *search;
+        while let Some(bytes) = data[..end].get(i - 1..).and_then(|rest| rest.first_chunk()) {
+            let (rising, falling) = values.compare(kernel, bytes);
+            let (ordered, opposed) = match params.mode {
+                Mode::Increasing => (rising, falling),
+                Mode::Decreasing => (falling, rising),
+            };
+            // The pairs that count, at the low end: those in order are the ones of `squeezed`.
+            let counted = if EQUAL_BREAKS { u64::MAX } else { ordered | opposed };
+            let squeezed = if EQUAL_BREAKS { ordered } else { kernel.squeeze(ordered, counted) };
+            let opposed_count = opposed.count_ones();
+            let is_triggered = opposing + opposed_count >= trigger;
+            let ends = runs(squeezed, length);
+            let leading = squeezed.trailing_ones();
+            if ends != 0 || run + leading >= length {
+                // The first run may have begun before.
+                let last =
+                    if run + leading >= length { length - run - 1 } else { ends.trailing_zeros() };
+                let at = kernel.nth_one(counted, last);
+                let trigger_at =
+                    if is_triggered { kernel.nth_one(opposed, trigger - opposing - 1) } else { 64 };
+                if at < trigger_at {
+                    return Found::End(i + at as usize + behind);
+                }
+            }
+            if is_triggered {
+                i +=
+                    kernel.nth_one(opposed, trigger - opposing - 1) as usize + 1 + params.skip_size;
+                // What is looked at a little later, and where the next chunk would be if this one ended
+                // soon: wherever in this period that is, its periods would be about these.
+                self.prefetch(i, DEPTH, 3);
+                self.prefetch(i + params.chunk_size_min, DEPTH, 4);
+                *search = Search { start, end, i, run: 0, opposing: 0 };
+                return Found::Nothing;
+            }
+            let count = counted.count_ones();
+            // The ones at the high end of what was squeezed.
+            let trailing = (squeezed << (63 - (count.wrapping_sub(1) & 63))).leading_ones();
+            run = if leading >= count { run + count } else { trailing };
+            opposing += opposed_count;
+            i += BLOCK_SIZE;
+            // Where there is hardly an opposing pair, no skip comes soon.
+            if i - search.i >= 2 * BLOCK_SIZE {
+                kernel.prefetch(data, i + AHEAD);
+            }
+        }
+        match params.scan_pairs(&data[..end], |byte| values.value(byte), run, opposing, i) {
+            Some(at) => Found::End(at + behind),
+            None if !more || end - start == params.chunk_size_max => Found::End(end),
+            None => Found::TooFew,
+        }
+    }
+}
+
+/// Whether segment `index`, of which a chunk ended at `end`, need not be cut any further.
+fn is_enough(round: Round<'_>, lists: &[List], index: usize, end: usize) -> bool {
+    match lists.get(index + 1).map(List::ends) {
+        // The last one.
+        None => end >= round.end(),
+        Some(next) => {
+            end >= next[0] && (end >= next[0] + round.size / 4 || next.binary_search(&end).is_ok())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cutpoint_testing::SplitMix64;
+
+    use super::*;
+    use crate::segments::joined;
+
+    /// All that is cut beside each other is for nothing if it is not taken.
+    #[test]
+    fn segments_of_noise_are_taken() {
+        let data = SplitMix64::bytes(1, 1 << 20);
+        let params = Params::for_average(4096, Mode::Increasing).expect("the mean is right");
+        for level in Level::available() {
+            let chunker = SeqCdc::from_checked(params, None, level);
+            let round = Round { data: &data, more: false, start: 0, count: 4, size: 1 << 18 };
+            let lists = level.dispatch(CutAll { params: &params, permutation: None, round });
+            assert_eq!(lists.len(), 4, "{}: lists", level.name());
+            let joined = joined(&Alone(&chunker), round, &lists, &mut Vec::new());
+            let (reached, gained_size) = joined.expect("it can be told");
+            assert_eq!(reached.end, data.len(), "{}", level.name());
+            assert!(gained_size > 700_000, "{}: {gained_size} of 786432 bytes", level.name());
+        }
+    }
+
+    /// Data of many smallest chunks is cut in several segments, and an ordinary file in one.
+    #[test]
+    fn segments_are_of_many_chunks() {
+        let params = Params::paper(16 * 1024).expect("it is one of the three");
+        let chunker = SeqCdc::from_checked(params, None, Level::SCALAR);
+        let wanted_size = chunker.batch_size_max();
+        assert!((16 << 20..64 << 20).contains(&wanted_size), "{wanted_size} bytes at once");
+        assert_eq!(chunker.batch_size(), 0, "a reader's buffer need not be large");
     }
 }

@@ -43,6 +43,7 @@ use marks::{ColumnHash, Marks, ROW_TILES_MAX, TILE_SIZE};
 pub(crate) use pci::CountColumns;
 pub(crate) use rabin::RabinColumns;
 
+pub(crate) use crate::chunker::Batch;
 use crate::chunker::cut_one_by_one;
 use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsTask};
 use crate::{Chunker, Level};
@@ -80,14 +81,6 @@ pub(crate) trait Selection: Chunker {
         let _ = (data, start, at, hashed);
         true
     }
-}
-
-/// The arguments of [`Chunker::next_cuts`].
-pub(crate) struct Batch<'a> {
-    pub(crate) data: &'a [u8],
-    pub(crate) start: usize,
-    pub(crate) more: bool,
-    pub(crate) ends: &'a mut Vec<usize>,
 }
 
 /// What marks places: a hash, or one of several.

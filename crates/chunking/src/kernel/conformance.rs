@@ -8,7 +8,7 @@ use std::println;
 use cutpoint_testing::SplitMix64;
 
 use super::level::NAMES;
-use super::{BLOCK_SIZE, Kernel, Level, Tables, Task};
+use super::{BLOCK_SIZE, Kernel, Level, Mapping, NumberBlock, Tables, Task};
 
 /// What a kernel answers about 65 bytes, or 64, and a value.
 #[derive(Debug, PartialEq)]
@@ -76,6 +76,55 @@ fn random_blocks_are_seen_as_they_are() {
             bytes.iter_mut().for_each(|byte| *byte &= 0x83);
         }
         check(&bytes, bytes[round % BLOCK_SIZE]);
+    }
+}
+
+struct Numbers<'a>(&'a NumberBlock, Mapping, u32);
+
+impl Task for Numbers<'_> {
+    type Output = (u32, bool);
+
+    fn run<K: Kernel>(self, kernel: K) -> (u32, bool) {
+        let Numbers(bytes, mapping, bound) = self;
+        (kernel.least_number(bytes, mapping), kernel.has_number_below(bytes, mapping, bound))
+    }
+}
+
+fn check_numbers(bytes: &NumberBlock, mapping: Mapping) {
+    let Mapping { factor, summand } = mapping;
+    let number = |k: usize| {
+        let number = (0..4).fold(0, |number, i| number | u32::from(bytes[k + i]) << (8 * i));
+        number.wrapping_mul(factor).wrapping_add(summand)
+    };
+    let least = (0..BLOCK_SIZE).map(number).min().expect("there are 64");
+    for level in Level::available() {
+        for bound in [0, least, least.saturating_add(1), least.saturating_sub(1), u32::MAX] {
+            let answers = level.dispatch(Numbers(bytes, mapping, bound));
+            let name = level.name();
+            assert_eq!(answers, (least, least < bound), "{name}: {bytes:?}, {mapping:?}, {bound}");
+        }
+    }
+}
+
+/// The least at each place; and numbers that are negative where they are taken for signed ones.
+#[test]
+fn the_least_number_is_seen_wherever_it_is() {
+    let plain = Mapping { factor: 1, summand: 0 };
+    let hash = Mapping { factor: 0x915f_77f5, summand: 0x3463_6463 };
+    for (most, other) in [(0xff, 0), (0xff, 0x7f), (0x80, 0x7f), (1, 0), (0, 0x80), (0xff, 0xfe)] {
+        for at in 0..BLOCK_SIZE + 3 {
+            let mut bytes = [most; BLOCK_SIZE + 3];
+            bytes[at] = other;
+            check_numbers(&bytes, plain);
+            check_numbers(&bytes, hash);
+        }
+    }
+    let mut random = SplitMix64::new(4);
+    for _ in 0..1000 {
+        let mut bytes = [0; BLOCK_SIZE + 3];
+        bytes.copy_from_slice(&random.take(BLOCK_SIZE + 3));
+        check_numbers(&bytes, plain);
+        check_numbers(&bytes, hash);
     }
 }
 

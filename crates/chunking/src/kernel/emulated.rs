@@ -4,7 +4,8 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers are cut to the size of a lane")]
 
 use super::{
-    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, ROW_COUNT, Scalar, Tables,
+    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, Mapping, NumberBlock, ROW_COUNT,
+    Scalar, Tables,
 };
 
 /// The kernel of every CPU that is slow.
@@ -22,6 +23,14 @@ impl Kernel for Emulated {
 
     fn below(self, block: &Block, value: u8) -> u64 {
         Scalar.below(block, value)
+    }
+
+    fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
+        Scalar.least_number(bytes, mapping)
+    }
+
+    fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
+        Scalar.has_number_below(bytes, mapping, bound)
     }
 
     fn sift(self, bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {

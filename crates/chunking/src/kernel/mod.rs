@@ -31,6 +31,34 @@ pub(crate) const BLOCK_SIZE: usize = 64;
 /// As many bytes.
 pub(crate) type Block = [u8; BLOCK_SIZE];
 
+/// So many bytes that a number of 32 bits begins at each of a block.
+pub(crate) type NumberBlock = [u8; BLOCK_SIZE + 3];
+
+/// A little-endian number of 32 bits, times `factor`, plus `summand`, modulo 2^32.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) factor: u32,
+    pub(crate) summand: u32,
+}
+
+impl Mapping {
+    #[inline(always)]
+    pub(crate) fn map(self, number: [u8; 4]) -> u32 {
+        u32::from_le_bytes(number).wrapping_mul(self.factor).wrapping_add(self.summand)
+    }
+}
+
+/// The numbers that begin at bytes 0, 4, 8 and so on; at 1, 5, 9; at 2, 6, 10; at 3, 7, 11.
+#[inline(always)]
+fn number_blocks(bytes: &NumberBlock) -> Option<[&Block; 4]> {
+    Some([
+        bytes.first_chunk()?,
+        bytes[1..].first_chunk()?,
+        bytes[2..].first_chunk()?,
+        bytes.last_chunk()?,
+    ])
+}
+
 /// The tables of [`Kernel::sift`].
 pub(crate) type Tables = [[u8; 16]; 4];
 
@@ -49,6 +77,12 @@ pub(crate) trait Kernel: Copy {
 
     /// Which bytes are less than `value`.
     fn below(self, block: &Block, value: u8) -> u64;
+
+    /// The least of the 64 numbers that begin at each of the first 64 bytes, as `mapping` maps them.
+    fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32;
+
+    /// Whether any of these is less than `bound`.
+    fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool;
 
     /// Which of the 64 pairs of neighbours may be wanted, by four tables of sets of up to 8 things:
     /// those for which a set of each table has a thing in common. The first table is asked by the

@@ -1,6 +1,6 @@
 //! Portable Rust: the definition of every answer.
 
-use super::{BLOCK_SIZE, Block, Kernel, Tables};
+use super::{BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Tables};
 
 /// The kernel of every CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,17 @@ impl Kernel for Scalar {
             return 0;
         }
         mask(block, |bytes| less(bytes, splat(value)))
+    }
+
+    #[inline(always)]
+    fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
+        let numbers = bytes.windows(4).map(|four| mapping.map([0, 1, 2, 3].map(|k| four[k])));
+        numbers.fold(u32::MAX, u32::min)
+    }
+
+    #[inline(always)]
+    fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
+        self.least_number(bytes, mapping) < bound
     }
 
     #[inline(always)]

@@ -76,7 +76,10 @@ fn formats_say_the_same() {
 #[test]
 fn neither_level_nor_threads_move_a_cut_point() {
     let sandbox = Sandbox::new();
-    let data = input::by_name("text2m").expect("the input is known");
+    let mut data = input::by_name("text2m").expect("the input is known");
+    // More than threads read at once.
+    data.resize(3 << 20, 0);
+    data.extend_from_within(..2 << 20);
     fs::write(sandbox.path("data"), &data).expect("the file is written");
     let levels: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
     for spec in ["seqcdc:avg=4k", "fastcdc:avg=4k", "gear:bits=12,start=carry", "fixed:size=4000"] {

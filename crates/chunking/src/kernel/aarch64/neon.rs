@@ -1,11 +1,14 @@
 //! NEON: 16 bytes at a time.
 
 use core::arch::aarch64::{
-    uint8x16_t, vandq_u8, vcgtq_u8, vdupq_n_u8, vgetq_lane_u64, vld1q_u8, vpaddq_u8, vqtbl1q_u8,
-    vreinterpretq_u64_u8, vshrq_n_u8, vtstq_u8,
+    uint8x16_t, vandq_u8, vcgtq_u8, vdupq_n_u8, vdupq_n_u32, vgetq_lane_u64, vld1q_u8, vminq_u32,
+    vminvq_u32, vmlaq_u32, vpaddq_u8, vqtbl1q_u8, vreinterpretq_u32_u8, vreinterpretq_u64_u8,
+    vshrq_n_u8, vtstq_u8,
 };
 
-use crate::kernel::{BLOCK_SIZE, Block, Kernel, Scalar, Tables, Task};
+use crate::kernel::{
+    BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Scalar, Tables, Task, number_blocks,
+};
 
 /// Proof that this CPU has NEON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,17 @@ impl Kernel for Neon {
     fn below(self, block: &Block, value: u8) -> u64 {
         // SAFETY: there is a value of this type, so this CPU has NEON.
         unsafe { below(block, value) }
+    }
+
+    #[inline(always)]
+    fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
+        // SAFETY: there is a value of this type, so this CPU has NEON.
+        unsafe { least_number(bytes, mapping) }
+    }
+
+    #[inline(always)]
+    fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
+        self.least_number(bytes, mapping) < bound
     }
 
     #[inline(always)]
@@ -98,6 +112,20 @@ fn below(block: &Block, value: u8) -> u64 {
     let value = vdupq_n_u8(value);
     let [a, b, c, d] = load_block(block);
     mask([vcgtq_u8(value, a), vcgtq_u8(value, b), vcgtq_u8(value, c), vcgtq_u8(value, d)])
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
+    let (factor, summand) = (vdupq_n_u32(mapping.factor), vdupq_n_u32(mapping.summand));
+    let mut least = vdupq_n_u32(u32::MAX);
+    for block in number_blocks(bytes).into_iter().flatten() {
+        for bytes in load_block(block) {
+            let numbers = vreinterpretq_u32_u8(bytes);
+            least = vminq_u32(least, vmlaq_u32(summand, numbers, factor));
+        }
+    }
+    vminvq_u32(least)
 }
 
 #[inline]

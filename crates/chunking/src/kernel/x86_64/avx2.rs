@@ -1,13 +1,16 @@
 //! AVX2 with BMI2: 32 bytes at a time.
 
 use core::arch::x86_64::{
-    __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8,
-    _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_set1_epi8,
-    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
+    __m256i, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_min_epu32, _mm_shuffle_epi32,
+    _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_castsi256_si128,
+    _mm256_cmpeq_epi8, _mm256_cmpeq_epi32, _mm256_extracti128_si256, _mm256_loadu_si256,
+    _mm256_max_epu32, _mm256_min_epu8, _mm256_min_epu32, _mm256_movemask_epi8, _mm256_mullo_epi32,
+    _mm256_set1_epi8, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_shuffle_epi8,
+    _mm256_srli_epi16,
 };
 
 use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
-use crate::kernel::{BLOCK_SIZE, Block, Kernel, Tables, Task};
+use crate::kernel::{BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Tables, Task, number_blocks};
 
 level! {
     /// Proof that this CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
@@ -41,6 +44,52 @@ fn below(block: &Block, value: u8) -> u64 {
     let value = _mm256_set1_epi8(value.cast_signed());
     let [low, high] = load(block);
     !join(at_least(low, value), at_least(high, value))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
+    let eight = least_numbers(bytes, mapping);
+    let four = _mm_min_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
+    let two = _mm_min_epu32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
+    let one = _mm_min_epu32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two));
+    _mm_cvtsi128_si32(one).cast_unsigned()
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
+    let bound = _mm256_set1_epi32(bound.cast_signed());
+    let numbers = least_numbers(bytes, mapping);
+    // AVX2 compares signed numbers only.
+    let at_least = _mm256_cmpeq_epi32(_mm256_max_epu32(numbers, bound), numbers);
+    _mm256_movemask_epi8(at_least) != -1
+}
+
+/// Of each eight numbers the least.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn least_numbers(bytes: &NumberBlock, mapping: Mapping) -> __m256i {
+    let Some([a, b, c, d]) = number_blocks(bytes) else {
+        return _mm256_set1_epi32(-1);
+    };
+    let first = _mm256_min_epu32(least_of(a, mapping), least_of(b, mapping));
+    _mm256_min_epu32(first, _mm256_min_epu32(least_of(c, mapping), least_of(d, mapping)))
+}
+
+/// Of the two halves' numbers the least.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn least_of(block: &Block, mapping: Mapping) -> __m256i {
+    let [low, high] = load(block);
+    _mm256_min_epu32(mapped(low, mapping), mapped(high, mapping))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn mapped(numbers: __m256i, mapping: Mapping) -> __m256i {
+    let product = _mm256_mullo_epi32(numbers, _mm256_set1_epi32(mapping.factor.cast_signed()));
+    _mm256_add_epi32(product, _mm256_set1_epi32(mapping.summand.cast_signed()))
 }
 
 #[inline]

@@ -1,13 +1,14 @@
 //! AVX-512 with byte lanes (F and BW) and BMI2: 64 bytes at a time.
 
 use core::arch::x86_64::{
-    __m512i, _mm_loadu_si128, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_cmpgt_epu8_mask,
-    _mm512_cmplt_epu8_mask, _mm512_loadu_si512, _mm512_set1_epi8, _mm512_shuffle_epi8,
-    _mm512_srli_epi16, _mm512_test_epi8_mask,
+    __m512i, _mm_loadu_si128, _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4,
+    _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask, _mm512_cmplt_epu32_mask, _mm512_loadu_si512,
+    _mm512_min_epu32, _mm512_mullo_epi32, _mm512_reduce_min_epu32, _mm512_set1_epi8,
+    _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_srli_epi16, _mm512_test_epi8_mask,
 };
 
 use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
-use crate::kernel::{BLOCK_SIZE, Block, Kernel, Tables, Task};
+use crate::kernel::{BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Tables, Task, number_blocks};
 
 level! {
     /// Proof that this CPU has AVX-512 F and BW, BMI2, and what belongs to AVX2.
@@ -35,6 +36,37 @@ fn above(block: &Block, value: u8) -> u64 {
 #[target_feature(enable = "avx512f,avx512bw")]
 fn below(block: &Block, value: u8) -> u64 {
     _mm512_cmplt_epu8_mask(load(block), _mm512_set1_epi8(value.cast_signed()))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
+    _mm512_reduce_min_epu32(least_numbers(bytes, mapping))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
+    let bound = _mm512_set1_epi32(bound.cast_signed());
+    _mm512_cmplt_epu32_mask(least_numbers(bytes, mapping), bound) != 0
+}
+
+/// Of each four numbers, which begin at neighbouring bytes, the least.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn least_numbers(bytes: &NumberBlock, mapping: Mapping) -> __m512i {
+    let Some([a, b, c, d]) = number_blocks(bytes) else {
+        return _mm512_set1_epi32(-1);
+    };
+    let first = _mm512_min_epu32(mapped(load(a), mapping), mapped(load(b), mapping));
+    _mm512_min_epu32(first, _mm512_min_epu32(mapped(load(c), mapping), mapped(load(d), mapping)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn mapped(numbers: __m512i, mapping: Mapping) -> __m512i {
+    let product = _mm512_mullo_epi32(numbers, _mm512_set1_epi32(mapping.factor.cast_signed()));
+    _mm512_add_epi32(product, _mm512_set1_epi32(mapping.summand.cast_signed()))
 }
 
 #[inline]

@@ -25,7 +25,8 @@ macro_rules! has {
 use has;
 
 /// Writes the proof type of a level, how code that is compiled for it is entered, and its kernel out
-/// of the functions `compare`, `above`, `below`, `sift`, `squeeze` and `nth_one` of the same file.
+/// of the functions `compare`, `above`, `below`, `least_number`, `has_number_below`, `sift`, `squeeze` and
+/// `nth_one` of the same file.
 macro_rules! level {
     ($(#[$docs:meta])* $Level:ident, $features:literal, $($feature:tt),+) => {
         $(#[$docs])*
@@ -66,6 +67,18 @@ macro_rules! level {
             fn below(self, block: &Block, value: u8) -> u64 {
                 // SAFETY: there is a value of this type, so this CPU has the features.
                 unsafe { below(block, value) }
+            }
+
+            #[inline(always)]
+            fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { least_number(bytes, mapping) }
+            }
+
+            #[inline(always)]
+            fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { has_number_below(bytes, mapping, bound) }
             }
 
             #[inline(always)]

@@ -1,12 +1,16 @@
 //! SSE4.1 with POPCNT: 16 bytes at a time.
 
 use core::arch::x86_64::{
-    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8,
-    _mm_set1_epi8, _mm_setzero_si128, _mm_shuffle_epi8, _mm_srli_epi16,
+    __m128i, _mm_add_epi32, _mm_and_si128, _mm_cmpeq_epi8, _mm_cmpeq_epi32, _mm_cvtsi128_si32,
+    _mm_loadu_si128, _mm_max_epu32, _mm_min_epu8, _mm_min_epu32, _mm_movemask_epi8,
+    _mm_mullo_epi32, _mm_set1_epi8, _mm_set1_epi32, _mm_setzero_si128, _mm_shuffle_epi8,
+    _mm_shuffle_epi32, _mm_srli_epi16,
 };
 
 use super::level;
-use crate::kernel::{BLOCK_SIZE, Block, Kernel, Scalar, Tables, Task};
+use crate::kernel::{
+    BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Scalar, Tables, Task, number_blocks,
+};
 
 level! {
     /// Proof that this CPU has SSE4.1 and POPCNT.
@@ -62,6 +66,39 @@ fn below(block: &Block, value: u8) -> u64 {
         others |= mask(at_least(load(bytes), value)) << (16 * k);
     }
     !others
+}
+
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
+    let four = least_numbers(bytes, mapping);
+    let two = _mm_min_epu32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
+    let one = _mm_min_epu32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two));
+    _mm_cvtsi128_si32(one).cast_unsigned()
+}
+
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
+    let bound = _mm_set1_epi32(bound.cast_signed());
+    let numbers = least_numbers(bytes, mapping);
+    _mm_movemask_epi8(_mm_cmpeq_epi32(_mm_max_epu32(numbers, bound), numbers)) != 0xffff
+}
+
+/// Of each sixteen numbers the least.
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn least_numbers(bytes: &NumberBlock, mapping: Mapping) -> __m128i {
+    let factor = _mm_set1_epi32(mapping.factor.cast_signed());
+    let summand = _mm_set1_epi32(mapping.summand.cast_signed());
+    let mut least = _mm_set1_epi32(-1);
+    for block in number_blocks(bytes).into_iter().flatten() {
+        for numbers in block.as_chunks().0 {
+            let product = _mm_mullo_epi32(load(numbers), factor);
+            least = _mm_min_epu32(least, _mm_add_epi32(product, summand));
+        }
+    }
+    least
 }
 
 #[inline]
