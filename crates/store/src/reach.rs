@@ -65,24 +65,27 @@ impl Walk {
             if !self.seen.insert(&fingerprint) {
                 continue;
             }
-            // The error of the job, or of the visitor.
+            let bytes = visit.meta(&fingerprint);
+            // The error is the chunk's; those of the visitor end the walk.
             let done = match job {
                 Job::Recipe { expected, is_tree, .. } => {
-                    match read_recipe(fingerprint, expected, visit) {
+                    match bytes.and_then(|bytes| decode_recipe(fingerprint, expected, &bytes)) {
                         Ok(recipe) => Ok(enter_recipe(&recipe, is_tree, &mut jobs, visit)?),
                         Err(error) => Err(error),
                     }
                 }
-                Job::Tree { length, .. } => match read_tree(fingerprint, length, visit) {
-                    Ok(entries) => {
-                        for entry in entries {
-                            let is_tree = entry.kind == EntryKind::Folder;
-                            content(&entry.content, is_tree, &mut jobs, visit)?;
+                Job::Tree { length, .. } => {
+                    match bytes.and_then(|bytes| decode_tree(fingerprint, length, &bytes)) {
+                        Ok(entries) => {
+                            for entry in entries {
+                                let is_tree = entry.kind == EntryKind::Folder;
+                                content(&entry.content, is_tree, &mut jobs, visit)?;
+                            }
+                            Ok(())
                         }
-                        Ok(())
+                        Err(error) => Err(error),
                     }
-                    Err(error) => Err(error),
-                },
+                }
             };
             if let Err(error) = done {
                 visit.unreadable(&fingerprint, error)?;
@@ -143,14 +146,18 @@ fn enter_recipe(
     Ok(())
 }
 
-fn read_recipe(
+/// Reads a recipe, of which the one above it says the level and the length of what it names.
+///
+/// # Errors
+///
+/// `Corrupt` where it is malformed, or something else.
+pub(crate) fn decode_recipe(
     fingerprint: Fingerprint,
     expected: Option<(u32, u64)>,
-    visit: &mut impl Visit,
+    bytes: &[u8],
 ) -> Result<RecipeChunk> {
     let object = || format!("recipe {fingerprint}");
-    let bytes = visit.meta(&fingerprint)?;
-    let recipe = RecipeChunk::decode(&bytes).map_err(|error| error.of(object()))?;
+    let recipe = RecipeChunk::decode(bytes).map_err(|error| error.of(object()))?;
     let length = recipe.segments.iter().map(Segment::length).sum();
     if expected.is_some_and(|expected| expected != (recipe.level, length)) {
         return Err(Error::corrupt(object(), "is not what the recipe above it says"));
@@ -158,14 +165,13 @@ fn read_recipe(
     Ok(recipe)
 }
 
-fn read_tree(fingerprint: Fingerprint, length: u64, visit: &mut impl Visit) -> Result<Vec<Entry>> {
+fn decode_tree(fingerprint: Fingerprint, length: u64, bytes: &[u8]) -> Result<Vec<Entry>> {
     let object = || format!("tree {fingerprint}");
-    let bytes = visit.meta(&fingerprint)?;
     if bytes.len() as u64 != length {
         let message = format!("has {} bytes, not {length}", bytes.len());
         return Err(Error::corrupt(object(), message));
     }
-    let d = &mut Decoder::new(&bytes);
+    let d = &mut Decoder::new(bytes);
     let mut entries: Vec<Entry> = Vec::new();
     while d.position() < bytes.len() {
         let entry = Entry::decode(d).map_err(|error| error.of(object()))?;

@@ -9,10 +9,11 @@ use super::{Check, FindingKind, NAMED_MAX, Need};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Damage;
-use crate::format::recipe::{Content, RecipeChunk, Segment};
+use crate::format::recipe::{Content, Segment};
 use crate::format::tree::{Entry, EntryKind};
 use crate::index::{Location, Scope};
 use crate::name::{PartName, TicketId};
+use crate::reach::{self, Visit, decode_recipe};
 use crate::reader::{ChunkBytes, Reader};
 use crate::view::View;
 
@@ -140,14 +141,6 @@ fn roots(view: &View) -> Vec<Root> {
     roots
 }
 
-/// A metadata chunk that is to be looked at.
-enum Job {
-    /// A recipe of a tree or of a file, and what the recipe above it says of its level and length.
-    Recipe { fingerprint: Fingerprint, expected: Option<(u32, u64)>, is_tree: bool },
-    /// A chunk of a tree, and its length.
-    Tree { fingerprint: Fingerprint, length: u64 },
-}
-
 struct Walk<'a> {
     check: &'a Check<'a>,
     reader: &'a Reader,
@@ -155,8 +148,6 @@ struct Walk<'a> {
     known: &'a Known<'a>,
     /// Whether the snapshot that is walked is on the lists.
     is_listed: bool,
-    /// Trees and recipes that were looked at: each is, once.
-    seen: HashSet<Fingerprint>,
     references: u64,
     /// Chunks that cannot be read from anywhere.
     lost: HashMap<(Class, Fingerprint), LostChunk>,
@@ -175,6 +166,29 @@ struct LostChunk {
     is_listed: bool,
 }
 
+impl Visit for Walk<'_> {
+    fn meta(&mut self, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        self.check.stop_if_cancelled()?;
+        self.references += 1;
+        let bytes = self.chunk(fingerprint);
+        self.rely_on_meta(*fingerprint);
+        bytes
+    }
+
+    fn data(&mut self, fingerprint: &Fingerprint, offset: u64, length: u64) -> Result<()> {
+        self.find(*fingerprint, offset, length);
+        Ok(())
+    }
+
+    fn unreadable(&mut self, fingerprint: &Fingerprint, error: Error) -> Result<()> {
+        if error.kind() == Kind::Interrupted {
+            return Err(error);
+        }
+        self.lose(Class::Meta, *fingerprint, Some(error));
+        Ok(())
+    }
+}
+
 impl<'a> Walk<'a> {
     /// Looks at everything that the snapshots of the view reach.
     fn run(
@@ -189,77 +203,17 @@ impl<'a> Walk<'a> {
             gone: seen.gone.clone(),
             known,
             is_listed: true,
-            seen: HashSet::new(),
             references: 0,
             lost: HashMap::new(),
             refused: HashSet::new(),
             relied: HashSet::new(),
         };
+        let mut reached = reach::Walk::default();
         for root in roots(&seen.view) {
             walk.is_listed = root.is_listed;
-            // A stack of its own: folders can be nested deeper than a thread's stack.
-            let mut jobs = Vec::new();
-            walk.content(&root.content, true, &mut jobs);
-            while let Some(job) = jobs.pop() {
-                walk.job(job, &mut jobs)?;
-            }
+            reached.walk(&root.content, &mut walk)?;
         }
         Ok(walk)
-    }
-
-    fn content(&mut self, content: &Content, is_tree: bool, jobs: &mut Vec<Job>) {
-        match content {
-            Content::Empty | Content::Raw(_) => {}
-            Content::Segments(segments) => self.segments(segments, is_tree, jobs),
-            Content::Recipe(fingerprint) => {
-                jobs.push(Job::Recipe { fingerprint: *fingerprint, expected: None, is_tree });
-            }
-        }
-    }
-
-    fn segments(&mut self, segments: &[Segment], is_tree: bool, jobs: &mut Vec<Job>) {
-        for segment in segments {
-            let Segment::Chunk { fingerprint, offset, length } = *segment else { continue };
-            if is_tree {
-                jobs.push(Job::Tree { fingerprint, length });
-            } else {
-                self.data(fingerprint, offset, length);
-            }
-        }
-    }
-
-    fn job(&mut self, job: Job, jobs: &mut Vec<Job>) -> Result<()> {
-        self.check.stop_if_cancelled()?;
-        let (Job::Recipe { fingerprint, .. } | Job::Tree { fingerprint, .. }) = job;
-        if !self.seen.insert(fingerprint) {
-            return Ok(());
-        }
-        self.references += 1;
-        let done = match job {
-            Job::Recipe { expected, is_tree, .. } => self.recipe(fingerprint, expected).map(|r| {
-                if r.level == 0 {
-                    self.segments(&r.segments, is_tree, jobs);
-                    return;
-                }
-                jobs.extend(r.segments.iter().filter_map(|segment| match *segment {
-                    Segment::Chunk { fingerprint, length, .. } => {
-                        let expected = Some((r.level - 1, length));
-                        Some(Job::Recipe { fingerprint, expected, is_tree })
-                    }
-                    _ => None,
-                }));
-            }),
-            Job::Tree { length, .. } => self.tree(fingerprint, length, jobs),
-        };
-        self.rely_on_meta(fingerprint);
-        match done {
-            Err(error) if error.kind() == Kind::Interrupted => Err(error),
-            Err(error) => {
-                self.lose(Class::Meta, fingerprint, Some(error));
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-        }
     }
 
     /// Notes where a metadata chunk is, if each of its places is recorded as damaged.
@@ -276,46 +230,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn meta(&self, fingerprint: Fingerprint) -> Result<ChunkBytes> {
-        self.reader.try_chunk(Class::Meta, &fingerprint)
-    }
-
-    fn recipe(
-        &self,
-        fingerprint: Fingerprint,
-        expected: Option<(u32, u64)>,
-    ) -> Result<RecipeChunk> {
-        let object = || format!("recipe {fingerprint}");
-        let recipe = RecipeChunk::decode(&self.meta(fingerprint)?).map_err(|e| e.of(object()))?;
-        let length = recipe.segments.iter().map(Segment::length).sum();
-        if expected.is_some_and(|expected| expected != (recipe.level, length)) {
-            return Err(Error::corrupt(object(), "is not what the recipe above it says"));
-        }
-        Ok(recipe)
-    }
-
-    fn tree(&mut self, fingerprint: Fingerprint, length: u64, jobs: &mut Vec<Job>) -> Result<()> {
-        let object = || format!("tree {fingerprint}");
-        let bytes = self.meta(fingerprint)?;
-        if bytes.len() as u64 != length {
-            let message = format!("has {} bytes, not {length}", bytes.len());
-            return Err(Error::corrupt(object(), message));
-        }
-        let d = &mut Decoder::new(&bytes);
-        let mut name_last = Vec::new();
-        while d.position() < bytes.len() {
-            let entry = Entry::decode(d).map_err(|error| error.of(object()))?;
-            if !name_last.is_empty() && name_last >= entry.name {
-                return Err(Error::corrupt(object(), "names do not rise"));
-            }
-            self.content(&entry.content, entry.kind == EntryKind::Folder, jobs);
-            name_last = entry.name;
-        }
-        Ok(())
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        self.reader.try_chunk(Class::Meta, fingerprint)
     }
 
     /// Looks for a place from which `length` bytes at `offset` of a file chunk can be read.
-    fn data(&mut self, fingerprint: Fingerprint, offset: u64, length: u64) {
+    fn find(&mut self, fingerprint: Fingerprint, offset: u64, length: u64) {
         self.references += 1;
         if self.lost.contains_key(&(Class::Data, fingerprint)) {
             return;
@@ -487,7 +407,7 @@ impl Affected<'_> {
         folders: &mut Vec<(String, Content)>,
     ) -> Result<()> {
         self.not_lost(Class::Meta, fingerprint)?;
-        let bytes = self.walk.meta(fingerprint)?;
+        let bytes = self.walk.chunk(&fingerprint)?;
         let d = &mut Decoder::new(&bytes);
         while d.position() < bytes.len() {
             let entry = Entry::decode(d)?;
@@ -530,7 +450,10 @@ impl Affected<'_> {
         while let Some((fingerprint, expected)) = recipes.pop() {
             self.walk.check.stop_if_cancelled()?;
             let recipe = self.not_lost(Class::Meta, fingerprint);
-            match recipe.and_then(|()| self.walk.recipe(fingerprint, expected)) {
+            let recipe = recipe
+                .and_then(|()| self.walk.chunk(&fingerprint))
+                .and_then(|bytes| decode_recipe(fingerprint, expected, &bytes));
+            match recipe {
                 Err(error) => failure = Some(error),
                 Ok(recipe) if recipe.level == 0 => {
                     for segment in &recipe.segments {
