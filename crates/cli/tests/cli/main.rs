@@ -8,6 +8,7 @@ mod failures;
 mod forget;
 mod json;
 mod keys;
+mod old_versions;
 mod repair;
 mod rollback;
 mod round_trip;
