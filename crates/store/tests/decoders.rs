@@ -150,7 +150,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         chunks: vec![
             chunk(Form::Whole, 0, 4000),
             chunk(Form::Literal, 1, 4000),
-            chunk(Form::Composite, 1, 90),
+            ChunkRecord { offset: 4010, ..chunk(Form::Composite, 1, 90) },
         ],
         extra: vec![(200, vec![0xf6])],
     };
