@@ -269,8 +269,8 @@ fn composites_need_a_newer_cutpoint() {
     assert!(error.to_string().contains("newer cutpoint"), "{error}");
 }
 
-/// An index that says that a directory has four gibibytes. The folder, unlike memory, takes room for
-/// what it is asked for before it reads.
+/// An index that says that a directory has four gibibytes. In a folder, which could take room for what
+/// it is asked for before it reads.
 #[test]
 fn lengths_that_an_index_claims_take_no_memory() {
     let folder = tempfile::tempdir().expect("a temporary folder");

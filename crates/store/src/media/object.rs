@@ -181,18 +181,11 @@ fn get(store: &dyn ObjectStore, name: &str) -> Result<Bytes> {
         .map_err(|error| store_error(name, error))
 }
 
-/// More than any writer puts into one part, in bytes: who asks for more is asked whether it is there.
-const RANGE_LEN_BELIEVED: usize = 64 * 1024 * 1024;
-
 fn get_range(store: &dyn ObjectStore, name: &str, offset: u64, len: usize) -> Result<Bytes> {
     if len == 0 {
         return Ok(Bytes::new());
     }
     let end = offset.checked_add(len as u64).ok_or_else(|| too_short(name, offset, len))?;
-    // Memory is taken for the whole range before the first byte is read; lengths may be lies.
-    if len > RANGE_LEN_BELIEVED && head(store, name)?.is_some_and(|length| length < end) {
-        return Err(too_short(name, offset, len));
-    }
     match block_on(store.get_range(&StorePath::from(name), offset..end)) {
         Ok(bytes) if bytes.len() == len => Ok(bytes),
         Ok(_) => Err(too_short(name, offset, len)),
