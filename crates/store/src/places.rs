@@ -470,11 +470,11 @@ mod tests {
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
     }
 
-    /// `CUTPOINT_CHUNKS=10000000` looks up that many; what memory it took is printed. Two of three
+    /// `CUTPOINT_LOOKUPS=10000000` looks up that many; what memory it took is printed. Two of three
     /// chunks are needed, and of every tenth container none.
     #[test]
     fn needs_find_their_places() {
-        let chunks = std::env::var("CUTPOINT_CHUNKS").ok().and_then(|text| text.parse().ok());
+        let chunks = std::env::var("CUTPOINT_LOOKUPS").ok().and_then(|text| text.parse().ok());
         let chunks: u64 = chunks.unwrap_or(100_000);
         let folder = tempfile::tempdir().expect("a folder");
         let options = InitOptions {

@@ -150,7 +150,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         chunks: vec![
             chunk(Form::Whole, 0, 4000),
             chunk(Form::Literal, 1, 4000),
-            chunk(Form::Composite, 1, 90),
+            ChunkRecord { offset: 4010, ..chunk(Form::Composite, 1, 90) },
         ],
         extra: vec![(200, vec![0xf6])],
     };
@@ -247,6 +247,45 @@ fn lengths_that_are_claimed_are_not_believed() {
                 }
             }
         }
+    }
+}
+
+/// A small container that is much to read: the same bytes again and again.
+#[test]
+fn regions_and_chunks_do_not_overlap() {
+    let region = |offset, stored_len| RegionRecord {
+        offset,
+        stored_len,
+        raw_len: 5000,
+        codec: Codec::Store,
+        references: Vec::new(),
+    };
+    let chunk = |region, offset| ChunkRecord {
+        fingerprint: Fingerprint([1; 32]),
+        form: Form::Whole,
+        region,
+        offset,
+        payload_len: 100,
+        chunk_len: 100,
+    };
+    let refused = |regions: Vec<RegionRecord>, chunks: Vec<ChunkRecord>| {
+        let directory = Directory { regions, chunks, extra: Vec::new() };
+        Directory::decode(&directory.encode(), REGIONS_END).err().map(|error| error.to_string())
+    };
+    let two = || vec![region(64, 100), region(164, 100)];
+    assert_eq!(refused(two(), vec![chunk(0, 0), chunk(0, 100), chunk(1, 0)]), None, "in order");
+    for (case, regions, chunks) in [
+        ("the header as a region", vec![region(63, 100)], vec![]),
+        ("the same region twice", vec![region(64, 100), region(64, 100)], vec![]),
+        ("a byte in two regions", vec![region(64, 100), region(163, 100)], vec![]),
+        ("regions out of order", vec![region(164, 100), region(64, 100)], vec![]),
+        ("all the same", vec![region(64, 100); 65_535], vec![]),
+        ("the same chunk twice", two(), vec![chunk(0, 5), chunk(0, 5)]),
+        ("a byte in two chunks", two(), vec![chunk(0, 5), chunk(0, 104)]),
+        ("chunks out of order", two(), vec![chunk(1, 0), chunk(0, 0)]),
+    ] {
+        let message = refused(regions, chunks).unwrap_or_default();
+        assert!(message.contains("begins before") || message.contains("overlaps"), "{case}");
     }
 }
 

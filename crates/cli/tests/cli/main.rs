@@ -8,6 +8,7 @@ mod failures;
 mod forget;
 mod json;
 mod keys;
+mod old_versions;
 mod prune;
 mod repair;
 mod rollback;

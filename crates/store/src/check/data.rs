@@ -145,8 +145,7 @@ fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
     }
     let mut directory = scan.part(offset, length)?;
     opener.open(PartKind::Directory, &mut directory)?;
-    let mut directory = Directory::decode(&directory, offset)?;
-    directory.chunks.sort_by_key(|chunk| (chunk.region, chunk.offset));
+    let directory = Directory::decode(&directory, offset)?;
     let mut chunks = directory.chunks.as_slice();
     for (number, region) in (0_u16..).zip(&directory.regions) {
         let here = chunks.partition_point(|chunk| chunk.region <= number);

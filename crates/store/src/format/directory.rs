@@ -11,6 +11,7 @@ use super::map::{Extra, MapWriter, at_end, read_map};
 use super::packed::Reader;
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Fingerprint;
+use crate::seal::HEADER_LEN;
 
 /// A directory is padded to a multiple of this before it is sealed, in bytes.
 pub const DIRECTORY_PADDING: usize = 4096;
@@ -173,7 +174,8 @@ impl Directory {
     /// # Errors
     ///
     /// `Corrupt` where a region does not lie inside the container, or a chunk not inside a region:
-    /// whoever decodes need not look again.
+    /// whoever decodes need not look again. Also where two regions, or two chunks of a region,
+    /// overlap or are out of order: who reads all of them reads no byte twice.
     pub fn decode(bytes: &[u8], regions_end: u64) -> Result<Directory> {
         let bad = |what: String| Error::corrupt("", format!("malformed directory: {what}"));
         let mut reader = Reader::new(bytes, "directory");
@@ -185,6 +187,7 @@ impl Directory {
             return Err(bad(format!("{region_count} regions")));
         }
         let mut regions = Vec::with_capacity(reader.capacity(region_count, REGION_RECORD_LEN));
+        let mut end_last = HEADER_LEN as u64;
         for index in 0..region_count {
             let region = RegionRecord {
                 offset: reader.u32()?,
@@ -207,9 +210,15 @@ impl Directory {
                     region.raw_len
                 )));
             }
+            // A small container could else cost days to read: 65,535 times the same bytes.
+            if u64::from(region.offset) < end_last {
+                return Err(bad(format!("region {index} begins before {end_last}")));
+            }
+            end_last = end;
             regions.push(region);
         }
         let mut chunks = Vec::with_capacity(reader.capacity(chunk_count, CHUNK_RECORD_LEN));
+        let mut last = (0, 0);
         for index in 0..chunk_count {
             let chunk = ChunkRecord {
                 fingerprint: Fingerprint(reader.array()?),
@@ -225,6 +234,11 @@ impl Directory {
             if !inside || (chunk.form != Form::Composite && chunk.payload_len != chunk.chunk_len) {
                 return Err(bad(format!("chunk {index} does not lie in region {}", chunk.region)));
             }
+            // As for regions: each chunk is hashed.
+            if (chunk.region, u64::from(chunk.offset)) < last {
+                return Err(bad(format!("chunk {index} overlaps the one before it")));
+            }
+            last = (chunk.region, end);
             chunks.push(chunk);
         }
         let d = &mut Decoder::new(reader.rest());

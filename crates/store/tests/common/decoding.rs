@@ -1,6 +1,7 @@
 //! Every decoder of the format, by one signature: for `tests/decoders.rs` and for the fuzz target
 //! `decoders`.
 
+use cutpoint_store::check::Coverage;
 use cutpoint_store::format::commit::Commit;
 use cutpoint_store::format::config::Config;
 use cutpoint_store::format::directory::Directory;
@@ -77,6 +78,7 @@ pub(crate) fn anything(bytes: &[u8]) {
     let _ = KeyMethod::of_object(name, bytes);
     let _ = KeyAbout::of_object(&Keys::derive(&keyring(), Suite::None), name, bytes);
     let _ = object_is_intact(bytes);
+    let _ = Coverage::decode(RepositoryId([5; 16]), bytes);
     if let Ok(text) = std::str::from_utf8(bytes)
         && let Ok(name) = ObjectName::parse(text)
     {

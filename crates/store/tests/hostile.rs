@@ -1,0 +1,342 @@
+//! Repositories that somebody has made who has the keys, or needs none: whatever they say, it costs
+//! bounded memory and time, and the error says what is wrong.
+
+#[path = "common/backup.rs"]
+#[expect(dead_code, reason = "honest backups matter elsewhere")]
+mod backup;
+#[path = "common/planted.rs"]
+mod planted;
+#[path = "common/whole.rs"]
+mod whole;
+
+use std::sync::Arc;
+
+use cutpoint_store::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
+use cutpoint_store::error::{Kind, Result};
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::commit::{Outcome, Snapshot};
+use cutpoint_store::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
+use cutpoint_store::format::recipe::{Content, LEVEL_MAX, RecipeChunk, Segment as Piece};
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_store::media::{Local, Media, Memory};
+use cutpoint_store::prune::{PruneOptions, plan};
+use cutpoint_store::reader::{ChunkBytes, Reader};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::view::View;
+use cutpoint_store::writer::{ChunkSink, Inline, Verify, Writer};
+use cutpoint_testing::SplitMix64;
+
+use planted::{folder_of, open_repository, put_commit, put_container};
+
+const MIB: usize = 1024 * 1024;
+
+fn new_repository() -> Arc<Repository> {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    open_repository(&media)
+}
+
+/// The most memory that this process has had, in bytes, where the system tells.
+fn peak_memory() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib * 1024)
+}
+
+/// Stores what `fill` stores, and a snapshot of what it returns.
+fn plant(repository: &Arc<Repository>, fill: impl FnOnce(&mut Inline) -> Result<Content>) {
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let mut inline = Inline::new(writer, Verify::All).expect("the index opens");
+    let root = fill(&mut inline).expect("memory takes it");
+    let snapshot = Snapshot { root, ..Snapshot::empty() };
+    inline.commit(Outcome::Snapshot(Box::new(snapshot))).expect("memory takes it");
+}
+
+fn reader(repository: &Arc<Repository>) -> Reader {
+    let view = View::list(repository).expect("it lists");
+    Reader::open(repository.clone(), view).expect("it opens")
+}
+
+/// What a check that reads everything says is wrong.
+fn findings(repository: &Arc<Repository>) -> Vec<String> {
+    #[derive(Debug, Default)]
+    struct Collect(std::sync::Mutex<Vec<String>>);
+
+    impl CheckMonitor for Collect {
+        fn finding(&self, finding: &Finding) {
+            let text = format!("{}: {}", finding.object, finding.message);
+            self.0.lock().expect("no test panics in here").push(text);
+        }
+    }
+
+    let collect = Collect::default();
+    let options =
+        CheckOptions { read_data: Some(Portion::All), threads: 1, ..CheckOptions::default() };
+    check(repository, &options, &collect).expect("the medium works");
+    collect.0.into_inner().expect("no test panics in here")
+}
+
+fn encode(entries: &[Entry]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    entries.iter().for_each(|entry| entry.encode_into(&mut bytes));
+    bytes
+}
+
+/// Recipes of recipes, a thousand times the same on each level: a stream of 10^15 bytes in a few
+/// chunks. Whoever looks at what there is looks at each once.
+#[test]
+fn a_recipe_that_repeats_itself_is_looked_at_once() {
+    let repository = new_repository();
+    let mut size = 1000_u64;
+    plant(&repository, |inline| {
+        let mut below = inline.store_data(&[7; 1000])?;
+        for level in 0..4 {
+            let piece = Piece::Chunk { fingerprint: below, offset: 0, length: size };
+            let segments = vec![piece; 1000];
+            let recipe = RecipeChunk { level, cut: "fixed".to_owned(), segments, extra: vec![] };
+            below = inline.store_meta(&recipe.encode())?;
+            size *= 1000;
+        }
+        let mut file = Entry::new("file", EntryKind::File);
+        (file.size, file.content) = (size, Content::Recipe(below));
+        let tree = encode(&[file]);
+        Ok(folder_of(inline.store_meta(&tree)?, tree.len() as u64))
+    });
+    assert_eq!(findings(&repository), [""; 0], "nothing is wrong with it");
+    let planned = plan(&repository, &PruneOptions::default(), &()).expect("it can be planned");
+    assert_eq!(planned.dead_count, 0, "everything is needed");
+    let reader = reader(&repository);
+    let view = reader.view();
+    let (_, snapshot) = view.snapshots().into_iter().next().expect("a snapshot");
+    let file = reader.tree(&snapshot.root).next().expect("a file").expect("it can be read");
+    assert_eq!(reader.segments(&file.content).take(5000).filter(Result::is_ok).count(), 5000);
+}
+
+/// Folders in folders, each twice in the one above it: 2^60 paths in sixty chunks.
+#[test]
+fn a_folder_that_repeats_itself_is_looked_at_once() {
+    let repository = new_repository();
+    plant(&repository, |inline| {
+        let mut below = Content::Empty;
+        for _ in 0..60 {
+            let entries = ["a", "b"].map(|name| {
+                let mut folder = Entry::new(name, EntryKind::Folder);
+                folder.content = below.clone();
+                folder
+            });
+            let tree = encode(&entries);
+            below = folder_of(inline.store_meta(&tree)?, tree.len() as u64);
+        }
+        Ok(below)
+    });
+    assert_eq!(findings(&repository), [""; 0], "nothing is wrong with it");
+    plan(&repository, &PruneOptions::default(), &()).expect("it can be planned");
+}
+
+/// Recipes whose levels or lengths are not what is said of them. A circle is impossible: a chunk
+/// cannot hold its own fingerprint.
+#[test]
+fn levels_of_recipes_fall() {
+    let recipe = |level, segments| {
+        RecipeChunk { level, cut: "fixed".to_owned(), segments, extra: vec![] }.encode()
+    };
+    let piece = |fingerprint, length| Piece::Chunk { fingerprint, offset: 0, length };
+    let cases: [(&str, u32, u64, u32); 5] = [
+        ("the same level", 1, 8, 1),
+        ("a level between is left out", 2, 8, 0),
+        ("rising", 1, 8, 2),
+        ("another length", 1, 9, 0),
+        ("too high", LEVEL_MAX + 1, 8, LEVEL_MAX),
+    ];
+    for (case, upper, length, lower) in cases {
+        let repository = new_repository();
+        plant(&repository, |inline| {
+            let data = inline.store_data(b"8 bytes.")?;
+            let below = inline.store_meta(&recipe(lower, vec![piece(data, 8)]))?;
+            let top = inline.store_meta(&recipe(upper, vec![piece(below, length)]))?;
+            let mut file = Entry::new("file", EntryKind::File);
+            (file.size, file.content) = (8, Content::Recipe(top));
+            let tree = encode(&[file]);
+            Ok(folder_of(inline.store_meta(&tree)?, tree.len() as u64))
+        });
+        let found = findings(&repository);
+        assert!(found.iter().any(|text| text.contains("/file")), "{case}: {found:?}");
+        let reader = reader(&repository);
+        let view = reader.view();
+        let (_, snapshot) = view.snapshots().into_iter().next().expect("a snapshot");
+        let file = reader.tree(&snapshot.root).next().expect("a file").expect("it can be read");
+        let last = reader.segments(&file.content).last().expect("an error at least");
+        assert_eq!(last.map_err(|error| error.kind()), Err(Kind::Corrupt), "{case}");
+    }
+}
+
+/// Names that lead out of a folder reach nobody, and the check says where they are.
+#[test]
+fn names_that_lead_elsewhere_are_not_read() {
+    let long = "x".repeat(4097);
+    for name in ["", ".", "..", "/", "/etc/passwd", "a/b", "../x", "a\0b", &long] {
+        let repository = new_repository();
+        plant(&repository, |inline| {
+            let mut folder = Entry::new("folder", EntryKind::Folder);
+            let tree = encode(&[Entry::new(name, EntryKind::File)]);
+            folder.content = folder_of(inline.store_meta(&tree)?, tree.len() as u64);
+            let tree = encode(&[folder]);
+            Ok(folder_of(inline.store_meta(&tree)?, tree.len() as u64))
+        });
+        let found = findings(&repository);
+        assert!(found.iter().any(|text| text.contains("impossible name")), "{name:?}: {found:?}");
+        let reader = reader(&repository);
+        let view = reader.view();
+        let (_, snapshot) = view.snapshots().into_iter().next().expect("a snapshot");
+        let folder = reader.tree(&snapshot.root).next().expect("a folder").expect("it is well");
+        let entries: Vec<_> = reader.tree(&folder.content).collect();
+        assert!(matches!(&entries[..], [Err(error)] if error.kind() == Kind::Corrupt), "{name:?}");
+    }
+}
+
+/// A container with one region and one chunk; what reading that chunk gives, what a check says.
+fn of_region(
+    region: Vec<u8>,
+    codec: Codec,
+    raw_len: u32,
+    chunk: &[u8],
+    form: Form,
+) -> (Result<ChunkBytes>, Vec<String>) {
+    let repository = new_repository();
+    let fingerprint = repository.keys().fingerprint(Class::Data, chunk);
+    let len = u32::try_from(chunk.len()).expect("small");
+    let directory = Directory {
+        regions: vec![RegionRecord {
+            offset: 64,
+            stored_len: u32::try_from(region.len() + 16).expect("small"),
+            raw_len,
+            codec,
+            references: Vec::new(),
+        }],
+        chunks: vec![ChunkRecord {
+            fingerprint,
+            form,
+            region: 0,
+            offset: 0,
+            payload_len: len,
+            chunk_len: len,
+        }],
+        extra: Vec::new(),
+    };
+    let record = put_container(&repository, Class::Data, &[region], &directory.encode());
+    let record = record.expect("memory takes it");
+    put_commit(&repository, &[record], &[(fingerprint, 0)], Content::Empty).expect("it is put");
+    let read = reader(&repository).chunk(Class::Data, &fingerprint);
+    (read, findings(&repository))
+}
+
+/// Frames that open to more, or to less, than the directory says.
+#[test]
+fn regions_that_lie_about_their_size_are_refused() {
+    let frame = |len: usize| zstd::bulk::compress(&vec![0; len], 3).expect("zstd works");
+    let (read, found) = of_region(frame(5000), Codec::Zstd, 5000, &[0; 100], Form::Whole);
+    assert_eq!((read.expect("it is well").len(), found), (100, vec![]), "what is true");
+    let bomb = frame(1024 * MIB);
+    assert!(bomb.len() < MIB, "a bomb is small");
+    let mut headless = Vec::new();
+    zstd::stream::copy_encode(&vec![0; 64 * MIB][..], &mut headless, 3).expect("zstd works");
+    let before = peak_memory();
+    for (case, region, codec, raw_len) in [
+        ("a gibibyte as 5000 bytes", bomb.clone(), Codec::Zstd, 5000),
+        ("a gibibyte as 16 MiB", bomb, Codec::Zstd, 16 << 20),
+        ("64 MiB that do not say so", headless, Codec::Zstd, 16 << 20),
+        ("5000 bytes as 16 MiB", frame(5000), Codec::Zstd, 16 << 20),
+        ("more than a region may have", frame(5000), Codec::Zstd, (16 << 20) + 1),
+        ("5000 bytes as they are, as 16 MiB", vec![0; 5000], Codec::Store, 16 << 20),
+        ("no frame", vec![0x55; 5000], Codec::Zstd, 5000),
+        ("nothing", vec![], Codec::Zstd, 5000),
+    ] {
+        let (read, found) = of_region(region, codec, raw_len, &[0; 100], Form::Whole);
+        assert_eq!(read.err().map(|error| error.kind()), Some(Kind::Corrupt), "{case}");
+        assert!(!found.is_empty(), "{case}: the check says so");
+    }
+    if let (Some(before), Some(after)) = (before, peak_memory()) {
+        assert!(after < before + 256 * MIB, "{} MiB were taken", (after - before) / MIB);
+    }
+}
+
+/// What other versions may write one day.
+#[test]
+fn composites_need_a_newer_cutpoint() {
+    let (read, _) = of_region(vec![0; 500], Codec::Store, 500, &[0; 100], Form::Composite);
+    let error = read.expect_err("nobody can read it");
+    assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+    assert!(error.to_string().contains("newer cutpoint"), "{error}");
+}
+
+/// An index that says that a directory has four gibibytes. In a folder, which could take room for what
+/// it is asked for before it reads.
+#[test]
+fn lengths_that_an_index_claims_take_no_memory() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let media: Arc<dyn Media> = Arc::new(Local::create(folder.path()).expect("a folder"));
+    let repository = open_repository(&media);
+    let record = put_container(&repository, Class::Data, &[], &Directory::default().encode());
+    let mut record = record.expect("the folder takes it");
+    (record.stored_len, record.directory_len) = (u32::MAX, u32::MAX - record.directory_offset);
+    let chunk = Fingerprint([1; 32]);
+    put_commit(&repository, &[record], &[(chunk, 0)], Content::Empty).expect("it is put");
+    let before = peak_memory();
+    let error = reader(&repository).chunk(Class::Data, &chunk).expect_err("there is no directory");
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    assert!(error.to_string().contains("too short"), "{error}");
+    assert!(!findings(&repository).is_empty(), "the check says so");
+    if let (Some(before), Some(after)) = (before, peak_memory()) {
+        assert!(after < before + 1024 * MIB, "{} MiB were taken", (after - before) / MIB);
+    }
+}
+
+/// The bodies of the fuzz targets, on random input with some sense in it.
+fn on_random_input(body: fn(&[u8]), seed: u64, count: usize) {
+    let mut random = SplitMix64::new(seed);
+    for _ in 0..count {
+        let len = random.below(600);
+        let mut input = random.take(len);
+        // Fewer large numbers, and pieces that mean something.
+        for at in 0..input.len() {
+            match random.below(8) {
+                0..3 => input[at] &= 7,
+                3 => input[at] = 0,
+                4 if at + 4 < input.len() => {
+                    let words: [&[u8]; 6] = [
+                        &[0xf9, 0x9f, 0],
+                        &[0xa2, 0, 0x41],
+                        &[0xf9, 0x9f, 1],
+                        &[0x28, 0xb5, 0x2f, 0xfd],
+                        &[0xa3, 0, 0, 1],
+                        &[0x0e, 0x82, 1],
+                    ];
+                    let word = words[random.below(6)];
+                    input[at..at + word.len()].copy_from_slice(word);
+                }
+                _ => {}
+            }
+        }
+        body(&input);
+    }
+}
+
+#[test]
+fn random_trees_do_no_harm() {
+    on_random_input(planted::trees, 1, 300);
+}
+
+#[test]
+fn random_containers_do_no_harm() {
+    on_random_input(planted::containers, 2, 300);
+}
+
+#[test]
+fn random_objects_do_no_harm() {
+    on_random_input(planted::objects, 3, 300);
+}
+
+#[test]
+fn random_runs_do_no_harm() {
+    on_random_input(planted::runs, 4, 300);
+}
