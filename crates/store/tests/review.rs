@@ -55,7 +55,8 @@ fn snapshots(repository: &Repository) -> BTreeSet<TicketId> {
 /// Backs up, and returns the snapshot.
 fn snapshot(repository: &Arc<Repository>, files: &[u64]) -> TicketId {
     let before = snapshots(repository);
-    assert_eq!(back_up(repository, files, false).expect("it works"), Committed::Done);
+    let committed = back_up(repository, files, false).expect("it works");
+    assert_eq!(committed, Committed::Done, "nobody is there to end it");
     let new = &snapshots(repository) - &before;
     *new.first().expect("a new one")
 }
