@@ -311,15 +311,18 @@ impl Lookup<'_> {
                 numbers.get(name).is_some_and(|number| containers[*number as usize].is_usable())
             };
             let there = |name: &(Class, PartName)| self.there.contains_key(name);
-            // Better a place that is whole than one that a check has found broken.
-            let best =
-                match self.look(class, &fingerprint, |name| usable(name) && is_whole(*name))? {
-                    None => self.look(class, &fingerprint, usable)?,
-                    found => found,
-                };
-            if let Some(number) = best.and_then(|name| numbers.get(&name)) {
+            // Better a place that is whole than one that a check has found broken, even if the
+            // whole one is going: then it is stored again.
+            let looked = |accepts: &dyn Fn(&(Class, PartName)) -> bool| {
+                self.look(class, &fingerprint, accepts)
+            };
+            let whole = looked(&|name| usable(name) && is_whole(*name))?;
+            let is_going =
+                whole.is_none() && looked(&|name| there(name) && is_whole(*name))?.is_some();
+            let place = if whole.is_some() || is_going { whole } else { looked(&usable)? };
+            if let Some(number) = place.and_then(|name| numbers.get(&name)) {
                 kept.push(placed(*number, &need))?;
-            } else if self.look(class, &fingerprint, there)?.is_some() {
+            } else if is_going || looked(&there)?.is_some() {
                 going.push((class, fingerprint));
             } else {
                 lost_count += 1;

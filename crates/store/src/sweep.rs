@@ -98,14 +98,22 @@ pub struct Swept {
     pub ticket_count: u64,
 }
 
+/// For whom a sweep waits.
+#[derive(Clone, Debug)]
+struct Awaiting {
+    /// Those that had not ended at the first look.
+    writers: BTreeSet<TicketId>,
+    /// The records that were old enough by then. Who begins later has seen them.
+    seen: BTreeSet<u64>,
+}
+
 /// Sweeps one record after the other.
 #[derive(Debug)]
 pub struct Sweeper {
     repository: Arc<Repository>,
     options: SweepOptions,
-    /// S1: the record, and the writers for which its sweep waits. Those that begin later have seen
-    /// the record.
-    awaited: Option<(u64, BTreeSet<TicketId>)>,
+    /// S1: the record, and the writers for which its sweep waits.
+    awaited: Option<(u64, Awaiting)>,
 }
 
 impl Sweeper {
@@ -135,18 +143,22 @@ impl Sweeper {
         let next =
             if mutant::is_active(Mutant::SweepsApart) { open.next_back().or(next) } else { next };
         let Some((&number, prune)) = next else { return Ok(Sweep::Nothing) };
-        let until_ns = prune.time_ns.saturating_add(self.options.settle_ns);
-        if self.options.settle_ns > 0 && self.repository.environment().now_ns() < until_ns {
-            return Ok(Sweep::Settling { number, until_ns });
+        let until_ns = |prune: &Prune| prune.time_ns.saturating_add(self.options.settle_ns);
+        let now_ns = self.repository.environment().now_ns();
+        let is_settled = |prune: &Prune| self.options.settle_ns <= 0 || now_ns >= until_ns(prune);
+        if !is_settled(prune) {
+            return Ok(Sweep::Settling { number, until_ns: until_ns(prune) });
         }
-        let writers = self.wait(number)?;
+        let settled = view.prunes.iter().filter(|(_, prune)| is_settled(prune));
+        let settled = settled.map(|(number, _)| *number).collect();
+        let (writers, seen) = self.wait(number, settled)?;
         if !writers.is_empty() {
             return Ok(Sweep::Waiting { number, writers });
         }
         // S2: what those for whom it waited have committed.
         let view = view.list_again(&self.repository)?;
         require_all(&view)?;
-        let rescued_count = self.rescue(number, prune, &view, monitor)?;
+        let rescued_count = self.rescue(number, prune, &seen, &view, monitor)?;
         let mut done = self.delete(prune, &view, monitor)?;
         (done.number, done.rescued_count) = (number, rescued_count);
         let mut writer = Writer::begin(self.repository.clone(), Purpose::Sweep)?;
@@ -156,22 +168,29 @@ impl Sweeper {
         }
     }
 
-    /// S1: the writers that may end in a snapshot which refers to what goes.
-    fn wait(&mut self, number: u64) -> Result<Vec<Awaited>> {
+    /// S1: the writers that may end in a snapshot which refers to what goes; and the records that
+    /// all others have seen, of those that are `settled` now.
+    fn wait(
+        &mut self,
+        number: u64,
+        settled: BTreeSet<u64>,
+    ) -> Result<(Vec<Awaited>, BTreeSet<u64>)> {
         let repository = &self.repository;
         #[cfg(feature = "mutants")]
         if mutant::is_active(Mutant::DoesNotWait) {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), settled));
         }
         // Where a ticket's void and its commit could both be taken for the first, nobody is ended.
         if self.options.end_others || repository.config().creates_atomically() {
             end_dead_writers(repository, None)?;
         }
         let mut open = open_tickets(repository)?;
-        if let Some((of, awaited)) = &self.awaited
+        let mut seen = settled;
+        if let Some((of, awaiting)) = &self.awaited
             && *of == number
         {
-            open.retain(|ticket, _| awaited.contains(ticket));
+            open.retain(|ticket, _| awaiting.writers.contains(ticket));
+            seen.clone_from(&awaiting.seen);
         }
         let mut writers = Vec::new();
         for (ticket, renewal) in open {
@@ -190,15 +209,20 @@ impl Sweeper {
                 writers.push(Awaited { ticket, process, time_ns });
             }
         }
-        self.awaited = Some((number, writers.iter().map(|writer| writer.ticket).collect()));
-        Ok(writers)
+        let left: BTreeSet<TicketId> = writers.iter().map(|writer| writer.ticket).collect();
+        let awaiting = Awaiting { writers: left, seen: seen.clone() };
+        // If what follows does not come to its end, the next look is a first one.
+        self.awaited = (!writers.is_empty()).then_some((number, awaiting));
+        Ok((writers, seen))
     }
 
-    /// S3 and S4: stores again what late snapshots need of what goes. Returns how many chunks.
+    /// S3 and S4: stores again what late snapshots need of what goes. Returns how many chunks. What
+    /// one of the `seen` records has taken is none: who is not in the view has not taken over from it.
     fn rescue(
         &self,
         number: u64,
         prune: &Prune,
+        seen: &BTreeSet<u64>,
         view: &View,
         monitor: &dyn PruneMonitor,
     ) -> Result<u64> {
@@ -207,8 +231,8 @@ impl Sweeper {
             return Ok(0);
         }
         let mut passed: HashSet<TicketId> = prune.forgotten.iter().copied().collect();
-        for swept in swept(view) {
-            passed.extend(view.prunes.get(&swept).iter().flat_map(|prune| &prune.forgotten));
+        for swept in swept(view).union(seen) {
+            passed.extend(view.prunes.get(swept).iter().flat_map(|prune| &prune.forgotten));
         }
         #[cfg(feature = "mutants")]
         if mutant::is_active(Mutant::PassesOverTaken) {

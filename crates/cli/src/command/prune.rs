@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Result;
-use cutpoint_store::error::Error;
+use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::prune::{self, Phase, Plan, PruneMonitor, PruneOptions, Pruned};
 use cutpoint_store::sweep::{Awaited, Sweep, SweepOptions, Sweeper};
 
@@ -93,7 +93,13 @@ fn prune(
         SweepOptions { settle_ns, end_others: args.exclusive, ..SweepOptions::default() };
     let mut freed = Freed::default();
     // What earlier prunes have condemned goes first: that may make the room for this one.
-    sweep(session, sweeping, false, monitor, &mut freed)?;
+    match sweep(session, sweeping, false, monitor, &mut freed) {
+        // A snapshot that is broken, and forgotten by now, has to be taken before that can go on.
+        Err(error) if error.downcast_ref::<Error>().is_some_and(is_loss) => {
+            monitor.report.warn(&format!("nothing was deleted: {error:#}"));
+        }
+        swept => swept?,
+    }
     let pruned = prune::prune(repository, options, monitor, |plan| {
         show_plan(plan, monitor.report);
         true
@@ -101,6 +107,10 @@ fn prune(
     let Some(pruned) = pruned else { return Err(Failure::failed("it was called off").into()) };
     sweep(session, sweeping, args.wait, monitor, &mut freed)?;
     Ok((pruned, freed))
+}
+
+fn is_loss(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Corrupt | Kind::Missing)
 }
 
 /// Deletes what can be deleted now; with `wait`, all.
@@ -131,10 +141,7 @@ fn sweep(
                 freed.waiting = Some(waiting);
                 return Ok(());
             }
-            Err(error)
-                if error.kind() == cutpoint_store::error::Kind::Conflict
-                    && faster_count < TRIES =>
-            {
+            Err(error) if error.kind() == Kind::Conflict && faster_count < TRIES => {
                 faster_count += 1;
             }
             Err(error) => return Err(error.into()),

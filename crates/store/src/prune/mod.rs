@@ -143,14 +143,15 @@ pub fn prune(
 ) -> Result<Option<Pruned>> {
     let mut options = *options;
     let mut written_bytes = 0;
+    let mut conflict = None;
     for _ in 0..TRIES {
         let begin = if options.is_alone { Writer::begin_alone } else { Writer::begin };
         let writer = begin(repository.clone(), Purpose::Prune)?;
         match attempt(writer, &options, monitor, &mut approve, &mut written_bytes) {
             Ok(Attempt::Done(pruned)) => return Ok(pruned),
             // Something was moved or deleted meanwhile.
-            Ok(Attempt::Again) => {}
-            Err(error) if error.kind() == Kind::Conflict => {}
+            Ok(Attempt::Again) => conflict = None,
+            Err(error) if error.kind() == Kind::Conflict => conflict = Some(error),
             // A record alone needs next to nothing.
             Err(error) if error.kind() == Kind::Full && options.rewrite_bytes_max > 0 => {
                 monitor.passed_over(&error);
@@ -160,11 +161,9 @@ pub fn prune(
             Err(error) => return Err(error),
         }
     }
-    Err(Error::new(
-        Kind::Conflict,
-        "prune",
-        "other clients pruned, held or brought back snapshots again and again; try again later",
-    ))
+    let message =
+        "other clients pruned, held or brought back snapshots again and again; try again later";
+    Err(conflict.unwrap_or_else(|| Error::new(Kind::Conflict, "prune", message)))
 }
 
 enum Attempt {

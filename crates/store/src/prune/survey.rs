@@ -77,7 +77,11 @@ pub(crate) fn open_index(repository: &Arc<Repository>, view: &View) -> Result<In
         None => Ok(index),
         Some((name, error)) if error.kind() == Kind::Missing => {
             // A sweep may have taken it since the view was listed; if not, this comes again.
-            Err(Error::new(Kind::Conflict, name, "is gone: it was superseded, or deleted"))
+            Err(Error::new(
+                Kind::Conflict,
+                name,
+                "is gone; if a sweep has not just taken it, `cutpoint repair index` makes it anew",
+            ))
         }
         Some((name, error)) => Err(Error::corrupt(
             name,

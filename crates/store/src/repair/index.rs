@@ -111,7 +111,7 @@ fn rebuild(
     }
     let mut anew = Anew::new(&repository, Some(writer));
     anew.report.ended = ended;
-    let (published, superseded, view) = anew.build(&view, monitor)?;
+    let (published, superseded) = anew.build(&view, monitor)?;
     let mut report = anew.report;
     let forgotten = options.given_up.iter().copied().collect();
     let record = Prune { published, superseded, forgotten, ..Prune::default() };
@@ -178,31 +178,29 @@ impl<'a> Anew<'a> {
         Anew { repository, writer, open, published, report }
     }
 
-    /// Writes all segments. Returns them, those that they supersede, and the view by which all of
-    /// that holds.
+    /// Writes all segments, by what `view` has. Returns them, and those that they supersede.
     fn build(
         &mut self,
         view: &View,
         monitor: &dyn CheckMonitor,
-    ) -> Result<(Vec<PartName>, Vec<PartName>, View)> {
-        // In this order: a ticket is put before the containers that bear its name, and a commit
-        // after them. So what is listed here of a writer without a ticket, or with a commit, is whole.
+    ) -> Result<(Vec<PartName>, Vec<PartName>)> {
+        // After the view: a commit comes after the containers that bear its name, so what is listed
+        // of a writer whose commit the view has is whole. A ticket comes before them, so who ends or
+        // begins meanwhile is in the last listing; his segments are not superseded.
         let mut listed = Vec::new();
         for kind in [ObjectKind::Data, ObjectKind::Meta] {
             listed.extend(self.repository.media().list(kind.folder())?);
         }
         let tickets = self.repository.media().list(ObjectKind::Ticket.folder())?;
-        let view = view.list_again(self.repository)?;
-        view.require_prunes()?;
         let writers = tickets.iter().filter_map(|(path, _)| match ObjectName::parse(path) {
             Ok(ObjectName::Ticket { ticket, .. }) => Some(ticket),
             _ => None,
         });
         let ended: &[TicketId] = if self.writer.is_none() { &self.report.ended } else { &[] };
-        let is_at_work = |ticket: &TicketId| !has_ended(&view, *ticket) && !ended.contains(ticket);
+        let is_at_work = |ticket: &TicketId| !has_ended(view, *ticket) && !ended.contains(ticket);
         let at_work: HashSet<TicketId> = writers.filter(is_at_work).collect();
         let mut tolerance = Tolerance::default();
-        let old = self.read_old(&view, &mut tolerance)?;
+        let old = self.read_old(view, &mut tolerance)?;
         let condemned = view.condemned();
         let mut there = HashSet::new();
         let mut refused = HashSet::new();
@@ -245,7 +243,7 @@ impl<'a> Anew<'a> {
         superseded.extend(old.unreadable);
         superseded.sort_unstable();
         self.report.superseded_count = superseded.len() as u64;
-        Ok((std::mem::take(&mut self.published), superseded, view))
+        Ok((std::mem::take(&mut self.published), superseded))
     }
 
     /// Reads the segments that count now.

@@ -494,7 +494,14 @@ pub(crate) fn end_dead_writers(
         // Its commit was there: a void in its place would hide that somebody has deleted it.
         let seen = match &seen {
             Some(seen) => seen,
-            None => seen.insert(View::list(repository)?.seen()),
+            None => {
+                let view = View::list(repository)?;
+                let taken = view.taken();
+                // Where it was given up since, nobody is to wait for its writer.
+                let mut all = view.seen();
+                all.retain(|id| !taken.contains(id));
+                seen.insert(all)
+            }
         };
         if seen.contains(&ticket) {
             continue;
