@@ -2,14 +2,15 @@
 //!
 //! Hints only narrow. Where one container alone may have what is needed, that one stays. Wherever
 //! there is a choice, directories decide, by all 32 bytes; where not even they help, nothing goes.
+//! And nothing goes whose directory has other chunks than hints say.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
 use crate::format::commit::Damage;
-use crate::format::directory::Form;
+use crate::format::directory::{Directory, Form};
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::index::{Index, Scope, load_directory};
 use crate::name::{ObjectKind, ObjectName, PartName};
@@ -92,8 +93,10 @@ pub(crate) struct Container {
     pub(crate) is_there: bool,
     /// Whether a prune of the view has condemned it.
     pub(crate) is_condemned: bool,
-    /// How many hints lead to it.
+    /// How many hints lead to it, each counted once.
     pub(crate) hint_count: u32,
+    /// Their sum, without what overflows.
+    pub(crate) hint_sum: u64,
     /// How many chunks of it stay because they are needed.
     pub(crate) kept_count: u32,
 }
@@ -102,6 +105,26 @@ impl Container {
     /// Whether chunks may be said to stay in it.
     pub(crate) fn is_usable(&self) -> bool {
         self.is_there && !self.is_condemned
+    }
+
+    /// Whether the hints that lead to it are those of what its directory has. Where they are not, the
+    /// chunk of a hint that is missing may be needed, and found nowhere else.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt`, naming the container.
+    pub(crate) fn require_hints(&self, directory: &Directory) -> Result<()> {
+        let chunks = directory.chunks.iter().filter(|chunk| chunk.form != Form::Literal);
+        let hints: BTreeSet<u64> = chunks.map(|chunk| chunk.fingerprint.hint()).collect();
+        let sum = hints.iter().fold(0_u64, |sum, hint| sum.wrapping_add(*hint));
+        if hints.len() as u64 == u64::from(self.hint_count) && sum == self.hint_sum {
+            return Ok(());
+        }
+        let (class, part) = self.name();
+        Err(Error::corrupt(
+            ObjectName::Container(class, part),
+            "has other chunks than the index says; `cutpoint repair index` makes that anew",
+        ))
     }
 
     /// Its class and name.
@@ -216,8 +239,16 @@ impl Lookup<'_> {
     /// As the medium, and of temporary files. What is lost is no error.
     pub(crate) fn find(&self, needs: &Sorted<NEED_LEN>) -> Result<Places> {
         let mut replaced_count = 0;
+        let mut is_rebuilt = false;
         loop {
             match self.try_find(needs) {
+                // What this machine has cached must not be taken for a loss.
+                Ok(found) if found.lost_count > 0 && !is_rebuilt => {
+                    is_rebuilt = true;
+                    if !self.index.rebuild()? {
+                        return Ok(found);
+                    }
+                }
                 // A cached part of the index was damaged, and is made anew.
                 Err(error) if error.kind() == Kind::Conflict && replaced_count < REPLACED_MAX => {
                     replaced_count += 1;
@@ -236,6 +267,7 @@ impl Lookup<'_> {
                 is_there: self.there.get(&name) == Some(&u64::from(record.stored_len)),
                 is_condemned: self.condemned.contains(&name),
                 hint_count: 0,
+                hint_sum: 0,
                 kept_count: 0,
             }
         });
@@ -252,7 +284,7 @@ impl Lookup<'_> {
         let mut last = None;
         hints.each(|hint, container| {
             if last != Some(hint) {
-                join.end_of_hint()?;
+                join.end_of_hint(last.unwrap_or(0))?;
                 (self.stop_if_cancelled)()?;
                 // What is needed and has no hint at all comes first.
                 while let Some(need) = next_need
@@ -270,7 +302,7 @@ impl Lookup<'_> {
             join.places.push(container);
             Ok(())
         })?;
-        join.end_of_hint()?;
+        join.end_of_hint(last.unwrap_or(0))?;
         while let Some(need) = next_need {
             join.doubtful.push(placed(NO_CONTAINER, &need))?;
             next_need = needs.next()?;
@@ -398,11 +430,13 @@ struct Join<'a> {
 }
 
 impl Join<'_> {
-    fn end_of_hint(&mut self) -> Result<()> {
+    fn end_of_hint(&mut self, hint: u64) -> Result<()> {
         self.places.sort_unstable();
         self.places.dedup();
         for place in &self.places {
-            self.containers[*place as usize].hint_count += 1;
+            let container = &mut self.containers[*place as usize];
+            container.hint_count += 1;
+            container.hint_sum = container.hint_sum.wrapping_add(hint);
         }
         for need in &self.needs {
             let (class, fingerprint) = decode(need);

@@ -62,7 +62,11 @@ impl Walk {
         content(root, true, &mut jobs, visit)?;
         while let Some(job) = jobs.pop() {
             let (Job::Recipe { fingerprint, .. } | Job::Tree { fingerprint, .. }) = job;
-            if !self.seen.insert(&fingerprint) {
+            let kind = match &job {
+                Job::Recipe { is_tree, .. } => u8::from(*is_tree),
+                Job::Tree { .. } => 2,
+            };
+            if !self.seen.insert(&fingerprint, kind) {
                 continue;
             }
             let bytes = visit.meta(&fingerprint);
@@ -195,10 +199,12 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether `fingerprint` is new.
-    fn insert(&mut self, fingerprint: &Fingerprint) -> bool {
+    /// Whether `fingerprint` is new as this `kind` of chunk: what one is taken for decides what it
+    /// reaches.
+    fn insert(&mut self, fingerprint: &Fingerprint, kind: u8) -> bool {
         let mut half = [0; 16];
         half.copy_from_slice(&fingerprint.0[..16]);
+        half[15] ^= kind;
         if self.young.contains(&half) {
             return false;
         }

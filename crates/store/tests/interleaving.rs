@@ -38,7 +38,7 @@ use whole::reader_of_all;
 
 /// Few chunks, so that writers meet.
 const UNIVERSE: usize = 5;
-const STEPS: u64 = 3500;
+const STEPS: u64 = 4500;
 const SEEDS: u64 = 1000;
 
 /// One actor: its world, its number, its repository, its dice.
@@ -509,7 +509,7 @@ fn nothing_is_lost() {
         panic!("{}", report(seed, &failure));
     }
     // A run in which nothing meets anything would pass as well.
-    assert!(seeds < 100 || total.rescues * 10 > seeds, "the runs are too tame: {total:?}");
+    assert!(seeds < 100 || total.rescues * 20 > seeds, "the runs are too tame: {total:?}");
 }
 
 #[test]

@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex};
 
 use cutpoint_store::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
 use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::Outcome;
+use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
-use cutpoint_store::name::{ObjectKind, TicketId};
+use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
 use cutpoint_store::prune::{Plan, PruneMonitor, PruneOptions, Pruned, plan, prune};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper, Swept};
@@ -266,16 +268,66 @@ fn a_repository_with_losses_is_left_alone() {
     }
 }
 
+/// What was passed over.
+#[derive(Default)]
+struct Named(Mutex<Vec<String>>);
+
+impl PruneMonitor for Named {
+    fn passed_over(&self, error: &Error) {
+        self.0.lock().expect("no panics").push(error.to_string());
+    }
+}
+
+/// Hints say that another container has what is needed: the true one stays, though nothing seems to
+/// need it.
+#[test]
+fn wrong_hints_cost_no_data() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    let containers = || {
+        let listed = media.list(ObjectKind::Data.folder()).expect("it lists");
+        listed.into_iter().map(|(name, _)| name).collect::<BTreeSet<_>>()
+    };
+    back_up(&repository, &[1, 2], false).expect("it works");
+    let before = containers();
+    let segments = || View::list(&repository).expect("it lists").segments();
+    let first_segment = segments();
+    back_up(&repository, &[3], false).expect("it works");
+    let second = containers().difference(&before).next().expect("it is new").clone();
+    let read = |part| {
+        let body = repository.get(ObjectName::Segment(part)).expect("it is there");
+        Segment::decode(&body).expect("it decodes")
+    };
+    let wrong = *segments().difference(&first_segment).next().expect("it is new");
+    let first = read(*first_segment.first().expect("one")).containers;
+    let mut segment = read(wrong);
+    for class in [Class::Data, Class::Meta] {
+        let own = segment.containers.iter().position(|c| c.class == class).expect("one of each");
+        let other = *first.iter().find(|c| c.class == class).expect("one of each");
+        if class == Class::Data {
+            let number = u32::try_from(segment.containers.len()).expect("few");
+            segment.containers.push(other);
+            for (_, place) in segment.hints.iter_mut().filter(|(_, p)| *p as usize == own) {
+                *place = number;
+            }
+        }
+    }
+    segment.hints.sort_unstable();
+    let name = ObjectName::Segment(wrong);
+    media.delete(&name.to_string()).expect("it goes");
+    repository.seal_and_put(name, &segment.encode()).expect("memory takes it");
+    forget(&repository, &[0]).expect("it works");
+    let named = Named::default();
+    prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
+    sweep_all(&repository).expect("it works");
+    let named = named.0.into_inner().expect("no panics");
+    assert!(named.iter().any(|text| text.contains(&second)), "{second}: {named:?}");
+    assert!(containers().contains(&second), "what the snapshot needs is gone");
+}
+
 /// What is damaged and needed in part stays as it is, and is named.
 #[test]
 fn a_damaged_container_is_not_rewritten() {
-    #[derive(Default)]
-    struct Named(Mutex<Vec<String>>);
-    impl PruneMonitor for Named {
-        fn passed_over(&self, error: &Error) {
-            self.0.lock().expect("no panics").push(error.to_string());
-        }
-    }
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3], false).expect("it works");

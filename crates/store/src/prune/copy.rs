@@ -69,6 +69,7 @@ fn store_all(
     let mut kept = survey.places.kept()?;
     let mut tolerance = Tolerance::default();
     let mut done_bytes = 0;
+    let mut broken: HashSet<Fingerprint> = HashSet::new();
     for number in &chosen.rewritten {
         stop_if_cancelled(monitor)?;
         let container = &containers[*number as usize];
@@ -78,6 +79,7 @@ fn store_all(
             // It stays as it is, and what of it was stored again is there twice.
             Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Missing) => {
                 monitor.passed_over(&tolerance.of_one(error)?);
+                broken.extend(chunks);
             }
             Err(error) => return Err(error),
         }
@@ -85,12 +87,34 @@ fn store_all(
         monitor.progress(Phase::Rewrite, done_bytes, chosen.plan.rewritten_bytes);
     }
     kept.end()?;
+    if !broken.is_empty() {
+        keep_other_copies(&repository, survey, &broken, &mut condemned)?;
+    }
     if !survey.adopted.containers.is_empty() {
         inline.publish_existing(&survey.adopted)?;
     }
     merge_segments(inline, &repository, survey, &chosen.merged)?;
     inline.publish()?;
     Ok(condemned)
+}
+
+/// Takes back what may have a better copy of a chunk that is in a container which cannot be read.
+fn keep_other_copies(
+    repository: &Repository,
+    survey: &Survey,
+    broken: &HashSet<Fingerprint>,
+    condemned: &mut Vec<(Class, PartName)>,
+) -> Result<()> {
+    let condemned_now: HashSet<(Class, PartName)> = condemned.iter().copied().collect();
+    let mut better = HashSet::new();
+    for container in survey.places.containers.iter().filter(|c| condemned_now.contains(&c.name())) {
+        let directory = load_directory(repository, &container.record)?;
+        if directory.chunks.iter().any(|chunk| broken.contains(&chunk.fingerprint)) {
+            better.insert(container.name());
+        }
+    }
+    condemned.retain(|name| !better.contains(name));
+    Ok(())
 }
 
 /// Stores again the chunks of a container that are `kept`, region by region.

@@ -1,7 +1,7 @@
 //! Pruning: what no snapshot needs is condemned; a sweep deletes it later ([`crate::sweep`]).
 //!
 //! A prune is a writer that ends by a numbered record. Rules P1 to P5 of `docs/ordering.md`:
-//! [`survey`] sees what there is and what is needed (P1 to P3), [`plan`](mod@plan) decides what
+//! `survey` sees what there is and what is needed (P1 to P3), `plan` decides what
 //! becomes of each container (P4), `copy` stores again what has to move, and the record says it
 //! all (P5). Memory does not grow with the number of chunks, but for the hints' filters and the
 //! table of containers: what is needed is sorted in files.
@@ -11,7 +11,7 @@ mod plan;
 mod survey;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Kind, Result};
 use crate::format::prune::Prune;
@@ -23,7 +23,7 @@ use crate::view::View;
 use crate::writer::Writer;
 pub use plan::Plan;
 use survey::Survey;
-pub(crate) use survey::{mark, open_index, require_all, require_nothing_lost};
+pub(crate) use survey::{mark, open_index, require_nothing_lost, whole_view};
 
 /// How often others may be faster before a prune gives up.
 const TRIES: usize = 8;
@@ -171,6 +171,28 @@ enum Attempt {
     Again,
 }
 
+/// Says once an hour that the prune is still at it, however long it looks around.
+struct Renewing<'a> {
+    writer: Mutex<&'a mut Writer>,
+    monitor: &'a dyn PruneMonitor,
+}
+
+impl PruneMonitor for Renewing<'_> {
+    fn progress(&self, phase: Phase, done: u64, total: u64) {
+        self.monitor.progress(phase, done, total);
+    }
+
+    fn passed_over(&self, error: &Error) {
+        self.monitor.passed_over(error);
+    }
+
+    fn cancelled(&self) -> bool {
+        // Where that fails, the next try may not; and the end looks at it (W5).
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).renew().ok();
+        self.monitor.cancelled()
+    }
+}
+
 /// Ends the writer where `result` is an error: what it has put stays, and is found.
 fn or_abandon<T>(writer: &mut Writer, result: Result<T>) -> Result<T> {
     if let Err(error) = &result {
@@ -188,10 +210,14 @@ fn attempt(
 ) -> Result<Attempt> {
     let repository = writer.repository().clone();
     let (view, own) = (writer.view().clone(), Some(writer.ticket()));
-    let survey = Survey::new(&repository, view, own, monitor);
-    let survey = or_abandon(&mut writer, survey)?;
-    let chosen = plan::choose(&survey, &repository, options, monitor);
-    let chosen = or_abandon(&mut writer, chosen)?;
+    let prepared = {
+        let renewing = Renewing { writer: Mutex::new(&mut writer), monitor };
+        Survey::new(&repository, view, own, &renewing).and_then(|survey| {
+            let chosen = plan::choose(&survey, &repository, options, &renewing)?;
+            Ok((survey, chosen))
+        })
+    };
+    let (survey, chosen) = or_abandon(&mut writer, prepared)?;
     let is_approved = approve(&chosen.plan);
     if !is_approved || chosen.is_nothing() {
         writer.void(Vec::new())?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::survey::Survey;
 use super::{Phase, PruneMonitor, PruneOptions, stop_if_cancelled};
-use crate::error::Result;
+use crate::error::{Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::Directory;
 use crate::index::load_directory;
@@ -116,6 +116,7 @@ pub(super) fn choose(
     let mut dead = Vec::new();
     let mut candidates = Vec::new();
     let mut kept = survey.places.kept()?;
+    let mut tolerance = Tolerance::default();
     let total = containers.len() as u64;
     for (number, container) in (0..).zip(containers) {
         monitor.progress(Phase::Weigh, u64::from(number), total);
@@ -127,6 +128,13 @@ pub(super) fn choose(
         plan.container_count += 1;
         plan.container_bytes += stored_len;
         if container.kept_count == 0 {
+            // Before it goes: the hints that said that nothing of it is needed must be all.
+            let known = load_directory(repository, &container.record)
+                .and_then(|directory| container.require_hints(&directory));
+            if let Err(error) = known {
+                monitor.passed_over(&tolerance.of_one(error)?);
+                continue;
+            }
             plan.dead_count += 1;
             plan.dead_bytes += stored_len;
             dead.push(number);
@@ -137,13 +145,17 @@ pub(super) fn choose(
         if container.kept_count < container.hint_count {
             match load_directory(repository, &container.record) {
                 Ok(directory) => {
+                    if let Err(error) = container.require_hints(&directory) {
+                        monitor.passed_over(&error);
+                        continue;
+                    }
                     let all: u64 = directory.regions.iter().map(|r| u64::from(r.stored_len)).sum();
                     let used = live_bytes(&directory, &kept.of(number)?);
                     live = stored_len.saturating_sub(all.saturating_sub(used));
                 }
                 // It stays as it is.
                 Err(error) => {
-                    monitor.passed_over(&error);
+                    monitor.passed_over(&tolerance.of_one(error)?);
                     continue;
                 }
             }

@@ -34,13 +34,27 @@ pub(super) struct Survey {
     pub(super) places: Places,
 }
 
+/// `view`, or a newer one where something seems to be missing: it may have come while `view` was
+/// listed.
+///
+/// # Errors
+///
+/// As [`require_all`] and [`View::list`].
+pub(crate) fn whole_view(repository: &Repository, view: View) -> Result<View> {
+    if require_all(&view).is_ok() {
+        return Ok(view);
+    }
+    let view = view.list_again(repository)?;
+    require_all(&view).map(|()| view)
+}
+
 /// A view by which something may be deleted: nothing of it is unreadable, and nothing is gone that
 /// somebody has seen, but commits of snapshots that a prune has taken.
 ///
 /// # Errors
 ///
 /// `Corrupt` or `Missing`, naming the first that is.
-pub(crate) fn require_all(view: &View) -> Result<()> {
+fn require_all(view: &View) -> Result<()> {
     view.require_prunes()?;
     match view.unreadable.iter().next() {
         None => {
@@ -101,7 +115,7 @@ impl Survey {
         own: Option<TicketId>,
         monitor: &dyn PruneMonitor,
     ) -> Result<Survey> {
-        require_all(&view)?;
+        let view = whole_view(repository, view)?;
         let index = Arc::new(open_index(repository, &view)?);
         let there = list_containers(repository)?;
         let adopted = adopt(repository, &view, &index, &there, own, monitor)?;
@@ -150,7 +164,8 @@ pub(crate) fn require_nothing_lost(places: &Places) -> Result<()> {
             format!("{class} chunk {fingerprint}"),
             format!(
                 "is needed by a snapshot, and no container has it ({} such); nothing is deleted; \
-                 `cutpoint check` names what is affected, `cutpoint repair snapshots` leaves it out",
+                 `cutpoint check` names what is affected, `cutpoint repair index` finds what only the \
+                 index has lost, `cutpoint repair snapshots` leaves out the rest",
                 places.lost_count
             ),
         )),
