@@ -604,6 +604,32 @@ mod tests {
         assert!(refuse_overtaken(&other).is_ok(), "that was the other itself");
     }
 
+    /// Whatever has become of the file: it counts as a whole, or not at all.
+    #[test]
+    fn damaged_memories_do_no_harm() {
+        let mut memory = Memory { version: VERSION, ..Memory::default() };
+        let head = Head { snapshot: id(1).to_string(), started_ns: i64::MIN };
+        memory.heads.insert("host".to_owned(), head);
+        let whole = serde_json::to_vec(&memory).expect("it is plain data");
+        assert_eq!(decode(&whole), Ok(memory), "what is written is read");
+        let palette = b"\"\\{}[],:-0129eE.un\xff\xf0\0a";
+        let mut random = cutpoint_testing::SplitMix64::new(1);
+        for len in 0..whole.len() {
+            assert!(decode(&whole[..len]).is_err(), "the first {len} bytes");
+        }
+        for _ in 0..20_000 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random.below(3) {
+                let place = random.below(bytes.len());
+                bytes[place] = palette[random.below(palette.len())];
+            }
+            let Ok(memory) = decode(&bytes) else { continue };
+            memory.in_words(newest(&memory.heads));
+            let again = serde_json::to_vec(&memory).expect("it is plain data");
+            assert_eq!(decode(&again), Ok(memory), "what is read is written the same");
+        }
+    }
+
     /// Of two processes that write what they have seen, the later one does not forget what the other
     /// has seen.
     #[test]
