@@ -52,6 +52,8 @@ const SPECS: &[&str] = &[
     "buzhash:avg=8k,max=64k",
     "buzhash:avg=8k,table=cutpoint32,max=64k",
     "pci:avg=8k,max=64k",
+    "aes:avg=16k,max=128k",
+    "aes:avg=16k,window=16,max=128k",
     "fixed:size=16k",
 ];
 

@@ -8,7 +8,7 @@ use core::fmt;
 /// The sizes of chunks tell much about content: who knows a file can recognise it by where it is
 /// cut. With key material the same rule cuts elsewhere, and alike only for those who hold it. What a
 /// rule does with the bytes is part of the format; [`About::key`](crate::About::key) says which of
-/// the following it is; a rule of neither is not keyed.
+/// the following it is; a rule of none of them is not keyed.
 ///
 /// The caller derives the bytes from a key by an extendable-output function; they must look random
 /// and be used for nothing else. `Debug` does not show them. They are not wiped from memory.

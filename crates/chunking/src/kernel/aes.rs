@@ -49,6 +49,9 @@ pub(crate) trait Cipher: Copy {
 
     /// Bit `p` says whether AES of the window of place `p` has zeros where the mask has ones.
     fn matches(self, keys: &AesKeys, bytes: &Windows) -> u64;
+
+    /// Asks for the cache line of byte `offset` of `data`, which may lie behind its end.
+    fn prefetch(self, data: &[u8], offset: usize);
 }
 
 /// Work that is written once for every cipher.
@@ -107,6 +110,9 @@ impl Cipher for Bitsliced {
         let set = (0..32).filter(|bit| keys.mask >> bit & 1 == 1);
         !set.fold(0, |any, bit| any | state[bit / 8][bit % 8])
     }
+
+    /// Does nothing: it would not be noticed.
+    fn prefetch(self, _: &[u8], _: usize) {}
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the upper half is other places")]

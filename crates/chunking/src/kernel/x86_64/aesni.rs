@@ -35,6 +35,11 @@ impl Cipher for AesNi {
         // SAFETY: there is a value of this type, so this CPU has the features.
         unsafe { matches(keys, bytes) }
     }
+
+    #[inline(always)]
+    fn prefetch(self, data: &[u8], offset: usize) {
+        super::prefetch(data, offset);
+    }
 }
 
 /// So many blocks are in the rounds at once.

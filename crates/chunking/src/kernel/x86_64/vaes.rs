@@ -38,6 +38,11 @@ impl Cipher for Vaes512 {
         // SAFETY: there is a value of this type, so this CPU has the features.
         unsafe { matches(keys, bytes) }
     }
+
+    #[inline(always)]
+    fn prefetch(self, data: &[u8], offset: usize) {
+        super::prefetch(data, offset);
+    }
 }
 
 /// For each of four vectors of windows, which byte of 64 its bytes are: those of the windows that begin
