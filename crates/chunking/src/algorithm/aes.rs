@@ -1,8 +1,7 @@
 //! AES: a secret universal hash of a window, enciphered with a secret key, tested at its low bits.
 //!
-//! Source: the construction that Truong et al., "Breaking and Fixing Content-Defined Chunking" (eprint
-//! 2025/558), prove: a universal hash, then a pseudo-random function. The hash is that of Minematsu and
-//! Tsunoo, "Provably Secure MACs from Differentially-Uniform Permutations and AES-Based
+//! Source: the construction that Truong et al. (eprint 2025/558) prove: a universal hash, then a
+//! pseudo-random function. The hash is that of Minematsu and Tsunoo, "Provably Secure MACs from Differentially-Uniform Permutations and AES-Based
 //! Implementations" (FSE 2006): four rounds of AES with independent keys. The cipher is AES-128, FIPS 197.
 //! The rule is ours.
 //!
