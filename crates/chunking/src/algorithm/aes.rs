@@ -238,15 +238,17 @@ impl CipherTask for Find<'_> {
         while first < data.len() {
             cipher.prefetch(data, first + AHEAD);
             let bytes = &data[first + 1 - window..];
-            let matches = if let Some(bytes) = bytes.first_chunk() {
-                cipher.matches(keys, bytes)
-            } else {
-                let mut windows: Windows = [0; _];
-                windows[..bytes.len()].copy_from_slice(bytes);
-                let matches = cipher.matches(keys, &windows);
-                let count = data.len() - first;
-                if count < 64 { matches & ((1 << count) - 1) } else { matches }
-            };
+            let mut end: Windows = [0; _];
+            let windows = bytes.first_chunk().unwrap_or_else(|| {
+                end[..bytes.len()].copy_from_slice(bytes);
+                &end
+            });
+            // Asked in one place, or it would not be inlined.
+            let mut matches = cipher.matches(keys, windows);
+            let count = data.len() - first;
+            if count < 64 {
+                matches &= (1 << count) - 1;
+            }
             if matches != 0 {
                 return Some(first + matches.trailing_zeros() as usize);
             }

@@ -47,7 +47,7 @@ impl Cipher for Vaes512 {
 
 /// For each of four vectors of windows, which byte of 64 its bytes are: those of the windows that begin
 /// at bytes `4 * k` to `4 * k + 3`.
-static PLACES: [Block; 4] = {
+const PLACES: [Block; 4] = {
     let mut places = [[0; 64]; 4];
     let mut k = 0;
     while k < 256 {
@@ -72,7 +72,11 @@ fn blocks(bytes: &Windows, first: usize) -> [__m512i; 4] {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,vaes,aes,bmi1,bmi2")]
 fn matches(keys: &AesKeys, bytes: &Windows) -> u64 {
-    u64::from(matches_32(keys, bytes, 0)) | u64::from(matches_32(keys, bytes, 32)) << 32
+    let mut result = 0;
+    for first in [0, 32] {
+        result |= u64::from(matches_32(keys, bytes, first)) << first;
+    }
+    result
 }
 
 #[inline]
