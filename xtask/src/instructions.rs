@@ -31,11 +31,13 @@ struct Task {
     all_of: &'static [&'static [&'static str]],
 }
 
-const LEVELS: [Level; 4] = [
+const LEVELS: [Level; 6] = [
     Level { name: "Sse41", any_of: &["%xmm"] },
     Level { name: "Avx2", any_of: &["%ymm"] },
     Level { name: "Avx512", any_of: &["%zmm"] },
     Level { name: "Avx512Vbmi", any_of: &["%zmm"] },
+    Level { name: "AesNi", any_of: &["%xmm"] },
+    Level { name: "Vaes512", any_of: &["%zmm"] },
 ];
 
 const CHUNKING: &str = "cutpoint-chunking";
@@ -45,7 +47,7 @@ const FINGERPRINT: &str = "cutpoint-fingerprint";
 const LOOK_UP: &[&str] = &["vpermt2b", "vpermi2b"];
 
 #[rustfmt::skip]
-const TASKS: [Task; 17] = [
+const TASKS: [Task; 19] = [
     Task { crate_name: CHUNKING, level: "Sse41", task: &["seqcdc::CutOne"], all_of: &[&["pminub"], &["pmovmskb"]] },
     Task { crate_name: CHUNKING, level: "Avx2", task: &["seqcdc::CutOne"], all_of: &[&["vpminub"], &["vpmovmskb"], &["pdep"], &["pext"]] },
     Task { crate_name: CHUNKING, level: "Avx512", task: &["seqcdc::CutOne"], all_of: &[&["vpcmpltub", "vpcmpub"], &["pdep"], &["pext"]] },
@@ -61,6 +63,8 @@ const TASKS: [Task; 17] = [
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["marks::Hash", "crc::CrcColumns"], all_of: &[&["vgf2p8affineqb"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["marks::Hash", "rabin::RabinColumns"], all_of: &[&["vgf2p8affineqb"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["marks::Hash", "pci::CountColumns"], all_of: &[&["vpopcntb"]] },
+    Task { crate_name: CHUNKING, level: "AesNi", task: &["aes::Find"], all_of: &[&["aesenc\t"], &["aesenclast\t"]] },
+    Task { crate_name: CHUNKING, level: "Vaes512", task: &["aes::Find"], all_of: &[&["vaesenc\t"], &["vaesenclast\t"], &["vpermb"]] },
     Task { crate_name: FINGERPRINT, level: "Avx2", task: &["tree::Hash"], all_of: &[&["vpaddd"], &["vpxor"], &["vpshufb"]] },
     Task { crate_name: FINGERPRINT, level: "Avx512", task: &["tree::Hash"], all_of: &[&["vpaddd"], &["vpxor"], &["vprord", "vprold"]] },
 ];

@@ -55,6 +55,8 @@ const SPECS: &[&str] = &[
     "pci:avg=8k,max=64k",
     "mincdc:avg=8k",
     "mincdc:avg=8k,value=plain",
+    "aes:avg=16k,max=128k",
+    "aes:avg=16k,window=16,max=128k",
     "fixed:size=16k",
 ];
 

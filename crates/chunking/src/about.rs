@@ -83,16 +83,19 @@ pub enum KeyUse {
     Permutation,
     /// The rule's table is replaced by a secret one.
     Table,
+    /// The rule is a hash and a cipher, whose keys it is.
+    Cipher,
 }
 
 impl KeyUse {
-    /// Returns `none`, `refused`, `permutation` or `table`.
+    /// Returns `none`, `refused`, `permutation`, `table` or `cipher`.
     pub fn name(self) -> &'static str {
         match self {
             KeyUse::None => "none",
             KeyUse::Refused => "refused",
             KeyUse::Permutation => "permutation",
             KeyUse::Table => "table",
+            KeyUse::Cipher => "cipher",
         }
     }
 }

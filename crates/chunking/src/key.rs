@@ -8,7 +8,7 @@ use core::fmt;
 /// The sizes of chunks tell much about content: who knows a file can recognise it by where it is
 /// cut. With key material the same rule cuts elsewhere, and alike only for those who hold it. What a
 /// rule does with the bytes is part of the format; [`About::key`](crate::About::key) says which of
-/// the following it is; a rule of neither is not keyed.
+/// the following it is; a rule of none of them is not keyed.
 ///
 /// The caller derives the bytes from a key by an extendable-output function; they must look random
 /// and be used for nothing else. `Debug` does not show them. They are not wiped from memory.
@@ -27,6 +27,10 @@ use core::fmt;
 /// `r` is not below the largest multiple of `i + 1` that is not above 65536: so every permutation is
 /// equally likely (Fisher and Yates, by rejection). Should the 1024 pairs run out, as they do with
 /// no material that looks random, the rest stays in place.
+///
+/// # Cipher
+///
+/// Bytes 0 to 15 are the key of AES-128. Bytes 16 to 79 are the four keys of the hash, 16 bytes each.
 #[derive(Clone)]
 pub struct KeyMaterial(Box<[u8; KeyMaterial::SIZE]>);
 
@@ -46,6 +50,11 @@ impl KeyMaterial {
             *entry = u64::from_le_bytes(bytes);
         }
         table
+    }
+
+    /// Returns the key of AES-128, and the keys of the hash before it.
+    pub(crate) fn cipher(&self) -> ([u8; 16], [[u8; 16]; 4]) {
+        cipher(&*self.0)
     }
 
     /// Returns the permutation of byte values.
@@ -69,6 +78,16 @@ impl KeyMaterial {
         }
         permutation
     }
+}
+
+/// Takes the keys for AES and for the hash from the beginning of `bytes`.
+pub(crate) fn cipher(bytes: &[u8]) -> ([u8; 16], [[u8; 16]; 4]) {
+    let mut keys = [[0; 16]; 5];
+    for (key, bytes) in keys.iter_mut().zip(bytes.as_chunks().0) {
+        *key = *bytes;
+    }
+    let [key, hash @ ..] = keys;
+    (key, hash)
 }
 
 impl fmt::Debug for KeyMaterial {

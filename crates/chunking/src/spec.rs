@@ -7,8 +7,8 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::algorithm::{
-    Algorithm, ae, bfbc, buzhash, check_key, crc, fastcdc, fixed, gear, jc, maxp, mii, mincdc, pci,
-    rabin, ram, repmaxcdc, ronomon, samplebyte, seqcdc, tttd, ultracdc,
+    Algorithm, ae, aes, bfbc, buzhash, check_key, crc, fastcdc, fixed, gear, jc, maxp, mii, mincdc,
+    pci, rabin, ram, repmaxcdc, ronomon, samplebyte, seqcdc, tttd, ultracdc,
 };
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, Level, SpecError};
@@ -114,6 +114,7 @@ all! {
     RepMaxCdc(repmaxcdc::Params),
     UltraCdc(ultracdc::Params),
     Jc(jc::Params),
+    Aes(aes::Params),
 }
 
 /// Returns what there is to know about each algorithm.

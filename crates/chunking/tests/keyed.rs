@@ -78,3 +78,24 @@ fn learned_rules_are_refused() {
     assert!(bfbc::Bfbc::keyed(params.clone(), &key_material(1)).is_err(), "its own constructor");
     assert!(bfbc::Bfbc::new(params).is_ok(), "without a key");
 }
+
+/// Each byte of the keys has a say, and no other byte of the material.
+#[test]
+fn aes_uses_every_byte_of_its_keys() {
+    let data = SplitMix64::bytes(40, 20_000);
+    let random: [u8; KeyMaterial::SIZE] =
+        SplitMix64::bytes(41, KeyMaterial::SIZE).try_into().expect("so many bytes");
+    for (text, used) in [("aes:bits=5", 80), ("aes:bits=5,window=16", 16)] {
+        let spec: Spec = text.parse().expect("the spec is right");
+        let ends = |bytes: [u8; KeyMaterial::SIZE]| -> Vec<usize> {
+            let material = KeyMaterial::new(bytes);
+            cuts(&*spec.keyed_chunker(&material).expect("it can be keyed"), &data).collect()
+        };
+        let expected = ends(random);
+        for place in 0..200 {
+            let mut bytes = random;
+            bytes[place] ^= 1;
+            assert_eq!(ends(bytes) != expected, place < used, "{text}, byte {place}");
+        }
+    }
+}

@@ -45,7 +45,7 @@ fn polynomial(random: &mut SplitMix64) -> u64 {
 }
 
 fn text(random: &mut SplitMix64) -> String {
-    let kind = random.below(14);
+    let kind = random.below(15);
     let (min, max) = sizes(random, MINS);
     let max_text = |max: Option<usize>| max.map_or(String::new(), |max| format!(",max={max}"));
     let window = pick(random, WINDOWS);
@@ -129,6 +129,12 @@ fn text(random: &mut SplitMix64) -> String {
                 "buzhash:divisor={divisor},remainder={remainder},window={window}{table},min={min}{}",
                 max_text(max)
             )
+        }
+        14 => {
+            let window = pick(random, &[16, 32]);
+            let max = max.map(|max| max.max(window + random.below(5)));
+            let bits = 1 + random.below(20);
+            format!("aes:bits={bits},window={window},min={min}{}", max_text(max))
         }
         12 => {
             let all = 8 * window;

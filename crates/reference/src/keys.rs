@@ -41,6 +41,11 @@ impl<'a> Keys<'a> {
         items.map(|item| u32::from_str_radix(item, 16).expect("a hexadecimal number")).collect()
     }
 
+    /// The key material, where there is any.
+    pub(crate) fn material(&self) -> Option<&'a [u8]> {
+        self.material
+    }
+
     /// The table of the key material, where there is any; else `table`.
     pub(crate) fn table(&self, table: impl FnOnce() -> [u64; 256]) -> [u64; 256] {
         let Some(material) = self.material else { return table() };

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod ae;
+mod aes;
 mod bfbc;
 mod buzhash;
 mod crc;
@@ -43,6 +44,8 @@ enum Keyed {
     Data,
     /// The rule takes it as its table: [`Keys::table`].
     Table,
+    /// The rule takes it as it is: [`Keys::material`].
+    Whole,
 }
 
 /// Returns all cut-points of a stream: the exclusive end of each chunk.
@@ -51,6 +54,7 @@ type Rule = fn(&Keys<'_>, &[u8]) -> Vec<usize>;
 /// The rules by name: a line for each algorithm.
 const RULES: &[(&str, Keyed, Rule)] = &[
     ("ae", Keyed::Data, ae::cuts),
+    ("aes", Keyed::Whole, aes::cuts),
     ("buzhash", Keyed::Table, buzhash::cuts),
     ("crc", Keyed::Data, crc::cuts),
     ("tttd", Keyed::Data, tttd::cuts),
@@ -97,7 +101,7 @@ fn cuts_by(spec: &str, material: Option<&[u8]>, data: &[u8]) -> Option<Vec<usize
     let &(_, keyed, rule) = RULES.iter().find(|(rule, ..)| *rule == name)?;
     Some(match (keyed, material) {
         (Keyed::Not, _) | (_, None) => rule(&Keys::new(list, None), data),
-        (Keyed::Table, Some(_)) => rule(&Keys::new(list, material), data),
+        (Keyed::Table | Keyed::Whole, Some(_)) => rule(&Keys::new(list, material), data),
         (Keyed::Data, Some(material)) => {
             let permutation = key::permutation(material);
             let data: Vec<u8> = data.iter().map(|&byte| permutation[usize::from(byte)]).collect();

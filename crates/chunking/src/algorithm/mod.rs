@@ -4,6 +4,7 @@
 //! about it ([`About`]), and the chunker.
 
 pub mod ae;
+pub mod aes;
 pub mod bfbc;
 mod blocks;
 pub mod buzhash;

@@ -6,8 +6,9 @@ use core::fmt;
 
 #[cfg(target_arch = "aarch64")]
 use super::aarch64::Neon;
+use super::aes::{Bitsliced, Cipher, CipherTask};
 #[cfg(target_arch = "x86_64")]
-use super::x86_64::{Avx2, Avx512, Avx512Vbmi, Sse41};
+use super::x86_64::{AesNi, Avx2, Avx512, Avx512Vbmi, Sse41, Vaes512};
 use super::{ColumnsTask, Emulated, Scalar, Task};
 
 /// An instruction set that this CPU has. It decides how fast cut-points are found, never where.
@@ -122,6 +123,23 @@ impl Level {
         }
     }
 
+    /// The fastest cipher of this level or below, with the level that it is of. An instruction set with
+    /// vectors need not have AES.
+    pub(crate) fn cipher(self) -> (Level, LevelCipher) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if let (Any::Avx512Vbmi(..), Some(cipher)) = (self.0, Vaes512::detect()) {
+                return (self, LevelCipher::Vaes512(cipher));
+            }
+            let is_plain = matches!(self.0, Any::Scalar(_) | Any::Emulated(_));
+            let level = if is_plain { None } else { Level::detect("sse4.1") };
+            if let (Some(level), Some(cipher)) = (level, AesNi::detect()) {
+                return (level, LevelCipher::AesNi(cipher));
+            }
+        }
+        (Level::SCALAR, LevelCipher::Bitsliced(Bitsliced))
+    }
+
     /// Runs `task` on this level, if it has columns.
     #[inline]
     pub(crate) fn dispatch_columns<T: ColumnsTask>(self, task: T) -> Option<T::Output> {
@@ -149,6 +167,30 @@ impl Level {
             Any::Avx512(kernel) => kernel.enter(task),
             #[cfg(target_arch = "x86_64")]
             Any::Avx512Vbmi(_, kernel) => kernel.enter(task),
+        }
+    }
+}
+
+/// A cipher of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LevelCipher {
+    Bitsliced(Bitsliced),
+    #[cfg(target_arch = "x86_64")]
+    AesNi(AesNi),
+    #[cfg(target_arch = "x86_64")]
+    Vaes512(Vaes512),
+}
+
+impl LevelCipher {
+    /// Runs `task` with this cipher.
+    #[inline]
+    pub(crate) fn dispatch<T: CipherTask>(self, task: T) -> T::Output {
+        match self {
+            LevelCipher::Bitsliced(cipher) => cipher.enter(task),
+            #[cfg(target_arch = "x86_64")]
+            LevelCipher::AesNi(cipher) => cipher.enter(task),
+            #[cfg(target_arch = "x86_64")]
+            LevelCipher::Vaes512(cipher) => cipher.enter(task),
         }
     }
 }

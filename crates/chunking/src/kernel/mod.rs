@@ -10,6 +10,7 @@
 #[cfg(target_arch = "aarch64")]
 #[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
 mod aarch64;
+mod aes;
 mod columns;
 #[cfg(test)]
 mod conformance;
@@ -20,8 +21,10 @@ mod scalar;
 #[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
 mod x86_64;
 
+pub(crate) use aes::{AesKeys, Cipher, CipherTask, WindowSize, Windows};
 pub(crate) use columns::{ByteTable, Columns, ColumnsTask, ColumnsWork, ROW_COUNT};
 pub(crate) use emulated::Emulated;
+pub(crate) use level::LevelCipher;
 pub use level::{Level, LevelError};
 pub(crate) use scalar::Scalar;
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod ae;
+pub(crate) mod aes;
 pub(crate) mod bfbc;
 pub(crate) mod buzhash;
 pub(crate) mod crc;
@@ -59,6 +60,7 @@ pub(crate) const ALL: &[Cases] = &[
     repmaxcdc::CASES,
     ultracdc::CASES,
     jc::CASES,
+    aes::CASES,
 ];
 
 /// Those of [`ALL`] that the environment variable `CUTPOINT_ALGORITHMS` names, `rabin,crc` for two; all

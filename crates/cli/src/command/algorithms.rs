@@ -95,6 +95,7 @@ fn explain(about: &About, report: &Report) -> Result<()> {
     let key = match about.key {
         KeyUse::Permutation => "It sees each byte value as another one, by a secret permutation.",
         KeyUse::Table => "Its table is a secret one.",
+        KeyUse::Cipher => "Its hash and its cipher have secret keys: proven, as no other rule is.",
         KeyUse::Refused => "It is refused: its cut-points cannot be secret.",
         _ => "It has no use for a key.",
     };

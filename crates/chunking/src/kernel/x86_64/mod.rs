@@ -1,16 +1,20 @@
 //! The instruction sets of x86-64.
 
+mod aesni;
 mod avx2;
 mod avx512;
 mod avx512vbmi;
 mod sse41;
+mod vaes;
 
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _pdep_u64, _pext_u64};
 
+pub(super) use aesni::AesNi;
 pub(super) use avx2::Avx2;
 pub(super) use avx512::Avx512;
 pub(super) use avx512vbmi::Avx512Vbmi;
 pub(super) use sse41::Sse41;
+pub(super) use vaes::Vaes512;
 
 /// Whether this CPU has every one of the features.
 macro_rules! has {
