@@ -225,7 +225,7 @@ fn text(random: &mut SplitMix64) -> String {
 
 fn data(random: &mut SplitMix64) -> Vec<u8> {
     // Beyond a batch, which is four stretches of 266,240 bytes.
-    let is_large = std::env::var("REVIEW_LARGE").is_ok();
+    let is_large = std::env::var("CUTPOINT_LARGE").is_ok();
     let size = match random.below(8) {
         _ if is_large => 1_060_000 + random.below(4_000_000),
         0 => random.below(9000),
