@@ -39,6 +39,39 @@ pub struct Loaded {
     pub directory: Directory,
 }
 
+impl Loaded {
+    /// Reads what a container of `stored_len` bytes says of itself.
+    ///
+    /// # Errors
+    ///
+    /// `Missing` or `Corrupt`, naming the container.
+    pub(crate) fn read(
+        repository: &Repository,
+        class: Class,
+        part: PartName,
+        stored_len: u64,
+    ) -> Result<Loaded> {
+        Loaded::at(repository, read_record(repository, class, part, stored_len)?)
+    }
+
+    /// The same where the index knows the place of the directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Loaded::read`].
+    pub(crate) fn at(repository: &Repository, container: ContainerRecord) -> Result<Loaded> {
+        let directory = load_directory(repository, &container)?;
+        Ok(Loaded { container, directory })
+    }
+
+    /// What an index segment would say of it. Recipes do not name literals.
+    pub(crate) fn segment(&self) -> Segment {
+        let chunks = self.directory.chunks.iter().filter(|chunk| chunk.form != Form::Literal);
+        let hints = chunks.map(|chunk| (chunk.fingerprint.hint(), 0)).collect();
+        Segment { containers: vec![self.container], hints, ..Segment::default() }
+    }
+}
+
 /// Where a chunk is.
 #[derive(Clone, Debug)]
 pub struct Location {
@@ -435,14 +468,13 @@ impl Index {
                 None => {
                     // Others need not wait for the medium. Two may read the same one: no harm.
                     drop(state);
-                    let directory = match load_directory(&self.repository, &container) {
-                        Ok(directory) => directory,
+                    let loaded = match Loaded::at(&self.repository, container) {
+                        Ok(loaded) => Arc::new(loaded),
                         Err(error) => {
                             failure = Some(error);
                             continue;
                         }
                     };
-                    let loaded = Arc::new(Loaded { container, directory });
                     state = self.lock();
                     state.directories.insert(loaded.clone());
                     loaded

@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::Loaded;
 use super::run::Run;
-use super::{load_directory, read_record};
 use crate::error::{Result, Tolerance};
 use crate::fingerprint::Class;
-use crate::format::directory::Form;
 use crate::format::segment::Segment;
 use crate::name::{ObjectKind, ObjectName, PartName};
 use crate::repository::Repository;
@@ -31,19 +30,10 @@ pub(super) fn look_for(
             if named.contains(&(class, part)) || !hidden.may_name(part.ticket) {
                 continue;
             }
-            let read = read_record(repository, class, part, stored_len)
-                .and_then(|record| Ok((record, load_directory(repository, &record)?)));
-            let (record, directory) = match read {
-                Ok(read) => read,
-                Err(error) => {
-                    tolerance.of_one(error)?;
-                    continue;
-                }
-            };
-            let number = u32::try_from(found.containers.len()).unwrap_or(u32::MAX);
-            found.containers.push(record);
-            let chunks = directory.chunks.iter().filter(|chunk| chunk.form != Form::Literal);
-            found.hints.extend(chunks.map(|chunk| (chunk.fingerprint.hint(), number)));
+            match Loaded::read(repository, class, part, stored_len) {
+                Ok(loaded) => found.append(&loaded.segment()),
+                Err(error) => drop(tolerance.of_one(error)?),
+            }
         }
     }
     found.hints.sort_unstable();

@@ -124,11 +124,8 @@ fn rewrite(
     container: &Container,
     kept: &HashSet<Fingerprint>,
 ) -> Result<()> {
-    let (class, _) = container.name();
-    let name = object(container.name());
     let directory = load_directory(repository, &container.record)?;
-    let header = repository.media().get_range(&name.to_string(), 0, HEADER_LEN)?;
-    let opener = Opener::new(repository.keys(), name, &header)?;
+    let mut source = Source::open(repository, container)?;
     let mut left: HashSet<Fingerprint> = kept.clone();
     let mut chunks = directory.chunks.iter().peekable();
     for (number, region) in (0_u16..).zip(&directory.regions) {
@@ -143,57 +140,75 @@ fn rewrite(
             }
         }
         if !live.is_empty() {
-            rewrite_region(inline, repository, class, &name, &opener, number, region, &live)?;
+            source.rewrite(inline, number, region, &live)?;
         }
     }
     match left.iter().next() {
         None => Ok(()),
         // Chunks out of order, or a hint that was wrong: the container stays.
         Some(chunk) => {
-            Err(Error::corrupt(name, format!("does not have chunk {chunk} where it says")))
+            Err(Error::corrupt(source.name, format!("does not have chunk {chunk} where it says")))
         }
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "a region, and what it takes to read it")]
-fn rewrite_region(
-    inline: &mut Inline,
-    repository: &Repository,
+/// A container whose regions are read.
+struct Source<'a> {
+    repository: &'a Repository,
     class: Class,
-    name: &ObjectName,
-    opener: &Opener,
-    number: u16,
-    region: &RegionRecord,
-    live: &[&ChunkRecord],
-) -> Result<()> {
-    let stored_len = region.stored_len as usize;
-    let offset = u64::from(region.offset);
-    let mut part = repository.media().get_range(&name.to_string(), offset, stored_len)?.to_vec();
-    opener.open(PartKind::Region(u32::from(number)), &mut part)?;
-    let mut decompressor = Decompressor::new().map_err(|error| Error::invalid("zstd", error))?;
-    let bytes = decode_region(&mut decompressor, region.codec, part.clone(), region.raw_len)
-        .map_err(|error| error.of(format!("{name}: region {number}")))?;
-    let payload = |chunk: &ChunkRecord| {
-        let start = chunk.offset as usize;
-        bytes.get(start..start + chunk.payload_len as usize).unwrap_or_default()
-    };
-    for chunk in live {
-        if repository.keys().fingerprint(class, payload(chunk)) != chunk.fingerprint {
-            let message =
-                format!("region {number} has other bytes than chunk {}", chunk.fingerprint);
-            return Err(Error::corrupt(name, message));
+    name: ObjectName,
+    opener: Opener,
+    decompressor: Decompressor<'static>,
+}
+
+impl<'a> Source<'a> {
+    fn open(repository: &'a Repository, container: &Container) -> Result<Source<'a>> {
+        let (class, _) = container.name();
+        let name = object(container.name());
+        let header = repository.media().get_range(&name.to_string(), 0, HEADER_LEN)?;
+        let opener = Opener::new(repository.keys(), name, &header)?;
+        let decompressor = Decompressor::new().map_err(|error| Error::invalid("zstd", error))?;
+        Ok(Source { repository, class, name, opener, decompressor })
+    }
+
+    /// Stores again what of a region is `live`.
+    fn rewrite(
+        &mut self,
+        inline: &mut Inline,
+        number: u16,
+        region: &RegionRecord,
+        live: &[&ChunkRecord],
+    ) -> Result<()> {
+        let Source { repository, class, name, .. } = *self;
+        let (offset, stored_len) = (u64::from(region.offset), region.stored_len as usize);
+        let part = repository.media().get_range(&name.to_string(), offset, stored_len)?;
+        let mut part = part.to_vec();
+        self.opener.open(PartKind::Region(u32::from(number)), &mut part)?;
+        let bytes =
+            decode_region(&mut self.decompressor, region.codec, part.clone(), region.raw_len)
+                .map_err(|error| error.of(format!("{name}: region {number}")))?;
+        let payload = |chunk: &ChunkRecord| {
+            let start = chunk.offset as usize;
+            bytes.get(start..start + chunk.payload_len as usize).unwrap_or_default()
+        };
+        for chunk in live {
+            if repository.keys().fingerprint(class, payload(chunk)) != chunk.fingerprint {
+                let message =
+                    format!("region {number} has other bytes than chunk {}", chunk.fingerprint);
+                return Err(Error::corrupt(name, message));
+            }
         }
+        let live_len: u64 = live.iter().map(|chunk| u64::from(chunk.payload_len)).sum();
+        if live_len * 100 >= u64::from(region.raw_len) * COPIED_PERCENT {
+            let chunks = live.iter().map(|c| (c.fingerprint, c.offset, c.payload_len));
+            let copied = EncodedRegion::copied(class, bytes, region.codec, part, chunks);
+            return inline.store_region(copied);
+        }
+        for chunk in live {
+            inline.store(class, chunk.fingerprint, payload(chunk))?;
+        }
+        Ok(())
     }
-    let live_len: u64 = live.iter().map(|chunk| u64::from(chunk.payload_len)).sum();
-    if live_len * 100 >= u64::from(region.raw_len) * COPIED_PERCENT {
-        let chunks = live.iter().map(|c| (c.fingerprint, c.offset, c.payload_len));
-        let copied = EncodedRegion::copied(class, bytes, region.codec, part, chunks);
-        return inline.store_region(copied);
-    }
-    for chunk in live {
-        inline.store(class, chunk.fingerprint, payload(chunk))?;
-    }
-    Ok(())
 }
 
 /// Publishes what `merged` name in few segments: all that exists, condemned or not, for readers and

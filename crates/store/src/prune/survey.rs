@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::recipe::Content;
 use crate::format::segment::Segment;
-use crate::index::{Index, load_directory, read_record};
+use crate::index::{Index, Loaded};
 use crate::name::{ObjectName, PartName, TicketId};
 use crate::places::{Lookup, NEED_LEN, Needs, Places, list_containers};
 use crate::reach::{Visit, Walk};
@@ -197,17 +197,8 @@ fn adopt(
     let mut tolerance = Tolerance::default();
     for ((class, part), stored_len) in orphans {
         stop_if_cancelled(monitor)?;
-        let read = read_record(repository, *class, *part, *stored_len)
-            .and_then(|record| Ok((record, load_directory(repository, &record)?)));
-        match read {
-            Ok((record, directory)) => {
-                let hints = directory.chunks.iter().map(|chunk| (chunk.fingerprint.hint(), 0));
-                adopted.append(&Segment {
-                    containers: vec![record],
-                    hints: hints.collect(),
-                    ..Segment::default()
-                });
-            }
+        match Loaded::read(repository, *class, *part, *stored_len) {
+            Ok(loaded) => adopted.append(&loaded.segment()),
             // A sweep was faster.
             Err(error) if error.kind() == Kind::Missing => {}
             Err(error) => monitor.passed_over(&tolerance.of_one(error)?),

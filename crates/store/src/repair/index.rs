@@ -7,11 +7,10 @@ use super::{is_damage, persist};
 use crate::check::CheckMonitor;
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::Class;
-use crate::format::directory::Form;
 use crate::format::prune::Prune;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::format::ticket::{Purpose, Ticket};
-use crate::index::{load_directory, read_record};
+use crate::index::Loaded;
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::record::{self, Recorded};
 use crate::repository::Repository;
@@ -278,19 +277,15 @@ impl<'a> Anew<'a> {
             writer.renew()?;
         }
         // The trailer says where the directory is; where it is damaged the old index may know.
-        let read = |record: ContainerRecord| {
-            load_directory(self.repository, &record).map(|directory| (record, directory))
-        };
-        let by_trailer = read_record(self.repository, class, part, stored_len).and_then(read);
-        let (record, directory) = match (by_trailer, record) {
-            (Err(_), Some(record)) => read(record)?,
+        let by_trailer = Loaded::read(self.repository, class, part, stored_len);
+        let loaded = match (by_trailer, record) {
+            (Err(_), Some(record)) => Loaded::at(self.repository, record)?,
             (by_trailer, _) => by_trailer?,
         };
-        let chunks = directory.chunks.iter().filter(|chunk| chunk.form != Form::Literal);
-        let hints: Vec<_> = chunks.map(|chunk| (chunk.fingerprint.hint(), 0)).collect();
+        let segment = loaded.segment();
         self.report.container_count += 1;
-        self.report.chunk_count += hints.len() as u64;
-        self.open.append(&Segment { containers: vec![record], hints, ..Segment::default() });
+        self.report.chunk_count += segment.hints.len() as u64;
+        self.open.append(&segment);
         Ok(())
     }
 
