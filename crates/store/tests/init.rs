@@ -3,18 +3,19 @@
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
 mod backup;
+#[path = "common/overtaken.rs"]
+#[expect(dead_code, reason = "other tests ask for other moments")]
+mod overtaken;
 #[path = "common/whole.rs"]
 mod whole;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
-use cutpoint_store::error::Result;
-use cutpoint_store::media::{Fault, Faulty, Media, Memory, Put};
+use cutpoint_store::media::{Fault, Faulty, Media, Memory};
 use cutpoint_store::name::ObjectKind;
 
 use backup::{back_up, init, init_by, open};
+use overtaken::{Overtaken, When};
 
 fn names(media: &dyn Media, kind: ObjectKind) -> Vec<String> {
     let listed = media.list(kind.folder()).expect("memory lists");
@@ -46,62 +47,6 @@ fn an_init_removes_the_keys_that_another_left() {
     assert!(error.to_string().contains("no config"), "{error}");
 }
 
-/// Before one of its calls another process makes a repository at the same place.
-#[derive(Debug)]
-struct Overtaken {
-    inner: Arc<dyn Media>,
-    call: u64,
-    calls: AtomicU64,
-}
-
-impl Overtaken {
-    fn inner(&self) -> &dyn Media {
-        if self.calls.fetch_add(1, Ordering::SeqCst) == self.call {
-            // It may find the first one's beginnings, but never a config.
-            init_by(self.inner.clone(), 7).ok();
-        }
-        &*self.inner
-    }
-}
-
-impl Media for Overtaken {
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.inner().put_new(name, bytes)
-    }
-
-    fn sync(&self, name: &str) -> Result<()> {
-        self.inner().sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.inner().get(name)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        self.inner().get_range(name, offset, len)
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.inner().head(name)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.inner().list(prefix)
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.inner().delete(name)
-    }
-
-    fn prepare(&self) -> Result<()> {
-        self.inner().prepare()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
-
 /// Of two that make a repository at the same moment one wins, and what it has made opens.
 #[test]
 fn one_of_two_makes_the_repository() {
@@ -113,8 +58,10 @@ fn one_of_two_makes_the_repository() {
     let mut lost = 0;
     for call in 0..calls {
         let media: Arc<dyn Media> = Arc::new(Memory::new());
-        let calls = AtomicU64::new(0);
-        let first = init(Arc::new(Overtaken { inner: media.clone(), call, calls }));
+        let place = media.clone();
+        // It may find the first one's beginnings, but never a config.
+        let other = move || drop(init_by(place, 7));
+        let first = init(Overtaken::new(media.clone(), When::BeforeCall(call), other));
         lost += u64::from(first.is_err());
         let repository =
             open(media.clone(), 1).unwrap_or_else(|error| panic!("overtaken at {call}: {error}"));

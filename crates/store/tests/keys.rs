@@ -4,19 +4,22 @@
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
 mod backup;
+#[path = "common/overtaken.rs"]
+#[expect(dead_code, reason = "other tests ask for other moments")]
+mod overtaken;
 #[path = "common/whole.rs"]
 mod whole;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use cutpoint_store::access::{KeyEntry, Others};
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::format::commit::{Outcome, Snapshot};
 use cutpoint_store::format::ticket::Purpose;
-use cutpoint_store::media::{Fault, Faulty, Media, Memory, Put};
+use cutpoint_store::media::{Fault, Faulty, Media, Memory};
 use cutpoint_store::name::{ObjectKind, ObjectName};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
@@ -28,6 +31,7 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
 use backup::{Machine, back_up, init, restore_all, unlock};
+use overtaken::{Overtaken, When};
 
 fn key_file(number: u8) -> Unlock {
     Unlock::KeyFile(Secret([number; 32]))
@@ -427,65 +431,6 @@ fn a_change_of_keys_may_die_at_any_call() {
     assert!(states > 200, "{states} states are too few to mean anything");
 }
 
-/// Before one of its calls another machine does something.
-struct Overtaken {
-    inner: Arc<dyn Media>,
-    call: u64,
-    calls: AtomicU64,
-    other: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-}
-
-impl fmt::Debug for Overtaken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Overtaken").field("call", &self.call).finish_non_exhaustive()
-    }
-}
-
-impl Overtaken {
-    fn inner(&self) -> &dyn Media {
-        if self.calls.fetch_add(1, Ordering::SeqCst) == self.call
-            && let Some(other) = self.other.lock().expect("no test panics in here").take()
-        {
-            other();
-        }
-        &*self.inner
-    }
-}
-
-impl Media for Overtaken {
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.inner().put_new(name, bytes)
-    }
-
-    fn sync(&self, name: &str) -> Result<()> {
-        self.inner().sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.inner().get(name)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        self.inner().get_range(name, offset, len)
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.inner().head(name)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.inner().list(prefix)
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.inner().delete(name)
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
-
 /// Every change, and before each of its calls another one by another machine, with the same key and
 /// with another one.
 #[test]
@@ -502,12 +447,8 @@ fn two_may_change_keys_at_the_same_time() {
                         let mut opened = opened;
                         other_change(&mut opened).ok();
                     };
-                    let overtaken: Arc<dyn Media> = Arc::new(Overtaken {
-                        inner: media.clone(),
-                        call,
-                        calls: AtomicU64::new(0),
-                        other: Mutex::new(Some(Box::new(other))),
-                    });
+                    let overtaken: Arc<dyn Media> =
+                        Overtaken::new(media.clone(), When::BeforeCall(call), other);
                     let mine = open_by(&overtaken, 1, &unlock())
                         .and_then(|mut opened| change(&mut opened));
                     runs += 1;
@@ -537,12 +478,8 @@ fn opening_is_not_disturbed() {
             let media = start();
             let mut opened = open_by(&media, 7, &key_file(8)).expect("it opens");
             let other = move || change(&mut opened).expect("nobody is in its way");
-            let overtaken: Arc<dyn Media> = Arc::new(Overtaken {
-                inner: media.clone(),
-                call,
-                calls: AtomicU64::new(0),
-                other: Mutex::new(Some(Box::new(other))),
-            });
+            let overtaken: Arc<dyn Media> =
+                Overtaken::new(media.clone(), When::BeforeCall(call), other);
             open_by(&overtaken, 1, &unlock())
                 .unwrap_or_else(|error| panic!("{name}, before call {call}: {error}"));
         }

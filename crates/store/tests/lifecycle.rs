@@ -3,28 +3,30 @@
 
 #[path = "common/backup.rs"]
 mod backup;
+#[path = "common/overtaken.rs"]
+#[expect(dead_code, reason = "other tests ask for other moments")]
+mod overtaken;
 #[path = "common/whole.rs"]
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use backup::{Machine, back_up, init, open, restore_all, unlock};
-use bytes::Bytes;
 use cutpoint_store::environment::{Environment, Process};
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::lifecycle::{forget, hold, note, release, unforget};
-use cutpoint_store::media::{Fault, Faulty, Media, Memory, Put};
+use cutpoint_store::media::{Fault, Faulty, Media, Memory};
 use cutpoint_store::name::TicketId;
 use cutpoint_store::record::{Recorded, publish};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
 use cutpoint_store::writer::mutant::{self, Mutant};
+use overtaken::{Overtaken, When};
 
 /// A repository with so many snapshots, and their ids, oldest first.
 fn start(count: u64) -> (Arc<dyn Media>, Arc<Repository>, Vec<TicketId>) {
@@ -69,59 +71,6 @@ fn take(repository: &Arc<Repository>, ids: &[TicketId]) {
     assert!(matches!(recorded, Ok(Recorded::Done(_))), "a prune: {recorded:?}");
 }
 
-type Act = Box<dyn FnOnce() + Send>;
-
-/// A medium on which something happens just before the first put of a name that begins so.
-struct Meddled {
-    inner: Arc<dyn Media>,
-    prefix: &'static str,
-    act: Mutex<Option<Act>>,
-}
-
-impl fmt::Debug for Meddled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.inner)
-    }
-}
-
-impl Media for Meddled {
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        if name.starts_with(self.prefix) {
-            let act = self.act.lock().expect("no test panics in here").take();
-            act.into_iter().for_each(|act| act());
-        }
-        self.inner.put_new(name, bytes)
-    }
-
-    fn sync(&self, name: &str) -> Result<()> {
-        self.inner.sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.inner.get(name)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        self.inner.get_range(name, offset, len)
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.inner.head(name)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.inner.list(prefix)
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.inner.delete(name)
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
-
 /// Opens the repository once more, with `act` to happen before the first put below `prefix`. Whoever
 /// acts has a smaller number: it does not take the other for dead.
 fn meddled(
@@ -130,8 +79,8 @@ fn meddled(
     act: impl FnOnce(Arc<Repository>) + Send + 'static,
 ) -> Arc<Repository> {
     let other = open(media.clone(), 2).expect("it opens");
-    let act: Mutex<Option<Act>> = Mutex::new(Some(Box::new(move || act(other))));
-    open(Arc::new(Meddled { inner: media.clone(), prefix, act }), 3).expect("it opens")
+    let when = When::BeforePut(prefix);
+    open(Overtaken::new(media.clone(), when, move || act(other)), 3).expect("it opens")
 }
 
 /// Every ticket has an end, and numbers have no gap.
@@ -466,13 +415,13 @@ fn who_slept_records_nothing() {
         let sleeper = Arc::new(Sleeper { machine: Machine::new(3), slept_ns: AtomicU64::new(0) });
         let other = open(media.clone(), 2).expect("it opens");
         let (clock, first) = (sleeper.clone(), ids[0]);
-        let act: Act = Box::new(move || {
-            hold(&other, &[first]).expect("memory takes it");
-            clock.slept_ns.store(SLEPT_NS, Ordering::SeqCst);
+        let overtaken = Overtaken::new(media, When::BeforePut("prunes/"), move || {
+            if sleeps_in_between {
+                hold(&other, &[first]).expect("memory takes it");
+                clock.slept_ns.store(SLEPT_NS, Ordering::SeqCst);
+            }
         });
-        let act = Mutex::new(sleeps_in_between.then_some(act));
-        let meddled = Arc::new(Meddled { inner: media, prefix: "prunes/", act });
-        let repository = Repository::open(meddled, sleeper.clone(), &unlock()).expect("it opens");
+        let repository = Repository::open(overtaken, sleeper.clone(), &unlock()).expect("it opens");
         let repository = Arc::new(repository);
         let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
         let view_before = writer.view().clone();

@@ -3,22 +3,23 @@
 
 #[path = "common/backup.rs"]
 mod backup;
+#[path = "common/overtaken.rs"]
+#[expect(dead_code, reason = "other tests ask for other moments")]
+mod overtaken;
 #[path = "common/whole.rs"]
 mod whole;
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use cutpoint_store::error::{Kind, Result};
+use cutpoint_store::error::Kind;
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::{Damage, Outcome};
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::Index;
 use cutpoint_store::lifecycle::forget;
-use cutpoint_store::media::{Media, Memory, Put};
+use cutpoint_store::media::{Media, Memory};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{PruneOptions, prune};
 use cutpoint_store::record::{Recorded, publish};
@@ -29,6 +30,7 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Writer};
 
 use backup::{back_up, file, init, open, restore_all};
+use overtaken::{Overtaken, When};
 
 /// Containers go, or stay as they are.
 const WHOLE: PruneOptions = PruneOptions {
@@ -163,72 +165,19 @@ fn nobody_waits_for_a_commit_that_was_given_up() {
     assert!(matches!(step, Sweep::Done(_)), "{step:?}");
 }
 
-type Act = Box<dyn FnOnce() + Send>;
-
-/// A medium on which something happens just after the first listing of metadata containers.
-struct Meddled {
-    inner: Arc<dyn Media>,
-    act: Mutex<Option<Act>>,
-}
-
-impl fmt::Debug for Meddled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.inner)
-    }
-}
-
-impl Media for Meddled {
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.inner.put_new(name, bytes)
-    }
-
-    fn sync(&self, name: &str) -> Result<()> {
-        self.inner.sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.inner.get(name)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        self.inner.get_range(name, offset, len)
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.inner.head(name)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        let listed = self.inner.list(prefix);
-        if prefix == ObjectKind::Meta.folder() {
-            let act = self.act.lock().expect("no test panics in here").take();
-            act.into_iter().for_each(|act| act());
-        }
-        listed
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.inner.delete(name)
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
-
 /// What is put after the containers were listed and committed before the commits are.
 #[test]
 fn an_index_made_anew_loses_nothing_that_is_committed_meanwhile() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     snapshot(&repository, &[1]);
-    let act: Mutex<Option<Act>> = Mutex::new(Some(Box::new(move || {
+    let when = When::AfterList(ObjectKind::Meta.folder());
+    let overtaken = Overtaken::new(media.clone(), when, move || {
         snapshot(&repository, &[2]);
-    })));
-    let meddled = Arc::new(Meddled { inner: media.clone(), act });
-    let repairing = open(meddled.clone(), 1).expect("it opens");
+    });
+    let repairing = open(overtaken.clone(), 1).expect("it opens");
     let report = repair_index(&repairing, &IndexOptions::default(), &()).expect("it works");
-    assert!(meddled.act.lock().expect("no panics").is_none(), "nothing came in between");
+    assert!(overtaken.has_acted(), "nothing came in between");
     assert!(report.gone.is_empty(), "{:?}", report.gone);
     let repository = open(media, 1).expect("it opens");
     assert_eq!(restore_all(&repository).expect("both can be read"), 2);

@@ -1,0 +1,111 @@
+//! A medium on which somebody else acts in between.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use cutpoint_store::error::Result;
+use cutpoint_store::media::{Media, Put};
+
+/// When the other acts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    /// Before the call of this number, from 0.
+    BeforeCall(u64),
+    /// Before the first put of a name that begins so.
+    BeforePut(&'static str),
+    /// After the first listing of this folder.
+    AfterList(&'static str),
+}
+
+type Act = Box<dyn FnOnce() + Send>;
+
+/// Passes every call on; once, the other acts.
+pub(crate) struct Overtaken {
+    inner: Arc<dyn Media>,
+    when: When,
+    calls: AtomicU64,
+    act: Mutex<Option<Act>>,
+}
+
+impl fmt::Debug for Overtaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Overtaken").field("when", &self.when).finish_non_exhaustive()
+    }
+}
+
+impl Overtaken {
+    pub(crate) fn new(
+        inner: Arc<dyn Media>,
+        when: When,
+        act: impl FnOnce() + Send + 'static,
+    ) -> Arc<Overtaken> {
+        let act: Act = Box::new(act);
+        Arc::new(Overtaken { inner, when, calls: AtomicU64::new(0), act: Mutex::new(Some(act)) })
+    }
+
+    /// Whether the other has acted.
+    pub(crate) fn has_acted(&self) -> bool {
+        self.act.lock().expect("no test panics in here").is_none()
+    }
+
+    fn act(&self) {
+        // Not with the lock held: the other may come by here as well.
+        let act = self.act.lock().expect("no test panics in here").take();
+        act.into_iter().for_each(|act| act());
+    }
+
+    fn inner(&self) -> &dyn Media {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        if matches!(self.when, When::BeforeCall(number) if number == call) {
+            self.act();
+        }
+        &*self.inner
+    }
+}
+
+impl Media for Overtaken {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        if matches!(self.when, When::BeforePut(prefix) if name.starts_with(prefix)) {
+            self.act();
+        }
+        self.inner().put_new(name, bytes)
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        self.inner().sync(name)
+    }
+
+    fn get(&self, name: &str) -> Result<Bytes> {
+        self.inner().get(name)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        self.inner().get_range(name, offset, len)
+    }
+
+    fn head(&self, name: &str) -> Result<Option<u64>> {
+        self.inner().head(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        let listed = self.inner().list(prefix);
+        if matches!(self.when, When::AfterList(folder) if prefix == folder) {
+            self.act();
+        }
+        listed
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        self.inner().delete(name)
+    }
+
+    fn prepare(&self) -> Result<()> {
+        self.inner().prepare()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
