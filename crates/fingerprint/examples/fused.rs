@@ -107,20 +107,40 @@ fn one_thread(chunker: &dyn Chunker, data: &[u8]) {
     }
 }
 
-/// Cuts `data`, and hashes the chunks whenever so many bytes are cut.
+/// Cuts `data`, and hashes the chunks whenever about so many bytes are cut.
 fn fingerprint(chunker: &dyn Chunker, data: &[u8], portion: usize, hash: Hash<'_>) {
-    let (mut chunks, mut start, mut cut_size) = (Vec::new(), 0, 0);
-    for end in cuts(chunker, data) {
-        chunks.push(&data[start..end]);
-        cut_size += end - start;
-        start = end;
-        if cut_size >= portion {
-            hash(&chunks);
-            chunks.clear();
-            cut_size = 0;
-        }
+    let (mut ends, mut start) = (Vec::new(), 0);
+    while start < data.len() {
+        let next = cut_portion(chunker, data, start, portion, &mut ends);
+        hash(&chunks(data, start, &ends));
+        start = next;
     }
-    hash(&chunks);
+}
+
+/// Cuts about `portion` bytes from the cut-point `start` on: no more, for what is cut should still be
+/// in the cache when it is hashed. Puts where chunks end into `ends`, and returns the last of them.
+fn cut_portion(
+    chunker: &dyn Chunker,
+    data: &[u8],
+    start: usize,
+    portion: usize,
+    ends: &mut Vec<usize>,
+) -> usize {
+    ends.clear();
+    let mut size = portion;
+    while ends.is_empty() {
+        let stop = start.saturating_add(size).min(data.len());
+        chunker.next_cuts(&data[start..stop], 0, stop < data.len(), ends);
+        size = size.saturating_mul(2);
+    }
+    ends.iter_mut().for_each(|end| *end += start);
+    ends[ends.len() - 1]
+}
+
+/// The chunks of `data` that begin at `start` and end at `ends`.
+fn chunks<'a>(data: &'a [u8], mut start: usize, ends: &[usize]) -> Vec<&'a [u8]> {
+    let chunk = |end: &usize| &data[std::mem::replace(&mut start, *end)..*end];
+    ends.iter().map(chunk).collect()
 }
 
 /// Threads that begin at true cut-points, found before: so each cuts as one thread alone would.
@@ -202,22 +222,15 @@ fn split(chunker: &dyn Chunker, data: &[u8], threads: usize) {
 /// Cuts a portion while no other thread does, and hashes it while others may cut: nothing has to be
 /// known of the cut-points before. `next` is where the next portion begins.
 fn take_turns(chunker: &dyn Chunker, data: &[u8], next: &Mutex<usize>, hash: Hash<'_>) {
-    let mut chunks = Vec::new();
+    let mut ends = Vec::new();
     loop {
         let mut next = next.lock().expect("no thread panics");
-        let first = *next;
-        for end in cuts(chunker, &data[first..]).map(|end| first + end) {
-            chunks.push(&data[*next..end]);
-            *next = end;
-            if end - first >= 1 << 20 {
-                break;
-            }
-        }
-        drop(next);
-        if chunks.is_empty() {
+        let start = *next;
+        if start == data.len() {
             return;
         }
-        hash(&chunks);
-        chunks.clear();
+        *next = cut_portion(chunker, data, start, 1 << 20, &mut ends);
+        drop(next);
+        hash(&chunks(data, start, &ends));
     }
 }
