@@ -244,6 +244,18 @@ pub(crate) struct Settings {
     /// The zstd level: -7 (fast) to 19 (small)
     #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
     pub(crate) compression_level: Option<i32>,
+    /// What becomes of chunks that resemble those of the former version of a file
+    #[arg(long, value_enum)]
+    pub(crate) matching: Option<Matching>,
+}
+
+/// What becomes of chunks that resemble others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Matching {
+    /// They are stored like any others
+    Off,
+    /// What they have in common with former versions is not stored again
+    On,
 }
 
 /// `init`.

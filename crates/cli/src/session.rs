@@ -15,7 +15,7 @@ use cutpoint_store::repository::{InitOptions, Repository};
 use cutpoint_store::seal::{Suite, Unlock};
 use cutpoint_store::view::View;
 
-use crate::args::{Encryption, Global, Settings};
+use crate::args::{Encryption, Global, Matching, Settings};
 use crate::defaults;
 use crate::exit::{Exit, Failure};
 use crate::recovery::Kit;
@@ -282,6 +282,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         region_size: settings.region_size.unwrap_or(defaults::REGION_SIZE),
         container_size: settings.container_size.unwrap_or(defaults::CONTAINER_SIZE),
         compression_level: settings.compression_level.unwrap_or(defaults::COMPRESSION_LEVEL),
+        composites: settings.matching != Some(Matching::Off),
     };
     // First, so that nothing has to be taken back where it exists.
     let kit = match new.recovery_kit {

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
 use crate::format::commit::Damage;
-use crate::format::directory::{Directory, Form};
+use crate::format::directory::Directory;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::index::{Index, Scope, load_directory};
 use crate::name::{ObjectKind, ObjectName, PartName};
@@ -114,7 +114,7 @@ impl Container {
     ///
     /// `Corrupt`, naming the container.
     pub(crate) fn require_hints(&self, directory: &Directory) -> Result<()> {
-        let chunks = directory.chunks.iter().filter(|chunk| chunk.form != Form::Literal);
+        let chunks = directory.chunks.iter();
         let hints: BTreeSet<u64> = chunks.map(|chunk| chunk.fingerprint.hint()).collect();
         let sum = hints.iter().fold(0_u64, |sum, hint| sum.wrapping_add(*hint));
         if hints.len() as u64 == u64::from(self.hint_count) && sum == self.hint_sum {
@@ -371,12 +371,11 @@ impl Lookup<'_> {
         Ok(Places { containers, kept, going, lost, lost_count })
     }
 
-    /// The chunks that recipes can name in a container; none where its directory cannot be read.
+    /// The chunks of a container; none where its directory cannot be read.
     fn chunks_of(&self, container: &ContainerRecord) -> Result<HashSet<Fingerprint>> {
         match load_directory(self.repository, container) {
             Ok(directory) => {
-                let chunks = directory.chunks.iter().filter(|chunk| chunk.form != Form::Literal);
-                Ok(chunks.map(|chunk| chunk.fingerprint).collect())
+                Ok(directory.chunks.iter().map(|chunk| chunk.fingerprint).collect())
             }
             Err(error) => absent(error).map(|()| HashSet::new()),
         }
@@ -520,6 +519,7 @@ mod tests {
             region_size: 1 << 17,
             container_size: 1 << 24,
             compression_level: 1,
+            composites: false,
         };
         let media = Arc::new(Memory::new());
         let repository = Repository::init(media, Arc::new(System), &Unlock::Nothing, &options);

@@ -1,6 +1,7 @@
 //! Reading: from a fingerprint to bytes, and from a snapshot to its trees and recipes.
 
 use std::collections::HashMap;
+use std::collections::hash_map;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +12,7 @@ use zstd::bulk::Decompressor;
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::Form;
+use crate::format::extents::{self, Extent};
 use crate::format::recipe::{Content, RecipeChunk, Segment};
 use crate::format::tree::Entry;
 use crate::index::{Index, Loaded, Location, Scope};
@@ -85,6 +87,11 @@ impl Regions {
             }
         }
     }
+}
+
+fn nowhere(class: Class, fingerprint: &Fingerprint) -> Error {
+    let message = "no container that the index names has it";
+    Error::missing(format!("{class} chunk {fingerprint}"), message)
 }
 
 impl Reader {
@@ -197,11 +204,22 @@ impl Reader {
     /// As [`Reader::chunk`], but without another listing. Tries every place that the index has:
     /// what was damaged in one may have been stored again in another.
     pub(crate) fn try_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        self.try_places(class, fingerprint, |_| true)
+    }
+
+    /// As [`Reader::try_chunk`], of the places that `accepts` agrees to.
+    fn try_places(
+        &self,
+        class: Class,
+        fingerprint: &Fingerprint,
+        accepts: impl Fn(&Location) -> bool,
+    ) -> Result<ChunkBytes> {
         let mut tried: Vec<(PartName, usize)> = Vec::new();
         let mut failure = None;
         loop {
             let is_new = |location: &Location| {
-                !tried.contains(&(location.loaded.container.name, location.chunk))
+                let place = (location.loaded.container.name, location.chunk);
+                accepts(location) && !tried.contains(&place)
             };
             let found = self.index.find_where(class, fingerprint, Scope::Read, is_new);
             // The first failure says most: it is of the place that should have been read.
@@ -211,12 +229,7 @@ impl Reader {
                     location
                 }
                 (_, Some(error)) | (Err(error), None) => return Err(error),
-                (Ok(None), None) => {
-                    return Err(Error::missing(
-                        format!("{class} chunk {fingerprint}"),
-                        "no container that the index names has it",
-                    ));
-                }
+                (Ok(None), None) => return Err(nowhere(class, fingerprint)),
             };
             match self.read(class, &location) {
                 Ok(chunk) => return Ok(chunk),
@@ -233,34 +246,97 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// `Corrupt` or `Missing`, naming the container and the chunk's place.
+    /// `Corrupt` or `Missing`, naming the container and the chunk's place; of a composite, that of
+    /// the whole which it lacks.
     pub fn read(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
         let record = location.chunk();
-        let name = ObjectName::Container(class, location.loaded.container.name);
-        if record.form == Form::Composite {
-            return Err(Error::new(
-                Kind::Unsupported,
-                name,
-                "has composites, which need a newer cutpoint",
-            ));
+        if record.form != Form::Composite {
+            let bytes = self.payload(class, location)?;
+            return self.verify(class, location, bytes);
         }
+        // What its references are is told by its own fingerprint. Only where that is wrong are they
+        // looked at one by one, wherever they are.
+        let rebuilt = self.rebuild(class, location, |reference| self.whole(class, reference));
+        if let Ok(chunk) = rebuilt.and_then(|bytes| self.verify(class, location, bytes)) {
+            return Ok(chunk);
+        }
+        let rebuilt = self.rebuild(class, location, |reference| {
+            self.try_places(class, reference, Location::is_whole)
+        });
+        self.verify(class, location, rebuilt?)
+    }
+
+    fn verify(&self, class: Class, location: &Location, bytes: ChunkBytes) -> Result<ChunkBytes> {
+        let record = location.chunk();
+        let found = self.repository.keys().fingerprint(class, &bytes);
+        if found == record.fingerprint {
+            return Ok(bytes);
+        }
+        Err(Error::corrupt(
+            ObjectName::Container(class, location.loaded.container.name),
+            format!(
+                "region {}, chunk at byte {}: fingerprint is {found}, recorded as {}",
+                record.region, record.offset, record.fingerprint
+            ),
+        ))
+    }
+
+    /// What is stored of the chunk at `location`, not verified: of a whole its bytes.
+    pub(crate) fn payload(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
+        let record = location.chunk();
         let region = self.region(class, &location.loaded, record.region)?;
         let start = record.offset as usize;
         let range = start..start + record.payload_len as usize;
-        let Some(bytes) = region.get(range.clone()) else {
+        if region.get(range.clone()).is_none() {
+            let name = ObjectName::Container(class, location.loaded.container.name);
             return Err(Error::corrupt(name, "a chunk does not lie in its region"));
-        };
-        let found = self.repository.keys().fingerprint(class, bytes);
-        if found != record.fingerprint {
-            return Err(Error::corrupt(
-                name,
-                format!(
-                    "region {}, chunk at byte {start}: fingerprint is {found}, recorded as {}",
-                    record.region, record.fingerprint
-                ),
-            ));
         }
         Ok(ChunkBytes { region, range })
+    }
+
+    /// The extents of the composite at `location`.
+    pub(crate) fn extents(&self, class: Class, location: &Location) -> Result<Vec<Extent>> {
+        let payload = self.payload(class, location)?;
+        let (record, region) = (location.chunk(), location.region());
+        extents::decode(&payload, record.chunk_len, region.references.len()).map_err(|error| {
+            let name = ObjectName::Container(class, location.loaded.container.name);
+            error.of(format!("{name}: region {}", record.region))
+        })
+    }
+
+    /// Gathers the bytes of the composite at `location` out of what `whole` gives.
+    fn rebuild(
+        &self,
+        class: Class,
+        location: &Location,
+        whole: impl Fn(&Fingerprint) -> Result<ChunkBytes>,
+    ) -> Result<ChunkBytes> {
+        let references = &location.region().references;
+        let mut wholes: HashMap<u16, ChunkBytes> = HashMap::new();
+        // The decoder of directories has seen to it that this is not much.
+        let mut bytes = Vec::with_capacity(location.chunk().chunk_len as usize);
+        for extent in self.extents(class, location)? {
+            let reference = &references[usize::from(extent.reference)];
+            let whole = match wholes.entry(extent.reference) {
+                hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                hash_map::Entry::Vacant(entry) => entry.insert(whole(reference)?),
+            };
+            let start = extent.offset as usize;
+            let Some(extent) = whole.get(start..start + extent.len as usize) else {
+                let name = ObjectName::Container(class, location.loaded.container.name);
+                let message = format!("a composite takes more of {reference} than there is");
+                return Err(Error::corrupt(name, message));
+            };
+            bytes.extend_from_slice(extent);
+        }
+        let range = 0..bytes.len();
+        Ok(ChunkBytes { region: Arc::new(bytes), range })
+    }
+
+    /// A place of a whole, and what it has there, not verified.
+    fn whole(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        let found = self.index.find_where(class, fingerprint, Scope::Read, Location::is_whole)?;
+        self.payload(class, &found.ok_or_else(|| nowhere(class, fingerprint))?)
     }
 
     fn region(&self, class: Class, loaded: &Loaded, number: u16) -> Result<Arc<Vec<u8>>> {

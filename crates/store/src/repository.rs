@@ -44,6 +44,8 @@ pub struct InitOptions {
     pub container_size: u32,
     /// The zstd level.
     pub compression_level: i32,
+    /// Whether chunks that resemble others are stored as composites.
+    pub composites: bool,
 }
 
 impl Repository {
@@ -84,7 +86,7 @@ impl Repository {
         environment.random(&mut repository.0)?;
         let mut secret = Secret([0; 32]);
         environment.random(&mut secret.0)?;
-        let config = Config {
+        let mut config = Config {
             repository,
             suite: options.suite,
             cut: options.cut.clone(),
@@ -98,6 +100,9 @@ impl Repository {
             features_optional: Vec::new(),
             extra: Vec::new(),
         };
+        if options.composites {
+            config.set_matches_imperfectly();
+        }
         config.check()?;
         let keyring = Keyring { repository, epochs: vec![(1, secret)] };
         let keys = Keys::derive(&keyring, options.suite);

@@ -1,7 +1,7 @@
 //! Batches: what the source hands on, about a mebibyte at a time.
 
 use cutpoint_store::fingerprint::{Class, Fingerprint};
-use cutpoint_store::format::recipe::Segment;
+use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::Entry;
 use cutpoint_store::seal::Keys;
 
@@ -26,6 +26,8 @@ pub(super) enum Event {
     Item(Box<Entry>),
     /// Another name of a file that came before.
     Link(Box<Entry>),
+    /// The next file is a new version of this.
+    Former(Box<Content>),
     /// The next chunk of the current file lies in the batch.
     Chunk {
         start: usize,

@@ -376,6 +376,7 @@ impl<'a> Cutting<'a> {
         if entry.size == 0 {
             return self.event(Event::Item(Box::new(entry)));
         }
+        self.tell_former(before.as_ref())?;
         let begun = before.filter(|before| self.is_begun(before, &entry));
         match self.read_file(&file, &entry, begun)? {
             Ok(Cut::Whole) => {}
@@ -394,6 +395,14 @@ impl<'a> Cutting<'a> {
             Err(error) => self.problem(path, &error.to_string()),
         }
         self.event(Event::File(Box::new(entry)))
+    }
+
+    /// What is read next is a new version of `before`, if there is one.
+    fn tell_former(&mut self, before: Option<&Entry>) -> Result<()> {
+        match before.filter(|before| before.kind == EntryKind::File) {
+            Some(Entry { content: Content::Empty | Content::Raw(_), .. }) | None => Ok(()),
+            Some(before) => self.event(Event::Former(Box::new(before.content.clone()))),
+        }
     }
 
     /// Rule W8: the checkpoint has the beginning of the file, and the next attempt goes on there.
@@ -555,7 +564,9 @@ impl<'a> Cutting<'a> {
         let path = PathBuf::from(String::from_utf8_lossy(&entry.name).into_owned());
         self.monitor.reading(&path);
         self.counts.read_files += 1;
-        self.resume(&entry.name, begun.size)?;
+        let before = self.former_entry(&entry.name)?;
+        self.tell_former(before.as_ref())?;
+        self.resume(before, begun.size)?;
         let (monitor, shared) = (self.monitor, self.shared);
         let read = |buffer: &mut [u8]| {
             let mut filled = 0;
@@ -587,17 +598,21 @@ impl<'a> Cutting<'a> {
         }
     }
 
-    /// Takes over the `size` bytes of the stream `name` that the checkpoint has.
-    fn resume(&mut self, name: &[u8], size: u64) -> Result<()> {
+    /// The file `name` of the parent's root folder.
+    fn former_entry(&self, name: &[u8]) -> Result<Option<Entry>> {
+        let Some(former) = &self.former else { return Ok(None) };
+        let mut found = None;
+        for each in former.reader.tree(former.root) {
+            found = found.or(Some(each?).filter(|each| each.name == name));
+        }
+        Ok(found)
+    }
+
+    /// Takes over the `size` bytes of a stream that the checkpoint has in `entry`.
+    fn resume(&mut self, entry: Option<Entry>, size: u64) -> Result<()> {
         self.cut_size = size;
         if size == 0 {
             return Ok(());
-        }
-        let mut entry = None;
-        if let Some(former) = &self.former {
-            for each in former.reader.tree(former.root) {
-                entry = entry.or(Some(each?).filter(|each| each.name == name));
-            }
         }
         let taken = match entry {
             Some(entry) => self.take_begun(&entry.content, size)?,

@@ -8,7 +8,7 @@ use cutpoint_store::format::commit::Statistics;
 use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_store::seal::Keys;
-use cutpoint_store::writer::{Packer, RecipeWriter, TreeWriter};
+use cutpoint_store::writer::{Matcher, Packer, RecipeWriter, TreeWriter};
 
 use super::batch::{Batch, Event};
 
@@ -27,9 +27,11 @@ struct Linked {
 }
 
 /// Takes batches in order; the packer is where chunks go.
-pub(super) struct Decide {
+pub(super) struct Decide<'a> {
     keys: Keys,
     pub(super) packer: Packer,
+    /// Finds what chunks have in common with former versions, where there are some.
+    matcher: Option<Matcher<'a>>,
     cut: String,
     folders: Vec<OpenFolder>,
     file: Option<RecipeWriter>,
@@ -39,11 +41,17 @@ pub(super) struct Decide {
     pub(super) lost_links: u64,
 }
 
-impl Decide {
-    pub(super) fn new(keys: Keys, packer: Packer, cut: String) -> Decide {
+impl<'a> Decide<'a> {
+    pub(super) fn new(
+        keys: Keys,
+        packer: Packer,
+        matcher: Option<Matcher<'a>>,
+        cut: String,
+    ) -> Decide<'a> {
         Decide {
             keys,
             packer,
+            matcher,
             cut,
             folders: vec![OpenFolder { entry: None, tree: TreeWriter::new() }],
             file: None,
@@ -80,12 +88,21 @@ impl Decide {
                         None => self.lost_links += 1,
                     }
                 }
+                Event::Former(content) => self.compare_with(Some(&content)),
                 Event::Chunk { start, len, fingerprint, zeros } => {
                     let length = len as u64;
                     let segment = if zeros {
                         Segment::Zeros { length }
                     } else {
-                        self.packer.store(Class::Data, fingerprint, &bytes[start..start + len])?;
+                        let chunk = &bytes[start..start + len];
+                        match &mut self.matcher {
+                            Some(matcher) => {
+                                self.packer.store_similar(fingerprint, chunk, matcher)?;
+                            }
+                            None => {
+                                self.packer.store(Class::Data, fingerprint, chunk)?;
+                            }
+                        }
                         if self.packer.has_regions() {
                             hand_on(&mut self.packer)?;
                         }
@@ -95,6 +112,7 @@ impl Decide {
                 }
                 Event::Piece(segment) => self.piece(segment)?,
                 Event::File(mut entry) => {
+                    self.compare_with(None);
                     let recipe = self.file.take();
                     let recipe = recipe.unwrap_or_else(|| RecipeWriter::new(self.cut.clone()));
                     // What was read counts, should it have changed meanwhile.
@@ -102,10 +120,19 @@ impl Decide {
                     entry.content = recipe.finish(&mut self.packer)?;
                     self.add(*entry)?;
                 }
-                Event::Dropped => self.file = None,
+                Event::Dropped => {
+                    self.compare_with(None);
+                    self.file = None;
+                }
             }
         }
         Ok(())
+    }
+
+    fn compare_with(&mut self, former: Option<&Content>) {
+        if let Some(matcher) = &mut self.matcher {
+            matcher.begin(former);
+        }
     }
 
     fn piece(&mut self, segment: Segment) -> Result<()> {

@@ -23,7 +23,7 @@ use cutpoint_store::name::PartName;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Keys;
 use cutpoint_store::writer::{
-    Archive, ArchiveStatistics, EncodedRegion, Packer, RegionBuffers, RegionCodec, Upload, Uploads,
+    Archive, ArchiveStatistics, EncodedRegion, Matcher, Packer, RegionBuffers, RegionCodec, Upload, Uploads,
     Verify, Writer,
 };
 
@@ -87,6 +87,9 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let config = repository.config();
     let packer = Packer::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
     let archive = Archive::new(repository.clone(), writer.ticket());
+    let index = run.index.clone();
+    let former = run.former.as_ref().filter(|_| config.matches_imperfectly());
+    let matcher = former.map(|former| Matcher::new(former.reader, &index, writer.ticket()));
     let level = config.compression_level;
     let shared = Shared::default();
     let threads = run.threads.max(1);
@@ -117,7 +120,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
             .collect();
         drop(jobs);
         let decide_thread = {
-            let decide = Decide::new(keys.clone(), packer, run.cut.clone());
+            let decide = Decide::new(keys.clone(), packer, matcher, run.cut.clone());
             let channels = DecideChannels {
                 batches: decide_in,
                 free: free_out,
@@ -284,11 +287,11 @@ fn stopped() -> Error {
     Error::new(Kind::Interrupted, "backup", "a later stage has stopped")
 }
 
-fn decide_all(
-    mut decide: Decide,
+fn decide_all<'a>(
+    mut decide: Decide<'a>,
     channels: &DecideChannels,
     shared: &Shared,
-) -> Result<(Decide, Option<Content>)> {
+) -> Result<(Decide<'a>, Option<Content>)> {
     let mut waiting: BTreeMap<u64, Batch> = BTreeMap::new();
     let mut next_batch = 0;
     let mut next_region = 0;

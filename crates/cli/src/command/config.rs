@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use cutpoint_store::format::config::Config;
 
-use crate::args::{ConfigArgs, Global};
+use crate::args::{ConfigArgs, Global, Matching};
 use crate::event::Event;
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::session::{Session, canonical_cut, try_out};
 use crate::units;
@@ -30,6 +30,16 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
     config.region_size = args.region_size.unwrap_or(config.region_size);
     config.container_size = args.container_size.unwrap_or(config.container_size);
     config.compression_level = args.compression_level.unwrap_or(config.compression_level);
+    match args.matching {
+        None => {}
+        Some(Matching::On) => config.set_matches_imperfectly(),
+        Some(Matching::Off) if !config.matches_imperfectly() => {}
+        Some(Matching::Off) => {
+            let message = "--matching off: what was stored by matching has to be read, so that it \
+                           stays on in a repository that has it";
+            return Err(Failure::failed(message).into());
+        }
+    }
     if *probe {
         let probed = try_out(&**session.repository.media(), report)?;
         config.set_creates_atomically(probed.may_be_shared());
@@ -48,7 +58,7 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
 }
 
 fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
-    let settings: [(&str, serde_json::Value); 10] = [
+    let settings: [(&str, serde_json::Value); 11] = [
         ("repository", config.repository.to_string().into()),
         ("config-number", number.into()),
         ("changed", units::rfc3339_ns(config.created_ns).into()),
@@ -58,6 +68,7 @@ fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
         ("region-size", config.region_size.into()),
         ("container-size", config.container_size.into()),
         ("compression-level", config.compression_level.into()),
+        ("matching", if config.matches_imperfectly() { "on" } else { "off" }.into()),
         ("creates-atomically", config.creates_atomically().into()),
     ];
     for (name, value) in settings {

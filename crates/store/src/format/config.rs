@@ -10,8 +10,11 @@ use crate::seal::{RepositoryId, Suite};
 /// nobody ends another's ticket.
 const NO_ATOMIC_CREATE: &str = "no-atomic-create";
 
+/// A feature that readers need: chunks that resemble others are stored as composites.
+const COMPOSITES: &str = "composites";
+
 /// The features that this version knows. A repository that needs another one is refused.
-const FEATURES: [&str; 1] = [NO_ATOMIC_CREATE];
+const FEATURES: [&str; 2] = [NO_ATOMIC_CREATE, COMPOSITES];
 
 /// The settings of a repository: the body of `config/<n>`, of which the highest n holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +97,19 @@ impl Config {
         self.features_write.retain(|feature| feature != NO_ATOMIC_CREATE);
         if !creates_atomically {
             self.features_write.push(NO_ATOMIC_CREATE.to_owned());
+        }
+    }
+
+    /// Whether chunks that resemble others are stored as composites.
+    pub fn matches_imperfectly(&self) -> bool {
+        self.features_read.iter().any(|feature| feature == COMPOSITES)
+    }
+
+    /// Has chunks that resemble others be stored as composites from now on. There is no way back:
+    /// what was stored has to be read.
+    pub fn set_matches_imperfectly(&mut self) {
+        if !self.matches_imperfectly() {
+            self.features_read.push(COMPOSITES.to_owned());
         }
     }
 

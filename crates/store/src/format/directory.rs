@@ -75,7 +75,8 @@ pub struct RegionRecord {
 pub enum Form {
     /// As its bytes, for recipes to name.
     Whole,
-    /// As its bytes, for composites to refer to; no recipe names it.
+    /// As its bytes, too: the new bytes of composites, gathered. No recipe names it, but for one that has
+    /// just these bytes.
     Literal,
     /// As a list of extents over the region's references.
     Composite,
@@ -231,7 +232,8 @@ impl Directory {
             let end = u64::from(chunk.offset) + u64::from(chunk.payload_len);
             let region = regions.get(usize::from(chunk.region));
             let inside = region.is_some_and(|region| end <= u64::from(region.raw_len));
-            if !inside || (chunk.form != Form::Composite && chunk.payload_len != chunk.chunk_len) {
+            let is_long = chunk.form == Form::Composite && chunk.chunk_len <= REGION_RAW_LEN_MAX;
+            if !inside || !(is_long || chunk.payload_len == chunk.chunk_len) {
                 return Err(bad(format!("chunk {index} does not lie in region {}", chunk.region)));
             }
             // As for regions: each chunk is hashed.

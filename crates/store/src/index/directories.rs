@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::{Loaded, Location};
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::Form;
 use crate::name::PartName;
 
 /// How much the cache may take, in bytes, counted as below.
@@ -44,9 +43,7 @@ impl Directories {
         let slot = self.next_slot;
         self.next_slot = self.next_slot.wrapping_add(1);
         for (number, chunk) in (0..).zip(&loaded.directory.chunks) {
-            if chunk.form != Form::Literal {
-                self.chunks.insert(chunk.fingerprint.hint(), (slot, number));
-            }
+            self.chunks.insert(chunk.fingerprint.hint(), (slot, number));
         }
         self.bytes += cost(&loaded);
         self.by_name.insert((loaded.container.class, loaded.container.name), slot);

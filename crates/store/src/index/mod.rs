@@ -64,9 +64,9 @@ impl Loaded {
         Ok(Loaded { container, directory })
     }
 
-    /// What an index segment would say of it. Recipes do not name literals.
+    /// What an index segment would say of it.
     pub(crate) fn segment(&self) -> Segment {
-        let chunks = self.directory.chunks.iter().filter(|chunk| chunk.form != Form::Literal);
+        let chunks = self.directory.chunks.iter();
         let hints = chunks.map(|chunk| (chunk.fingerprint.hint(), 0)).collect();
         Segment { containers: vec![self.container], hints, ..Segment::default() }
     }
@@ -85,6 +85,11 @@ impl Location {
     /// The chunk's record.
     pub fn chunk(&self) -> &ChunkRecord {
         &self.loaded.directory.chunks[self.chunk]
+    }
+
+    /// Whether the chunk's bytes are there: what composites can refer to.
+    pub fn is_whole(&self) -> bool {
+        self.chunk().form != Form::Composite
     }
 
     /// The region that the chunk is in.
@@ -481,9 +486,7 @@ impl Index {
                 }
             };
             let chunks = loaded.directory.chunks.iter().enumerate();
-            for (chunk, _) in chunks.filter(|(_, chunk)| {
-                chunk.fingerprint == *fingerprint && chunk.form != Form::Literal
-            }) {
+            for (chunk, _) in chunks.filter(|(_, chunk)| chunk.fingerprint == *fingerprint) {
                 let location = Location { loaded: loaded.clone(), chunk };
                 if state.allows(&location, class, scope) && accepts(&location) {
                     return Ok(Some(location));

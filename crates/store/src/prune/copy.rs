@@ -16,7 +16,7 @@ use crate::name::{ObjectName, PartName};
 use crate::places::Container;
 use crate::repository::Repository;
 use crate::seal::{HEADER_LEN, Opener, PartKind};
-use crate::writer::{EncodedRegion, Inline, Writer, decode_region};
+use crate::writer::{EncodedRegion, Inline, RawChunk, Writer, decode_region};
 
 /// A merged segment has about so many hints: 48 MB.
 const MERGED_HINTS_MAX: usize = 4 << 20;
@@ -133,7 +133,7 @@ fn rewrite(
         while let Some(chunk) = chunks.next_if(|chunk| chunk.region <= number) {
             // Each once, though a container may have a chunk twice.
             if chunk.region == number
-                && chunk.form == Form::Whole
+                && chunk.form != Form::Composite
                 && left.remove(&chunk.fingerprint)
             {
                 live.push(chunk);
@@ -200,8 +200,9 @@ impl<'a> Source<'a> {
         }
         let live_len: u64 = live.iter().map(|chunk| u64::from(chunk.payload_len)).sum();
         if live_len * 100 >= u64::from(region.raw_len) * COPIED_PERCENT {
-            let chunks = live.iter().map(|c| (c.fingerprint, c.offset, c.payload_len));
-            let copied = EncodedRegion::copied(class, bytes, region.codec, part, chunks);
+            let chunks = live.iter().map(|chunk| RawChunk::from(*chunk)).collect();
+            let copied =
+                EncodedRegion::copied(class, bytes, region.codec, part, chunks, Vec::new());
             return inline.store_region(copied);
         }
         for chunk in live {

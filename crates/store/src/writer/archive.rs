@@ -9,7 +9,7 @@ use super::region::{EncodedRegion, RegionBuffers};
 use crate::error::{Error, Result};
 use crate::fingerprint::Class;
 use crate::format::directory::{
-    CHUNK_RECORD_LEN, ChunkRecord, Codec, DIRECTORY_PADDING, Directory, Form, REGION_COUNT_MAX,
+    CHUNK_RECORD_LEN, ChunkRecord, Codec, DIRECTORY_PADDING, Directory, REGION_COUNT_MAX,
     REGION_RECORD_LEN, RegionRecord,
 };
 use crate::format::segment::{ContainerRecord, Segment};
@@ -195,16 +195,16 @@ impl Archive {
             stored_len: narrow(part.len()),
             raw_len: narrow(raw_len),
             codec,
-            references: Vec::new(),
+            references: raw.references,
         });
         let region_number = u16::try_from(number).unwrap_or(u16::MAX);
         open.directory.chunks.extend(raw.chunks.iter().map(|chunk| ChunkRecord {
             fingerprint: chunk.fingerprint,
-            form: Form::Whole,
+            form: chunk.form,
             region: region_number,
             offset: chunk.offset,
-            payload_len: chunk.len,
-            chunk_len: chunk.len,
+            payload_len: chunk.payload_len,
+            chunk_len: chunk.chunk_len,
         }));
         open.regions.insert(raw.number);
         self.ready.push(SealedPart {

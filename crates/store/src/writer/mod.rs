@@ -6,7 +6,9 @@
 //! drives them puts what comes out, in order. [`Inline`] does all of it in the calling thread.
 
 mod archive;
+mod filling;
 mod inline;
+mod matcher;
 #[cfg(feature = "mutants")]
 pub mod mutant;
 mod packer;
@@ -34,9 +36,10 @@ use crate::view::View;
 
 pub use archive::{Archive, ArchiveStatistics, Published, SealedPart, Stored};
 pub use inline::Inline;
-pub use packer::{ChunkSink, Packer};
+pub use matcher::Matcher;
+pub use packer::{ChunkSink, CompositeStatistics, Packer};
 pub use recipe::{RecipeWriter, TREE_CUT};
-pub(crate) use region::decode_region;
+pub(crate) use region::{RawChunk, decode_region};
 pub use region::{EncodedRegion, RawRegion, RegionBuffers, RegionCodec, Verify};
 pub use tree::TreeWriter;
 pub use uploads::{Upload, Uploads, Written};

@@ -3,10 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::region::{PROBE_LEN, Probe, RawChunk, RawRegion, Verify};
+use super::filling::Filling;
+use super::matcher::{Composed, Matcher};
+use super::region::{Probe, RawRegion, Verify};
 use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
-use crate::index::{Index, Scope};
+use crate::index::{Index, Location, Scope};
 use crate::name::PartName;
 use crate::seal::{Keys, TAG_LEN};
 
@@ -20,6 +22,20 @@ pub trait ChunkSink {
     fn store_meta(&mut self, chunk: &[u8]) -> Result<Fingerprint>;
 }
 
+/// A composite is stored where it takes no more than this part of the chunk.
+const COMPOSITE_DIVISOR: usize = 2;
+
+/// New chunks that are stored as composites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompositeStatistics {
+    /// How many.
+    pub count: u64,
+    /// Their size, in bytes.
+    pub bytes: u64,
+    /// What of them is stored as it is, in bytes.
+    pub literal_bytes: u64,
+}
+
 /// The one ordered stage of a backup.
 #[derive(Debug)]
 pub struct Packer {
@@ -28,11 +44,14 @@ pub struct Packer {
     region_size: usize,
     verify: Verify,
     probe: Probe,
-    open: [Option<RawRegion>; 2],
+    open: [Option<Filling>; 2],
     next_region: u64,
     /// Chunks of this ticket that no segment in the index names yet, with their region's number.
     own: HashMap<(Class, Fingerprint), u64>,
     hits: BTreeSet<(Class, PartName)>,
+    /// By container and region: whether what composites there refer to may be referred to.
+    confirmed: HashMap<(PartName, u16), bool>,
+    composites: CompositeStatistics,
     ready: Vec<RawRegion>,
     spare: Vec<Vec<u8>>,
     new_chunk_count: [u64; 2],
@@ -63,6 +82,8 @@ impl Packer {
             next_region: 0,
             own: HashMap::new(),
             hits: BTreeSet::new(),
+            confirmed: HashMap::new(),
+            composites: CompositeStatistics::default(),
             ready: Vec::new(),
             spare: Vec::new(),
             new_chunk_count: [0; 2],
@@ -76,58 +97,142 @@ impl Packer {
     ///
     /// As the index.
     pub fn store(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8]) -> Result<bool> {
-        if self.own.contains_key(&(class, fingerprint)) {
+        if self.is_known(class, &fingerprint)? {
             return Ok(false);
         }
-        if let Some(location) = self.index.find(class, &fingerprint, Scope::Write)? {
-            self.hits.insert((class, location.loaded.container.name));
+        self.store_whole(class, fingerprint, chunk);
+        Ok(true)
+    }
+
+    /// As [`Packer::store`] of a chunk of data, by what `matcher` finds of it in an old stream: a
+    /// chunk that resembles old ones is stored as a composite (rules C1 to C5).
+    ///
+    /// # Errors
+    ///
+    /// As the index, and the medium from which old chunks are read.
+    pub fn store_similar(
+        &mut self,
+        fingerprint: Fingerprint,
+        chunk: &[u8],
+        matcher: &mut Matcher<'_>,
+    ) -> Result<bool> {
+        if self.is_known(Class::Data, &fingerprint)? {
+            matcher.pass(&fingerprint, chunk.len())?;
             return Ok(false);
         }
+        let composed = matcher.compose(chunk)?;
+        let stored = match &composed {
+            Some(composed) => self.store_composite(fingerprint, chunk, composed, matcher),
+            None => false,
+        };
+        matcher.tell(stored);
+        if !stored {
+            self.store_whole(Class::Data, fingerprint, chunk);
+        }
+        Ok(true)
+    }
+
+    /// Rule W2, and for composites rule C3.
+    fn is_known(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<bool> {
+        if self.own.contains_key(&(class, *fingerprint)) {
+            return Ok(true);
+        }
+        let Some(location) = self.index.find(class, fingerprint, Scope::Write)? else {
+            return Ok(false);
+        };
+        let container = location.loaded.container.name;
+        if !location.is_whole() && !self.confirm(class, &location)? {
+            return Ok(false);
+        }
+        self.hits.insert((class, container));
+        Ok(true)
+    }
+
+    /// C3: whether all that composites of this region refer to may be referred to as well.
+    fn confirm(&mut self, class: Class, composite: &Location) -> Result<bool> {
+        let region = (composite.loaded.container.name, composite.chunk().region);
+        if let Some(is_confirmed) = self.confirmed.get(&region) {
+            return Ok(*is_confirmed);
+        }
+        let mut places = Vec::new();
+        for reference in &composite.region().references {
+            let found =
+                self.index.find_where(class, reference, Scope::Write, Location::is_whole)?;
+            let Some(found) = found else { break };
+            places.push((class, found.loaded.container.name));
+        }
+        let is_confirmed = places.len() == composite.region().references.len();
+        if is_confirmed {
+            self.hits.extend(places);
+        }
+        self.confirmed.insert(region, is_confirmed);
+        Ok(is_confirmed)
+    }
+
+    fn store_whole(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8]) {
+        let open = self.open_for(class, chunk.len());
+        open.push_whole(fingerprint, chunk);
+        self.stored(class, fingerprint, chunk);
+    }
+
+    /// Stores a composite if that is worth it. Returns whether it was.
+    fn store_composite(
+        &mut self,
+        fingerprint: Fingerprint,
+        chunk: &[u8],
+        composed: &Composed,
+        matcher: &Matcher<'_>,
+    ) -> bool {
+        let open = self.open_for(Class::Data, composed.literals.len());
+        let len_max = chunk.len() / COMPOSITE_DIVISOR;
+        if !open.push_composite(fingerprint, chunk.len(), composed, len_max) {
+            return false;
+        }
+        self.composites.count += 1;
+        self.composites.bytes += chunk.len() as u64;
+        self.composites.literal_bytes += composed.literals.len() as u64;
+        self.hits.extend(matcher.containers(composed).map(|name| (Class::Data, name)));
+        self.stored(Class::Data, fingerprint, chunk);
+        true
+    }
+
+    /// The open region, which has room for `len` more bytes.
+    fn open_for(&mut self, class: Class, len: usize) -> &mut Filling {
         let index = slot(class);
         let is_full = self.open[index]
             .as_ref()
-            .is_some_and(|open| !open.is_empty() && open.len() + chunk.len() > self.region_size);
+            .is_some_and(|open| !open.is_empty() && open.len() + len > self.region_size);
         if is_full {
             self.close(class);
         }
         let number = &mut self.next_region;
         let (spare, verify, region_size) = (&mut self.spare, self.verify, self.region_size);
-        let open = self.open[index].get_or_insert_with(|| {
+        self.open[index].get_or_insert_with(|| {
             let mut bytes =
                 spare.pop().unwrap_or_else(|| Vec::with_capacity(region_size + TAG_LEN));
             bytes.clear();
-            let region = RawRegion {
-                number: *number,
-                class,
-                bytes,
-                chunks: Vec::new(),
-                verify: verify.includes(class, *number),
-                is_incompressible: false,
-                is_probed: false,
-            };
+            let filling = Filling::new(*number, class, bytes, verify.includes(class, *number));
             *number += 1;
-            region
-        });
-        let offset = u32::try_from(open.bytes.len()).unwrap_or(u32::MAX);
-        let len = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
-        open.bytes.extend_from_slice(chunk);
-        open.chunks.push(RawChunk { fingerprint, offset, len });
-        self.own.insert((class, fingerprint), open.number);
+            filling
+        })
+    }
+
+    /// A chunk has just come into the open region.
+    fn stored(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8]) {
+        let index = slot(class);
         self.new_chunk_count[index] += 1;
         self.new_bytes[index] += chunk.len() as u64;
-        if !open.is_probed && open.bytes.len() >= PROBE_LEN {
-            open.is_probed = true;
-            open.is_incompressible = self.probe.looks_incompressible(&open.bytes);
-        }
-        if open.is_incompressible || open.bytes.len() >= self.region_size {
+        let Some(open) = &mut self.open[index] else { return };
+        self.own.insert((class, fingerprint), open.number());
+        open.probe(&mut self.probe);
+        if open.is_incompressible() || open.len() >= self.region_size {
             self.close(class);
         }
-        Ok(true)
     }
 
     fn close(&mut self, class: Class) {
-        if let Some(region) = self.open[slot(class)].take() {
-            self.ready.push(region);
+        if let Some(open) = self.open[slot(class)].take() {
+            self.ready.push(open.finish(&self.keys));
         }
     }
 
@@ -164,6 +269,11 @@ impl Packer {
     /// The containers of others in which chunks were found (W5).
     pub fn hits(&self) -> &BTreeSet<(Class, PartName)> {
         &self.hits
+    }
+
+    /// What became composites.
+    pub fn composites(&self) -> CompositeStatistics {
+        self.composites
     }
 
     /// How many chunks of `class` were new.

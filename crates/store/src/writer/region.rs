@@ -4,7 +4,7 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::Codec;
+use crate::format::directory::{ChunkRecord, Codec, Form};
 use crate::seal::TAG_LEN;
 
 /// Which regions are decoded and compared before they are put (W4).
@@ -27,10 +27,22 @@ const COPIED: u64 = u64::MAX;
 
 /// One chunk's payload in a region.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RawChunk {
-    pub(super) fingerprint: Fingerprint,
-    pub(super) offset: u32,
-    pub(super) len: u32,
+pub(crate) struct RawChunk {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) form: Form,
+    /// In the region, in bytes.
+    pub(crate) offset: u32,
+    /// Of the payload, in bytes.
+    pub(crate) payload_len: u32,
+    /// Of the chunk, in bytes.
+    pub(crate) chunk_len: u32,
+}
+
+impl From<&ChunkRecord> for RawChunk {
+    fn from(record: &ChunkRecord) -> RawChunk {
+        let ChunkRecord { fingerprint, form, offset, payload_len, chunk_len, .. } = *record;
+        RawChunk { fingerprint, form, offset, payload_len, chunk_len }
+    }
 }
 
 /// The two large buffers that a region needs, to be used over and over: fresh memory costs as much
@@ -50,6 +62,8 @@ pub struct RawRegion {
     pub(super) class: Class,
     pub(super) bytes: Vec<u8>,
     pub(super) chunks: Vec<RawChunk>,
+    /// The wholes to which composites of this region refer.
+    pub(super) references: Vec<Fingerprint>,
     pub(super) verify: bool,
     /// A sample did not shrink: stored as it is.
     pub(super) is_incompressible: bool,
@@ -103,22 +117,21 @@ impl EncodedRegion {
     }
 
     /// A region of another container as it is: `bytes` is what `encoded` decodes to, of which
-    /// `chunks` (fingerprint, offset and length in bytes) live on. Where the codec is `Store`,
-    /// `encoded` does not count.
+    /// `chunks` live on. Where the codec is `Store`, `encoded` does not count.
     pub(crate) fn copied(
         class: Class,
         bytes: Vec<u8>,
         codec: Codec,
         encoded: Vec<u8>,
-        chunks: impl IntoIterator<Item = (Fingerprint, u32, u32)>,
+        chunks: Vec<RawChunk>,
+        references: Vec<Fingerprint>,
     ) -> EncodedRegion {
-        let chunks = chunks.into_iter();
-        let chunks = chunks.map(|(fingerprint, offset, len)| RawChunk { fingerprint, offset, len });
         let raw = RawRegion {
             number: COPIED,
             class,
             bytes,
-            chunks: chunks.collect(),
+            chunks,
+            references,
             verify: true,
             is_incompressible: false,
             is_probed: true,

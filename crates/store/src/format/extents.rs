@@ -1,0 +1,280 @@
+//! The payload of a composite: which bytes of which wholes it is made of.
+//!
+//! Number of extents, then in columns, all as variable-length numbers (LEB128): for each extent a
+//! control; the numbers of the references that are used for the first time; the lengths of extents
+//! that go on where their reference was left, but for the chunk's last; all other lengths, but for
+//! the chunk's last; the distances.
+//!
+//! A control is 3 r + m. r says which reference: how many others were used since it was, or, where it
+//! is as many as have been used at all, one that is new: its number then counts from behind the one
+//! that was new last (zigzag). m says where the extent begins: 0, at the place that belongs to this
+//! place of the chunk if nothing has moved since the reference was used last; 1, where the reference
+//! was left; 2, at a distance from the first of these (zigzag). What is new was left at 0, and belongs to
+//! 0. Things of one kind stand together, and what goes on as before is told by the same few numbers:
+//! the region's compressor has a use for that.
+
+use super::packed::Reader;
+use crate::error::{Error, Result};
+
+/// No composite has more references (rule C4).
+pub const REFERENCES_MAX: usize = 64;
+/// Nor, on average, an extent for fewer bytes.
+pub const EXTENT_LEN_MEAN_MIN: usize = 16;
+
+/// Some bytes of a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Which: a number in the references of the region.
+    pub reference: u16,
+    /// From which of its bytes on.
+    pub offset: u32,
+    /// How many bytes, more than 0.
+    pub len: u32,
+}
+
+const MODE_COUNT: u64 = 3;
+const IN_PLACE: u64 = 0;
+const GOES_ON: u64 = 1;
+const ELSEWHERE: u64 = 2;
+
+/// A reference that was used.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    reference: u16,
+    /// Where its last extent ended, in the reference and in the chunk.
+    end: u64,
+    chunk_end: u64,
+}
+
+impl Used {
+    fn new(reference: u16, chunk_at: u64) -> Used {
+        Used { reference, end: 0, chunk_end: chunk_at }
+    }
+
+    /// What belongs to the place `chunk_at`.
+    fn in_place(&self, chunk_at: u64) -> u64 {
+        self.end + (chunk_at - self.chunk_end)
+    }
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
+}
+
+fn push_number(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push((value & 0x7f) as u8);
+}
+
+/// Appends the payload of a composite.
+///
+/// The extents are those of one chunk, in order; there is at least one.
+pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
+    let mut columns: [Vec<u8>; 5] = Default::default();
+    let [controls, references, lengths_on, lengths, distances] = &mut columns;
+    let mut used: Vec<Used> = Vec::new();
+    let (mut chunk_at, mut new_next) = (0_u64, 0_i64);
+    for (number, extent) in extents.iter().enumerate() {
+        let rank = used.iter().rev().position(|used| used.reference == extent.reference);
+        let mut of = match rank {
+            Some(rank) => used.remove(used.len() - 1 - rank),
+            None => {
+                push_number(references, zigzag(i64::from(extent.reference) - new_next));
+                new_next = i64::from(extent.reference) + 1;
+                Used::new(extent.reference, chunk_at)
+            }
+        };
+        let rank = rank.unwrap_or(used.len()) as u64;
+        let (offset, in_place) = (u64::from(extent.offset), of.in_place(chunk_at));
+        let mode = if offset == of.end {
+            GOES_ON
+        } else if offset == in_place {
+            IN_PLACE
+        } else {
+            push_number(distances, zigzag(offset.cast_signed() - in_place.cast_signed()));
+            ELSEWHERE
+        };
+        push_number(controls, rank * MODE_COUNT + mode);
+        if number + 1 < extents.len() {
+            push_number(if mode == GOES_ON { lengths_on } else { lengths }, u64::from(extent.len));
+        }
+        chunk_at += u64::from(extent.len);
+        (of.end, of.chunk_end) = (offset + u64::from(extent.len), chunk_at);
+        used.push(of);
+    }
+    push_number(out, extents.len() as u64);
+    columns.iter().for_each(|column| out.extend_from_slice(column));
+}
+
+/// Reads the payload of a composite of `chunk_len` bytes, in a region with `reference_count`
+/// references.
+///
+/// # Errors
+///
+/// `Corrupt` where it is no such payload: extents that do not add up to the chunk, of references that
+/// are not there, or that end behind 4 GiB.
+pub fn decode(payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<Vec<Extent>> {
+    let bad = |what: &str| Error::corrupt("", format!("malformed composite: {what}"));
+    let mut reader = Reader::new(payload, "composite");
+    let count = number(&mut reader)?;
+    // A control each: what is there bounds what is allocated.
+    let count = usize::try_from(count).ok().filter(|count| *count <= reader.rest().len());
+    let count = count.ok_or_else(|| bad("more extents than bytes"))?;
+    let mut controls = Vec::with_capacity(count);
+    let (mut used_count, mut new_count) = (0_u64, 0_usize);
+    for _ in 0..count {
+        let control = number(&mut reader)?;
+        let rank = control / MODE_COUNT;
+        if rank > used_count || (rank == used_count && new_count == REFERENCES_MAX) {
+            return Err(bad("a reference that was never named"));
+        }
+        if rank == used_count {
+            used_count += 1;
+            new_count += 1;
+        }
+        controls.push(control);
+    }
+    let (mut references, mut new_next) = (Vec::with_capacity(new_count), 0_i64);
+    for _ in 0..new_count {
+        let reference = new_next.checked_add(unzigzag(number(&mut reader)?));
+        let reference = reference.and_then(|number| u16::try_from(number).ok());
+        let reference = reference.filter(|number| usize::from(*number) < reference_count);
+        let reference = reference.ok_or_else(|| bad("a reference that the region does not have"))?;
+        new_next = i64::from(reference) + 1;
+        references.push(reference);
+    }
+    let mut lengths = vec![0_u64; count];
+    for goes_on in [true, false] {
+        for (length, control) in lengths.iter_mut().zip(&controls).take(count.saturating_sub(1)) {
+            if (control % MODE_COUNT == GOES_ON) == goes_on {
+                *length = number(&mut reader)?;
+            }
+        }
+    }
+    let mut extents = Vec::with_capacity(count);
+    let (mut used, mut references) = (Vec::<Used>::new(), references.into_iter());
+    let mut chunk_at = 0_u64;
+    for (number_of, (control, length)) in controls.into_iter().zip(lengths).enumerate() {
+        let left = u64::from(chunk_len) - chunk_at;
+        let length = if number_of + 1 == count { left } else { length };
+        if length == 0 || length > left {
+            return Err(bad("its extents are not as long as it is"));
+        }
+        let rank = usize::try_from(control / MODE_COUNT).unwrap_or(usize::MAX);
+        let mut of = if rank == used.len() {
+            let reference = references.next().ok_or_else(|| bad("too few references"))?;
+            Used::new(reference, chunk_at)
+        } else {
+            used.remove(used.len() - 1 - rank)
+        };
+        let offset = match control % MODE_COUNT {
+            GOES_ON => Some(of.end),
+            IN_PLACE => Some(of.in_place(chunk_at)),
+            _ => of.in_place(chunk_at).checked_add_signed(unzigzag(number(&mut reader)?)),
+        };
+        let offset = offset.and_then(|offset| u32::try_from(offset).ok());
+        let len = u32::try_from(length).ok();
+        let (Some(offset), Some(len)) = (offset, len) else { return Err(bad("an offset")) };
+        if offset.checked_add(len).is_none() {
+            return Err(bad("an extent that ends too far behind"));
+        }
+        chunk_at += length;
+        (of.end, of.chunk_end) = (u64::from(offset + len), chunk_at);
+        extents.push(Extent { reference: of.reference, offset, len });
+        used.push(of);
+    }
+    if chunk_at != u64::from(chunk_len) || !reader.rest().is_empty() {
+        return Err(bad("its extents are not as long as it is"));
+    }
+    Ok(extents)
+}
+
+fn number(reader: &mut Reader<'_>) -> Result<u64> {
+    let mut value = 0_u64;
+    for shift in (0..63).step_by(7) {
+        let byte = reader.u8()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(Error::corrupt("", "malformed composite: a number that is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn extent(reference: u16, offset: u32, len: u32) -> Extent {
+        Extent { reference, offset, len }
+    }
+
+    fn encoded(extents: &[Extent]) -> Vec<u8> {
+        let mut payload = Vec::new();
+        encode(extents, &mut payload);
+        payload
+    }
+
+    #[test]
+    fn a_row_replaced_in_place_takes_a_few_bytes() {
+        // Prefix, two new bytes out of the literal, suffix: what the paper calls a burst.
+        let burst = [extent(3, 0, 5000), extent(0, 700, 2), extent(3, 5002, 300)];
+        let payload = encoded(&burst);
+        assert_eq!(decode(&payload, 5302, 4).expect("it is well"), burst);
+        // The middle one is the 700th byte of what is new: named once, then it goes on.
+        assert_eq!(payload.len(), 1 + 3 + 2 + 2 + 1 + 2, "{payload:?}");
+    }
+
+    #[test]
+    fn what_lies_is_refused() {
+        let payload = encoded(&[extent(1, 10, 100), extent(0, 0, 50)]);
+        assert!(decode(&payload, 150, 2).is_ok(), "it is well");
+        for len in 0..payload.len() {
+            assert!(decode(&payload[..len], 150, 2).is_err(), "cut at {len}");
+        }
+        for (chunk_len, reference_count) in [(100, 2), (99, 2), (0, 2), (150, 1), (150, 0)] {
+            let refused = decode(&payload, chunk_len, reference_count);
+            assert!(refused.is_err(), "{chunk_len} bytes, {reference_count} references");
+        }
+        assert!(decode(&[&payload[..], &[0]].concat(), 150, 2).is_err(), "a byte too many");
+        assert!(decode(&encoded(&[extent(0, u32::MAX - 5, 10)]), 10, 1).is_err(), "too far");
+        assert!(decode(&[0], 0, 0).is_ok_and(|extents| extents.is_empty()), "no bytes");
+        let many: Vec<Extent> = (0..65).map(|number| extent(number, 0, 1)).collect();
+        assert!(decode(&encoded(&many), 65, 65).is_err(), "more references than allowed");
+        assert!(decode(&encoded(&many[..64]), 64, 65).is_ok(), "as many as allowed");
+    }
+
+    proptest! {
+        #[test]
+        fn any_list_comes_back(
+            list in prop::collection::vec((0_u16..5, 0_u32..300, 1_u32..200), 1..40),
+            far in any::<bool>(),
+        ) {
+            let far = if far { 3_000_000_000 } else { 0 };
+            let list: Vec<Extent> =
+                list.into_iter().map(|(r, offset, len)| extent(r * 13, offset + far, len)).collect();
+            let len = list.iter().map(|extent| extent.len).sum();
+            prop_assert_eq!(decode(&encoded(&list), len, 60).expect("it is well"), list);
+        }
+
+        #[test]
+        fn any_bytes_are_refused_or_add_up(
+            payload in prop::collection::vec(prop_oneof![0_u8..12, any::<u8>()], 0..60),
+            chunk_len in 0_u32..500,
+        ) {
+            if let Ok(extents) = decode(&payload, chunk_len, 5) {
+                prop_assert_eq!(extents.iter().map(|extent| extent.len).sum::<u32>(), chunk_len);
+                prop_assert!(extents.iter().all(|extent| extent.reference < 5 && extent.len > 0));
+            }
+        }
+    }
+}

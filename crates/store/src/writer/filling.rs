@@ -1,0 +1,181 @@
+//! A region that is being filled.
+
+use std::collections::HashMap;
+
+use super::matcher::{Composed, Part};
+use super::region::{PROBE_LEN, Probe, RawChunk, RawRegion};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::directory::Form;
+use crate::format::extents::{self, Extent};
+use crate::seal::Keys;
+
+/// What a reference costs in the directory, in bytes. It does not compress.
+const REFERENCE_LEN: usize = 32;
+/// A region has no more references.
+const REFERENCE_COUNT_MAX: usize = u16::MAX as usize;
+
+/// Wholes, as they come, and beside them what is to follow them: the new bytes of composites, which
+/// become one literal, and the payloads of composites. So like stands beside like.
+#[derive(Debug)]
+pub(super) struct Filling {
+    region: RawRegion,
+    literals: Vec<u8>,
+    payloads: Vec<u8>,
+    /// Their offsets are in `payloads`.
+    composites: Vec<RawChunk>,
+    /// The numbers of references.
+    numbers: HashMap<Fingerprint, u16>,
+    /// The reference which the literal will be.
+    literal: Option<u16>,
+}
+
+fn narrow(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+impl Filling {
+    pub(super) fn new(number: u64, class: Class, bytes: Vec<u8>, verify: bool) -> Filling {
+        Filling {
+            region: RawRegion {
+                number,
+                class,
+                bytes,
+                chunks: Vec::new(),
+                references: Vec::new(),
+                verify,
+                is_incompressible: false,
+                is_probed: false,
+            },
+            literals: Vec::new(),
+            payloads: Vec::new(),
+            composites: Vec::new(),
+            numbers: HashMap::new(),
+            literal: None,
+        }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.region.number
+    }
+
+    /// Its length so far, in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.region.bytes.len() + self.literals.len() + self.payloads.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn is_incompressible(&self) -> bool {
+        self.region.is_incompressible
+    }
+
+    /// Finds out whether it is worth compressing, once there is enough of it.
+    pub(super) fn probe(&mut self, probe: &mut Probe) {
+        let region = &mut self.region;
+        if !region.is_probed && region.bytes.len() >= PROBE_LEN {
+            region.is_probed = true;
+            region.is_incompressible = probe.looks_incompressible(&region.bytes);
+        }
+    }
+
+    pub(super) fn push_whole(&mut self, fingerprint: Fingerprint, chunk: &[u8]) {
+        let (offset, len) = (narrow(self.region.bytes.len()), narrow(chunk.len()));
+        self.region.bytes.extend_from_slice(chunk);
+        let form = Form::Whole;
+        let chunk = RawChunk { fingerprint, form, offset, payload_len: len, chunk_len: len };
+        self.region.chunks.push(chunk);
+    }
+
+    /// Takes a chunk of `chunk_len` bytes as a composite, unless that would take more than `len_max`
+    /// bytes: new bytes, extents, and references that are new here. Returns whether it did.
+    pub(super) fn push_composite(
+        &mut self,
+        fingerprint: Fingerprint,
+        chunk_len: usize,
+        composed: &Composed,
+        len_max: usize,
+    ) -> bool {
+        let mut added: Vec<Fingerprint> = Vec::new();
+        let mut numbers: HashMap<u32, u16> = HashMap::new();
+        let mut next = self.region.references.len();
+        let mut add = |reference: Option<Fingerprint>| {
+            // That of the literal is known when the region is full.
+            added.push(reference.unwrap_or(Fingerprint([0; 32])));
+            next += 1;
+            u16::try_from(next - 1).unwrap_or(u16::MAX)
+        };
+        let mut literal = self.literal;
+        let mut literal_at = self.literals.len();
+        let mut list = Vec::with_capacity(composed.parts.len());
+        for part in &composed.parts {
+            list.push(match *part {
+                Part::Literal { len } => {
+                    let reference = *literal.get_or_insert_with(|| add(None));
+                    literal_at += len;
+                    Extent { reference, offset: narrow(literal_at - len), len: narrow(len) }
+                }
+                Part::Copy { source, offset, len } => {
+                    let reference = *numbers.entry(source).or_insert_with(|| {
+                        let fingerprint = composed.sources[source as usize];
+                        let known = self.numbers.get(&fingerprint).copied();
+                        known.unwrap_or_else(|| add(Some(fingerprint)))
+                    });
+                    Extent { reference, offset, len }
+                }
+            });
+        }
+        if next > REFERENCE_COUNT_MAX {
+            return false;
+        }
+        let before = self.payloads.len();
+        extents::encode(&list, &mut self.payloads);
+        let payload_len = self.payloads.len() - before;
+        let len = composed.literals.len() + payload_len + added.len() * REFERENCE_LEN;
+        if len > len_max {
+            self.payloads.truncate(before);
+            return false;
+        }
+        self.literals.extend_from_slice(&composed.literals);
+        self.literal = literal;
+        for (fingerprint, number) in added.iter().zip(self.region.references.len()..) {
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            if Some(number) != literal {
+                self.numbers.insert(*fingerprint, number);
+            }
+        }
+        self.region.references.extend(added);
+        self.composites.push(RawChunk {
+            fingerprint,
+            form: Form::Composite,
+            offset: narrow(before),
+            payload_len: narrow(payload_len),
+            chunk_len: narrow(chunk_len),
+        });
+        true
+    }
+
+    /// The region. What is new of composites is a chunk of its own, with a fingerprint.
+    pub(super) fn finish(self, keys: &Keys) -> RawRegion {
+        let Filling { mut region, literals, payloads, composites, literal, .. } = self;
+        // Rule W4.
+        region.verify |= !composites.is_empty();
+        if let Some(reference) = literal {
+            let fingerprint = keys.fingerprint(region.class, &literals);
+            region.references[usize::from(reference)] = fingerprint;
+            let (offset, len) = (narrow(region.bytes.len()), narrow(literals.len()));
+            let form = Form::Literal;
+            let chunk = RawChunk { fingerprint, form, offset, payload_len: len, chunk_len: len };
+            region.chunks.push(chunk);
+            region.bytes.extend_from_slice(&literals);
+        }
+        let start = narrow(region.bytes.len());
+        region.bytes.extend_from_slice(&payloads);
+        let composites = composites.into_iter();
+        region.chunks.extend(
+            composites.map(|composite| RawChunk { offset: start + composite.offset, ..composite }),
+        );
+        region
+    }
+}

@@ -1,0 +1,482 @@
+//! Finds what a new chunk has in common with an old stream: the former version of what is being
+//! stored (rules C1, C3 to C5).
+//!
+//! The old stream is the recipe of the same file in the parent snapshot. Where the new one stands in it
+//! is known from the last chunk that was found in both; a [`Window`] of old bytes around that place is
+//! read, and moves along. What an old chunk is made of, wholes alone, is known byte by byte; so what a
+//! new one takes of it is told in wholes again, and no composite ever refers to a composite.
+
+use std::collections::{HashMap, VecDeque};
+
+use cutpoint_matching::{Piece, Window};
+
+use crate::error::{Error, Kind, Result};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::extents::{EXTENT_LEN_MEAN_MIN, REFERENCES_MAX};
+use crate::format::recipe::{Content, Segment};
+use crate::index::{Index, Location, Scope};
+use crate::name::{PartName, TicketId};
+use crate::reader::{Reader, Segments};
+
+/// So many old bytes before and behind those that belong to a chunk are looked through.
+const AROUND_LEN: u64 = 96 * 1024;
+/// A chunk that is known is looked for in so many old ones.
+const AHEAD_COUNT: u64 = 1024;
+/// So many chunks in a row that were not worth a composite are borne.
+const MISSES_MAX: u32 = 6;
+/// After more, chunks are passed over, twice as many each time, up to 2 to the power of this.
+const PAUSE_BITS_MAX: u32 = 7;
+
+/// A part of a composite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The next new bytes.
+    Literal { len: usize },
+    /// `len` bytes of a whole, a number in [`Composed::sources`], from `offset` on.
+    Copy { source: u32, offset: u32, len: u32 },
+}
+
+/// A chunk, taken apart.
+#[derive(Debug, Default)]
+pub(super) struct Composed {
+    pub(super) parts: Vec<Part>,
+    /// The new bytes, one after the other.
+    pub(super) literals: Vec<u8>,
+    /// Wholes, each once.
+    pub(super) sources: Vec<Fingerprint>,
+}
+
+/// A piece of the old stream. Positions count bytes of chunks alone, without holes and zeros.
+#[derive(Clone, Copy, Debug)]
+struct Old {
+    fingerprint: Fingerprint,
+    /// Where in the chunk the piece begins.
+    offset: u64,
+    position: u64,
+    len: u64,
+}
+
+impl Old {
+    fn end(&self) -> u64 {
+        self.position + self.len
+    }
+}
+
+/// Bytes of the window that are consecutive bytes of one whole.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    position: u64,
+    len: u32,
+    whole: u32,
+    offset: u32,
+}
+
+/// Where composites of old streams and wholes are; for one backup.
+#[derive(Debug)]
+pub struct Matcher<'a> {
+    reader: &'a Reader,
+    /// The writer's: it says what may be referred to.
+    index: &'a Index,
+    /// What this writer stores itself is not referred to: when it becomes readable depends on time.
+    own: TicketId,
+    stream: Option<Stream<'a>>,
+    window: Window,
+    spans: VecDeque<Span>,
+    /// The wholes that spans are of.
+    wholes: Vec<(Fingerprint, Location)>,
+    numbers: HashMap<Fingerprint, u32>,
+    pieces: Vec<Piece>,
+}
+
+/// The old stream, and where the new one stands in it.
+#[derive(Debug)]
+struct Stream<'a> {
+    segments: Segments<'a>,
+    /// Pieces from shortly before the place on; the number of the first counts from 0.
+    ahead: VecDeque<Old>,
+    ahead_first: u64,
+    /// By hint, numbers of pieces in `ahead`.
+    by_hint: HashMap<u64, u64>,
+    end: u64,
+    /// The position that the next new byte belongs to.
+    expected: u64,
+    misses: u32,
+    pause: u32,
+}
+
+impl Stream<'_> {
+    /// The number of the piece at `position`, or of the next one.
+    fn number_at(&self, position: u64) -> u64 {
+        self.ahead_first + self.ahead.partition_point(|old| old.end() <= position) as u64
+    }
+
+    fn get(&self, number: u64) -> Option<Old> {
+        let index = usize::try_from(number.checked_sub(self.ahead_first)?).ok()?;
+        self.ahead.get(index).copied()
+    }
+
+    /// Reads on in the recipe, and forgets what lies far behind.
+    fn fill(&mut self) -> Result<()> {
+        while self.ahead.front().is_some_and(|old| old.end() + 2 * AROUND_LEN < self.expected) {
+            let Some(old) = self.ahead.pop_front() else { break };
+            let hint = old.fingerprint.hint();
+            if self.by_hint.get(&hint) == Some(&self.ahead_first) {
+                self.by_hint.remove(&hint);
+            }
+            self.ahead_first += 1;
+        }
+        let wanted = self.number_at(self.expected) + AHEAD_COUNT;
+        while self.ahead_first + (self.ahead.len() as u64) < wanted {
+            let Some(segment) = self.segments.next() else { break };
+            let Segment::Chunk { fingerprint, offset, length } = segment? else { continue };
+            let number = self.ahead_first + self.ahead.len() as u64;
+            // Of equal ones the first: it is the next.
+            self.by_hint.entry(fingerprint.hint()).or_insert(number);
+            self.ahead.push_back(Old { fingerprint, offset, position: self.end, len: length });
+            self.end += length;
+        }
+        Ok(())
+    }
+
+    /// The new stream has a chunk that is known.
+    fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
+        self.fill()?;
+        let found = self.by_hint.get(&fingerprint.hint()).and_then(|number| self.get(*number));
+        let found = found.filter(|old| old.fingerprint == *fingerprint && old.offset == 0);
+        self.expected = match found {
+            Some(old) => old.position + len as u64,
+            None => self.expected + len as u64,
+        };
+        Ok(())
+    }
+}
+
+/// Whether old bytes that cannot be had are simply not used.
+fn is_bearable(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Missing | Kind::Corrupt)
+}
+
+impl<'a> Matcher<'a> {
+    /// Reads old chunks by `reader`; refers to what `index` allows, but for what the writer of
+    /// `own` stores itself.
+    pub fn new(reader: &'a Reader, index: &'a Index, own: TicketId) -> Matcher<'a> {
+        Matcher {
+            reader,
+            index,
+            own,
+            stream: None,
+            window: Window::new(0),
+            spans: VecDeque::new(),
+            wholes: Vec::new(),
+            numbers: HashMap::new(),
+            pieces: Vec::new(),
+        }
+    }
+
+    /// What is stored from now on is a new version of `old`; of nothing, where that is `None`.
+    pub fn begin(&mut self, old: Option<&Content>) {
+        // Positions of all old streams follow each other: what the window has found stays valid.
+        let position = self.window.end();
+        self.restart(position);
+        self.wholes.clear();
+        self.numbers.clear();
+        self.stream = old.map(|content| Stream {
+            segments: self.reader.segments(content),
+            ahead: VecDeque::new(),
+            ahead_first: 0,
+            by_hint: HashMap::new(),
+            end: position,
+            expected: position,
+            misses: 0,
+            pause: 0,
+        });
+    }
+
+    fn restart(&mut self, position: u64) {
+        self.window.restart(position);
+        self.spans.clear();
+    }
+
+    /// A chunk of the new stream is known.
+    pub(super) fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        match stream.pass(fingerprint, len) {
+            Ok(()) => Ok(()),
+            Err(error) => self.give_up(error),
+        }
+    }
+
+    /// The old stream is not used any more.
+    fn give_up(&mut self, error: Error) -> Result<()> {
+        self.stream = None;
+        if is_bearable(&error) { Ok(()) } else { Err(error) }
+    }
+
+    /// Whether what was composed last was worth it.
+    pub(super) fn tell(&mut self, stored: bool) {
+        let Some(stream) = &mut self.stream else { return };
+        if stored {
+            stream.misses = 0;
+        } else if stream.pause == 0 {
+            stream.misses += 1;
+            if let Some(bits) = stream.misses.checked_sub(MISSES_MAX) {
+                stream.pause = 1 << bits.min(PAUSE_BITS_MAX);
+            }
+        }
+    }
+
+    /// The containers of what a composite refers to.
+    pub(super) fn containers(&self, composed: &Composed) -> impl Iterator<Item = PartName> {
+        let numbers = composed.sources.iter().filter_map(|source| self.numbers.get(source));
+        numbers.map(|number| self.wholes[*number as usize].1.loaded.container.name)
+    }
+
+    /// Takes the next chunk of the new stream apart, where there is anything to compare it with.
+    pub(super) fn compose(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        let len = chunk.len() as u64;
+        if stream.pause > 0 {
+            stream.pause -= 1;
+            stream.expected += len;
+            return Ok(None);
+        }
+        let expected = stream.expected;
+        let moved = stream.fill();
+        if let Err(error) = moved.and_then(|()| self.move_window(expected, len)) {
+            self.give_up(error)?;
+            return Ok(None);
+        }
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
+        self.window.find(chunk, expected, &mut pieces);
+        let behind = match pieces[..] {
+            [.., Piece::Copy { position, len }] => position + len as u64,
+            [.., Piece::Copy { position, len }, Piece::Literal { len: behind }] => {
+                position + (len + behind) as u64
+            }
+            _ => expected + len,
+        };
+        if let Some(stream) = &mut self.stream {
+            stream.expected = behind;
+        }
+        let composed = self.refer(chunk, &pieces);
+        self.pieces = pieces;
+        match composed {
+            // Rule C5.
+            Some(composed) if self.is_rebuilt(&composed, chunk)? => Ok(Some(composed)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Has the window hold what lies around `len` bytes from `expected` on.
+    fn move_window(&mut self, expected: u64, len: u64) -> Result<()> {
+        let Some(stream) = &self.stream else { return Ok(()) };
+        let Some(first) = stream.get(stream.number_at(expected.saturating_sub(AROUND_LEN))) else {
+            return Ok(());
+        };
+        let wanted_end = expected + len + AROUND_LEN;
+        let held = self.window.start()..=self.window.end();
+        if held.contains(&first.position) {
+            self.window.drop_before(first.position);
+            while self.spans.front().is_some_and(|s| s.position + u64::from(s.len) <= first.position)
+            {
+                self.spans.pop_front();
+            }
+        } else {
+            self.restart(first.position);
+        }
+        let end = self.window.end();
+        let mut number = self.stream.as_ref().map_or(0, |stream| stream.number_at(end));
+        while self.window.end() < wanted_end {
+            let Some(old) = self.stream.as_ref().and_then(|stream| stream.get(number)) else { break };
+            match self.load(&old) {
+                Ok(true) => {}
+                // The window goes on behind it.
+                Ok(false) => self.restart(old.end()),
+                Err(error) if is_bearable(&error) => self.restart(old.end()),
+                Err(error) => return Err(error),
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Appends a piece of the old stream to the window. Returns whether it may be referred to.
+    fn load(&mut self, old: &Old) -> Result<bool> {
+        let Some(location) = self.find(&old.fingerprint, |_| true)? else { return Ok(false) };
+        let is_whole = location.is_whole();
+        // The composite's fingerprint is compared; of a whole, what is taken of it (C5).
+        let chunk = if is_whole {
+            self.reader.payload(Class::Data, &location)?
+        } else {
+            self.reader.read(Class::Data, &location)?
+        };
+        let range = usize::try_from(old.offset).ok().and_then(|start| {
+            let end = start.checked_add(usize::try_from(old.len).ok()?)?;
+            (end <= chunk.len()).then_some(start..end)
+        });
+        let Some(range) = range else { return Ok(false) };
+        let mut spans = Vec::new();
+        if is_whole {
+            let whole = self.number(&old.fingerprint, location);
+            let offset = u32::try_from(range.start).unwrap_or(u32::MAX);
+            let len = u32::try_from(range.len()).unwrap_or(u32::MAX);
+            spans.push(Span { position: old.position, len, whole, offset });
+        } else {
+            let references = &location.region().references;
+            let mut at = 0;
+            for extent in self.reader.extents(Class::Data, &location)? {
+                let reference = references[usize::from(extent.reference)];
+                let Some(whole) = self.whole(&reference)? else { return Ok(false) };
+                let end = at + extent.len as usize;
+                let taken = range.start.max(at)..range.end.min(end);
+                if !taken.is_empty() {
+                    let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+                    spans.push(Span {
+                        position: old.position + (taken.start - range.start) as u64,
+                        len: narrow(taken.len()),
+                        whole,
+                        offset: extent.offset + narrow(taken.start - at),
+                    });
+                }
+                at = end;
+            }
+        }
+        self.window.push(&chunk[range]);
+        self.spans.extend(spans);
+        Ok(true)
+    }
+
+    /// A place of a chunk that may be referred to.
+    fn find(
+        &self,
+        fingerprint: &Fingerprint,
+        accepts: impl Fn(&Location) -> bool,
+    ) -> Result<Option<Location>> {
+        self.index.find_where(Class::Data, fingerprint, Scope::Write, |location| {
+            location.loaded.container.name.ticket != self.own && accepts(location)
+        })
+    }
+
+    /// The number of a whole, if it may be referred to.
+    fn whole(&mut self, fingerprint: &Fingerprint) -> Result<Option<u32>> {
+        if let Some(number) = self.numbers.get(fingerprint) {
+            return Ok(Some(*number));
+        }
+        let found = self.find(fingerprint, Location::is_whole)?;
+        Ok(found.map(|location| self.number(fingerprint, location)))
+    }
+
+    fn number(&mut self, fingerprint: &Fingerprint, location: Location) -> u32 {
+        *self.numbers.entry(*fingerprint).or_insert_with(|| {
+            self.wholes.push((*fingerprint, location));
+            u32::try_from(self.wholes.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// The pieces in terms of wholes.
+    fn refer(&self, chunk: &[u8], pieces: &[Piece]) -> Option<Composed> {
+        let mut parts: Vec<Part> = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            match *piece {
+                Piece::Literal { len } => parts.push(Part::Literal { len }),
+                Piece::Copy { position, len } => self.refer_copy(position, len, &mut parts)?,
+            }
+        }
+        let mut lens: HashMap<u32, u64> = HashMap::new();
+        for part in &parts {
+            if let Part::Copy { source, len, .. } = *part {
+                *lens.entry(source).or_default() += u64::from(len);
+            }
+        }
+        // C4: one reference is the literal's. The least used are given up.
+        let mut used: Vec<u32> = lens.keys().copied().collect();
+        used.sort_unstable_by_key(|whole| (std::cmp::Reverse(lens[whole]), *whole));
+        used.truncate(REFERENCES_MAX - 1);
+        used.sort_unstable();
+        let mut composed = Composed::default();
+        composed.sources.extend(used.iter().map(|whole| self.wholes[*whole as usize].0));
+        let mut at = 0;
+        for part in parts {
+            let len = match part {
+                Part::Literal { len } => len,
+                Part::Copy { len, .. } => len as usize,
+            };
+            let kept = match part {
+                Part::Copy { source, offset, len } => used
+                    .binary_search(&source)
+                    .ok()
+                    .and_then(|source| u32::try_from(source).ok())
+                    .map(|source| Part::Copy { source, offset, len }),
+                Part::Literal { .. } => None,
+            };
+            match (kept, composed.parts.last_mut()) {
+                (Some(copy), _) => composed.parts.push(copy),
+                (None, Some(Part::Literal { len: before })) => *before += len,
+                (None, _) => composed.parts.push(Part::Literal { len }),
+            }
+            if kept.is_none() {
+                composed.literals.extend_from_slice(&chunk[at..at + len]);
+            }
+            at += len;
+        }
+        let is_fine = composed.parts.len() <= chunk.len() / EXTENT_LEN_MEAN_MIN + 1;
+        (is_fine && !composed.sources.is_empty()).then_some(composed)
+    }
+
+    /// A copy out of the window, as extents of wholes (C1). Their sources are numbers of wholes.
+    fn refer_copy(&self, mut position: u64, len: usize, parts: &mut Vec<Part>) -> Option<()> {
+        let end = position + len as u64;
+        let mut index = self.spans.partition_point(|s| s.position + u64::from(s.len) <= position);
+        while position < end {
+            let span = self.spans.get(index)?;
+            let skipped = u32::try_from(position.checked_sub(span.position)?).ok()?;
+            let left = u32::try_from(end - position).unwrap_or(u32::MAX);
+            let len = (span.len - skipped).min(left);
+            let offset = span.offset + skipped;
+            match parts.last_mut() {
+                Some(Part::Copy { source, offset: before, len: before_len })
+                    if *source == span.whole && *before + *before_len == offset =>
+                {
+                    *before_len += len;
+                }
+                _ => parts.push(Part::Copy { source: span.whole, offset, len }),
+            }
+            position += u64::from(len);
+            index += 1;
+        }
+        Some(())
+    }
+
+    /// Whether the parts, out of what is stored, are the chunk.
+    fn is_rebuilt(&self, composed: &Composed, chunk: &[u8]) -> Result<bool> {
+        let mut wholes = Vec::with_capacity(composed.sources.len());
+        for source in &composed.sources {
+            let Some(number) = self.numbers.get(source) else { return Ok(false) };
+            let location = &self.wholes[*number as usize].1;
+            match self.reader.payload(Class::Data, location) {
+                Ok(whole) => wholes.push(whole),
+                Err(error) if is_bearable(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        let (mut at, mut literal_at) = (0, 0);
+        for part in &composed.parts {
+            let bytes = match *part {
+                Part::Literal { len } => {
+                    literal_at += len;
+                    composed.literals.get(literal_at - len..literal_at)
+                }
+                Part::Copy { source, offset, len } => wholes
+                    .get(source as usize)
+                    .and_then(|whole| whole.get(offset as usize..)?.get(..len as usize)),
+            };
+            let Some(bytes) = bytes else { return Ok(false) };
+            if chunk.get(at..at + bytes.len()) != Some(bytes) {
+                return Ok(false);
+            }
+            at += bytes.len();
+        }
+        Ok(at == chunk.len())
+    }
+}
