@@ -454,6 +454,9 @@ pub(crate) struct Counts {
     new_bytes: u64,
     stored_bytes: u64,
     problem_count: u64,
+    composite_count: u64,
+    composite_bytes: u64,
+    literal_bytes: u64,
 }
 
 impl From<&Statistics> for Counts {
@@ -469,6 +472,9 @@ impl From<&Statistics> for Counts {
             new_bytes: statistics.new_bytes,
             stored_bytes: statistics.stored_bytes,
             problem_count: statistics.problem_count,
+            composite_count: statistics.composite_count,
+            composite_bytes: statistics.composite_bytes,
+            literal_bytes: statistics.literal_bytes,
         }
     }
 }

@@ -4,7 +4,8 @@
 //! [`Piece`]s: copies out of the window, and literals between them. BURST's burst (paper 5, section
 //! III-A) is the special case of two copies, prefix and suffix of one old chunk, and a literal between
 //! them. As the new stream goes on, the window moves along the old one; what it holds and has indexed
-//! stays, so that no old byte is looked at twice.
+//! stays, so that no old byte is looked at twice. Where much was inserted or removed, a [`Scout`] says how
+//! far to go.
 //!
 //! ```
 //! use cutpoint_matching::{Piece, Window};
@@ -21,7 +22,9 @@
 #![forbid(unsafe_code)]
 
 mod common;
+mod scout;
 mod window;
 
 pub use common::{common_prefix, common_suffix};
+pub use scout::Scout;
 pub use window::{COPY_LEN_MIN, Piece, Window};

@@ -374,9 +374,7 @@ impl Lookup<'_> {
     /// The chunks of a container; none where its directory cannot be read.
     fn chunks_of(&self, container: &ContainerRecord) -> Result<HashSet<Fingerprint>> {
         match load_directory(self.repository, container) {
-            Ok(directory) => {
-                Ok(directory.chunks.iter().map(|chunk| chunk.fingerprint).collect())
-            }
+            Ok(directory) => Ok(directory.chunks.iter().map(|chunk| chunk.fingerprint).collect()),
             Err(error) => absent(error).map(|()| HashSet::new()),
         }
     }

@@ -23,8 +23,8 @@ use cutpoint_store::name::PartName;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Keys;
 use cutpoint_store::writer::{
-    Archive, ArchiveStatistics, EncodedRegion, Matcher, Packer, RegionBuffers, RegionCodec, Upload, Uploads,
-    Verify, Writer,
+    Archive, ArchiveStatistics, EncodedRegion, Matcher, Packer, RegionBuffers, RegionCodec, Upload,
+    Uploads, Verify, Writer,
 };
 
 use super::BackupMonitor;
@@ -182,7 +182,11 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
         let (segments, stored) = archived?;
         let (decide, root) = decided?;
         run.monitor.progress(&shared.progress());
+        let composites = decide.packer.composites();
         let statistics = Statistics {
+            composite_count: composites.count,
+            composite_bytes: composites.bytes,
+            literal_bytes: composites.literal_bytes,
             read_file_count: counts.read_files,
             read_bytes: shared.read_bytes(),
             new_chunk_count: decide.packer.new_chunk_count(Class::Data),

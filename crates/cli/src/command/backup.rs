@@ -260,6 +260,14 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
         units::size(statistics.stored_bytes),
         units::duration(report.elapsed()),
     ));
+    if statistics.composite_count > 0 {
+        report.note(&format!(
+            "{} of these chunks, {}, resemble former versions: {} of them were new",
+            units::count(statistics.composite_count, "chunk"),
+            units::size(statistics.composite_bytes),
+            units::size(statistics.literal_bytes),
+        ));
+    }
     if done.excluded_count > 0 {
         report.detail(|| format!("{} left out", units::count(done.excluded_count, "name")));
     }

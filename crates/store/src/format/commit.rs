@@ -108,6 +108,12 @@ pub struct Statistics {
     pub stored_bytes: u64,
     /// Things that could not be saved.
     pub problem_count: u64,
+    /// New chunks that are stored as what they have in common with old ones.
+    pub composite_count: u64,
+    /// Their size.
+    pub composite_bytes: u64,
+    /// What of them was new, before compression.
+    pub literal_bytes: u64,
 }
 
 /// Tags and a description for a snapshot, instead of those that it has.
@@ -323,7 +329,7 @@ impl Snapshot {
 }
 
 impl Statistics {
-    fn to_array(self) -> [u64; 10] {
+    fn to_array(self) -> [u64; 13] {
         [
             self.file_count,
             self.folder_count,
@@ -335,6 +341,9 @@ impl Statistics {
             self.new_bytes,
             self.stored_bytes,
             self.problem_count,
+            self.composite_count,
+            self.composite_bytes,
+            self.literal_bytes,
         ]
     }
 
@@ -352,6 +361,9 @@ impl Statistics {
             new_bytes: at(7),
             stored_bytes: at(8),
             problem_count: at(9),
+            composite_count: at(10),
+            composite_bytes: at(11),
+            literal_bytes: at(12),
         }
     }
 }

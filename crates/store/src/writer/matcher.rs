@@ -7,8 +7,9 @@
 //! new one takes of it is told in wholes again, and no composite ever refers to a composite.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
-use cutpoint_matching::{Piece, Window};
+use cutpoint_matching::{Piece, Scout, Window};
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
@@ -16,12 +17,16 @@ use crate::format::extents::{EXTENT_LEN_MEAN_MIN, REFERENCES_MAX};
 use crate::format::recipe::{Content, Segment};
 use crate::index::{Index, Location, Scope};
 use crate::name::{PartName, TicketId};
-use crate::reader::{Reader, Segments};
+use crate::reader::{ChunkBytes, Reader, Segments};
 
 /// So many old bytes before and behind those that belong to a chunk are looked through.
 const AROUND_LEN: u64 = 96 * 1024;
 /// A chunk that is known is looked for in so many old ones.
 const AHEAD_COUNT: u64 = 1024;
+/// Where the place is lost, so many times as many old bytes are scouted as the new chunk has.
+const SCOUTED_TIMES: u64 = 8;
+/// But no more than so many, in bytes.
+const SCOUTED_LEN_MAX: u64 = 32 * 1024 * 1024;
 /// So many chunks in a row that were not worth a composite are borne.
 const MISSES_MAX: u32 = 6;
 /// After more, chunks are passed over, twice as many each time, up to 2 to the power of this.
@@ -82,6 +87,8 @@ pub struct Matcher<'a> {
     stream: Option<Stream<'a>>,
     window: Window,
     spans: VecDeque<Span>,
+    /// Made when first needed: it takes 4 MiB.
+    scout: Option<Scout>,
     /// The wholes that spans are of.
     wholes: Vec<(Fingerprint, Location)>,
     numbers: HashMap<Fingerprint, u32>,
@@ -100,6 +107,10 @@ struct Stream<'a> {
     end: u64,
     /// The position that the next new byte belongs to.
     expected: u64,
+    /// The same behind what was found last.
+    known: u64,
+    /// Whether a scout looks for the place.
+    is_scouted: bool,
     misses: u32,
     pause: u32,
 }
@@ -117,7 +128,7 @@ impl Stream<'_> {
 
     /// Reads on in the recipe, and forgets what lies far behind.
     fn fill(&mut self) -> Result<()> {
-        while self.ahead.front().is_some_and(|old| old.end() + 2 * AROUND_LEN < self.expected) {
+        while self.ahead.front().is_some_and(|old| old.end() + 2 * AROUND_LEN < self.known) {
             let Some(old) = self.ahead.pop_front() else { break };
             let hint = old.fingerprint.hint();
             if self.by_hint.get(&hint) == Some(&self.ahead_first) {
@@ -143,11 +154,17 @@ impl Stream<'_> {
         self.fill()?;
         let found = self.by_hint.get(&fingerprint.hint()).and_then(|number| self.get(*number));
         let found = found.filter(|old| old.fingerprint == *fingerprint && old.offset == 0);
-        self.expected = match found {
-            Some(old) => old.position + len as u64,
-            None => self.expected + len as u64,
-        };
+        match found {
+            Some(old) => self.found(old.position + len as u64),
+            None => self.expected += len as u64,
+        }
         Ok(())
+    }
+
+    /// The new stream stands at `position` for certain.
+    fn found(&mut self, position: u64) {
+        (self.expected, self.known) = (position, position);
+        (self.misses, self.pause, self.is_scouted) = (0, 0, false);
     }
 }
 
@@ -167,6 +184,7 @@ impl<'a> Matcher<'a> {
             stream: None,
             window: Window::new(0),
             spans: VecDeque::new(),
+            scout: None,
             wholes: Vec::new(),
             numbers: HashMap::new(),
             pieces: Vec::new(),
@@ -187,6 +205,8 @@ impl<'a> Matcher<'a> {
             by_hint: HashMap::new(),
             end: position,
             expected: position,
+            known: position,
+            is_scouted: false,
             misses: 0,
             pause: 0,
         });
@@ -216,7 +236,7 @@ impl<'a> Matcher<'a> {
     pub(super) fn tell(&mut self, stored: bool) {
         let Some(stream) = &mut self.stream else { return };
         if stored {
-            stream.misses = 0;
+            stream.found(stream.expected);
         } else if stream.pause == 0 {
             stream.misses += 1;
             if let Some(bits) = stream.misses.checked_sub(MISSES_MAX) {
@@ -240,8 +260,8 @@ impl<'a> Matcher<'a> {
             stream.expected += len;
             return Ok(None);
         }
-        let expected = stream.expected;
-        let moved = stream.fill();
+        let moved = stream.fill().and_then(|()| self.scout(chunk));
+        let expected = self.stream.as_ref().map_or(0, |stream| stream.expected);
         if let Err(error) = moved.and_then(|()| self.move_window(expected, len)) {
             self.give_up(error)?;
             return Ok(None);
@@ -268,6 +288,45 @@ impl<'a> Matcher<'a> {
         }
     }
 
+    /// Looks further ahead for the place of `chunk`, where the last one was in vain.
+    fn scout(&mut self, chunk: &[u8]) -> Result<()> {
+        let Some(stream) = self.stream.as_mut().filter(|stream| stream.misses > 0) else {
+            return Ok(());
+        };
+        let first = stream.known.saturating_sub(AROUND_LEN);
+        let capacity = usize::try_from(SCOUTED_LEN_MAX).unwrap_or(usize::MAX);
+        let mut scout = self.scout.take().unwrap_or_else(|| Scout::new(capacity, first));
+        if !std::mem::replace(&mut stream.is_scouted, true) {
+            scout.restart(first);
+        }
+        let wanted = scout.end() + chunk.len() as u64 * SCOUTED_TIMES;
+        let wanted = wanted.min(first + SCOUTED_LEN_MAX);
+        let mut number = stream.number_at(scout.end());
+        while scout.end() < wanted {
+            let Some(old) = self.stream.as_ref().and_then(|stream| stream.get(number)) else {
+                break;
+            };
+            // From the middle of a piece on at first: what lies before it is of no use.
+            let skipped = usize::try_from(scout.end().saturating_sub(old.position)).unwrap_or(0);
+            let chunk = self.old_chunk(&old)?;
+            let chunk = chunk
+                .as_ref()
+                .and_then(|(chunk, _, range)| chunk.get(range.clone())?.get(skipped..));
+            match chunk {
+                Some(bytes) => scout.push(bytes),
+                None => break,
+            }
+            number += 1;
+        }
+        if let Some(position) = scout.locate(chunk)
+            && let Some(stream) = &mut self.stream
+        {
+            stream.expected = position;
+        }
+        self.scout = Some(scout);
+        Ok(())
+    }
+
     /// Has the window hold what lies around `len` bytes from `expected` on.
     fn move_window(&mut self, expected: u64, len: u64) -> Result<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
@@ -278,7 +337,10 @@ impl<'a> Matcher<'a> {
         let held = self.window.start()..=self.window.end();
         if held.contains(&first.position) {
             self.window.drop_before(first.position);
-            while self.spans.front().is_some_and(|s| s.position + u64::from(s.len) <= first.position)
+            while self
+                .spans
+                .front()
+                .is_some_and(|s| s.position + u64::from(s.len) <= first.position)
             {
                 self.spans.pop_front();
             }
@@ -288,7 +350,9 @@ impl<'a> Matcher<'a> {
         let end = self.window.end();
         let mut number = self.stream.as_ref().map_or(0, |stream| stream.number_at(end));
         while self.window.end() < wanted_end {
-            let Some(old) = self.stream.as_ref().and_then(|stream| stream.get(number)) else { break };
+            let Some(old) = self.stream.as_ref().and_then(|stream| stream.get(number)) else {
+                break;
+            };
             match self.load(&old) {
                 Ok(true) => {}
                 // The window goes on behind it.
@@ -301,12 +365,12 @@ impl<'a> Matcher<'a> {
         Ok(())
     }
 
-    /// Appends a piece of the old stream to the window. Returns whether it may be referred to.
-    fn load(&mut self, old: &Old) -> Result<bool> {
-        let Some(location) = self.find(&old.fingerprint, |_| true)? else { return Ok(false) };
-        let is_whole = location.is_whole();
+    /// The chunk of a piece of the old stream, where it is, and what of it the piece is; nothing where
+    /// it may not be referred to.
+    fn old_chunk(&self, old: &Old) -> Result<Option<(ChunkBytes, Location, Range<usize>)>> {
+        let Some(location) = self.find(&old.fingerprint, |_| true)? else { return Ok(None) };
         // The composite's fingerprint is compared; of a whole, what is taken of it (C5).
-        let chunk = if is_whole {
+        let chunk = if location.is_whole() {
             self.reader.payload(Class::Data, &location)?
         } else {
             self.reader.read(Class::Data, &location)?
@@ -315,9 +379,14 @@ impl<'a> Matcher<'a> {
             let end = start.checked_add(usize::try_from(old.len).ok()?)?;
             (end <= chunk.len()).then_some(start..end)
         });
-        let Some(range) = range else { return Ok(false) };
+        Ok(range.map(|range| (chunk, location, range)))
+    }
+
+    /// Appends a piece of the old stream to the window. Returns whether it may be referred to.
+    fn load(&mut self, old: &Old) -> Result<bool> {
+        let Some((chunk, location, range)) = self.old_chunk(old)? else { return Ok(false) };
         let mut spans = Vec::new();
-        if is_whole {
+        if location.is_whole() {
             let whole = self.number(&old.fingerprint, location);
             let offset = u32::try_from(range.start).unwrap_or(u32::MAX);
             let len = u32::try_from(range.len()).unwrap_or(u32::MAX);
