@@ -149,7 +149,9 @@ impl Store {
         let reader = self.reader();
         let (forgotten, taken) = (reader.view().forgotten(), reader.view().taken());
         for (id, commit) in &reader.view().commits {
-            let Some(snapshot) = commit.snapshot().filter(|_| !taken.contains(id)) else { continue };
+            let Some(snapshot) = commit.snapshot().filter(|_| !taken.contains(id)) else {
+                continue;
+            };
             let mut folders = vec![(format!("snapshot {}: ", id.short()), snapshot.root.clone())];
             while let Some((at, content)) = folders.pop() {
                 for entry in reader.tree(&content) {

@@ -34,7 +34,8 @@ use crate::overtaken::{Overtaken, When};
 
 /// Few files, so that snapshots share them.
 pub(crate) const FILES: usize = 10;
-const HOUR_NS: u64 = 3600 * 1_000_000_000;
+const MINUTE_NS: u64 = 60 * 1_000_000_000;
+const HOUR_NS: u64 = 60 * MINUTE_NS;
 pub(crate) const TAGS: [&str; 3] = ["red", "green", "blue"];
 /// The first is what the repository is made with.
 pub(crate) const SECRETS: [u8; 4] = [7, 8, 9, 10];
@@ -42,26 +43,54 @@ pub(crate) const SECRETS: [u8; 4] = [7, 8, 9, 10];
 /// One operation. Numbers choose among what there is at the time.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    BackUp { files: Vec<u64>, publish: bool, parent: Option<usize>, tag: usize },
+    BackUp {
+        files: Vec<u64>,
+        publish: bool,
+        parent: Option<usize>,
+        tag: usize,
+    },
     Forget(Vec<usize>),
-    Keep { last: u32, tag: Option<usize> },
+    Keep {
+        last: u32,
+        tag: Option<usize>,
+    },
     BringBack(usize),
     Hold(usize),
     Release(usize),
-    Note { snapshot: usize, tag: usize, text: u64 },
-    Prune { unused_max: f64, rewrite_bytes_max: u64, segment_count_max: usize, small_count_max: usize },
+    Note {
+        snapshot: usize,
+        tag: usize,
+        text: u64,
+    },
+    Prune {
+        unused_max: f64,
+        rewrite_bytes_max: u64,
+        segment_count_max: usize,
+        small_count_max: usize,
+    },
     PlanPrune,
-    Sweep { is_patient: bool, end_others: bool },
+    Sweep {
+        is_patient: bool,
+        end_others: bool,
+    },
     CheckPart(Portion),
     RecordDamage,
-    RepairIndex { dry_run: bool },
-    RepairSnapshots { dry_run: bool, forget: bool },
+    RepairIndex {
+        dry_run: bool,
+    },
+    RepairSnapshots {
+        dry_run: bool,
+        forget: bool,
+    },
     AddKey(u8),
     RemoveKey(u8),
     ReplaceKey(u8, u8),
     Rotate(Vec<u8>),
     Settings(i32),
-    Harm { object: usize, harm: &'static str },
+    Harm {
+        object: usize,
+        harm: &'static str,
+    },
     /// Everything that makes damage good.
     Heal,
     /// Copies the medium, to come back to it later.
@@ -96,10 +125,14 @@ pub(crate) fn generate(random: &mut SplitMix64) -> Move {
         40..47 => any_prune(random),
         47..54 => any_sweep(random),
         54 => Step::PlanPrune,
-        55..57 => Step::CheckPart([Portion::Share(300_000), Portion::Bytes(50_000)][random.below(2)]),
+        55..57 => {
+            Step::CheckPart([Portion::Share(300_000), Portion::Bytes(50_000)][random.below(2)])
+        }
         57 => Step::RecordDamage,
         58..60 => Step::RepairIndex { dry_run: random.below(3) == 0 },
-        60..62 => Step::RepairSnapshots { dry_run: random.below(3) == 0, forget: random.below(2) == 0 },
+        60..62 => {
+            Step::RepairSnapshots { dry_run: random.below(3) == 0, forget: random.below(2) == 0 }
+        }
         62 | 63 => Step::AddKey(secret(random)),
         64 => Step::RemoveKey(secret(random)),
         65 => Step::ReplaceKey(secret(random), secret(random)),
@@ -164,7 +197,9 @@ fn life_cycle(random: &mut SplitMix64) -> Step {
         6..9 => Step::BringBack(snapshot),
         9..11 => Step::Hold(snapshot),
         11..13 => Step::Release(snapshot),
-        _ => Step::Note { snapshot, tag: random.below(TAGS.len()), text: random.below(1000) as u64 },
+        _ => {
+            Step::Note { snapshot, tag: random.below(TAGS.len()), text: random.below(1000) as u64 }
+        }
     }
 }
 
@@ -366,8 +401,11 @@ pub(crate) fn perform(next: &Move, place: &Place, model: &Model) -> Done {
         let mut model = model.clone();
         move || {
             let mut tally = Tally::default();
-            for (step, process) in others.iter().zip(place.process..) {
-                let place = Place { process, ..place.clone() };
+            for (step, number) in others.iter().zip(0..) {
+                // Later than what the one before has dated.
+                let clock_ns = place.clock_ns + u64::from(number) * MINUTE_NS;
+                let process = place.process + number;
+                let place = Place { process, clock_ns, ..place.clone() };
                 let done = act(step, &place, &place.media, &model);
                 tally.add(&done.tally);
                 model = settle(done.allowed, &place);
@@ -396,12 +434,15 @@ pub(crate) fn settle(allowed: Vec<Model>, place: &Place) -> Model {
     let repository = place.look(&allowed[0]);
     let view = View::list(&repository).expect("memory lists");
     let seen = seen(&view);
-    let expected: Vec<_> = allowed.iter().map(Model::expected).collect();
-    let found = allowed.into_iter().zip(&expected).find(|(_, expected)| **expected == seen);
-    match found {
-        Some((model, _)) => model,
-        None => panic!("the lists show {seen:#?}\nbut should be one of {expected:#?}"),
-    }
+    let differences = |model: &Model| -> Vec<String> {
+        let expected = model.expected();
+        let ids: BTreeSet<_> = seen.keys().chain(expected.keys()).collect();
+        let differ = ids.into_iter().filter(|id| seen.get(*id) != expected.get(*id));
+        differ.map(|id| format!("{id}: {:?}, not {:?}", seen.get(id), expected.get(id))).collect()
+    };
+    let told: Vec<_> = allowed.iter().map(differences).collect();
+    let found = allowed.into_iter().zip(&told).find(|(_, differences)| differences.is_empty());
+    found.unwrap_or_else(|| panic!("the lists show something else: {told:#?}")).0
 }
 
 /// Hears what a repair gives up.
@@ -464,10 +505,13 @@ fn change_keys(
         Step::ReplaceKey(old, new) if before.contains(old) && !before.contains(new) => {
             after.secrets.remove(old);
             after.secrets.insert(*new);
-            ids(*old).into_iter().try_for_each(|id| repository.replace_key(id, &key(*new)).map(drop))
+            ids(*old)
+                .into_iter()
+                .try_for_each(|id| repository.replace_key(id, &key(*new)).map(drop))
         }
         Step::Rotate(secrets) => {
-            let kept: BTreeSet<u8> = secrets.iter().copied().filter(|s| before.contains(s)).collect();
+            let kept: BTreeSet<u8> =
+                secrets.iter().copied().filter(|s| before.contains(s)).collect();
             if kept.is_empty() {
                 return Ok(true);
             }
@@ -620,9 +664,9 @@ fn change(
             tally.pruned_snapshots += pruned.plan.forgotten_count;
             Ok(())
         }
-        Step::PlanPrune => without_writing(place, || {
-            plan(repository, &PruneOptions::default(), &()).map(drop)
-        }),
+        Step::PlanPrune => {
+            without_writing(place, || plan(repository, &PruneOptions::default(), &()).map(drop))
+        }
         Step::Sweep { is_patient, end_others } => {
             let defaults = SweepOptions { end_others: *end_others, ..SweepOptions::default() };
             let options = if *is_patient {
@@ -672,8 +716,7 @@ fn keep(
     after: &mut Model,
 ) -> Result<()> {
     let tag = tag.map(|tag| TAGS[tag].to_owned());
-    let mut by_age: Vec<TicketId> =
-        after.ids(|status| !status.is_forgotten && !status.is_held);
+    let mut by_age: Vec<TicketId> = after.ids(|status| !status.is_forgotten && !status.is_held);
     by_age.sort_by_key(|id| (after.snapshots[id].started_ns, *id));
     for id in by_age.iter().rev().skip(last as usize) {
         let status = after.status(*id);
