@@ -40,7 +40,8 @@ use cutpoint_testing::SplitMix64;
 use damage::{Findings, Store, check_on, everything, read};
 use harm::harmed;
 use model::{
-    Cache, Model, Move, Place, SECRETS, Step, Tally, clock_ns, generate, perform, seen, settle,
+    Cache, Model, Move, PRUNE_ALL, Place, SECRETS, SWEEP_ALL, Step, Tally, clock_ns, generate,
+    perform, seen, settle,
 };
 
 const SEEDS: u64 = 40;
@@ -296,13 +297,21 @@ impl Run {
         let is_unseen = match name {
             ObjectName::Ticket { .. } => is_deleted,
             ObjectName::Commit(ticket) => is_deleted && !seen_commits.contains(&ticket),
+            // The newest, which nobody has seen yet.
+            ObjectName::Prune(number) => {
+                let seen = view.commits.values().map(|commit| commit.view.prune);
+                is_deleted
+                    && seen
+                        .chain(view.prunes.keys().copied().filter(|it| *it != number))
+                        .all(|it| it < number)
+            }
             _ => false,
         };
         assert!(is_unseen || findings.names(&path), "{path} ({harm}): {:#?}", findings.all);
         if kind == ObjectKind::Prune {
             // Without it nothing can be written, nor is it known what is listed: by hand, at once.
-            let mutant = View::list(&store.repository).expect("memory lists").require_prunes();
-            assert!(mutant.is_err(), "{path} ({harm}): nobody misses it");
+            let view = View::list(&store.repository).expect("memory lists");
+            assert!(is_unseen || view.require_prunes().is_err(), "{path} ({harm}): not missed");
             store.replace(&path, Some(whole));
             self.harmed.remove(&path);
             return;
@@ -334,15 +343,26 @@ impl Run {
         }
         let findings = check_on(&store.repository, true, 1);
         record(&store.repository, &findings.report.damages, |_, _| {}).expect("memory takes it");
+        let mut steps = Vec::new();
+        if self.model.is_half_changed {
+            steps.push(Step::Rotate(self.model.secrets.iter().copied().collect()));
+        }
+        steps.push(Step::Settings(1));
         let held = self.model.expected().values().filter(|status| status.is_held).count();
-        let mut steps = vec![Step::Settings(1)];
         steps.extend(vec![Step::Release(0); held]);
         steps.push(Step::RepairIndex { dry_run: false });
-        let (files, publish) = (self.model.numbers(), true);
-        if !files.is_empty() {
-            steps.push(Step::BackUp { files, publish, parent: None, tag: 0 });
-        }
-        steps.push(Step::RepairSnapshots { dry_run: false, forget: true });
+        // The sources are as they were, each time.
+        steps.extend(self.model.sources().into_iter().map(|files| Step::BackUp {
+            files,
+            publish: true,
+            parent: None,
+            tag: 0,
+        }));
+        steps.extend([
+            Step::RepairSnapshots { dry_run: false, forget: true },
+            PRUNE_ALL,
+            SWEEP_ALL,
+        ]);
         for step in steps {
             let place = self.place(Cache::Old);
             let next = Move { step, fault: Fault::None, cache: Cache::Old, others: Vec::new() };

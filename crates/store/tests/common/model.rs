@@ -98,6 +98,16 @@ pub(crate) enum Step {
     RollBack,
 }
 
+/// Takes and condemns all that may go.
+pub(crate) const PRUNE_ALL: Step = Step::Prune {
+    unused_max: 0.0,
+    rewrite_bytes_max: u64::MAX,
+    segment_count_max: 500,
+    small_count_max: 64,
+};
+/// Deletes all that may go.
+pub(crate) const SWEEP_ALL: Step = Step::Sweep { is_patient: false, end_others: true };
+
 /// What lies beside the medium: the local index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cache {
@@ -160,12 +170,7 @@ pub(crate) fn generate(random: &mut SplitMix64) -> Move {
             // All that may go at once.
             0 => vec![
                 Step::Forget((0..FILES).collect()),
-                Step::Prune {
-                    unused_max: 0.0,
-                    rewrite_bytes_max: u64::MAX,
-                    segment_count_max: 500,
-                    small_count_max: 64,
-                },
+                PRUNE_ALL,
                 Step::Sweep { is_patient: false, end_others: random.below(4) == 0 },
             ],
             1 => vec![any_prune(random), any_sweep(random)],
@@ -298,10 +303,11 @@ impl Model {
         &mut self.snapshots.get_mut(&id).expect("it was chosen among these").status
     }
 
-    /// Every file number that some snapshot has whole.
-    pub(crate) fn numbers(&self) -> Vec<u64> {
-        let files = self.snapshots.values().flat_map(|kept| kept.files.values());
-        files.map(|content| content.number).collect::<BTreeSet<_>>().into_iter().collect()
+    /// The sets of files that were backed up, as far as whole files are left of them.
+    pub(crate) fn sources(&self) -> BTreeSet<Vec<u64>> {
+        let whole = |content: &&Content| content.holes.is_empty();
+        let numbers = |kept: &Kept| kept.files.values().filter(whole).map(|it| it.number).collect();
+        self.snapshots.values().map(numbers).collect()
     }
 }
 
