@@ -17,19 +17,22 @@ mod model;
 #[path = "common/overtaken.rs"]
 #[expect(dead_code, reason = "other tests ask for other moments")]
 mod overtaken;
+#[path = "common/steps.rs"]
+mod steps;
 #[path = "common/whole.rs"]
 mod whole;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use cutpoint_store::check::{CheckOptions, Coverage, Finding, check, record};
-use cutpoint_store::fingerprint::Class;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::commit::Outcome;
-use cutpoint_store::format::segment::Segment;
+use cutpoint_store::format::segment::{ContainerRecord, Segment};
+use cutpoint_store::index::load_directory;
 use cutpoint_store::media::{Fault, Media, Memory};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::reader::Reader;
@@ -39,10 +42,8 @@ use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_testing::SplitMix64;
 use damage::{Findings, Store, check_on, everything, read};
 use harm::harmed;
-use model::{
-    Cache, Model, Move, PRUNE_ALL, Place, SECRETS, SWEEP_ALL, Step, Tally, clock_ns, generate,
-    perform, seen, settle,
-};
+use model::{Model, Place, Tally, clock_ns, perform, seen, settle};
+use steps::{Cache, Move, PRUNE_ALL, SECRETS, SWEEP_ALL, Step, generate};
 
 const SEEDS: u64 = 40;
 const STEPS: u64 = 40;
@@ -59,6 +60,8 @@ struct Run {
     step: u64,
     /// What is or was damaged, as it was before.
     harmed: Objects,
+    /// The chunks that lay in containers which are or were damaged.
+    chunks: HashSet<(Class, Fingerprint)>,
     remembered: Option<(Objects, Model, Objects)>,
     tally: Tally,
 }
@@ -86,6 +89,7 @@ impl Run {
             process: process + 1,
             step: 0,
             harmed: Objects::new(),
+            chunks: HashSet::new(),
             remembered: None,
             tally: Tally::default(),
         }
@@ -209,8 +213,9 @@ impl Run {
             let is_harmed = names.any(|name| self.harmed.contains_key(&name.to_string()));
             assert!(is_harmed, "nobody has damaged this: {finding:?}");
         }
-        // Lost is what lay in what was damaged. Where it had lain a segment has said, or a commit that
-        // has named one; what was rescued had lain in what is condemned, too.
+        // Lost is what lay in what was damaged. Where it lay a segment has said, or a commit that has
+        // named one; nobody says it any more where an index was made anew without it. What was rescued
+        // had lain in what is condemned, too.
         let condemned = View::list(repository).expect("memory lists").condemned();
         let nowhere = PartName { ticket: TicketId([0; 12]), count: 0 };
         let says_where = |name: &String| name.starts_with("index/") || name.starts_with("commits/");
@@ -219,7 +224,9 @@ impl Run {
             let name = ObjectName::Container(container.0, container.1).to_string();
             let is_harmed = self.harmed.contains_key(&name)
                 || condemned.contains(&container)
-                || (damage.container == nowhere && self.harmed.keys().any(says_where));
+                || (damage.container == nowhere
+                    && (self.chunks.contains(&(damage.class, damage.fingerprint))
+                        || self.harmed.keys().any(says_where)));
             assert!(is_harmed, "nobody has damaged this: {damage:?}");
         }
         let store = Store { media: self.media.clone(), repository: repository.clone() };
@@ -236,12 +243,12 @@ impl Run {
         let objects = everything(&*self.media);
         let newest = repository.config_number();
         let (taken, seen_commits) = (view.taken(), view.seen());
-        let named: BTreeSet<(Class, PartName)> = view
+        let named: BTreeMap<(Class, PartName), ContainerRecord> = view
             .segments()
             .into_iter()
             .filter_map(|part| repository.get(ObjectName::Segment(part)).ok())
             .flat_map(|body| Segment::decode(&body).expect("it opened").containers)
-            .map(|container| (container.class, container.name))
+            .map(|container| ((container.class, container.name), container))
             .collect();
         let (live, condemned) = (view.segments(), view.condemned());
         let counts = |name: ObjectName| match name {
@@ -249,7 +256,7 @@ impl Run {
             ObjectName::Commit(ticket) => !taken.contains(&ticket),
             ObjectName::Segment(part) => live.contains(&part),
             ObjectName::Container(class, part) => {
-                named.contains(&(class, part)) && !condemned.contains(&(class, part))
+                named.contains_key(&(class, part)) && !condemned.contains(&(class, part))
             }
             ObjectName::Hints(_) => false,
             ObjectName::Key { .. } | ObjectName::Ticket { .. } | ObjectName::Prune(_) => true,
@@ -285,6 +292,11 @@ impl Run {
             },
             _ => Vec::new(),
         };
+        if let ObjectName::Container(class, part) = name {
+            let directory = load_directory(&repository, &named[&(class, part)]);
+            let chunks = directory.expect("it is whole").chunks.into_iter();
+            self.chunks.extend(chunks.map(|chunk| (class, chunk.fingerprint)));
+        }
         println!("    {path}: {harm}");
         let store = Store { media: self.media.clone(), repository };
         store.replace(&path, harmed(&whole, harm));

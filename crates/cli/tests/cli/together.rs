@@ -129,7 +129,8 @@ impl Actor<'_> {
             return None;
         }
         self.longest = self.longest.max(began.elapsed());
-        let read = |path| String::from_utf8_lossy(&fs::read(path).expect("it is there")).into_owned();
+        let read =
+            |path| String::from_utf8_lossy(&fs::read(path).expect("it is there")).into_owned();
         let lines = read(&stdout);
         let events = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let text = format!("{arguments:?}: {status}: {}", read(&stderr));
@@ -186,7 +187,9 @@ impl Actor<'_> {
 
     fn prune(&mut self) {
         let share = ["0%", "5%", "100%"][self.random.below(3)];
-        let Some(ended) = self.run(&["prune", "--settle", "0", "--unused-max", share]) else { return };
+        let Some(ended) = self.run(&["prune", "--settle", "0", "--unused-max", share]) else {
+            return;
+        };
         assert!(matches!(ended.code, Some(0 | 15)), "{}", ended.text);
         add(&self.world.tally.prunes, 1);
         let deleted = ended.events.last().and_then(|summary| summary["deleted_bytes"].as_u64());
