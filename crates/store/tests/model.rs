@@ -499,12 +499,9 @@ fn random_histories_lose_nothing() {
 /// The model sees what goes wrong.
 #[test]
 fn broken_rules_are_noticed() {
-    for mutant in Mutant::ALL {
-        let caught = (0..200).find_map(|seed| Some((seed, run(seed, Some(mutant), false).err()?)));
-        let Some((seed, failure)) = caught else {
-            println!("{mutant:?} stays unnoticed");
-            continue;
-        };
+    for mutant in [Mutant::DropsSegmentsOfTaken, Mutant::RescuesNothing, Mutant::DoesNotWait] {
+        let caught = (0..100).find_map(|seed| Some((seed, run(seed, Some(mutant), false).err()?)));
+        let (seed, failure) = caught.unwrap_or_else(|| panic!("{mutant:?} stays unnoticed"));
         println!("{mutant:?}: seed {seed}: {}", failure.lines().next().unwrap_or_default());
     }
 }
