@@ -243,13 +243,13 @@ fn processes_that_are_killed_lose_nothing() {
         seconds: text.and_then(|text| text.parse().ok()).unwrap_or(SECONDS),
     };
     let acts: [fn(&mut Actor<'_>); 7] = [
-        Actor::back_up,
-        Actor::back_up,
-        Actor::forget,
-        Actor::prune,
-        Actor::prune,
-        Actor::check,
-        Actor::restore,
+        |actor| actor.back_up(),
+        |actor| actor.back_up(),
+        |actor| actor.forget(),
+        |actor| actor.prune(),
+        |actor| actor.prune(),
+        |actor| actor.check(),
+        |actor| actor.restore(),
     ];
     std::thread::scope(|scope| {
         for (number, act) in acts.into_iter().enumerate() {
