@@ -236,6 +236,13 @@ impl Sweeper {
         if mutant::is_active(Mutant::PassesOverTaken) {
             passed.extend(view.taken());
         }
+        // Taken by a record that others need not have seen: it would have to be walked.
+        let is_passed =
+            |name: &ObjectName| matches!(name, ObjectName::Commit(id) if passed.contains(id));
+        if let Some((name, error)) = view.unreadable.iter().find(|(name, _)| !is_passed(name)) {
+            let message = format!("cannot be read, and somebody may go on from it ({error})");
+            return Err(Error::corrupt(name, message));
+        }
         let marked: HashSet<TicketId> = prune.marked.iter().copied().collect();
         let roots: Vec<_> = view
             .commits

@@ -6,6 +6,8 @@
 mod backup;
 #[path = "common/damage.rs"]
 mod damage;
+#[path = "common/harm.rs"]
+mod harm;
 #[path = "common/whole.rs"]
 mod whole;
 
@@ -22,12 +24,12 @@ use cutpoint_store::media::{Media, Memory};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::repair::{IndexOptions, SnapshotOptions, repair_index, repair_snapshots};
 use cutpoint_store::repository::Repository;
-use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
 
 use backup::{Machine, back_up, init_by, open};
 use damage::{Store, build, everything};
+use harm::{HARMS, harmed};
 
 const PAGE: &str = include_str!("../../../docs/reliability.md");
 
@@ -135,11 +137,6 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
     let store = Store::new(objects);
     let parsed = ObjectName::parse(name).expect("a name");
     let bytes = &objects[name];
-    let flipped = |place: usize| {
-        let mut bytes = bytes.to_vec();
-        bytes[place] ^= 4;
-        Some(Bytes::from(bytes))
-    };
     let is_alike = |each: &&String| {
         let is_copy = |name: &str| name.ends_with(".copy");
         let folder = |name: &str| name.split_once('/').map(|(folder, _)| folder.to_owned());
@@ -148,11 +145,7 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
     let ticket = TicketId([0x77; 12]);
     let part = PartName { ticket, count: 0 };
     match damage {
-        "deleted" => store.replace(name, None),
-        "cut short" => store.replace(name, Some(bytes.slice(..bytes.len() / 2))),
-        "bit in header" => store.replace(name, flipped(20)),
-        "bit in body" => store.replace(name, flipped(HEADER_LEN + 34)),
-        "bit in trailer" => store.replace(name, flipped(bytes.len() - 20)),
+        harm if HARMS.contains(&harm) => store.replace(name, harmed(bytes, harm)),
         "another in its place" => {
             let another = objects.keys().find(is_alike)?;
             store.replace(name, Some(objects[another].clone()));

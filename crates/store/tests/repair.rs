@@ -9,29 +9,33 @@ mod damage;
 #[path = "common/whole.rs"]
 mod whole;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cutpoint_store::check::{CheckMonitor, record};
-use cutpoint_store::error::Kind;
+use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::commit::Outcome;
+use cutpoint_store::format::commit::{Outcome, Snapshot};
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::Segment as Piece;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::Entry;
+use cutpoint_store::lifecycle::forget;
+use cutpoint_store::media::{Media, Memory};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
+use cutpoint_store::prune::{PruneOptions, prune};
 use cutpoint_store::repair::{
     Fate, IndexOptions, IndexRepair, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair,
     repair_index, repair_snapshots,
 };
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::HEADER_LEN;
+use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{Inline, Verify, Writer};
 
-use backup::{back_up, file, open, restore_all};
+use backup::{back_up, back_up_by, file, init, open, restore_all};
 use bad_sectors::BadSectors;
 use damage::{Findings, Store, build, everything};
 
@@ -104,7 +108,8 @@ fn an_index_is_made_anew_from_containers_alone() {
     assert_eq!(names(&store, "data").len(), containers, "containers of file data");
 }
 
-/// What is unreadable, gone or condemned, or may still be written, the new index does not name.
+/// What is unreadable or gone, or may still be written, the new index does not name. What is condemned
+/// it does: late snapshots need it until a sweep has stored it again.
 #[test]
 fn a_new_index_names_what_counts() {
     let store = Store::new(&build());
@@ -138,11 +143,11 @@ fn a_new_index_names_what_counts() {
     let view = View::list(&repository).expect("it lists");
     let index = cutpoint_store::index::Index::open(repository, &view).expect("it opens");
     let named: BTreeSet<_> = index.containers().iter().map(|c| (c.class, c.name)).collect();
-    for name in [unreadable, gone, condemned, &at_work[0]] {
+    for name in [unreadable, gone, &at_work[0]] {
         assert!(!named.contains(&container(name)), "{name} is named");
     }
     for name in names(&store, "data").iter().chain(&names(&store, "meta")) {
-        let is_left_out = [unreadable, condemned, &at_work[0]].contains(&name);
+        let is_left_out = [unreadable, &at_work[0]].contains(&name);
         assert_eq!(named.contains(&container(name)), !is_left_out, "{name}");
     }
     // What was given up is lost, and is said to be.
@@ -423,7 +428,57 @@ fn a_lost_commit_can_be_given_up() {
         store.compare(&findings, "given up");
         // What only its snapshot had is there, and named.
         assert_eq!(findings.report.unreferenced_count, 0, "deleted: {is_deleted}");
+
+        // It stands in nobody's way: what is condemned goes.
+        let all = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
+        let pruned = prune(&later(&store), &all, &(), |_| true).expect("it prunes");
+        let number = pruned.and_then(|pruned| pruned.number);
+        let last = sweep_all(&later(&store));
+        assert!(
+            number.is_some() && last == number,
+            "deleted: {is_deleted}: {last:?} of {number:?}"
+        );
+        assert_eq!(errors(&store.check(true)), [""; 0], "deleted: {is_deleted}, swept");
     }
+}
+
+/// Sweeps until nothing is left to sweep; returns the last record that was swept.
+fn sweep_all(repository: &Arc<Repository>) -> Option<u64> {
+    let options = SweepOptions { settle_ns: 0, ..SweepOptions::default() };
+    let mut sweeper = Sweeper::new(repository.clone(), options);
+    let mut last = None;
+    while let Sweep::Done(swept) = sweeper.step(&()).expect("it sweeps") {
+        last = Some(swept.number);
+    }
+    last
+}
+
+/// A snapshot that comes while a prune is at it needs what is condemned, until a sweep has stored it
+/// again. A new index in between must not hide it: the snapshot could not be restored, nor anything
+/// be swept ever again.
+#[test]
+fn a_new_index_names_what_late_snapshots_need() {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init(media.clone()).expect("an empty memory takes a repository");
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[1, 2], false).expect("nothing fails here");
+    let late = open(media.clone(), 3).expect("it opens");
+    let late = Writer::begin(late, Purpose::Backup).expect("it begins");
+    // By one that takes it for alive.
+    let other = open(media.clone(), 2).expect("it opens");
+    let all = |view: &View| view.snapshots().into_iter().map(|(id, _)| id).collect();
+    forget(&other, |view| Ok::<_, Error>(all(view))).expect("memory takes it");
+    prune(&other, &PruneOptions::default(), &(), |_| true).expect("it prunes");
+    back_up_by(late, &[1, 2], BTreeMap::new(), false, Snapshot::empty()).expect("it is in time");
+    assert!(!View::list(&other).expect("it lists").condemned().is_empty(), "what it needs");
+
+    let last = open(media.clone(), 4).expect("it opens");
+    repair_index(&last, &IndexOptions::default(), &()).expect("it repairs");
+    assert_eq!(restore_all(&last).expect("it restores"), 1, "after the repair");
+    sweep_all(&last);
+    assert_eq!(restore_all(&last).expect("it restores"), 1, "after the sweep");
+    let store = Store { media, repository: last };
+    assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
 }
 
 #[test]

@@ -17,3 +17,4 @@ mod s3;
 mod sandbox;
 mod schema;
 mod secrets;
+mod together;

@@ -49,16 +49,17 @@ pub(crate) fn whole_view(repository: &Repository, view: View) -> Result<View> {
 }
 
 /// A view by which something may be deleted: nothing of it is unreadable, and nothing is gone that
-/// somebody has seen, but commits of snapshots that a prune has taken.
+/// somebody has seen, but commits that a prune has taken, or a repair has given up.
 ///
 /// # Errors
 ///
 /// `Corrupt` or `Missing`, naming the first that is.
 fn require_all(view: &View) -> Result<()> {
     view.require_prunes()?;
-    match view.unreadable.iter().next() {
+    let taken = view.taken();
+    let is_taken = |name: &ObjectName| matches!(name, ObjectName::Commit(id) if taken.contains(id));
+    match view.unreadable.iter().find(|(name, _)| !is_taken(name)) {
         None => {
-            let taken = view.taken();
             let is_gone = |id: &TicketId| !view.commits.contains_key(id) && !taken.contains(id);
             match view.seen().into_iter().find(is_gone) {
                 None => Ok(()),

@@ -55,7 +55,7 @@ pub struct IndexRepair {
     pub ended: Vec<TicketId>,
 }
 
-/// Writes index segments for all containers of writers that have ended, condemned ones apart, and
+/// Writes index segments for all containers of writers that have ended, condemned or not, and
 /// publishes them by a numbered record that supersedes what was there. The hints of segments that can
 /// be read are not believed either. Reads the directory of every container.
 ///
@@ -213,20 +213,22 @@ impl<'a> Anew<'a> {
             };
             there.insert((class, part));
             let record = old.records.get(&(class, part)).copied();
-            if condemned.contains(&(class, part))
-                || (record.is_none() && at_work.contains(&part.ticket))
-            {
+            if record.is_none() && at_work.contains(&part.ticket) {
                 continue;
             }
+            // As long as it is there, late snapshots need it, and their sweep finds it by the index.
+            let is_condemned = condemned.contains(&(class, part));
             match self.take_up(class, part, stored_len, record) {
-                Ok(()) if record.is_none() => self.report.found.push(name),
+                Ok(()) if record.is_none() && !is_condemned => self.report.found.push(name),
                 Ok(()) => {}
                 Err(error) => {
                     let error = tolerance.of_one(error)?;
                     if error.kind() == Kind::Media {
                         refused.insert((class, part));
                     }
-                    self.report.unreadable.push(error);
+                    if !is_condemned {
+                        self.report.unreadable.push(error);
+                    }
                 }
             }
             monitor.progress(1, 0);

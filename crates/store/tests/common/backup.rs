@@ -1,5 +1,6 @@
 //! A small backup through the store's own writer, and a restore that compares.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +31,13 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(process: u32) -> Arc<Machine> {
+        Machine::at(process, 1 << 60)
+    }
+
+    /// A process that begins at this time.
+    pub(crate) fn at(process: u32, clock_ns: u64) -> Arc<Machine> {
         let random = Mutex::new(SplitMix64::new(0xe0 + u64::from(process)));
-        Arc::new(Machine { random, clock_ns: AtomicU64::new(1 << 60), process })
+        Arc::new(Machine { random, clock_ns: AtomicU64::new(clock_ns), process })
     }
 }
 
@@ -104,8 +110,20 @@ pub(crate) fn back_up(
     publish: bool,
 ) -> Result<Committed> {
     let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
+    back_up_by(writer, files, BTreeMap::new(), publish, Snapshot::empty())
+}
+
+/// As [`back_up`], with what is said of the snapshot; `taken` are entries that are taken over.
+pub(crate) fn back_up_by(
+    writer: Writer,
+    files: &[u64],
+    taken: BTreeMap<Vec<u8>, Entry>,
+    publish: bool,
+    snapshot: Snapshot,
+) -> Result<Committed> {
+    let repository = writer.repository().clone();
     let mut inline = Inline::new(writer, Verify::All)?;
-    let mut tree = TreeWriter::new();
+    let mut entries = taken;
     for (place, number) in files.iter().enumerate() {
         let bytes = file(*number);
         let mut recipe = RecipeWriter::new("fixed");
@@ -117,13 +135,17 @@ pub(crate) fn back_up(
         let mut entry = Entry::new(format!("file {number:04}"), EntryKind::File);
         entry.size = recipe.size();
         entry.content = recipe.finish(&mut inline)?;
-        tree.push(&entry, repository.keys(), &mut inline)?;
+        entries.insert(entry.name.clone(), entry);
         if publish && place % 2 == 0 {
             inline.publish()?;
         }
     }
+    let mut tree = TreeWriter::new();
+    for entry in entries.values() {
+        tree.push(entry, repository.keys(), &mut inline)?;
+    }
     let root = tree.finish(&mut inline)?;
-    inline.commit(Outcome::Snapshot(Box::new(Snapshot { root, ..Snapshot::empty() })))
+    inline.commit(Outcome::Snapshot(Box::new(Snapshot { root, ..snapshot })))
 }
 
 /// Restores every snapshot that is listed and compares each file; returns how many there are.

@@ -14,7 +14,7 @@ use cutpoint_store::format::recipe::Segment as Piece;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_store::media::{Media, Memory, Put};
-use cutpoint_store::name::ObjectKind;
+use cutpoint_store::name::{ObjectKind, TicketId};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::{Secret, Unlock};
@@ -131,12 +131,27 @@ impl Store {
     /// Restores all that is left: each path either comes back as it was, or it is one of those that
     /// the check has named; and those do not come back.
     pub(crate) fn compare(&self, findings: &Findings, case: &str) {
+        self.compare_by(findings, case, &|_, path| {
+            let number = path.rsplit_once(' ').and_then(|(_, number)| number.parse().ok());
+            file(number.expect("names of files end in a number"))
+        });
+    }
+
+    /// As [`Store::compare`], where `whole` says what a file of a snapshot has to be.
+    pub(crate) fn compare_by(
+        &self,
+        findings: &Findings,
+        case: &str,
+        whole: &dyn Fn(TicketId, &str) -> Vec<u8>,
+    ) {
         let affected: BTreeSet<&str> = findings.of(FindingKind::Affected).collect();
         let mut failed = BTreeSet::new();
         let reader = self.reader();
-        let forgotten = reader.view().forgotten();
+        let (forgotten, taken) = (reader.view().forgotten(), reader.view().taken());
         for (id, commit) in &reader.view().commits {
-            let Some(snapshot) = commit.snapshot() else { continue };
+            let Some(snapshot) = commit.snapshot().filter(|_| !taken.contains(id)) else {
+                continue;
+            };
             let mut folders = vec![(format!("snapshot {}: ", id.short()), snapshot.root.clone())];
             while let Some((at, content)) = folders.pop() {
                 for entry in reader.tree(&content) {
@@ -152,8 +167,7 @@ impl Store {
                     let is_affected = affected.contains(path.as_str());
                     match read(&reader, &entry) {
                         Ok(bytes) if entry.size > 0 => {
-                            let number = path.rsplit_once(' ').and_then(|(_, n)| n.parse().ok());
-                            let whole = file(number.expect("names of files end in a number"));
+                            let whole = whole(*id, &path);
                             assert!(bytes == whole, "{case}: {path} comes back as other bytes");
                             assert!(!is_affected, "{case}: {path} comes back, the check says no");
                         }
@@ -166,7 +180,7 @@ impl Store {
             }
         }
         // Of a forgotten snapshot the paths are counted only.
-        for id in forgotten {
+        for id in forgotten.difference(&taken) {
             let snapshot = format!("snapshot {}", id.short());
             let before = failed.len();
             failed.retain(|path| !path.starts_with(&snapshot));
@@ -185,11 +199,18 @@ impl Store {
     }
 }
 
-fn read(reader: &Reader, entry: &Entry) -> Result<Vec<u8>> {
+/// The bytes of a file; zeros for holes.
+pub(crate) fn read(reader: &Reader, entry: &Entry) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for segment in reader.segments(&entry.content) {
-        if let Piece::Chunk { fingerprint, .. } = segment? {
-            bytes.extend_from_slice(&reader.chunk(Class::Data, &fingerprint)?);
+        match segment? {
+            Piece::Chunk { fingerprint, .. } => {
+                bytes.extend_from_slice(&reader.chunk(Class::Data, &fingerprint)?);
+            }
+            hole => {
+                let length = usize::try_from(hole.length()).expect("small");
+                bytes.resize(bytes.len() + length, 0);
+            }
         }
     }
     Ok(bytes)

@@ -1,0 +1,25 @@
+//! What can become of the bytes of an object.
+
+use bytes::Bytes;
+use cutpoint_store::seal::HEADER_LEN;
+
+/// Each way to damage an object in which nothing but its own bytes counts.
+pub(crate) const HARMS: [&str; 5] =
+    ["deleted", "cut short", "bit in header", "bit in body", "bit in trailer"];
+
+/// What is left of an object; `None` where nothing is.
+pub(crate) fn harmed(bytes: &Bytes, harm: &str) -> Option<Bytes> {
+    let flipped = |place: usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[place] ^= 4;
+        Some(Bytes::from(bytes))
+    };
+    match harm {
+        "deleted" => None,
+        "cut short" => Some(bytes.slice(..bytes.len() / 2)),
+        "bit in header" => flipped(20),
+        "bit in body" => flipped(HEADER_LEN + 34),
+        "bit in trailer" => flipped(bytes.len() - 20),
+        other => panic!("{other}: there is no such harm"),
+    }
+}
