@@ -85,6 +85,7 @@ fn make() -> (Arc<Clock>, Arc<dyn Media>, Arc<Repository>) {
         region_size: 64 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
+        parity_percent: 0,
     };
     let repository =
         Repository::init(media.clone(), clock.clone(), &Unlock::Nothing, &options).expect("init");

@@ -590,6 +590,7 @@ mod tests {
             region_size: 65_536,
             container_size: 4 << 20,
             compression_level: 1,
+            parity_percent: 0,
         };
         let system = Arc::new(System);
         Repository::init(media.clone(), system.clone(), &Unlock::Nothing, &options)

@@ -520,6 +520,7 @@ mod tests {
             region_size: 1 << 17,
             container_size: 1 << 24,
             compression_level: 1,
+            parity_percent: 0,
         };
         let media = Arc::new(Memory::new());
         let repository = Repository::init(media, Arc::new(System), &Unlock::Nothing, &options);

@@ -8,6 +8,7 @@ pub mod config;
 pub mod directory;
 pub mod map;
 mod packed;
+pub mod parity;
 pub mod prune;
 pub mod recipe;
 pub mod segment;

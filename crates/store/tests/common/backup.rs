@@ -81,6 +81,7 @@ pub(crate) fn init_by(media: Arc<dyn Media>, process: u32) -> Result<Repository>
         region_size: 16 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
+        parity_percent: 0,
     };
     Repository::init(media, Machine::new(process), &unlock(), &options)
 }

@@ -90,6 +90,7 @@ pub(crate) fn open_repository(media: &Arc<dyn Media>) -> Arc<Repository> {
         region_size: 16 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
+        parity_percent: 0,
     };
     Repository::init(media.clone(), Machine::new(0), &Unlock::Nothing, &options)
         .expect("an empty medium takes a repository");

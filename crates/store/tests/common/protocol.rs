@@ -177,6 +177,7 @@ impl World {
             region_size: 16 * 1024,
             container_size: 4 * 1024 * 1024,
             compression_level: 1,
+            parity_percent: 0,
         };
         // The founder is no actor: it is done before the others begin.
         let founder = world.add_actor(Role { may_delete: true, ..Role::default() });
