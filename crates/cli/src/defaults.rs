@@ -14,6 +14,9 @@ pub(crate) const CONTAINER_SIZE: u32 = 16 * 1024 * 1024;
 /// The zstd level of a new repository.
 pub(crate) const COMPRESSION_LEVEL: i32 = 3;
 
+/// How much parity a new repository asks for, in percent: none.
+pub(crate) const PARITY_PERCENT: u32 = 0;
+
 /// How a new repository is sealed: what is fastest on this machine.
 pub(crate) fn suite() -> Suite {
     Suite::fastest()

@@ -282,6 +282,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         region_size: settings.region_size.unwrap_or(defaults::REGION_SIZE),
         container_size: settings.container_size.unwrap_or(defaults::CONTAINER_SIZE),
         compression_level: settings.compression_level.unwrap_or(defaults::COMPRESSION_LEVEL),
+        parity_percent: settings.parity.unwrap_or(defaults::PARITY_PERCENT),
     };
     // First, so that nothing has to be taken back where it exists.
     let kit = match new.recovery_kit {

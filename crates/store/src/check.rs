@@ -195,6 +195,8 @@ struct State {
     read: HashSet<(Class, PartName)>,
     /// Containers of which a parity object can be used.
     protected: HashSet<(Class, PartName)>,
+    /// Containers that the storage did not give when they were to be read.
+    refused: HashSet<(Class, PartName)>,
     /// Findings whose weight is not known yet.
     deferred: Vec<Deferred>,
 }
@@ -334,7 +336,10 @@ pub(crate) fn find_lost(
     let (damages, lost) = snapshots::check(&check, &mut seen, &reader)?;
     let mut report = check.lock().report.clone();
     report.damages = damages.into_iter().collect();
-    Ok((report, Lost { protected: std::mem::take(&mut check.lock().protected), ..lost }))
+    let mut state = check.lock();
+    let protected = std::mem::take(&mut state.protected);
+    let refused_containers = std::mem::take(&mut state.refused);
+    Ok((report, Lost { protected, refused_containers, ..lost }))
 }
 
 /// Records that chunks cannot be read from where they are said to be, in `damage` commits: from

@@ -30,6 +30,7 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
     config.region_size = args.region_size.unwrap_or(config.region_size);
     config.container_size = args.container_size.unwrap_or(config.container_size);
     config.compression_level = args.compression_level.unwrap_or(config.compression_level);
+    config.parity_percent = args.parity.unwrap_or(config.parity_percent);
     if *probe {
         let probed = try_out(&**session.repository.media(), report)?;
         config.set_creates_atomically(probed.may_be_shared());
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
 }
 
 fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
-    let settings: [(&str, serde_json::Value); 10] = [
+    let settings: [(&str, serde_json::Value); 11] = [
         ("repository", config.repository.to_string().into()),
         ("config-number", number.into()),
         ("changed", units::rfc3339_ns(config.created_ns).into()),
@@ -58,6 +59,7 @@ fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
         ("region-size", config.region_size.into()),
         ("container-size", config.container_size.into()),
         ("compression-level", config.compression_level.into()),
+        ("parity-percent", config.parity_percent.into()),
         ("creates-atomically", config.creates_atomically().into()),
     ];
     for (name, value) in settings {

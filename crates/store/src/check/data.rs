@@ -109,7 +109,12 @@ fn check_container(check: &Check<'_>, seen: &Seen, task: &Task, read_data: bool)
         Ok(_) => Ok(()),
         // A sweep has taken it since the listing.
         Err(error) if error.kind() == Kind::Missing && may_be_gone(check, seen, task)? => Ok(()),
-        Err(error) => check.failed(name, error, task.need),
+        Err(error) => {
+            if error.kind() == Kind::Media {
+                check.lock().refused.insert((task.class, task.name));
+            }
+            check.failed(name, error, task.need)
+        }
     }
 }
 

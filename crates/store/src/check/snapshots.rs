@@ -31,6 +31,8 @@ pub(crate) struct Lost {
     pub(crate) commits: BTreeSet<TicketId>,
     /// Containers that have parity which can be used.
     pub(crate) protected: HashSet<(Class, PartName)>,
+    /// Containers that the storage did not give.
+    pub(crate) refused_containers: HashSet<(Class, PartName)>,
 }
 
 /// Walks every snapshot; then, where something is lost, names the paths that need it. Returns
@@ -108,6 +110,7 @@ pub(super) fn check(
         refused: walk.refused,
         commits: seen.lost_commits.clone(),
         protected: HashSet::new(),
+        refused_containers: HashSet::new(),
     };
     Ok((damages, lost))
 }

@@ -66,15 +66,17 @@ pub fn repair_data(
         ..CheckOptions::default()
     };
     let (report, lost) = find_lost(repository, &check_options, monitor)?;
+    let mut damages = report.damages;
+    damages.extend(refused(repository, &lost)?);
     if options.dry_run {
         let view = View::list(repository)?;
-        let damages = view.damaged().into_iter().chain(report.damages).collect();
+        let damages = view.damaged().into_iter().chain(damages).collect();
         let mut repair = Repair::new(repository, &view, damages, &lost, monitor)?;
         repair.rebuild_all(None)?;
         repair.protect_all(None)?;
         return Ok(repair.done);
     }
-    record(repository, &report.damages, |_, _| {})?;
+    record(repository, &damages, |_, _| {})?;
     persist("the repair of data", || {
         let writer = Writer::begin(repository.clone(), Purpose::Other)?;
         let (ticket, view) = (writer.ticket(), writer.view().clone());
@@ -96,6 +98,28 @@ pub fn repair_data(
         let committed = inline.commit(Outcome::Rescue)?;
         Ok((committed == Committed::Done).then_some(repair.done))
     })
+}
+
+/// What is in containers that the storage refuses, and that can be rebuilt from the rest: a bad sector
+/// refuses the file that it is in, and is there another time, too.
+fn refused(repository: &Arc<Repository>, lost: &Lost) -> Result<Vec<Damage>> {
+    let mut damages = Vec::new();
+    if lost.refused_containers.is_empty() {
+        return Ok(damages);
+    }
+    let listed = parity::list(repository)?;
+    for &(class, container) in &lost.refused_containers {
+        let rebuilt = parity::rebuild_container(repository, &listed, class, container)
+            .and_then(|bytes| Rebuilt::open(repository, class, container, bytes));
+        // The check has named it. It may be the storage, which gives it another time.
+        let Ok(rebuilt) = rebuilt else { continue };
+        damages.extend(rebuilt.directory.chunks.iter().map(|chunk| Damage {
+            class,
+            container,
+            fingerprint: chunk.fingerprint,
+        }));
+    }
+    Ok(damages)
 }
 
 struct Repair<'a> {
