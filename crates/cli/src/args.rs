@@ -14,8 +14,8 @@ use cutpoint_store::seal::Suite;
 use crate::defaults::{self, DEFAULT_CUT};
 use crate::exit;
 use crate::units::{
-    parse_count, parse_large_size, parse_percent, parse_portion, parse_size, parse_span, parse_wait,
-    parse_whole_percent,
+    parse_count, parse_large_size, parse_percent, parse_portion, parse_size, parse_span,
+    parse_wait, parse_whole_percent,
 };
 
 const STYLES: Styles = Styles::styled()

@@ -250,8 +250,7 @@ fn kind_is_root(name: &str) -> bool {
 }
 
 /// Steps that make good what can be, in this order, and how the table calls them.
-const STEPS: [&str; 5] =
-    ["backup", "settings", "repair index", "repair snapshots", "repair data"];
+const STEPS: [&str; 5] = ["backup", "settings", "repair index", "repair snapshots", "repair data"];
 
 fn do_step(step: &str, store: &Store, process: u32) -> cutpoint_store::error::Result<()> {
     let repository = open(store.media.clone(), process)?;
@@ -308,7 +307,8 @@ fn table() -> String {
     let objects = build_all_kinds();
     let other: Arc<dyn Media> = Arc::new(Memory::new());
     // Made by other random numbers: its keys are others.
-    init_with_parity(other.clone(), 70, PARITY_PERCENT).expect("an empty memory takes a repository");
+    init_with_parity(other.clone(), 70, PARITY_PERCENT)
+        .expect("an empty memory takes a repository");
     let repository = open(other.clone(), 71).expect("it opens");
     back_up(&repository, &[1], false).expect("nothing fails here");
     let other = everything(&*other);

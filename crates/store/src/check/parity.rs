@@ -73,12 +73,7 @@ pub(super) fn check_container(
 /// # Errors
 ///
 /// Where something of it is damaged, or it is not of this container.
-fn look(
-    check: &Check<'_>,
-    name: ObjectName,
-    stored_len: u64,
-    container: &Protected,
-) -> Result<()> {
+fn look(check: &Check<'_>, name: ObjectName, stored_len: u64, container: &Protected) -> Result<()> {
     let another = || Error::corrupt("", "is not the parity of what its container holds");
     if let Protected::Unread(container_len) = container {
         let table = read_table(check.repository, name, stored_len)?;

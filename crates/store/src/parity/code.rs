@@ -73,7 +73,8 @@ fn parity_of(shards: &Shards<'_>, table: &ParityTable) -> Result<Vec<Vec<u8>>> {
     let (shard_len, parity_count) = (table.shard_len as usize, table.parity_count as usize);
     let mut parity = vec![Vec::with_capacity(shard_len); parity_count];
     let (count, engine) = (shards.count(), DefaultEngine::new());
-    let mut encoder = HighRateEncoder::new(count, parity_count, STRIP_LEN, engine, None).map_err(refused)?;
+    let mut encoder =
+        HighRateEncoder::new(count, parity_count, STRIP_LEN, engine, None).map_err(refused)?;
     for start in (0..shard_len).step_by(STRIP_LEN) {
         let strip = start..shard_len.min(start + STRIP_LEN);
         encoder.reset(count, parity_count, strip.len()).map_err(refused)?;
@@ -130,7 +131,8 @@ pub(crate) fn rebuild(
     }
     let mut rebuilt = vec![Vec::with_capacity(shard_len); damaged.len()];
     let (parity_count, engine) = (table.parity_count as usize, DefaultEngine::new());
-    let mut decoder = HighRateDecoder::new(count, parity_count, STRIP_LEN, engine, None).map_err(refused)?;
+    let mut decoder =
+        HighRateDecoder::new(count, parity_count, STRIP_LEN, engine, None).map_err(refused)?;
     for start in (0..shard_len).step_by(STRIP_LEN) {
         let strip = start..shard_len.min(start + STRIP_LEN);
         decoder.reset(count, parity_count, strip.len()).map_err(refused)?;

@@ -53,11 +53,7 @@ impl Inline {
     /// # Errors
     ///
     /// As the compressor.
-    pub(crate) fn with_index(
-        writer: Writer,
-        index: Arc<Index>,
-        verify: Verify,
-    ) -> Result<Inline> {
+    pub(crate) fn with_index(writer: Writer, index: Arc<Index>, verify: Verify) -> Result<Inline> {
         let repository = writer.repository().clone();
         let config = repository.config();
         Ok(Inline {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cutpoint_store::check::{CheckOptions, Portion, check, record};
+use cutpoint_store::check::{self, CheckOptions, Portion, check};
 use cutpoint_store::describe::describe;
 use cutpoint_store::error::Result;
 use cutpoint_store::fingerprint::{Class, Fingerprint};
@@ -387,7 +387,7 @@ pub(crate) fn parity(bytes: &[u8]) {
     media.put_new(&container, Bytes::from(damaged)).expect("memory takes it");
     let options = DataOptions { read_data: Some(Portion::All), threads: 1, dry_run: false };
     let damage = Damage { class: Class::Data, container: PART, fingerprint };
-    record(&repository, &[damage], |_, _| {}).expect("memory takes it");
+    check::record(&repository, &[damage], |_, _| {}).expect("memory takes it");
     repair_data(&repository, &options, &()).ok();
     use_it(&repository, &[fingerprint]);
 }
