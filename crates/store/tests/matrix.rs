@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cutpoint_store::check::{FindingKind, record};
+use cutpoint_store::check::{FindingKind, Portion, record};
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::commit::{Damage, Note, Outcome};
 use cutpoint_store::format::prune::Prune;
@@ -270,7 +270,8 @@ fn do_step(step: &str, store: &Store, process: u32) -> cutpoint_store::error::Re
             repair_index(&repository, &IndexOptions::default(), &())?;
         }
         "repair data" => {
-            let options = DataOptions { threads: 1, ..DataOptions::default() };
+            let read_data = Some(Portion::All);
+            let options = DataOptions { read_data, threads: 1, ..DataOptions::default() };
             repair_data(&repository, &options, &())?;
         }
         _ => {

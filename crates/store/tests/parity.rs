@@ -78,9 +78,15 @@ impl CheckMonitor for Findings {
 
 /// Checks every byte; returns the errors, too.
 fn checked(repository: &Arc<Repository>) -> (CheckReport, BTreeSet<String>) {
+    check_with(repository, Some(Portion::All))
+}
+
+fn check_with(
+    repository: &Arc<Repository>,
+    read_data: Option<Portion>,
+) -> (CheckReport, BTreeSet<String>) {
     let findings = Findings::default();
-    let options =
-        CheckOptions { read_data: Some(Portion::All), threads: 1, ..CheckOptions::default() };
+    let options = CheckOptions { read_data, threads: 1, ..CheckOptions::default() };
     let report = check(repository, &options, &findings).expect("the check goes through");
     let findings = findings.0.into_inner().expect("no test panics in here");
     let errors = findings.into_iter().filter(Finding::is_error);
@@ -152,6 +158,11 @@ fn what_is_damaged_in_places_comes_back() {
             let repository = open(media.clone(), 2).expect("it opens");
             let (_, errors) = checked(&repository);
             assert!(errors.contains(&name), "{case}: the check names {errors:?}");
+            let (_, unread) = check_with(&repository, None);
+            for errors in [&errors, &unread] {
+                let is_parity = |object: &String| object.starts_with("parity/");
+                assert!(!errors.iter().any(is_parity), "{case}: parity is whole: {errors:?}");
+            }
             let before = names(&*media, ObjectKind::Data).len();
             let dry = DataOptions { dry_run: true, ..ALL };
             let dry = repair_data(&repository, &dry, &()).expect("memory can be read");

@@ -101,7 +101,7 @@ fn check_container(check: &Check<'_>, seen: &Seen, task: &Task, read_data: bool)
             .map_or_else(|| read_record(check.repository, task.class, task.name, len), Ok);
         record
             .and_then(|record| load_directory(check.repository, &record))
-            .map(|_| Protected::Unread(len))
+            .map(|_| Protected::Unread(task.record.map_or(len, |record| record.stored_len.into())))
     };
     let protected = result.as_ref().unwrap_or(&Protected::Damaged);
     parity::check_container(check, seen, task, protected)?;

@@ -15,7 +15,7 @@ use crate::seal::object_is_intact;
 /// What is known of a container when its parity is looked at.
 #[derive(Clone, Debug)]
 pub(super) enum Protected {
-    /// Its bytes were not read. It has this length.
+    /// Its bytes were not read. So many were put.
     Unread(u64),
     /// All of it is as it was put.
     Whole(Bytes),

@@ -262,7 +262,10 @@ impl<'a> Repair<'a> {
                 count += 1;
             }
         }
-        self.done.rebuilt.push((rebuilt.name, count));
+        // A hint may lead to a container that never had the chunk.
+        if count > 0 {
+            self.done.rebuilt.push((rebuilt.name, count));
+        }
         Ok(())
     }
 
