@@ -86,6 +86,7 @@ fn make() -> (Arc<Clock>, Arc<dyn Media>, Arc<Repository>) {
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
         composites: false,
+        parity_percent: 0,
     };
     let repository =
         Repository::init(media.clone(), clock.clone(), &Unlock::Nothing, &options).expect("init");

@@ -93,6 +93,7 @@ fn init(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Repository> {
         container_size: 4 * 1024 * 1024,
         compression_level: 3,
         composites: false,
+        parity_percent: 0,
     };
     let environment: Arc<dyn Environment> = environment.clone();
     Arc::new(Repository::init(media.clone(), environment, &unlock(), &options).expect("init"))

@@ -14,7 +14,8 @@ use cutpoint_store::seal::Suite;
 use crate::defaults::{self, DEFAULT_CUT};
 use crate::exit;
 use crate::units::{
-    parse_count, parse_large_size, parse_percent, parse_portion, parse_size, parse_span, parse_wait,
+    parse_count, parse_large_size, parse_percent, parse_portion, parse_size, parse_span,
+    parse_wait, parse_whole_percent,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -218,6 +219,8 @@ Examples:
   cutpoint config --probe                   the repository was moved to another storage: find out
                                             whether that creates objects atomically, and note it
   cutpoint config --compression-level 1     compress less and faster from now on
+  cutpoint config --parity 10%              a tenth more, so that a bad sector costs nothing;
+                                            `cutpoint repair data` makes it for what is there already
   cutpoint config --cut seqcdc:avg=16k      cut new data differently. Duplicates of what was saved
                                             before are not found any more; old snapshots stay whole")]
 pub(crate) struct ConfigArgs {
@@ -244,6 +247,10 @@ pub(crate) struct Settings {
     /// The zstd level: -7 (fast) to 19 (small)
     #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
     pub(crate) compression_level: Option<i32>,
+    /// Parity beside what is stored from now on, to rebuild what is damaged in places: so much of its
+    /// size, 0% (none) to 100%
+    #[arg(long, value_name = "PERCENT", value_parser = parse_whole_percent)]
+    pub(crate) parity: Option<u32>,
     /// What becomes of chunks that resemble those of the former version of a file
     #[arg(long, value_enum)]
     pub(crate) matching: Option<Matching>,
@@ -261,7 +268,8 @@ pub(crate) enum Matching {
 /// `init`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = format!("\
-Defaults: --cut {DEFAULT_CUT} --region-size 2M --container-size 16M --compression-level 3
+Defaults: --cut {DEFAULT_CUT} --region-size 512k --container-size 16M --compression-level 3 --matching on
+          --parity 0%
 
 Examples:
   cutpoint init --repo /mnt/disk/backup
@@ -772,9 +780,11 @@ pub(crate) struct Check {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Nothing is ever deleted. What `check` finds is repaired by the next backup first of all: what its
-sources still have it stores again. What is left then, these repair.
+sources still have it stores again. Where there is parity, `repair data` needs no sources. What is left
+then, the others repair.
 
 Examples:
+  cutpoint repair data --read-data        rebuild what is damaged from parity
   cutpoint repair index --dry-run         what an index made anew would have
   cutpoint repair index
   cutpoint repair snapshots --dry-run     what snapshots have lost: files, and parts of files
@@ -788,6 +798,8 @@ pub(crate) struct Repair {
 /// What can be repaired.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Repairable {
+    /// Rebuild what is damaged from parity, and make parity that is missing
+    Data(RepairData),
     /// Make the index anew from the containers: where segments are damaged or gone
     Index {
         /// Only say what would be done
@@ -796,6 +808,33 @@ pub(crate) enum Repairable {
     },
     /// Write what is left of snapshots that have lost something, and list what is lost
     Snapshots(RepairSnapshots),
+}
+
+/// `repair data`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+For repositories with parity (`cutpoint config --parity 10%`). A container of which no more pieces are
+damaged than it has parity for is rebuilt, and what it held is stored again, in new containers; the
+damaged one stays until a prune. A container that is gone cannot be rebuilt. Then, if the settings ask
+for parity, containers that have none get it: those from before it was asked for, for one.
+
+Without --read-data, what earlier checks have found counts, and what is plainly damaged.
+
+Examples:
+  cutpoint repair data --dry-run --read-data
+  cutpoint repair data --read-data
+  cutpoint repair data                    after `cutpoint check --read-data`, or `config --parity`")]
+pub(crate) struct RepairData {
+    /// Only say what would be done
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Read what is stored before, to find out what is damaged: all, or a part
+    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
+        value_parser = parse_portion)]
+    pub(crate) read_data: Option<Portion>,
+    /// How many threads read; else as many as there are processors
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) threads: usize,
 }
 
 /// `repair snapshots`.

@@ -228,6 +228,8 @@ pub(crate) enum Summary<'a> {
         covered_since: Option<String>,
         lost_count: u64,
         recorded_count: u64,
+        unprotected_count: u64,
+        unprotected_bytes: u64,
         elapsed_ns: u64,
     },
     /// A place was tried out.
@@ -261,6 +263,16 @@ pub(crate) enum Summary<'a> {
         found_count: u64,
         gone_count: u64,
         unreadable_count: u64,
+        elapsed_ns: u64,
+    },
+    /// Containers were rebuilt from parity, and parity was made.
+    RepairData {
+        dry_run: bool,
+        rebuilt_count: u64,
+        stored_chunk_count: u64,
+        failed_count: u64,
+        protected_count: u64,
+        parity_bytes: u64,
         elapsed_ns: u64,
     },
     /// What is left of snapshots was written.

@@ -283,6 +283,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         container_size: settings.container_size.unwrap_or(defaults::CONTAINER_SIZE),
         compression_level: settings.compression_level.unwrap_or(defaults::COMPRESSION_LEVEL),
         composites: settings.matching != Some(Matching::Off),
+        parity_percent: settings.parity.unwrap_or(defaults::PARITY_PERCENT),
     };
     // First, so that nothing has to be taken back where it exists.
     let kit = match new.recovery_kit {

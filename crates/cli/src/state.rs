@@ -591,6 +591,7 @@ mod tests {
             container_size: 4 << 20,
             compression_level: 1,
             composites: false,
+            parity_percent: 0,
         };
         let system = Arc::new(System);
         Repository::init(media.clone(), system.clone(), &Unlock::Nothing, &options)

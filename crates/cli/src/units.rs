@@ -62,6 +62,14 @@ pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads whole percents, as 10%, from 0% to 100%.
+pub(crate) fn parse_whole_percent(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.parse::<u32>().ok());
+    number
+        .filter(|percent| *percent <= 100)
+        .ok_or_else(|| format!("`{text}` is no whole percentage; it should be like 10%"))
+}
+
 /// Reads a length of time: numbers with the units y, m (months), w, d and h, as `1y6m` or `3d12h`.
 pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
     let too_long = || format!("`{text}` is too long");

@@ -11,6 +11,7 @@
 mod coverage;
 mod data;
 mod objects;
+mod parity;
 mod snapshots;
 
 use std::collections::{BTreeMap, HashSet};
@@ -22,6 +23,7 @@ use crate::format::commit::{Damage, Outcome};
 use crate::index::Index;
 use crate::lifecycle::commit_alone;
 use crate::name::{PartName, TicketId};
+use crate::parity::Listed;
 use crate::reader::Reader;
 use crate::repository::Repository;
 
@@ -125,6 +127,10 @@ pub struct CheckReport {
     pub unreferenced_bytes: u64,
     /// The size of the containers that there are, in bytes.
     pub container_bytes: u64,
+    /// Containers that have no parity that can be used, though the settings ask for it.
+    pub unprotected_count: u64,
+    /// Their size in bytes.
+    pub unprotected_bytes: u64,
     /// Bytes of containers read, with `read_data`.
     pub read_bytes: u64,
     /// How much this check and those before have read, as far as it is remembered.
@@ -169,6 +175,8 @@ struct Check<'a> {
     monitor: &'a dyn CheckMonitor,
     /// Every object: its name and length.
     listing: BTreeMap<String, u64>,
+    /// Those of them that are parity.
+    parity: Listed,
     state: Mutex<State>,
 }
 
@@ -185,6 +193,10 @@ struct State {
     weak: HashSet<Damage>,
     /// Containers of which every byte was read.
     read: HashSet<(Class, PartName)>,
+    /// Containers of which a parity object can be used.
+    protected: HashSet<(Class, PartName)>,
+    /// Containers that the storage did not give when they were to be read.
+    refused: HashSet<(Class, PartName)>,
     /// Findings whose weight is not known yet.
     deferred: Vec<Deferred>,
 }
@@ -307,7 +319,8 @@ pub(crate) fn find_lost(
     monitor: &dyn CheckMonitor,
 ) -> Result<(CheckReport, Lost)> {
     let listing = objects::list(repository)?;
-    let check = Check { repository, monitor, listing, state: Mutex::default() };
+    let parity = crate::parity::sorted(listing.iter().map(|(path, len)| (path.clone(), *len)));
+    let check = Check { repository, monitor, listing, parity, state: Mutex::default() };
     objects::check_names(&check);
     objects::check_configs(&check)?;
     objects::check_keys(&check)?;
@@ -315,6 +328,7 @@ pub(crate) fn find_lost(
     let mut seen = objects::check_view(&check)?;
     let containers = objects::check_segments(&check, &mut seen)?;
     let tasks = objects::check_containers(&check, &mut seen, containers)?;
+    parity::check_others(&check, &seen, &tasks)?;
     data::check(&check, &seen, &tasks, options)?;
     // What this machine has cached must not be taken for damage of the repository.
     let index = Arc::new(Index::open_without_cache(repository.clone(), &seen.view)?);
@@ -322,7 +336,10 @@ pub(crate) fn find_lost(
     let (damages, lost) = snapshots::check(&check, &mut seen, &reader)?;
     let mut report = check.lock().report.clone();
     report.damages = damages.into_iter().collect();
-    Ok((report, lost))
+    let mut state = check.lock();
+    let protected = std::mem::take(&mut state.protected);
+    let refused_containers = std::mem::take(&mut state.refused);
+    Ok((report, Lost { protected, refused_containers, ..lost }))
 }
 
 /// Records that chunks cannot be read from where they are said to be, in `damage` commits: from

@@ -16,6 +16,7 @@ use crate::format::ticket::Ticket;
 use crate::format::tree::Entry;
 use crate::index::Scope;
 use crate::name::ObjectName;
+use crate::parity::Parity;
 use crate::reader::Reader;
 use crate::repository::Repository;
 use crate::seal::{
@@ -57,6 +58,7 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
             text
         }
         ObjectName::Hints(_) => "candidates for imperfect matching: not known yet\n".to_owned(),
+        ObjectName::Parity { .. } => parity(repository, name, &bytes)?,
         ObjectName::Container(..) => container(repository, name, &bytes)?,
     };
     text.push_str(&body);
@@ -117,6 +119,17 @@ fn key(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<String
         Err(error) => text.push_str(&format!("what it says cannot be read: {error}\n")),
     }
     text.push_str("a wrapped keyring; its contents are secret\n");
+    Ok(text)
+}
+
+fn parity(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<String> {
+    let Parity { table, shards } = Parity::open(repository.keys(), name, bytes)?;
+    let mut text = String::new();
+    let container = ObjectName::Container(table.class, table.container);
+    let lost = shards.iter().filter(|shard| shard.is_none()).count();
+    writeln!(text, "container   {container}, {} bytes", table.container_len).ok();
+    writeln!(text, "shards      {} of {} bytes", table.checksums.len(), table.shard_len).ok();
+    writeln!(text, "parity      {} shards, {lost} of them damaged", table.parity_count).ok();
     Ok(text)
 }
 

@@ -13,6 +13,7 @@ pub mod index;
 pub mod lifecycle;
 pub mod media;
 pub mod name;
+mod parity;
 mod places;
 pub mod prune;
 mod reach;

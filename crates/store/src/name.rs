@@ -93,11 +93,13 @@ pub enum ObjectKind {
     Meta,
     /// Candidates for imperfect matching.
     Hints,
+    /// What a damaged container can be rebuilt from.
+    Parity,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [ObjectKind; 9] = [
+    pub const ALL: [ObjectKind; 10] = [
         ObjectKind::Config,
         ObjectKind::Key,
         ObjectKind::Ticket,
@@ -107,6 +109,7 @@ impl ObjectKind {
         ObjectKind::Data,
         ObjectKind::Meta,
         ObjectKind::Hints,
+        ObjectKind::Parity,
     ];
 
     /// The code in the header.
@@ -121,6 +124,7 @@ impl ObjectKind {
             ObjectKind::Data => 7,
             ObjectKind::Meta => 8,
             ObjectKind::Hints => 9,
+            ObjectKind::Parity => 10,
         }
     }
 
@@ -136,6 +140,7 @@ impl ObjectKind {
             ObjectKind::Data => "data",
             ObjectKind::Meta => "meta",
             ObjectKind::Hints => "hints",
+            ObjectKind::Parity => "parity",
         }
     }
 }
@@ -174,6 +179,15 @@ pub enum ObjectName {
     Container(Class, PartName),
     /// `hints/<t>-<k>`.
     Hints(PartName),
+    /// `parity/<xx>/<class>-<t><k>-<t of its writer>`.
+    Parity {
+        /// The class of the container that it protects.
+        class: Class,
+        /// That container.
+        container: PartName,
+        /// Who wrote this, and put no other for the same container.
+        writer: TicketId,
+    },
 }
 
 impl ObjectName {
@@ -189,10 +203,12 @@ impl ObjectName {
             ObjectName::Container(Class::Data, _) => ObjectKind::Data,
             ObjectName::Container(Class::Meta, _) => ObjectKind::Meta,
             ObjectName::Hints(_) => ObjectKind::Hints,
+            ObjectName::Parity { .. } => ObjectKind::Parity,
         }
     }
 
-    /// The 16 bytes in the header: ticket and count, a number as u128 (little-endian), or the id.
+    /// The 16 bytes in the header: ticket and count, a number as u128 (little-endian), the id, or the
+    /// start of a hash where a name says more than 16 bytes.
     /// Both copies of an object have the same bytes.
     pub fn header_bytes(&self) -> [u8; 16] {
         match *self {
@@ -207,6 +223,14 @@ impl ObjectName {
             ObjectName::Segment(part)
             | ObjectName::Container(_, part)
             | ObjectName::Hints(part) => part.to_bytes(),
+            ObjectName::Parity { class, container, writer } => {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update(&[u8::from(class == Class::Meta)]);
+                hasher.update(&container.to_bytes()).update(&writer.0);
+                let mut start = [0; 16];
+                hasher.finalize_xof().fill(&mut start);
+                start
+            }
         }
     }
 
@@ -237,6 +261,10 @@ impl fmt::Display for ObjectName {
             ObjectName::Segment(part) | ObjectName::Hints(part) => write!(f, "{part}"),
             ObjectName::Container(_, part) => {
                 write!(f, "{:02x}/{}{:08x}", spread(*part), part.ticket, part.count)
+            }
+            ObjectName::Parity { class, container, writer } => {
+                let PartName { ticket, count } = container;
+                write!(f, "{:02x}/{class}-{ticket}{count:08x}-{writer}", spread(*container))
             }
         }
     }
@@ -274,15 +302,36 @@ fn parse(path: &str) -> Option<ObjectName> {
         }
         "data" | "meta" => {
             let (_, name) = rest.split_once('/')?;
-            let (ticket, count) = name.split_at_checked(24)?;
-            let part = PartName { ticket: TicketId::parse(ticket)?, count: parse_count(count)? };
-            let class = if folder == "data" { Class::Data } else { Class::Meta };
-            ObjectName::Container(class, part)
+            ObjectName::Container(parse_class(folder)?, parse_container(name)?)
+        }
+        "parity" => {
+            let (_, name) = rest.split_once('/')?;
+            let (class, name) = name.split_once('-')?;
+            let (container, writer) = name.split_once('-')?;
+            ObjectName::Parity {
+                class: parse_class(class)?,
+                container: parse_container(container)?,
+                writer: TicketId::parse(writer)?,
+            }
         }
         _ => return None,
     };
     // Only the one spelling that writers use is a name: no upper case, no leading zeros.
     (name.to_string() == path).then_some(name)
+}
+
+fn parse_class(text: &str) -> Option<Class> {
+    match text {
+        "data" => Some(Class::Data),
+        "meta" => Some(Class::Meta),
+        _ => None,
+    }
+}
+
+/// Ticket and count without anything between them.
+fn parse_container(text: &str) -> Option<PartName> {
+    let (ticket, count) = text.split_at_checked(24)?;
+    Some(PartName { ticket: TicketId::parse(ticket)?, count: parse_count(count)? })
 }
 
 fn parse_number(text: &str) -> Option<u64> {
@@ -337,6 +386,8 @@ mod tests {
             ObjectName::Container(Class::Data, part),
             ObjectName::Container(Class::Meta, part),
             ObjectName::Hints(part),
+            ObjectName::Parity { class: Class::Data, container: part, writer: ticket },
+            ObjectName::Parity { class: Class::Meta, container: part, writer: TicketId([3; 12]) },
         ];
         for name in names {
             assert_eq!(ObjectName::parse(&name.to_string()).ok(), Some(name), "{name}");
@@ -357,6 +408,8 @@ mod tests {
             "commits/a5a5a5a5a5a5a5a5a5a5a5",
             "data/zz/a5a5a5a5a5a5a5a5a5a5a5a500001234",
             "data/../a5a5a5a5a5a5a5a5a5a5a5a500001234",
+            "parity/zz/data-a5a5a5a5a5a5a5a5a5a5a5a500001234-a5a5a5a5a5a5a5a5a5a5a5a5",
+            "parity/data-a5a5a5a5a5a5a5a5a5a5a5a500001234",
             "tmp/x",
         ] {
             assert!(ObjectName::parse(path).is_err(), "{path:?} was taken for a name");

@@ -518,6 +518,7 @@ mod tests {
             container_size: 1 << 24,
             compression_level: 1,
             composites: false,
+            parity_percent: 0,
         };
         let media = Arc::new(Memory::new());
         let repository = Repository::init(media, Arc::new(System), &Unlock::Nothing, &options);

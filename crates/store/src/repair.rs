@@ -1,11 +1,13 @@
 //! Repair: making the most of what is left. Nothing here deletes an object; what is given up is
 //! named, and given up only where that was asked for.
 
+mod data;
 mod index;
 mod snapshots;
 
 use crate::error::{Error, Kind, Result};
 
+pub use data::{DataOptions, DataRepair, repair_data};
 pub use index::{IndexOptions, IndexRepair, repair_index};
 pub use snapshots::{
     Fate, Loss, RepairMonitor, SnapshotOptions, SnapshotRepair, SnapshotsRepair, repair_snapshots,

@@ -46,6 +46,8 @@ pub struct InitOptions {
     pub compression_level: i32,
     /// Whether chunks that resemble others are stored as composites.
     pub composites: bool,
+    /// How much parity a container gets, in percent of its length; 0 is none.
+    pub parity_percent: u32,
 }
 
 impl Repository {
@@ -94,6 +96,7 @@ impl Repository {
             region_size: options.region_size,
             container_size: options.container_size,
             compression_level: options.compression_level,
+            parity_percent: options.parity_percent,
             created_ns: environment.now_ns(),
             features_read: Vec::new(),
             features_write: Vec::new(),

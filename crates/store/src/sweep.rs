@@ -15,6 +15,7 @@ use crate::format::prune::Prune;
 use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
 use crate::name::{ObjectKind, ObjectName, TicketId};
+use crate::parity;
 use crate::places::{Lookup, list_containers};
 use crate::prune::{
     PruneMonitor, mark, open_index, require_nothing_lost, stop_if_cancelled, whole_view,
@@ -92,6 +93,8 @@ pub struct Swept {
     pub container_count: u64,
     /// Their size in bytes.
     pub container_bytes: u64,
+    /// Parity objects that were deleted with them, or that had been left over.
+    pub parity_count: u64,
     /// Index segments that were deleted.
     pub segment_count: u64,
     /// Tickets that were deleted, renewals counted.
@@ -330,6 +333,21 @@ impl Sweeper {
             done.segment_count += 1;
         }
         let there = list_containers(&self.repository)?;
+        // Before its container: who is cut off between them leaves nothing that nobody looks for.
+        // Parity may come late, too; of what was swept before nothing comes back.
+        let going: HashSet<_> = prune.condemned.iter().copied().collect();
+        let condemned = view.condemned();
+        for (container, parity) in parity::list(&self.repository)? {
+            let is_left_over = condemned.contains(&container) && !there.contains_key(&container);
+            if !going.contains(&container) && !is_left_over {
+                continue;
+            }
+            for (name, _) in parity {
+                stop_if_cancelled(monitor)?;
+                media.delete(&name.to_string())?;
+                done.parity_count += 1;
+            }
+        }
         for name in &prune.condemned {
             stop_if_cancelled(monitor)?;
             let Some(length) = there.get(name) else { continue };

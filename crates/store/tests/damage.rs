@@ -221,7 +221,9 @@ fn duplicated() {
             ObjectName::Commit(_) => ObjectName::Commit(ticket),
             ObjectName::Segment(_) => ObjectName::Segment(part),
             ObjectName::Container(class, _) => ObjectName::Container(class, part),
-            ObjectName::Prune(_) | ObjectName::Hints(_) => unreachable!("there are none"),
+            ObjectName::Prune(_) | ObjectName::Hints(_) | ObjectName::Parity { .. } => {
+                unreachable!("there are none")
+            }
         };
         for read_data in [false, true] {
             let store = Store::new(&objects);

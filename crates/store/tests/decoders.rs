@@ -15,6 +15,7 @@ use cutpoint_store::format::commit::{
 };
 use cutpoint_store::format::config::Config;
 use cutpoint_store::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
+use cutpoint_store::format::parity::ParityTable;
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, RecipeChunk, Segment as Piece};
 use cutpoint_store::format::segment::{ContainerRecord, Segment};
@@ -82,11 +83,12 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         region_size: 128 * 1024,
         container_size: 16 * 1024 * 1024,
         compression_level: -3,
+        parity_percent: 10,
         created_ns: 1 << 60,
         features_read: vec!["a".to_owned()],
         features_write: Vec::new(),
         features_optional: vec!["b".to_owned(), String::new()],
-        extra: vec![(128, vec![0x83, 1, 2, 3])],
+        extra: vec![(129, vec![0x83, 1, 2, 3])],
     };
     let process = Process {
         host: "h".to_owned(),
@@ -166,8 +168,19 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
     entry.content = Content::Segments(pieces());
     entry.xattrs = vec![(b"user.a".to_vec(), vec![0; 40]), (b"user.b".to_vec(), Vec::new())];
     entry.extra = vec![(128, vec![0xf5]), (4_000_000_000, vec![0x41, 0])];
+    let parity = ParityTable {
+        class: Class::Meta,
+        container: part(8),
+        container_len: 3 * 8192 - 5,
+        shard_len: 8192,
+        parity_count: 2,
+        checksums: vec![[1; 16], [2; 16], [3; 16]],
+        extra: vec![(128, vec![0xf6])],
+    };
     vec![
+        (9, parity.encode()),
         (0, config.encode()),
+        (0, Config { parity_percent: 0, ..config }.encode()),
         (1, ticket.encode()),
         (2, commit(Outcome::Snapshot(Box::new(snapshot())))),
         (2, commit(Outcome::Void)),

@@ -340,3 +340,8 @@ fn random_objects_do_no_harm() {
 fn random_runs_do_no_harm() {
     on_random_input(planted::runs, 4, 300);
 }
+
+#[test]
+fn random_parity_does_no_harm() {
+    on_random_input(planted::parity, 5, 300);
+}

@@ -15,19 +15,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cutpoint_store::check::{FindingKind, record};
+use cutpoint_store::check::{FindingKind, Portion, record};
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::commit::{Damage, Note, Outcome};
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::media::{Media, Memory};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
-use cutpoint_store::repair::{IndexOptions, SnapshotOptions, repair_index, repair_snapshots};
+use cutpoint_store::repair::{
+    DataOptions, IndexOptions, SnapshotOptions, repair_data, repair_index, repair_snapshots,
+};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
 
-use backup::{Machine, back_up, init_by, open};
+use backup::{Machine, back_up, init_with_parity, open};
 use damage::{Store, build, everything};
 use harm::{HARMS, harmed};
 
@@ -35,13 +37,25 @@ const PAGE: &str = include_str!("../../../docs/reliability.md");
 
 type Objects = BTreeMap<String, Bytes>;
 
+/// Parity, in percent.
+const PARITY_PERCENT: u32 = 10;
+
 /// A process of a number of its own: it takes all before it for dead.
 const REPAIRER: u32 = 90;
 
 /// What [`build`] has, and of every other kind of object one: commits of all kinds, prune records,
 /// hints.
 fn build_all_kinds() -> Objects {
-    let store = Store::new(&build());
+    let mut objects = build();
+    // The settings that hold ask for parity.
+    objects.retain(|name, _| !name.starts_with("config/00000000000000000001"));
+    let store = Store::new(&objects);
+    let media = store.media.clone();
+    let mut settings =
+        Repository::open(media, Machine::new(0), &backup::unlock()).expect("it opens");
+    let mut config = settings.config().clone();
+    config.parity_percent = PARITY_PERCENT;
+    settings.set_config(config).expect("memory takes settings");
     // To the first process the writer that was cut off may be at work.
     let repository = open(store.media.clone(), 0).expect("it opens");
     let nothing = PartName { ticket: TicketId([0; 12]), count: 0 };
@@ -69,6 +83,8 @@ fn build_all_kinds() -> Objects {
         let name = ObjectName::Hints(PartName { ticket: TicketId([6; 12]), count });
         repository.seal_and_put(name, b"candidates").expect("memory takes it");
     }
+    let options = DataOptions { threads: 1, ..DataOptions::default() };
+    repair_data(&repository, &options, &()).expect("memory takes parity");
     everything(&*store.media)
 }
 
@@ -89,6 +105,9 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
             name.starts_with(prefix) && listed.iter().any(|id| name.contains(&id.to_string()))
         };
         objects.keys().find(of_snapshot).expect("there is one").clone()
+    };
+    let first_of = |prefix: &str| {
+        objects.keys().find(|name| name.starts_with(prefix)).expect("there is one").clone()
     };
     let key = objects.keys().find(|name| name.starts_with("keys/")).expect("there is one");
     let at_work = objects.keys().find(|name| match ObjectName::parse(name) {
@@ -115,6 +134,7 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
         ("index segment", first("index/")),
         ("container of data", first("data/")),
         ("container of metadata", first("meta/")),
+        ("parity", first_of("parity/")),
         ("hints", objects.keys().find(|n| n.starts_with("hints/")).expect("there is one").clone()),
     ]
 }
@@ -160,6 +180,9 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
                 ObjectName::Segment(_) => ObjectName::Segment(part),
                 ObjectName::Container(class, _) => ObjectName::Container(class, part),
                 ObjectName::Hints(_) => ObjectName::Hints(part),
+                ObjectName::Parity { class, writer, .. } => {
+                    ObjectName::Parity { class, container: part, writer }
+                }
             };
             store.replace(&name.to_string(), Some(bytes.clone()));
             return Some((store, name.to_string()));
@@ -175,7 +198,7 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
                     let key = other.keys().find(|name| name.starts_with("keys/"));
                     other[key.expect("it has one")].clone()
                 }
-                ObjectKind::Data | ObjectKind::Meta | ObjectKind::Config => {
+                ObjectKind::Data | ObjectKind::Meta | ObjectKind::Config | ObjectKind::Parity => {
                     let folder = parsed.kind().folder();
                     let first = other.keys().find(|each| each.starts_with(folder));
                     other[first.expect("it has one")].clone()
@@ -201,6 +224,9 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
                 }
                 ObjectName::Segment(part) => prune.superseded = vec![part],
                 ObjectName::Container(class, part) => prune.condemned = vec![(class, part)],
+                ObjectName::Parity { class, container, .. } => {
+                    prune.condemned = vec![(class, container)];
+                }
                 ObjectName::Key { .. } | ObjectName::Hints(_) => {}
                 // Nobody deletes these.
                 ObjectName::Config { .. } | ObjectName::Prune(_) => return None,
@@ -217,7 +243,7 @@ fn kind_is_root(name: &str) -> bool {
 }
 
 /// Steps that make good what can be, in this order, and how the table calls them.
-const STEPS: [&str; 4] = ["backup", "settings", "repair index", "repair snapshots"];
+const STEPS: [&str; 5] = ["backup", "settings", "repair index", "repair snapshots", "repair data"];
 
 fn do_step(step: &str, store: &Store, process: u32) -> cutpoint_store::error::Result<()> {
     let repository = open(store.media.clone(), process)?;
@@ -235,6 +261,11 @@ fn do_step(step: &str, store: &Store, process: u32) -> cutpoint_store::error::Re
         }
         "repair index" => {
             repair_index(&repository, &IndexOptions::default(), &())?;
+        }
+        "repair data" => {
+            let read_data = Some(Portion::All);
+            let options = DataOptions { read_data, threads: 1, ..DataOptions::default() };
+            repair_data(&repository, &options, &())?;
         }
         _ => {
             let options =
@@ -270,7 +301,8 @@ fn table() -> String {
     let objects = build_all_kinds();
     let other: Arc<dyn Media> = Arc::new(Memory::new());
     // Made by other random numbers: its keys are others.
-    init_by(other.clone(), 70).expect("an empty memory takes a repository");
+    init_with_parity(other.clone(), 70, PARITY_PERCENT)
+        .expect("an empty memory takes a repository");
     let repository = open(other.clone(), 71).expect("it opens");
     back_up(&repository, &[1], false).expect("nothing fails here");
     let other = everything(&*other);

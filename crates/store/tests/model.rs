@@ -260,7 +260,7 @@ impl Run {
             ObjectName::Container(class, part) => {
                 named.contains_key(&(class, part)) && !condemned.contains(&(class, part))
             }
-            ObjectName::Hints(_) => false,
+            ObjectName::Hints(_) | ObjectName::Parity { .. } => false,
             ObjectName::Key { .. } | ObjectName::Ticket { .. } | ObjectName::Prune(_) => true,
         };
         let has_whole_twin = |name: ObjectName| {

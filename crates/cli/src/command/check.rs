@@ -132,6 +132,8 @@ fn summarize(
             covered_since: done.covered.since_ns.map(units::rfc3339_ns),
             lost_count: done.lost_count,
             recorded_count: recorded,
+            unprotected_count: done.unprotected_count,
+            unprotected_bytes: done.unprotected_bytes,
             elapsed_ns: report.elapsed_ns(),
         }));
     }
@@ -160,6 +162,13 @@ fn summarize(
             "{} ({}) of interrupted runs are not in use.",
             units::count(done.unreferenced_count, "container"),
             units::size(done.unreferenced_bytes),
+        ));
+    }
+    if done.unprotected_count > 0 {
+        report.note(&format!(
+            "{} ({}) have no parity that can be used; `cutpoint repair data` makes it.",
+            units::count(done.unprotected_count, "container"),
+            units::size(done.unprotected_bytes),
         ));
     }
     if done.lost_count > 0 {

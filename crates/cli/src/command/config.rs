@@ -40,6 +40,7 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
             return Err(Failure::failed(message).into());
         }
     }
+    config.parity_percent = args.parity.unwrap_or(config.parity_percent);
     if *probe {
         let probed = try_out(&**session.repository.media(), report)?;
         config.set_creates_atomically(probed.may_be_shared());
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
 }
 
 fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
-    let settings: [(&str, serde_json::Value); 11] = [
+    let settings: [(&str, serde_json::Value); 12] = [
         ("repository", config.repository.to_string().into()),
         ("config-number", number.into()),
         ("changed", units::rfc3339_ns(config.created_ns).into()),
@@ -69,6 +70,7 @@ fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
         ("container-size", config.container_size.into()),
         ("compression-level", config.compression_level.into()),
         ("matching", if config.matches_imperfectly() { "on" } else { "off" }.into()),
+        ("parity-percent", config.parity_percent.into()),
         ("creates-atomically", config.creates_atomically().into()),
     ];
     for (name, value) in settings {

@@ -6,11 +6,12 @@ use anyhow::Result;
 use cutpoint_store::check::CheckMonitor;
 use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::repair::{
-    Fate, IndexOptions, Loss, RepairMonitor, SnapshotOptions, repair_index, repair_snapshots,
+    DataOptions, Fate, IndexOptions, Loss, RepairMonitor, SnapshotOptions, repair_data,
+    repair_index, repair_snapshots,
 };
 
 use super::check;
-use crate::args::{Global, Repair, RepairSnapshots, Repairable};
+use crate::args::{Global, Repair, RepairData, RepairSnapshots, Repairable};
 use crate::escape;
 use crate::event::{self, ByteRange, Event, PathText, Summary};
 use crate::exit::Exit;
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &Repair, global: &Global, report: &Report) -> Result<Exi
     let mut session = Session::open(global, report)?;
     session.look_for_heads(report)?;
     match &args.what {
+        Repairable::Data(args) => data(&session, args, report),
         Repairable::Index { dry_run } => index(&session, *dry_run, report),
         Repairable::Snapshots(args) => snapshots(&session, args, report),
     }
@@ -86,6 +88,53 @@ fn index(session: &Session, dry_run: bool, report: &Report) -> Result<Exit> {
             done.unreadable_segments.len(),
             units::duration(report.elapsed()),
         ));
+    }
+    Ok(Exit::of_problems(report.problem_count()))
+}
+
+fn data(session: &Session, args: &RepairData, report: &Report) -> Result<Exit> {
+    let RepairData { dry_run, read_data, threads } = *args;
+    let options = DataOptions { dry_run, read_data, threads };
+    report.begin_progress();
+    let done = repair_data(&session.repository, &options, &Monitor::new(report)?);
+    report.end_progress();
+    let done = done?;
+    for (name, count) in &done.rebuilt {
+        let chunks = units::count(*count, "chunk");
+        report.detail(|| match dry_run {
+            true => format!("{name} can be rebuilt; {chunks} of it would be stored again"),
+            false => format!("rebuilt {name}; {chunks} of it are stored again"),
+        });
+    }
+    for error in &done.failed {
+        let message = error.to_string();
+        let message = message.strip_prefix(error.object()).unwrap_or(&message);
+        report.problem(Path::new(error.object()), message.trim_start_matches(": "));
+    }
+    let stored_chunk_count = done.rebuilt.iter().map(|(_, count)| count).sum();
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::RepairData {
+            dry_run,
+            rebuilt_count: done.rebuilt.len() as u64,
+            stored_chunk_count,
+            failed_count: done.failed.len() as u64,
+            protected_count: done.protected_count,
+            parity_bytes: done.parity_bytes,
+            elapsed_ns: report.elapsed_ns(),
+        }))?;
+        return Ok(Exit::of_problems(report.problem_count()));
+    }
+    let would = if dry_run { "would be " } else { "" };
+    report.note(&format!(
+        "{} {would}rebuilt, {} {would}stored again; parity {would}made for {}{}; {}.",
+        units::count(done.rebuilt.len() as u64, "container"),
+        units::count(stored_chunk_count, "chunk"),
+        units::count(done.protected_count, "container"),
+        if dry_run { String::new() } else { format!(", {}", units::size(done.parity_bytes)) },
+        units::duration(report.elapsed()),
+    ));
+    if session.repository.config().parity_percent == 0 {
+        report.note("The settings ask for no parity; `cutpoint config --parity 10%` changes that.");
     }
     Ok(Exit::of_problems(report.problem_count()))
 }

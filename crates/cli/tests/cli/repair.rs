@@ -147,3 +147,43 @@ fn checks_of_a_part_take_turns() {
     let run = sandbox.run(["check", "--read-data", "1M"]).well();
     assert!(!run.stderr.contains(texts[0]), "{}", run.stderr);
 }
+
+/// Parity that is asked for later is made by the repair; then a damaged container comes back without
+/// its sources.
+#[test]
+fn what_has_parity_is_rebuilt() {
+    let (sandbox, _) = with_a_large_file();
+    sandbox
+        .run(["repair", "data"])
+        .ended(0, &["parity made for 0 containers", "ask for no parity"]);
+    sandbox.run(["config", "--parity", "5"]).ended(2, &["10%"]);
+    let settings = sandbox.run(["config", "--parity", "10%"]).well();
+    assert!(settings.text().contains("parity-percent     10"), "{}", settings.text());
+    sandbox.run(["check"]).ended(0, &["have no parity that can be used"]);
+    sandbox.run(["repair", "data", "--dry-run"]).ended(0, &["parity would be made for"]);
+    assert!(objects(&sandbox, "parity/").is_empty(), "a dry run writes nothing");
+    let events = sandbox.json(["repair", "data"]);
+    let made = events.last().expect("a summary").clone();
+    let containers = objects(&sandbox, "data/").len() + objects(&sandbox, "meta/").len();
+    assert_eq!(made["protected_count"], containers, "{made}");
+    assert_eq!(objects(&sandbox, "parity/").len(), containers, "one for each");
+    let first = objects(&sandbox, "parity/").remove(0);
+    let described = sandbox.run(["debug", &first]).well();
+    assert!(described.text().contains("0 of them damaged"), "{}", described.text());
+
+    for container in [objects(&sandbox, "data/").remove(0), objects(&sandbox, "meta/").remove(0)] {
+        flip(&sandbox.path("repo").join(container), 5000);
+    }
+    let checked = sandbox.run(["check", "--read-data", "--json"]).ended(1, &[]).events();
+    assert_eq!(checked.last().expect("a summary")["unprotected_count"], 0, "parity is whole");
+    fs::remove_dir_all(sandbox.path("source")).expect("it is there");
+    let events = sandbox.json(["repair", "data"]);
+    let repaired = events.last().expect("a summary");
+    assert_eq!((&repaired["rebuilt_count"], &repaired["failed_count"]), (&2.into(), &0.into()));
+    sandbox.run(["check", "--read-data"]).ended(0, &["Nothing is wrong."]);
+    sandbox.run(["restore", "latest", "--to", "back"]).well();
+    let source = sandbox.path("source");
+    let back = sandbox.path("back").join(source.strip_prefix("/").expect("absolute"));
+    let found = fs::read(back.join("large")).expect("it is restored");
+    assert!(found == SplitMix64::bytes(1, 11_000_000), "all of it is there");
+}

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use zstd::bulk::Decompressor;
 
 use super::objects::{Seen, Task};
+use super::parity::{self, Protected};
 use super::{Check, CheckOptions, FindingKind, Need, plain};
 use crate::error::{Error, Kind, Result};
 use crate::format::commit::Damage;
@@ -88,24 +89,32 @@ fn stored_len(check: &Check<'_>, task: &Task) -> u64 {
 
 fn check_container(check: &Check<'_>, seen: &Seen, task: &Task, read_data: bool) -> Result<()> {
     let name = name(task);
+    let len = stored_len(check, task);
     let result = if read_data {
         let result = read_container(check, task);
-        let len = stored_len(check, task);
         check.count(|report| report.read_bytes += len);
         check.monitor.progress(1, len);
         result
     } else {
-        let len = stored_len(check, task);
         let record = task
             .record
             .map_or_else(|| read_record(check.repository, task.class, task.name, len), Ok);
-        record.and_then(|record| load_directory(check.repository, &record)).map(drop)
+        record
+            .and_then(|record| load_directory(check.repository, &record))
+            .map(|_| Protected::Unread(task.record.map_or(len, |record| record.stored_len.into())))
     };
+    let protected = result.as_ref().unwrap_or(&Protected::Damaged);
+    parity::check_container(check, seen, task, protected)?;
     match result {
-        Ok(()) => Ok(()),
+        Ok(_) => Ok(()),
         // A sweep has taken it since the listing.
         Err(error) if error.kind() == Kind::Missing && may_be_gone(check, seen, task)? => Ok(()),
-        Err(error) => check.failed(name, error, task.need),
+        Err(error) => {
+            if error.kind() == Kind::Media {
+                check.lock().refused.insert((task.class, task.name));
+            }
+            check.failed(name, error, task.need)
+        }
     }
 }
 
@@ -123,7 +132,7 @@ fn may_be_gone(check: &Check<'_>, seen: &Seen, task: &Task) -> Result<bool> {
 /// # Errors
 ///
 /// Where nothing of the container can be read.
-fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
+fn read_container(check: &Check<'_>, task: &Task) -> Result<Protected> {
     let name = name(task);
     let bytes = check.repository.media().get(&name.to_string())?;
     let mut scan =
@@ -133,10 +142,10 @@ fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
     let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
     // The index says where the directory is, and the trailer does too: it is needed where the index
     // is lost.
-    let (offset, length) = match (&task.record, &trailer) {
+    let (offset, length) = match (task.record, trailer.as_ref()) {
         (Some(record), _) => (u64::from(record.directory_offset), record.directory_len),
         (None, Ok(trailer)) => (trailer.offset, trailer.length),
-        (None, Err(_)) => return trailer.map(drop),
+        (None, Err(_)) => return trailer.map(|_| Protected::Damaged),
     };
     match trailer {
         Ok(trailer) if (trailer.offset, trailer.length) == (offset, length) => {}
@@ -169,7 +178,7 @@ fn read_container(check: &Check<'_>, task: &Task) -> Result<()> {
     }
     // What of it is bad has been noted; the rest is well.
     check.lock().read.insert((task.class, task.name));
-    Ok(())
+    Ok(if scan.found { Protected::Damaged } else { Protected::Whole(scan.bytes) })
 }
 
 struct Scan<'a> {

@@ -40,6 +40,8 @@ pub(super) struct Seen {
     pub(super) gone: HashSet<(Class, PartName)>,
     /// Commits that a later writer has seen, and that are gone.
     pub(super) lost_commits: BTreeSet<TicketId>,
+    /// Containers that are going.
+    condemned: HashSet<(Class, PartName)>,
     /// Containers of which it is recorded that chunks cannot be read from there.
     recorded: HashSet<(Class, PartName)>,
 }
@@ -49,6 +51,16 @@ impl Seen {
     fn need(&self, ticket: TicketId) -> Need {
         let is_in_doubt = self.unfinished.contains(&ticket) || self.hidden.may_name(ticket);
         if is_in_doubt { Need::Named } else { Need::Unnamed }
+    }
+
+    /// Whether a container is going.
+    pub(super) fn is_condemned(&self, container: &(Class, PartName)) -> bool {
+        self.condemned.contains(container)
+    }
+
+    /// Whether it is recorded that chunks cannot be read from a container.
+    pub(super) fn is_recorded(&self, container: &(Class, PartName)) -> bool {
+        self.recorded.contains(container)
     }
 
     /// How much a container that is named, or may be, is needed.
@@ -120,7 +132,7 @@ pub(super) fn check_names(check: &Check<'_>) {
 
 /// Gets an object and looks at its checksum. `None` where there is a finding, or where the object
 /// has been deleted since the listing by somebody who may do so.
-fn get(check: &Check<'_>, name: ObjectName, need: Need) -> Result<Option<Bytes>> {
+pub(super) fn get(check: &Check<'_>, name: ObjectName, need: Need) -> Result<Option<Bytes>> {
     check.stop_if_cancelled()?;
     let bytes = match check.repository.media().get(&name.to_string()) {
         Ok(bytes) => bytes,
@@ -130,7 +142,11 @@ fn get(check: &Check<'_>, name: ObjectName, need: Need) -> Result<Option<Bytes>>
             if error.kind() == Kind::Missing
                 && matches!(
                     name.kind(),
-                    ObjectKind::Ticket | ObjectKind::Commit | ObjectKind::Key | ObjectKind::Hints
+                    ObjectKind::Ticket
+                        | ObjectKind::Commit
+                        | ObjectKind::Key
+                        | ObjectKind::Hints
+                        | ObjectKind::Parity
                 ) =>
         {
             return Ok(None);
@@ -425,5 +441,6 @@ pub(super) fn check_containers(
             checked.push(task);
         }
     }
+    seen.condemned = condemned;
     Ok(checked)
 }

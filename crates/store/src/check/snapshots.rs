@@ -29,6 +29,10 @@ pub(crate) struct Lost {
     pub(crate) refused: HashSet<Fingerprint>,
     /// Commits that somebody has seen and that are gone.
     pub(crate) commits: BTreeSet<TicketId>,
+    /// Containers that have parity which can be used.
+    pub(crate) protected: HashSet<(Class, PartName)>,
+    /// Containers that the storage did not give.
+    pub(crate) refused_containers: HashSet<(Class, PartName)>,
 }
 
 /// Walks every snapshot; then, where something is lost, names the paths that need it. Returns
@@ -105,6 +109,8 @@ pub(super) fn check(
         chunks: walk.lost.keys().copied().collect(),
         refused: walk.refused,
         commits: seen.lost_commits.clone(),
+        protected: HashSet::new(),
+        refused_containers: HashSet::new(),
     };
     Ok((damages, lost))
 }

@@ -2,7 +2,10 @@
 
 use minicbor::Decoder;
 
-use super::map::{Extra, MapWriter, at_end, malformed, read_array, read_fixed, read_map, required};
+use super::map::{
+    Extra, KEY_OPTIONAL_MIN, MapWriter, at_end, malformed, read_array, read_fixed, read_map,
+    required,
+};
 use crate::error::{Error, Kind, Result};
 use crate::seal::{RepositoryId, Suite};
 
@@ -33,6 +36,8 @@ pub struct Config {
     pub container_size: u32,
     /// The zstd level.
     pub compression_level: i32,
+    /// How much parity a container gets, in percent of its length; 0 is none.
+    pub parity_percent: u32,
     /// When these settings were written, in nanoseconds since 1970.
     pub created_ns: i64,
     /// Features without which a client must not read.
@@ -51,6 +56,11 @@ pub const REGION_SIZE: std::ops::RangeInclusive<u32> = 16 * 1024..=4 * 1024 * 10
 pub const CONTAINER_SIZE: std::ops::RangeInclusive<u32> = 4 * 1024 * 1024..=48 * 1024 * 1024;
 /// The zstd levels that may be set.
 pub const COMPRESSION_LEVEL: std::ops::RangeInclusive<i32> = -7..=19;
+/// The least and the most parity, in percent.
+pub const PARITY_PERCENT: std::ops::RangeInclusive<u32> = 0..=100;
+
+/// The key of the parity. A program that does not know it may ignore it.
+const KEY_PARITY: u32 = KEY_OPTIONAL_MIN;
 
 impl Config {
     /// Checks that the settings can be worked with.
@@ -83,6 +93,12 @@ impl Config {
             i64::from(self.compression_level),
             i64::from(*COMPRESSION_LEVEL.start()),
             i64::from(*COMPRESSION_LEVEL.end()),
+        )?;
+        range(
+            "parity",
+            i64::from(self.parity_percent),
+            i64::from(*PARITY_PERCENT.start()),
+            i64::from(*PARITY_PERCENT.end()),
         )
     }
 
@@ -141,7 +157,11 @@ impl Config {
         map.uint(4, u64::from(self.region_size)).uint(5, u64::from(self.container_size));
         map.int(6, i64::from(self.compression_level)).int(7, self.created_ns);
         map.array_of_texts(8, &self.features_read).array_of_texts(9, &self.features_write);
-        map.array_of_texts(10, &self.features_optional).extra(&self.extra);
+        map.array_of_texts(10, &self.features_optional);
+        if self.parity_percent > 0 {
+            map.uint(KEY_PARITY, u64::from(self.parity_percent));
+        }
+        map.extra(&self.extra);
         map.finish()
     }
 
@@ -156,6 +176,7 @@ impl Config {
             region_size: 0,
             container_size: 0,
             compression_level: 0,
+            parity_percent: 0,
             created_ns: 0,
             features_read: Vec::new(),
             features_write: Vec::new(),
@@ -176,6 +197,7 @@ impl Config {
                 8 => config.features_read = read_texts(d)?,
                 9 => config.features_write = read_texts(d)?,
                 10 => config.features_optional = read_texts(d)?,
+                KEY_PARITY => config.parity_percent = d.u32().map_err(malformed)?,
                 _ => return Ok(false),
             }
             Ok(true)

@@ -9,6 +9,7 @@ pub mod directory;
 pub mod extents;
 pub mod map;
 mod packed;
+pub mod parity;
 pub mod prune;
 pub mod recipe;
 pub mod segment;

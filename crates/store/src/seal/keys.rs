@@ -188,16 +188,19 @@ pub enum KeyClass {
     Data,
     /// Candidates for imperfect matching.
     Hints,
+    /// What damaged containers can be rebuilt from.
+    Parity,
 }
 
 impl KeyClass {
-    const ALL: [(KeyClass, &'static str); 6] = [
+    const ALL: [(KeyClass, &'static str); 7] = [
         (KeyClass::Config, "cutpoint v1 config"),
         (KeyClass::Commit, "cutpoint v1 commit"),
         (KeyClass::Index, "cutpoint v1 index"),
         (KeyClass::Meta, "cutpoint v1 meta"),
         (KeyClass::Data, "cutpoint v1 data"),
         (KeyClass::Hints, "cutpoint v1 hints"),
+        (KeyClass::Parity, "cutpoint v1 parity"),
     ];
 
     /// Which key seals the body of an object of `kind`. Keyrings have keys of their own
@@ -210,6 +213,7 @@ impl KeyClass {
             ObjectKind::Meta => KeyClass::Meta,
             ObjectKind::Data => KeyClass::Data,
             ObjectKind::Hints => KeyClass::Hints,
+            ObjectKind::Parity => KeyClass::Parity,
         }
     }
 }
@@ -219,7 +223,7 @@ impl KeyClass {
 pub struct Keys {
     suite: Suite,
     keyring: Keyring,
-    epochs: Vec<(u32, [Secret; 6])>,
+    epochs: Vec<(u32, [Secret; 7])>,
     fingerprint_data: Secret,
     fingerprint_meta: Secret,
     cut: Secret,

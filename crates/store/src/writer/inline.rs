@@ -48,7 +48,12 @@ impl Inline {
         Inline::with_index(writer, index, Verify::All)
     }
 
-    fn with_index(writer: Writer, index: Arc<Index>, verify: Verify) -> Result<Inline> {
+    /// Begins to store for `writer`: known is what `index` has, which is of the writer's view.
+    ///
+    /// # Errors
+    ///
+    /// As the compressor.
+    pub(crate) fn with_index(writer: Writer, index: Arc<Index>, verify: Verify) -> Result<Inline> {
         let repository = writer.repository().clone();
         let config = repository.config();
         Ok(Inline {

@@ -30,6 +30,7 @@ use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
 use crate::media::Put;
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
+use crate::parity;
 use crate::repository::Repository;
 use crate::seal::seal_object;
 use crate::view::View;
@@ -203,7 +204,8 @@ impl Writer {
             // Before it is put: a name that may be taken is not used again (W7).
             self.segment_count = name.count.saturating_add(1);
         }
-        match upload.finish(&self.repository)? {
+        let (stored, bytes) = upload.finish_and_keep(&self.repository)?;
+        match stored {
             Some(Stored::Segment(published)) => {
                 // It names all containers before it.
                 self.unpublished = Segment::default();
@@ -211,10 +213,22 @@ impl Writer {
             }
             Some(Stored::Container(container)) => {
                 self.unpublished.append(&container);
+                self.protect(&container, &bytes)?;
                 Ok(None)
             }
             None => Ok(None),
         }
+    }
+
+    /// Puts parity for a container that was put, where the settings ask for it. Nothing needs it: who
+    /// is cut off before has containers without.
+    fn protect(&self, container: &Segment, bytes: &[u8]) -> Result<()> {
+        let percent = self.repository.config().parity_percent;
+        for record in container.containers.iter().filter(|_| percent > 0) {
+            let (class, name) = (record.class, record.name);
+            parity::protect(&self.repository, self.ticket, class, name, bytes, percent)?;
+        }
+        Ok(())
     }
 
     /// Puts an index segment for the containers that were put and that none names.
@@ -531,6 +545,7 @@ fn clean_up(repository: &Repository) -> Result<()> {
         let writer = match ObjectName::parse(name) {
             Ok(ObjectName::Ticket { ticket, .. } | ObjectName::Commit(ticket)) => Some(ticket),
             Ok(ObjectName::Segment(part) | ObjectName::Container(_, part)) => Some(part.ticket),
+            Ok(ObjectName::Parity { writer, .. }) => Some(writer),
             _ => None,
         };
         age_s > STAGED_S_MAX || writer.is_some_and(|ticket| ended.contains(&ticket))

@@ -22,7 +22,7 @@ pub struct Uploads {
 pub struct Upload {
     name: ObjectName,
     staged: Option<Box<dyn Staged>>,
-    /// What could not be staged.
+    /// What could not be staged, or is needed once more: parity is made of whole containers.
     bytes: Vec<u8>,
     len: u64,
     stored: Option<Stored>,
@@ -58,9 +58,12 @@ impl Uploads {
         };
         let bytes = part.bytes();
         upload.len += bytes.len() as u64;
-        match &mut upload.staged {
-            Some(staged) => staged.write(bytes)?,
-            None => upload.bytes.extend_from_slice(bytes),
+        let is_kept = upload.staged.is_none() || repository.config().parity_percent > 0;
+        if is_kept {
+            upload.bytes.extend_from_slice(bytes);
+        }
+        if let Some(staged) = &mut upload.staged {
+            staged.write(bytes)?;
         }
         upload.stored = part.stored.take();
         let upload = if part.is_last {
@@ -95,10 +98,19 @@ impl Upload {
     ///
     /// As [`Repository::put`].
     pub fn finish(self, repository: &Repository) -> Result<Option<Stored>> {
+        self.finish_and_keep(repository).map(|(stored, _)| stored)
+    }
+
+    /// The same; returns the bytes, too, where they are needed once more.
+    pub(super) fn finish_and_keep(
+        self,
+        repository: &Repository,
+    ) -> Result<(Option<Stored>, Bytes)> {
+        let bytes = Bytes::from(self.bytes);
         match self.staged {
             Some(staged) => repository.put_staged(self.name, staged)?,
-            None => repository.put(self.name, Bytes::from(self.bytes))?,
+            None => repository.put(self.name, bytes.clone())?,
         }
-        Ok(self.stored)
+        Ok((self.stored, bytes))
     }
 }

@@ -81,6 +81,15 @@ pub(crate) fn init(media: Arc<dyn Media>) -> Result<Repository> {
 
 /// A repository that this process makes.
 pub(crate) fn init_by(media: Arc<dyn Media>, process: u32) -> Result<Repository> {
+    init_with_parity(media, process, 0)
+}
+
+/// The same with so much parity, in percent.
+pub(crate) fn init_with_parity(
+    media: Arc<dyn Media>,
+    process: u32,
+    parity_percent: u32,
+) -> Result<Repository> {
     let options = InitOptions {
         suite: Suite::ChaCha20Poly1305,
         cut: "fixed".to_owned(),
@@ -88,6 +97,7 @@ pub(crate) fn init_by(media: Arc<dyn Media>, process: u32) -> Result<Repository>
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
         composites: false,
+        parity_percent,
     };
     Repository::init(media, Machine::new(process), &unlock(), &options)
 }

@@ -5,6 +5,7 @@ use cutpoint_store::check::Coverage;
 use cutpoint_store::format::commit::Commit;
 use cutpoint_store::format::config::Config;
 use cutpoint_store::format::directory::Directory;
+use cutpoint_store::format::parity::ParityTable;
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, RecipeChunk};
 use cutpoint_store::format::segment::Segment;
@@ -42,7 +43,7 @@ pub(crate) fn encode_content(content: &Content) -> Vec<u8> {
     e.into_writer()
 }
 
-pub(crate) const DECODERS: [(&str, Recode); 9] = [
+pub(crate) const DECODERS: [(&str, Recode); 10] = [
     ("config", |bytes| Config::decode(bytes).ok().map(|config| config.encode())),
     ("ticket", |bytes| Ticket::decode(bytes).ok().map(|ticket| ticket.encode())),
     ("commit", |bytes| Commit::decode(bytes).ok().map(|commit| commit.encode())),
@@ -52,6 +53,7 @@ pub(crate) const DECODERS: [(&str, Recode); 9] = [
     ("recipe", |bytes| RecipeChunk::decode(bytes).ok().map(|recipe| recipe.encode())),
     ("entry", entry),
     ("content", content),
+    ("parity", |bytes| ParityTable::decode(bytes).ok().map(|table| table.encode())),
 ];
 
 /// A keyring of two epochs.

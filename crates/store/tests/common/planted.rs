@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cutpoint_store::check::{CheckOptions, Portion, check};
+use cutpoint_store::check::{self, CheckOptions, Portion, check};
 use cutpoint_store::describe::describe;
 use cutpoint_store::error::Result;
 use cutpoint_store::fingerprint::{Class, Fingerprint};
-use cutpoint_store::format::commit::{Commit, Outcome, Snapshot, ViewRecord};
+use cutpoint_store::format::commit::{Commit, Damage, Outcome, Snapshot, ViewRecord};
 use cutpoint_store::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
+use cutpoint_store::format::parity::ParityTable;
 use cutpoint_store::format::recipe::{Content, Segment as Piece};
 use cutpoint_store::format::segment::{ContainerRecord, Segment};
 use cutpoint_store::format::tree::{EntryKind, check_name};
@@ -16,6 +17,7 @@ use cutpoint_store::media::{Media, Memory};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{PruneOptions, plan};
 use cutpoint_store::reader::Reader;
+use cutpoint_store::repair::{DataOptions, repair_data};
 use cutpoint_store::repository::{InitOptions, Repository};
 use cutpoint_store::seal::{PartKind, Sealer, Suite, Unlock};
 use cutpoint_store::view::View;
@@ -91,6 +93,7 @@ pub(crate) fn open_repository(media: &Arc<dyn Media>) -> Arc<Repository> {
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
         composites: false,
+        parity_percent: 0,
     };
     Repository::init(media.clone(), Machine::new(0), &Unlock::Nothing, &options)
         .expect("an empty medium takes a repository");
@@ -272,6 +275,9 @@ pub(crate) fn objects(bytes: &[u8]) {
     let input = &mut Input(bytes);
     let how = input.byte();
     let name = match how % 8 {
+        7 if how & 32 != 0 => {
+            ObjectName::Parity { class: Class::Meta, container: PART, writer: TICKET }
+        }
         0 => ObjectName::Config { number: 1, copy: false },
         1 => ObjectName::Ticket { ticket: TICKET, renewal: u32::from(how >> 6) },
         2 => ObjectName::Commit(TICKET),
@@ -303,6 +309,88 @@ pub(crate) fn objects(bytes: &[u8]) {
     if let Ok(again) = Repository::open(media, Machine::new(2), &Unlock::Nothing) {
         use_it(&Arc::new(again), &[]);
     }
+}
+
+/// Parity, well sealed, that says what the input says, of a container that is damaged.
+pub(crate) fn parity(bytes: &[u8]) {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = open_repository(&media);
+    let input = &mut Input(bytes);
+    let how = input.byte();
+    let payload = vec![how; 3000];
+    let fingerprint = repository.keys().fingerprint(Class::Data, &payload);
+    let directory = Directory {
+        regions: vec![RegionRecord {
+            offset: 64,
+            stored_len: 3016,
+            raw_len: 3000,
+            codec: Codec::Store,
+            references: Vec::new(),
+        }],
+        chunks: vec![ChunkRecord {
+            fingerprint,
+            form: Form::Whole,
+            region: 0,
+            offset: 0,
+            payload_len: 3000,
+            chunk_len: 3000,
+        }],
+        extra: Vec::new(),
+    };
+    let record = put_container(&repository, Class::Data, &[payload], &directory.encode());
+    let record = record.expect("memory takes it");
+    put_commit(&repository, &[record], &[(fingerprint, 0)], Content::Empty)
+        .expect("memory takes it");
+    let container = ObjectName::Container(Class::Data, PART).to_string();
+    let whole = media.get(&container).expect("it was put");
+
+    let shard_len = if how & 1 == 0 { 8192 } else { 64 << (input.byte() % 12) };
+    let container_len =
+        if how & 2 == 0 { whole.len() as u64 } else { u64::from(input.number() >> (how / 8)) };
+    let parity_count = if how & 4 == 0 { 2 } else { u32::from(input.byte()) };
+    // Never so many that the input would be made large.
+    let checksum_count = container_len.div_ceil(u64::from(shard_len)).min(10_000);
+    let mut padded = whole.to_vec();
+    padded.resize(whole.len().next_multiple_of(shard_len as usize), 0);
+    let mut shards = padded.chunks(shard_len as usize);
+    let checksums = (0..checksum_count).map(|_| {
+        let hash = blake3::hash(shards.next().unwrap_or_default());
+        hash.as_bytes()[..16].try_into().expect("16 bytes")
+    });
+    let table = ParityTable {
+        class: Class::Data,
+        container: PART,
+        container_len,
+        shard_len,
+        parity_count,
+        checksums: checksums.collect(),
+        extra: Vec::new(),
+    };
+    let name = ObjectName::Parity { class: Class::Data, container: PART, writer: TICKET };
+    let mut sealer = Sealer::new(repository.keys(), name, [6; 16]);
+    let mut object = sealer.header().to_vec();
+    for number in 0..parity_count.min(32) {
+        let mut shard = input.bytes().to_vec();
+        shard.resize(shard_len as usize, how);
+        sealer.seal(PartKind::Region(number), &mut shard);
+        object.extend_from_slice(&shard);
+    }
+    let mut body = if how & 8 == 0 { table.encode() } else { input.0.to_vec() };
+    sealer.finish(PartKind::Directory, &mut body);
+    object.extend_from_slice(&body);
+    repository.put(name, Bytes::from(object)).expect("memory takes it");
+    describe(&repository, name).ok();
+    use_it(&repository, &[fingerprint]);
+
+    let mut damaged = whole.to_vec();
+    damaged[usize::from(input.byte())] ^= input.byte() | 1;
+    media.delete(&container).expect("memory deletes");
+    media.put_new(&container, Bytes::from(damaged)).expect("memory takes it");
+    let options = DataOptions { read_data: Some(Portion::All), threads: 1, dry_run: false };
+    let damage = Damage { class: Class::Data, container: PART, fingerprint };
+    check::record(&repository, &[damage], |_, _| {}).expect("memory takes it");
+    repair_data(&repository, &options, &()).ok();
+    use_it(&repository, &[fingerprint]);
 }
 
 /// A run file of the local index with a valid head, and blocks with valid checksums: what it says

@@ -178,6 +178,8 @@ impl World {
             container_size: 4 * 1024 * 1024,
             compression_level: 1,
             composites: false,
+            // Mostly off, as it is by default.
+            parity_percent: if seed % 8 == 5 { 10 } else { 0 },
         };
         // The founder is no actor: it is done before the others begin.
         let founder = world.add_actor(Role { may_delete: true, ..Role::default() });
@@ -691,9 +693,10 @@ impl Ledger {
             Ok(ObjectName::Segment(part)) => {
                 self.prunes.values().any(|prune| prune.superseded.contains(&part))
             }
-            Ok(ObjectName::Container(class, part)) => {
-                self.prunes.values().any(|prune| prune.condemned.contains(&(class, part)))
-            }
+            Ok(
+                ObjectName::Container(class, part)
+                | ObjectName::Parity { class, container: part, .. },
+            ) => self.prunes.values().any(|prune| prune.condemned.contains(&(class, part))),
             Ok(ObjectName::Commit(ticket)) => self.commits.values().any(|commit| {
                 let Outcome::Swept(number) = commit.outcome else { return false };
                 self.prunes.get(&number).is_some_and(|prune| prune.forgotten.contains(&ticket))
