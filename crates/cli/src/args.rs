@@ -268,7 +268,7 @@ pub(crate) enum Matching {
 /// `init`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = format!("\
-Defaults: --cut {DEFAULT_CUT} --region-size 512k --container-size 16M --compression-level 3 --matching on
+Defaults: --cut {DEFAULT_CUT} --region-size 2M --container-size 16M --compression-level 3 --matching on
           --parity 0%
 
 Examples:

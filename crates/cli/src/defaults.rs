@@ -6,7 +6,7 @@ use cutpoint_store::seal::Suite;
 pub(crate) const DEFAULT_CUT: &str = "fastcdc:avg=44k";
 
 /// How many bytes of chunks a region of a new repository gathers before it is compressed.
-pub(crate) const REGION_SIZE: u32 = 512 * 1024;
+pub(crate) const REGION_SIZE: u32 = 2 * 1024 * 1024;
 
 /// The size at which a container of a new repository is put, in bytes.
 pub(crate) const CONTAINER_SIZE: u32 = 16 * 1024 * 1024;

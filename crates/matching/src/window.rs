@@ -5,12 +5,12 @@ use crate::common::{common_prefix, common_suffix};
 /// So many bytes are hashed.
 const KEY_LEN: usize = 8;
 /// Each so many-th position of the old stream is in the table.
-const STEP: usize = 16;
+const STEP: usize = 32;
 /// No copy is shorter, in bytes. One that is at least as long has a whole key at a position of the
 /// table, so that none is missed for being between two.
 pub const COPY_LEN_MIN: usize = KEY_LEN + STEP;
 /// A copy that goes on where the bytes would be anyway is cheaper to name, and may be shorter.
-const COPY_LEN_MIN_EXPECTED: usize = 16;
+const COPY_LEN_MIN_EXPECTED: usize = 24;
 /// The table has 2 to the power of so many slots.
 const TABLE_BITS: u32 = 16;
 /// Nothing found for so many bytes: every second position is looked at from there on, and so forth.

@@ -67,6 +67,10 @@ impl Filling {
         self.len() == 0
     }
 
+    pub(super) fn has_composites(&self) -> bool {
+        !self.composites.is_empty()
+    }
+
     pub(super) fn is_incompressible(&self) -> bool {
         self.region.is_incompressible
     }

@@ -25,6 +25,10 @@ pub trait ChunkSink {
 /// A composite is stored where it takes no more than this part of the chunk.
 const COMPOSITE_DIVISOR: usize = 2;
 
+/// A region with composites is so many times smaller than others. What many versions have added to a
+/// file is in as many regions, and who reads it keeps them all.
+const COMPOSITES_DIVISOR: usize = 4;
+
 /// New chunks that are stored as composites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompositeStatistics {
@@ -170,7 +174,7 @@ impl Packer {
     }
 
     fn store_whole(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8]) {
-        let open = self.open_for(class, chunk.len());
+        let open = self.open_for(class, chunk.len(), false);
         open.push_whole(fingerprint, chunk);
         self.stored(class, fingerprint, chunk);
     }
@@ -183,7 +187,7 @@ impl Packer {
         composed: &Composed,
         matcher: &Matcher<'_>,
     ) -> bool {
-        let open = self.open_for(Class::Data, composed.literals.len());
+        let open = self.open_for(Class::Data, composed.literals.len(), true);
         let len_max = chunk.len() / COMPOSITE_DIVISOR;
         if !open.push_composite(fingerprint, chunk.len(), composed, len_max) {
             return false;
@@ -196,12 +200,18 @@ impl Packer {
         true
     }
 
-    /// The open region, which has room for `len` more bytes.
-    fn open_for(&mut self, class: Class, len: usize) -> &mut Filling {
+    /// How large a region may become.
+    fn size_max(&self, has_composites: bool) -> usize {
+        if has_composites { self.region_size / COMPOSITES_DIVISOR } else { self.region_size }
+    }
+
+    /// The open region, which has room for `len` more bytes, of a composite or a whole.
+    fn open_for(&mut self, class: Class, len: usize, composite: bool) -> &mut Filling {
         let index = slot(class);
-        let is_full = self.open[index]
-            .as_ref()
-            .is_some_and(|open| !open.is_empty() && open.len() + len > self.region_size);
+        let is_full = self.open[index].as_ref().is_some_and(|open| {
+            let size_max = self.size_max(composite || open.has_composites());
+            !open.is_empty() && open.len() + len > size_max
+        });
         if is_full {
             self.close(class);
         }
@@ -225,7 +235,9 @@ impl Packer {
         let Some(open) = &mut self.open[index] else { return };
         self.own.insert((class, fingerprint), open.number());
         open.probe(&mut self.probe);
-        if open.is_incompressible() || open.len() >= self.region_size {
+        let is_over = open.is_incompressible();
+        let (len, has_composites) = (open.len(), open.has_composites());
+        if is_over || len >= self.size_max(has_composites) {
             self.close(class);
         }
     }
