@@ -133,6 +133,7 @@ fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Resu
                 fate,
                 repaired: repaired.map(|id| id.to_string()),
                 loss_count: each.loss_count,
+                unnamed_count: each.unnamed_count,
             })?;
             continue;
         }
@@ -144,9 +145,16 @@ fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Resu
         } else if each.is_refused {
             line.push_str("; the storage may give what it has refused another time");
         }
+        if each.unnamed_count > 0 {
+            line.push_str(&format!(
+                "; {} more are lost in folders that are the same as others that are named",
+                units::count(each.unnamed_count, "place")
+            ));
+        }
         report.line(&line)?;
     }
-    let loss_count = done.snapshots.iter().map(|each| each.loss_count).sum();
+    let loss_count =
+        done.snapshots.iter().fold(0_u64, |count, each| count.saturating_add(each.loss_count));
     if report.is_json() {
         report.event(&Event::Summary(Summary::RepairSnapshots {
             dry_run: args.dry_run,
@@ -167,7 +175,7 @@ fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Resu
             if args.forget || args.dry_run { "" } else { " --forget takes them off the list." },
         ));
     }
-    Ok(Exit::of_problems(loss_count + report.problem_count()))
+    Ok(Exit::of_problems(loss_count.saturating_add(report.problem_count())))
 }
 
 /// Shows how far a repair is, and prints what is lost.
