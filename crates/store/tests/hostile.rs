@@ -477,6 +477,8 @@ fn on_random_input(body: fn(&[u8]), seed: u64, count: usize) {
 #[test]
 fn random_trees_do_no_harm() {
     on_random_input(planted::trees, 1, 300);
+    // What the fuzzer found: a tree of no bytes.
+    planted::trees(&[0x0a, 0x5b]);
 }
 
 #[test]

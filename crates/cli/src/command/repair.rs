@@ -143,7 +143,7 @@ fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Resu
         } else if done.held.contains(&each.snapshot) {
             line.push_str("; it is held, and not forgotten");
         } else if each.is_refused {
-            line.push_str("; the storage may give what it has refused another time");
+            line.push_str("; some of it may come back: run `cutpoint repair index`, and try again");
         }
         if each.unnamed_count > 0 {
             line.push_str(&format!(
@@ -152,6 +152,16 @@ fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Resu
             ));
         }
         report.line(&line)?;
+    }
+    if !report.is_json() {
+        for id in &done.makeshift {
+            let forgotten = if done.forgotten.contains(id) { "; it is forgotten" } else { "" };
+            let id = id.short();
+            report.line(&format!(
+                "snapshot {id}: was made while the storage refused something, and there is a better \
+                 one now{forgotten}"
+            ))?;
+        }
     }
     let loss_count =
         done.snapshots.iter().fold(0_u64, |count, each| count.saturating_add(each.loss_count));

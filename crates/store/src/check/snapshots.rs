@@ -10,7 +10,7 @@ use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Damage;
 use crate::format::recipe::Content;
 use crate::index::{Location, Scope};
-use crate::name::{PartName, TicketId};
+use crate::name::{ObjectName, PartName, TicketId};
 use crate::reach::{self, Visit};
 use crate::reader::{ChunkBytes, Reader};
 use crate::view::View;
@@ -27,6 +27,10 @@ pub(crate) struct Lost {
     pub(crate) refused: HashSet<Fingerprint>,
     /// Commits that somebody has seen and that are gone.
     pub(crate) commits: BTreeSet<TicketId>,
+    /// The snapshots that were walked: of others nothing is known.
+    pub(crate) walked: BTreeSet<TicketId>,
+    /// Commits that could not be read when they were looked at.
+    pub(crate) unread: BTreeSet<TicketId>,
 }
 
 /// Walks every snapshot; then, where something is lost, names the paths that need it. Returns
@@ -91,8 +95,17 @@ pub(super) fn check(
         chunks: walk.lost.keys().copied().collect(),
         refused: walk.refused,
         commits: seen.lost_commits.clone(),
+        walked: walk.walked,
+        unread: seen.view.unreadable.keys().filter_map(commit_of).collect(),
     };
     Ok((damages, lost))
+}
+
+fn commit_of(name: &ObjectName) -> Option<TicketId> {
+    match name {
+        ObjectName::Commit(ticket) => Some(*ticket),
+        _ => None,
+    }
 }
 
 /// What was found, or recorded, of places of chunks.
@@ -135,6 +148,8 @@ pub(super) struct Walk<'a> {
     /// Whether the snapshot that is walked is on the lists.
     is_listed: bool,
     references: u64,
+    /// The snapshots that it has gone through.
+    walked: BTreeSet<TicketId>,
     /// Chunks that cannot be read from anywhere.
     pub(super) lost: HashMap<(Class, Fingerprint), LostChunk>,
     /// Those of them that the storage would not give: it may do so again.
@@ -190,6 +205,7 @@ impl<'a> Walk<'a> {
             known,
             is_listed: true,
             references: 0,
+            walked: BTreeSet::new(),
             lost: HashMap::new(),
             refused: HashSet::new(),
             relied: HashSet::new(),
@@ -198,6 +214,7 @@ impl<'a> Walk<'a> {
         for root in roots(&seen.view) {
             walk.is_listed = root.is_listed;
             reached.walk(&root.content, &mut walk)?;
+            walk.walked.insert(root.snapshot);
         }
         Ok(walk)
     }

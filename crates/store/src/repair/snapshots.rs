@@ -16,7 +16,9 @@ use crate::format::commit::{Outcome, Snapshot};
 use crate::format::recipe::{Content, Segment};
 use crate::format::ticket::Purpose;
 use crate::format::tree::{Entry, EntryKind};
+use crate::index::Loaded;
 use crate::name::{ObjectName, TicketId};
+use crate::places::list_containers;
 use crate::reach::{Inside, Node, decode_recipe};
 use crate::reader::Reader;
 use crate::recent::{self, Key, Recent};
@@ -112,8 +114,8 @@ pub struct SnapshotRepair {
     /// How many of them [`RepairMonitor::loss`] did not hear of, because they are in folders that are
     /// the same as others that it has heard of.
     pub unnamed_count: u64,
-    /// Whether the storage has refused some of that: it may give it another time. Such a snapshot
-    /// is not forgotten.
+    /// Whether some of that may come back: the storage has refused it, or only a container has it
+    /// that no index names. Such a snapshot is not forgotten.
     pub is_refused: bool,
 }
 
@@ -122,6 +124,9 @@ pub struct SnapshotRepair {
 pub struct SnapshotsRepair {
     /// The snapshots that have lost something, oldest first.
     pub snapshots: Vec<SnapshotRepair>,
+    /// Snapshots that an earlier repair has made of these while the storage refused something: what
+    /// is repaired now has more. They are forgotten with the others.
+    pub makeshift: Vec<TicketId>,
     /// Commits that are gone or cannot be read: what they were nobody knows.
     pub lost_commits: BTreeSet<TicketId>,
     /// Snapshots that were forgotten.
@@ -138,7 +143,8 @@ pub struct SnapshotsRepair {
 ///
 /// # Errors
 ///
-/// As [`check`](crate::check::check), [`Writer::begin`] and [`Inline`].
+/// As [`check`](crate::check::check), [`Writer::begin`] and [`Inline`]. `Media` where the storage gives
+/// a snapshot that it did not give at first.
 pub fn repair_snapshots(
     repository: &Arc<Repository>,
     options: &SnapshotOptions,
@@ -149,31 +155,49 @@ pub fn repair_snapshots(
         threads: options.threads,
         ..CheckOptions::default()
     };
-    let (report, lost) = find_lost(repository, &check_options, &Quiet(monitor))?;
+    let (report, mut lost) = find_lost(repository, &check_options, &Quiet(monitor))?;
     if !options.dry_run {
         record(repository, &report.damages, |_, _| {})?;
     }
     let view = View::list(repository)?;
     let reader = Reader::open(repository.clone(), view.clone())?;
+    look_beside_index(&reader, &view, &mut lost)?;
     let suspects: HashSet<Fingerprint> =
         view.damaged().iter().map(|damage| damage.fingerprint).collect();
     let mut survey = Rewriter::new(&reader, &lost, &suspects, monitor);
     let mut done =
         SnapshotsRepair { lost_commits: lost_commits(&lost, &view), ..SnapshotsRepair::default() };
     for (id, snapshot) in view.snapshots() {
+        if lost.unread.contains(&id) {
+            let message = "could not be read at first, and can be now; try again";
+            return Err(Error::new(Kind::Media, ObjectName::Commit(id), message));
+        }
+        if !lost.walked.contains(&id) {
+            // It has come since.
+            continue;
+        }
         survey.begin(id, snapshot);
         survey.rewrite(&snapshot.root, None)?;
         let counts = survey.counts;
         if counts.loss == 0 {
             continue;
         }
-        let twin = view.snapshots().into_iter().find(|(_, twin)| is_repair_of(twin, id, snapshot));
-        let fate = match twin {
+        let twins = |is_makeshift| {
+            let snapshots = view.snapshots().into_iter();
+            snapshots
+                .filter(move |(_, twin)| is_repair_of(twin, id, snapshot, is_makeshift))
+                .map(|(twin, _)| twin)
+        };
+        let may_be_makeshift = twins(true).filter(|_| survey.is_refused);
+        let fate = match twins(false).chain(may_be_makeshift).next() {
             _ if counts.kept == 0 => Fate::NothingLeft,
-            Some((twin, _)) => Fate::RepairedBefore(twin),
+            Some(twin) => Fate::RepairedBefore(twin),
             None if options.dry_run => Fate::WouldBeRepaired,
             None => persist("the repaired snapshot", || write(id, &survey))?,
         };
+        if !survey.is_refused && matches!(fate, Fate::Repaired(_) | Fate::RepairedBefore(_)) {
+            done.makeshift.extend(twins(true));
+        }
         done.snapshots.push(SnapshotRepair {
             snapshot: id,
             fate,
@@ -188,6 +212,38 @@ pub fn repair_snapshots(
     Ok(done)
 }
 
+/// A chunk of which the index has no place is not lost while a container that no index names has it, or
+/// one that the storage refuses to show: it counts as refused. A repair of the index names those.
+fn look_beside_index(reader: &Reader, view: &View, lost: &mut Lost) -> Result<()> {
+    let index = reader.index();
+    let mut nowhere = HashSet::new();
+    for (class, fingerprint) in &lost.chunks {
+        if index.places(*class, fingerprint)?.is_empty() {
+            nowhere.insert((*class, *fingerprint));
+        }
+    }
+    if nowhere.is_empty() {
+        return Ok(());
+    }
+    let mut passed_over = view.condemned();
+    passed_over.extend(index.containers().iter().map(|each| (each.class, each.name)));
+    for ((class, part), stored_len) in list_containers(reader.repository())? {
+        if passed_over.contains(&(class, part)) {
+            continue;
+        }
+        let found: HashSet<Fingerprint> =
+            match Loaded::read(reader.repository(), class, part, stored_len) {
+                Ok(loaded) => loaded.directory.chunks.iter().map(|it| it.fingerprint).collect(),
+                Err(error) if error.kind() == Kind::Media => {
+                    nowhere.iter().filter(|(of, _)| *of == class).map(|(_, it)| *it).collect()
+                }
+                Err(_) => continue,
+            };
+        lost.refused.extend(found.into_iter().filter(|it| nowhere.contains(&(class, *it))));
+    }
+    Ok(())
+}
+
 /// Commits that others have seen and that are gone, and those that are damaged.
 fn lost_commits(lost: &Lost, view: &View) -> BTreeSet<TicketId> {
     let taken = view.taken();
@@ -200,9 +256,14 @@ fn lost_commits(lost: &Lost, view: &View) -> BTreeSet<TicketId> {
 }
 
 /// A repaired snapshot begins a nanosecond after the one that it was made of: it stands behind it in
-/// every list, and is told from all that was backed up.
-fn is_repair_of(twin: &Snapshot, id: TicketId, snapshot: &Snapshot) -> bool {
-    twin.parent == Some(id) && twin.started_ns == snapshot.started_ns.saturating_add(1)
+/// every list, and is told from all that was backed up. One that was made while the storage refused
+/// something begins two after it: a later repair may find more.
+fn started_ns(snapshot: &Snapshot, is_makeshift: bool) -> i64 {
+    snapshot.started_ns.saturating_add(1 + i64::from(is_makeshift))
+}
+
+fn is_repair_of(twin: &Snapshot, id: TicketId, snapshot: &Snapshot, is_makeshift: bool) -> bool {
+    twin.parent == Some(id) && twin.started_ns == started_ns(snapshot, is_makeshift)
 }
 
 /// Writes what is left of a snapshot that `survey` has just gone through. `None` where others had
@@ -248,7 +309,7 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
     );
     let snapshot = Snapshot {
         root,
-        started_ns: old.started_ns.saturating_add(1),
+        started_ns: started_ns(&old, survey.is_refused),
         parent: Some(id),
         tags,
         description: match description.as_str() {
@@ -271,8 +332,9 @@ fn forget(
 ) -> Result<()> {
     let held = view.held();
     let ids = done.snapshots.iter().filter(|each| !each.is_refused && each.fate != Fate::Taken);
+    let makeshift = done.makeshift.iter().copied();
     let (held, ids): (Vec<_>, Vec<_>) =
-        ids.map(|each| each.snapshot).partition(|id| held.contains(id));
+        ids.map(|each| each.snapshot).chain(makeshift).partition(|id| held.contains(id));
     done.held = held;
     if !ids.is_empty() {
         persist("the record of what is forgotten", || {

@@ -203,7 +203,8 @@ pub(crate) fn trees(bytes: &[u8]) {
     }
     let Some(last) = directory.chunks.last() else { return };
     let root = match how & 1 {
-        0 => folder_of(last.fingerprint, u64::from(last.payload_len)),
+        // Nobody can say that there are no bytes.
+        0 if last.payload_len > 0 => folder_of(last.fingerprint, last.payload_len.into()),
         _ => Content::Recipe(last.fingerprint),
     };
     directory.regions.push(RegionRecord {
