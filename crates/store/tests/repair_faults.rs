@@ -146,7 +146,11 @@ fn readable(repository: &Arc<Repository>) -> (BTreeMap<TicketId, Files>, BTreeSe
             if name.len() == 9 {
                 assert!(bytes == whole, "{name} comes back as other bytes");
             } else {
-                assert!(bytes.len() == whole.len() && bytes.iter().zip(&whole).all(is_kept));
+                let is_left = bytes.iter().zip(&whole).all(is_kept);
+                assert!(
+                    bytes.len() == whole.len() && is_left,
+                    "{name}: other bytes than were saved"
+                );
             }
             files.insert(name, bytes);
         }
@@ -197,13 +201,8 @@ fn expected() -> Expected {
     let after = listed(&repository);
     let names = |files: &Files| files.keys().cloned().collect::<Vec<_>>();
     let (part, whole) = ("file 0001.cutpoint-damaged", ["file 0002", "file 0003"]);
-    assert_eq!(
-        after.iter().map(names).collect::<Vec<_>>(),
-        [
-            vec![part.to_owned(), whole[0].to_owned()],
-            [part, whole[0], whole[1]].map(str::to_owned).to_vec(),
-        ]
-    );
+    let left = [vec![part, whole[0]], vec![part, whole[0], whole[1]]];
+    assert_eq!(after.iter().map(names).collect::<Vec<_>>(), left, "what is left");
     Expected { objects, before, after, calls: faulty.calls() }
 }
 
@@ -235,7 +234,8 @@ fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
     let is_listed = |path: &&String| {
         view.snapshots().iter().any(|(id, _)| path[9..].starts_with(&id.short().to_string()))
     };
-    assert_eq!(failed.iter().filter(is_listed).collect::<BTreeSet<_>>(), affected.iter().collect());
+    let lost: BTreeSet<&String> = failed.iter().filter(is_listed).collect();
+    assert_eq!(lost, affected.iter().collect(), "{fault:?}: what is lost is named");
     // What has been forgotten has a second one.
     let forgotten = view.forgotten();
     for id in expected.before.keys().filter(|id| forgotten.contains(id)) {
