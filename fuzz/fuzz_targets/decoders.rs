@@ -1,8 +1,3 @@
 #![no_main]
 
-#[path = "../../crates/store/tests/common/decoding.rs"]
-mod decoding;
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    decoding::anything(input);
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| cutpoint_fuzz::decoders(input));

@@ -1,8 +1,3 @@
 #![no_main]
 
-#[path = "../../crates/chunking/tests/common/mod.rs"]
-mod common;
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    common::fuzzing::spec(input);
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| cutpoint_fuzz::spec(input));

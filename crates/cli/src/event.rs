@@ -89,7 +89,13 @@ pub(crate) enum Event<'a> {
     /// What a snapshot has lost.
     Loss(Loss<'a>),
     /// What became of a snapshot that has lost something.
-    Repaired { snapshot: String, fate: &'a str, repaired: Option<String>, loss_count: u64 },
+    Repaired {
+        snapshot: String,
+        fate: &'a str,
+        repaired: Option<String>,
+        loss_count: u64,
+        unnamed_count: u64,
+    },
     /// An object of the repository.
     Object {
         name: &'a str,

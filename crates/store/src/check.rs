@@ -8,6 +8,7 @@
 //! What it cannot see by design stands in `docs/reliability.md`, which a test compares with what it
 //! finds.
 
+mod affected;
 mod coverage;
 mod data;
 mod objects;

@@ -18,6 +18,7 @@ mod places;
 pub mod prune;
 mod reach;
 pub mod reader;
+mod recent;
 pub mod record;
 pub mod repair;
 pub mod repository;

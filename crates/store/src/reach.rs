@@ -1,7 +1,5 @@
 //! What snapshots reach: every tree and recipe, looked at once, and the chunks that they name.
 
-use std::collections::HashSet;
-
 use minicbor::Decoder;
 
 use crate::error::{Error, Result};
@@ -9,6 +7,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::recipe::{Content, RecipeChunk, Segment};
 use crate::format::tree::{Entry, EntryKind};
 use crate::reader::ChunkBytes;
+use crate::recent::{Key, Recent, key};
 
 /// Hears of what is reached.
 pub(crate) trait Visit {
@@ -38,15 +37,77 @@ pub(crate) trait Visit {
 /// A walk over what several snapshots reach.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
-    seen: Seen,
+    /// The nodes that were looked at, and what they were found to be, unless they are unreadable.
+    /// What is forgotten is looked at again.
+    seen: Recent<Option<(u32, u64)>>,
 }
 
 /// A metadata chunk that is to be looked at.
-enum Job {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Node {
     /// A recipe of a tree or of a file, and what the recipe above it says of its level and length.
     Recipe { fingerprint: Fingerprint, expected: Option<(u32, u64)>, is_tree: bool },
     /// A chunk of a tree, and its length.
     Tree { fingerprint: Fingerprint, length: u64 },
+}
+
+/// What is in a metadata chunk.
+#[derive(Debug)]
+pub(crate) enum Inside {
+    Recipe(RecipeChunk),
+    Tree(Vec<Entry>),
+}
+
+impl Node {
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        let (Node::Recipe { fingerprint, .. } | Node::Tree { fingerprint, .. }) = self;
+        *fingerprint
+    }
+
+    /// What tells it from others: its chunk, and what that is taken for.
+    pub(crate) fn key(&self) -> Key {
+        let kind = match self {
+            Node::Recipe { is_tree, .. } => u8::from(*is_tree),
+            Node::Tree { .. } => 2,
+        };
+        key(&self.fingerprint(), kind)
+    }
+
+    /// The level and length that what names it says; a chunk of a tree has no level.
+    fn expected(&self) -> Option<(u32, u64)> {
+        match *self {
+            Node::Recipe { expected, .. } => expected,
+            Node::Tree { length, .. } => Some((0, length)),
+        }
+    }
+
+    /// Reads its bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where they are malformed, or something else than what names it says.
+    pub(crate) fn decode(&self, bytes: &[u8]) -> Result<Inside> {
+        match *self {
+            Node::Recipe { fingerprint, expected, .. } => {
+                decode_recipe(fingerprint, expected, bytes).map(Inside::Recipe)
+            }
+            Node::Tree { fingerprint, length } => {
+                decode_tree(fingerprint, length, bytes).map(Inside::Tree)
+            }
+        }
+    }
+}
+
+impl Inside {
+    /// What its node was found to be: see [`Node::expected`].
+    fn found(&self, bytes: &[u8]) -> (u32, u64) {
+        match self {
+            Inside::Recipe(recipe) => {
+                (recipe.level, recipe.segments.iter().map(Segment::length).sum())
+            }
+            Inside::Tree(_) => (0, bytes.len() as u64),
+        }
+    }
 }
 
 impl Walk {
@@ -58,58 +119,61 @@ impl Walk {
     /// Those of `visit`.
     pub(crate) fn walk(&mut self, root: &Content, visit: &mut impl Visit) -> Result<()> {
         // A stack of its own: folders can be nested deeper than a thread's stack.
-        let mut jobs = Vec::new();
-        content(root, true, &mut jobs, visit)?;
-        while let Some(job) = jobs.pop() {
-            let (Job::Recipe { fingerprint, .. } | Job::Tree { fingerprint, .. }) = job;
-            let kind = match &job {
-                Job::Recipe { is_tree, .. } => u8::from(*is_tree),
-                Job::Tree { .. } => 2,
-            };
-            if !self.seen.insert(&fingerprint, kind) {
+        let mut nodes = Vec::new();
+        enter(root, true, &mut nodes, &mut |f, offset, length| visit.data(f, offset, length))?;
+        while let Some(node) = nodes.pop() {
+            let fingerprint = node.fingerprint();
+            if let Some(found) = self.seen.get(&node.key()) {
+                // Whoever names it otherwise than another does lies.
+                if found.zip(node.expected()).is_some_and(|(found, expected)| found != expected) {
+                    visit.unreadable(&fingerprint, not_as_said(&fingerprint))?;
+                }
                 continue;
             }
             let bytes = visit.meta(&fingerprint);
+            let inside = bytes
+                .and_then(|bytes| node.decode(&bytes).map(|inside| (inside.found(&bytes), inside)));
+            self.seen.put(node.key(), inside.as_ref().ok().map(|(found, _)| *found));
             // The error is the chunk's; those of the visitor end the walk.
-            let done = match job {
-                Job::Recipe { expected, is_tree, .. } => {
-                    match bytes.and_then(|bytes| decode_recipe(fingerprint, expected, &bytes)) {
-                        Ok(recipe) => Ok(enter_recipe(&recipe, is_tree, &mut jobs, visit)?),
-                        Err(error) => Err(error),
+            let mut data =
+                |fingerprint: &_, offset, length| visit.data(fingerprint, offset, length);
+            match inside {
+                Ok((_, Inside::Recipe(recipe))) => {
+                    let is_tree = matches!(node, Node::Recipe { is_tree: true, .. });
+                    enter_recipe(&recipe, is_tree, &mut nodes, &mut data)?;
+                }
+                Ok((_, Inside::Tree(entries))) => {
+                    for entry in entries {
+                        let is_tree = entry.kind == EntryKind::Folder;
+                        enter(&entry.content, is_tree, &mut nodes, &mut data)?;
                     }
                 }
-                Job::Tree { length, .. } => {
-                    match bytes.and_then(|bytes| decode_tree(fingerprint, length, &bytes)) {
-                        Ok(entries) => {
-                            for entry in entries {
-                                let is_tree = entry.kind == EntryKind::Folder;
-                                content(&entry.content, is_tree, &mut jobs, visit)?;
-                            }
-                            Ok(())
-                        }
-                        Err(error) => Err(error),
-                    }
-                }
-            };
-            if let Err(error) = done {
-                visit.unreadable(&fingerprint, error)?;
+                Err(error) => visit.unreadable(&fingerprint, error)?,
             }
         }
         Ok(())
     }
 }
 
-fn content(
+/// Hears of chunks of files: see [`Visit::data`].
+type Data<'a> = dyn FnMut(&Fingerprint, u64, u64) -> Result<()> + 'a;
+
+/// Adds the metadata chunks that `content` names to `nodes`, and gives `data` the others.
+///
+/// # Errors
+///
+/// Those of `data`.
+pub(crate) fn enter(
     content: &Content,
     is_tree: bool,
-    jobs: &mut Vec<Job>,
-    visit: &mut impl Visit,
+    nodes: &mut Vec<Node>,
+    data: &mut Data<'_>,
 ) -> Result<()> {
     match content {
         Content::Empty | Content::Raw(_) => Ok(()),
-        Content::Segments(segments) => enter_segments(segments, is_tree, jobs, visit),
+        Content::Segments(segments) => enter_segments(segments, is_tree, nodes, data),
         Content::Recipe(fingerprint) => {
-            jobs.push(Job::Recipe { fingerprint: *fingerprint, expected: None, is_tree });
+            nodes.push(Node::Recipe { fingerprint: *fingerprint, expected: None, is_tree });
             Ok(())
         }
     }
@@ -118,36 +182,45 @@ fn content(
 fn enter_segments(
     segments: &[Segment],
     is_tree: bool,
-    jobs: &mut Vec<Job>,
-    visit: &mut impl Visit,
+    nodes: &mut Vec<Node>,
+    data: &mut Data<'_>,
 ) -> Result<()> {
     for segment in segments {
         let Segment::Chunk { fingerprint, offset, length } = *segment else { continue };
         if is_tree {
-            jobs.push(Job::Tree { fingerprint, length });
+            nodes.push(Node::Tree { fingerprint, length });
         } else {
-            visit.data(&fingerprint, offset, length)?;
+            data(&fingerprint, offset, length)?;
         }
     }
     Ok(())
 }
 
-fn enter_recipe(
+/// As [`enter`], for what a recipe names.
+///
+/// # Errors
+///
+/// Those of `data`.
+pub(crate) fn enter_recipe(
     recipe: &RecipeChunk,
     is_tree: bool,
-    jobs: &mut Vec<Job>,
-    visit: &mut impl Visit,
+    nodes: &mut Vec<Node>,
+    data: &mut Data<'_>,
 ) -> Result<()> {
     if recipe.level == 0 {
-        return enter_segments(&recipe.segments, is_tree, jobs, visit);
+        return enter_segments(&recipe.segments, is_tree, nodes, data);
     }
-    jobs.extend(recipe.segments.iter().filter_map(|segment| match *segment {
+    nodes.extend(recipe.segments.iter().filter_map(|segment| match *segment {
         Segment::Chunk { fingerprint, length, .. } => {
-            Some(Job::Recipe { fingerprint, expected: Some((recipe.level - 1, length)), is_tree })
+            Some(Node::Recipe { fingerprint, expected: Some((recipe.level - 1, length)), is_tree })
         }
         _ => None,
     }));
     Ok(())
+}
+
+fn not_as_said(fingerprint: &Fingerprint) -> Error {
+    Error::corrupt(format!("metadata chunk {fingerprint}"), "is not what is said of it elsewhere")
 }
 
 /// Reads a recipe, of which the one above it says the level and the length of what it names.
@@ -185,34 +258,4 @@ fn decode_tree(fingerprint: Fingerprint, length: u64, bytes: &[u8]) -> Result<Ve
         entries.push(entry);
     }
     Ok(entries)
-}
-
-/// How many chunks one generation of [`Seen`] has: a table of 2^20 slots, 18 MB.
-const GENERATION_LEN: usize = 900_000;
-
-/// The metadata chunks that were looked at, by half their fingerprints. Bounded: what has not been
-/// met for long is forgotten, and then looked at again.
-#[derive(Debug, Default)]
-struct Seen {
-    young: HashSet<[u8; 16]>,
-    old: HashSet<[u8; 16]>,
-}
-
-impl Seen {
-    /// Whether `fingerprint` is new as this `kind` of chunk: what one is taken for decides what it
-    /// reaches.
-    fn insert(&mut self, fingerprint: &Fingerprint, kind: u8) -> bool {
-        let mut half = [0; 16];
-        half.copy_from_slice(&fingerprint.0[..16]);
-        half[15] ^= kind;
-        if self.young.contains(&half) {
-            return false;
-        }
-        let is_new = !self.old.contains(&half);
-        if self.young.len() == GENERATION_LEN {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(half);
-        is_new
-    }
 }

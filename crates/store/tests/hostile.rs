@@ -9,7 +9,8 @@ mod planted;
 #[path = "common/whole.rs"]
 mod whole;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use cutpoint_store::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
 use cutpoint_store::error::{Kind, Result};
@@ -20,8 +21,12 @@ use cutpoint_store::format::recipe::{Content, LEVEL_MAX, RecipeChunk, Segment as
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_store::media::{Local, Media, Memory};
+use cutpoint_store::name::TicketId;
 use cutpoint_store::prune::{PruneOptions, plan};
 use cutpoint_store::reader::{ChunkBytes, Reader};
+use cutpoint_store::repair::{
+    Fate, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair, repair_snapshots,
+};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{ChunkSink, Inline, Verify, Writer};
@@ -57,23 +62,50 @@ fn reader(repository: &Arc<Repository>) -> Reader {
     Reader::open(repository.clone(), view).expect("it opens")
 }
 
-/// What a check that reads everything says is wrong.
-fn findings(repository: &Arc<Repository>) -> Vec<String> {
-    #[derive(Debug, Default)]
-    struct Collect(std::sync::Mutex<Vec<String>>);
+/// Collects what is said, and stops who asks too often whether to stop: nobody is to go on for ever.
+#[derive(Debug, Default)]
+struct Collect {
+    findings: Mutex<Vec<String>>,
+    losses: Mutex<Vec<String>>,
+    asked: AtomicU64,
+}
 
-    impl CheckMonitor for Collect {
-        fn finding(&self, finding: &Finding) {
-            let text = format!("{}: {}", finding.object, finding.message);
-            self.0.lock().expect("no test panics in here").push(text);
-        }
+/// How often is too often.
+const STEPS_MAX: u64 = 2_000_000;
+
+impl CheckMonitor for Collect {
+    fn finding(&self, finding: &Finding) {
+        let text = format!("{}: {}", finding.object, finding.message);
+        self.findings.lock().expect("no test panics in here").push(text);
     }
 
+    fn cancelled(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed) > STEPS_MAX
+    }
+}
+
+impl RepairMonitor for Collect {
+    fn loss(&self, _: TicketId, path: &[u8], loss: &Loss) {
+        let text = format!("{}: {loss:?}", String::from_utf8_lossy(path));
+        self.losses.lock().expect("no test panics in here").push(text);
+    }
+}
+
+/// What a check that reads everything says is wrong.
+fn findings(repository: &Arc<Repository>) -> Vec<String> {
     let collect = Collect::default();
     let options =
         CheckOptions { read_data: Some(Portion::All), threads: 1, ..CheckOptions::default() };
-    check(repository, &options, &collect).expect("the medium works");
-    collect.0.into_inner().expect("no test panics in here")
+    check(repository, &options, &collect).expect("the medium works, and it ends");
+    collect.findings.into_inner().expect("no test panics in here")
+}
+
+/// Repairs and forgets; what it did, and what it said of losses.
+fn repair(repository: &Arc<Repository>) -> (SnapshotsRepair, Vec<String>) {
+    let collect = Collect::default();
+    let options = SnapshotOptions { forget: true, ..SnapshotOptions::default() };
+    let done = repair_snapshots(repository, &options, &collect).expect("it works, and it ends");
+    (done, collect.losses.into_inner().expect("no test panics in here"))
 }
 
 fn encode(entries: &[Entry]) -> Vec<u8> {
@@ -112,25 +144,147 @@ fn a_recipe_that_repeats_itself_is_looked_at_once() {
     assert_eq!(reader.segments(&file.content).take(5000).filter(Result::is_ok).count(), 5000);
 }
 
-/// Folders in folders, each twice in the one above it: 2^60 paths in sixty chunks.
+/// Folders in folders, each twice in the one above it, so many levels of them above the tree of
+/// `leaf`: with sixty, 2^60 paths in sixty chunks.
+fn folders_twice(inline: &mut Inline, leaf: &[Entry], levels: usize) -> Result<Content> {
+    let mut below = match leaf {
+        [] => Content::Empty,
+        leaf => tree_of(inline, leaf)?,
+    };
+    for _ in 0..levels {
+        let entries = ["a", "b"].map(|name| {
+            let mut folder = Entry::new(name, EntryKind::Folder);
+            folder.content = below.clone();
+            folder
+        });
+        below = tree_of(inline, &entries)?;
+    }
+    Ok(below)
+}
+
+fn tree_of(inline: &mut Inline, entries: &[Entry]) -> Result<Content> {
+    let tree = encode(entries);
+    Ok(folder_of(inline.store_meta(&tree)?, tree.len() as u64))
+}
+
+/// A chunk that nobody has stored.
+const NOWHERE: Piece = Piece::Chunk { fingerprint: Fingerprint([0xee; 32]), offset: 0, length: 8 };
+
+fn file(name: &str, size: u64, content: Content) -> Entry {
+    let mut file = Entry::new(name, EntryKind::File);
+    (file.size, file.content) = (size, content);
+    file
+}
+
 #[test]
 fn a_folder_that_repeats_itself_is_looked_at_once() {
     let repository = new_repository();
-    plant(&repository, |inline| {
-        let mut below = Content::Empty;
-        for _ in 0..60 {
-            let entries = ["a", "b"].map(|name| {
-                let mut folder = Entry::new(name, EntryKind::Folder);
-                folder.content = below.clone();
-                folder
-            });
-            let tree = encode(&entries);
-            below = folder_of(inline.store_meta(&tree)?, tree.len() as u64);
-        }
-        Ok(below)
-    });
+    plant(&repository, |inline| folders_twice(inline, &[], 60));
     assert_eq!(findings(&repository), [""; 0], "nothing is wrong with it");
     plan(&repository, &PruneOptions::default(), &()).expect("it can be planned");
+}
+
+/// Something is lost on each of 2^60 paths, or on more than can be counted. Some are named; the
+/// others are counted without going there.
+#[test]
+fn what_is_lost_on_very_many_paths_is_counted() {
+    for (levels, more) in [(60, (1 << 60) - 1000), (70, u64::MAX - 1000)] {
+        let repository = new_repository();
+        plant(&repository, |inline| {
+            let whole = inline.store_data(b"8 bytes.")?;
+            let piece = Piece::Chunk { fingerprint: whole, offset: 0, length: 8 };
+            let lost = file("lost", 8, Content::Segments(vec![NOWHERE]));
+            let leaf = [lost, file("whole", 8, Content::Segments(vec![piece]))];
+            folders_twice(inline, &leaf, levels)
+        });
+        let found = findings(&repository);
+        let named = found.iter().filter(|text| text.contains("/lost: cannot")).count();
+        assert_eq!(named, 1000, "paths that are named");
+        let text = format!("snapshots: {more} more paths are affected");
+        assert!(found.contains(&text), "{:?}", found.last());
+
+        let (done, losses) = repair(&repository);
+        let [each] = &done.snapshots[..] else { panic!("{done:?}") };
+        assert!(matches!(each.fate, Fate::Repaired(_)), "{each:?}");
+        assert_eq!(losses.len(), 10_000, "losses that are named");
+        let all = if levels < 64 { 1 << levels } else { u64::MAX };
+        assert_eq!(each.loss_count, all, "losses");
+        let unnamed = all - 10_000;
+        // Behind the highest number nobody counts exactly.
+        assert!(each.unnamed_count == unnamed || levels > 64 && each.unnamed_count > unnamed);
+        let left: Vec<String> =
+            findings(&repository).into_iter().filter(|text| !text.contains("forgotten")).collect();
+        assert_eq!(left, [""; 0], "what is left is whole");
+        let reader = reader(&repository);
+        let mut content = reader.view().snapshots()[0].1.root.clone();
+        for level in 0..levels {
+            let entries: Result<Vec<Entry>> = reader.tree(&content).collect();
+            let mut entries = entries.expect("it can be read");
+            assert_eq!(entries.len(), 2, "both are there");
+            content = entries.swap_remove(level % 2).content;
+        }
+        let leaf: Vec<_> = reader.tree(&content).filter_map(Result::ok).map(|it| it.name).collect();
+        assert_eq!(leaf, [b"whole"], "what is not lost");
+    }
+}
+
+/// The same where what is lost is a part of a folder, below recipes that repeat it.
+#[test]
+fn a_folder_that_is_lost_very_often_is_named_once() {
+    let repository = new_repository();
+    plant(&repository, |inline| {
+        let (mut below, mut size) = (NOWHERE, 8);
+        for level in 0..5 {
+            let segments = vec![below; 1000];
+            let recipe = RecipeChunk { level, cut: "fixed".to_owned(), segments, extra: vec![] };
+            size *= 1000;
+            let fingerprint = inline.store_meta(&recipe.encode())?;
+            below = Piece::Chunk { fingerprint, offset: 0, length: size };
+        }
+        let Piece::Chunk { fingerprint, .. } = below else { panic!("a chunk") };
+        let mut folder = Entry::new("folder", EntryKind::Folder);
+        folder.content = Content::Recipe(fingerprint);
+        // As a file, it has lost more parts than anybody will go through.
+        let entries = [file("file", size, Content::Recipe(fingerprint)), folder];
+        folders_twice(inline, &entries, 3)
+    });
+    let found = findings(&repository);
+    assert_eq!(found.iter().filter(|text| text.contains("/folder/: ")).count(), 8, "{found:?}");
+    assert_eq!(found.iter().filter(|text| text.contains("/file: ")).count(), 8, "{found:?}");
+    let (done, losses) = repair(&repository);
+    assert_eq!(done.snapshots.len(), 1, "{done:?}");
+    assert_eq!(losses.iter().filter(|text| text.ends_with("/: Entries")).count(), 8, "{losses:?}");
+    assert_eq!(losses.iter().filter(|text| text.contains("/file: File")).count(), 8, "{losses:?}");
+    let left: Vec<String> =
+        findings(&repository).into_iter().filter(|text| !text.contains("forgotten")).collect();
+    assert_eq!(left, [""; 0], "what is left is whole");
+}
+
+/// Two that name the same chunk, and one of them says another length: the check says so, whichever
+/// comes first.
+#[test]
+fn who_says_another_length_than_others_is_found() {
+    for names in [["a", "b"], ["b", "a"]] {
+        let repository = new_repository();
+        plant(&repository, |inline| {
+            let data = inline.store_data(b"8 bytes.")?;
+            let piece = Piece::Chunk { fingerprint: data, offset: 0, length: 8 };
+            let recipe = |level, segments| {
+                RecipeChunk { level, cut: "fixed".to_owned(), segments, extra: vec![] }.encode()
+            };
+            let below = inline.store_meta(&recipe(0, vec![piece]))?;
+            let mut entries = Vec::new();
+            for (name, length) in names.into_iter().zip([8, 9]) {
+                let piece = Piece::Chunk { fingerprint: below, offset: 0, length };
+                let top = inline.store_meta(&recipe(1, vec![piece]))?;
+                entries.push(file(name, length, Content::Recipe(top)));
+            }
+            entries.sort_by(|left, right| left.name.cmp(&right.name));
+            tree_of(inline, &entries)
+        });
+        let (liar, found) = (format!("/{}: ", names[1]), findings(&repository));
+        assert!(found.iter().any(|text| text.contains(&liar)), "{liar}: {found:?}");
+    }
 }
 
 /// Recipes whose levels or lengths are not what is said of them. A circle is impossible: a chunk
@@ -156,8 +310,7 @@ fn levels_of_recipes_fall() {
             let top = inline.store_meta(&recipe(upper, vec![piece(below, length)]))?;
             let mut file = Entry::new("file", EntryKind::File);
             (file.size, file.content) = (8, Content::Recipe(top));
-            let tree = encode(&[file]);
-            Ok(folder_of(inline.store_meta(&tree)?, tree.len() as u64))
+            tree_of(inline, &[file])
         });
         let found = findings(&repository);
         assert!(found.iter().any(|text| text.contains("/file")), "{case}: {found:?}");
@@ -324,6 +477,8 @@ fn on_random_input(body: fn(&[u8]), seed: u64, count: usize) {
 #[test]
 fn random_trees_do_no_harm() {
     on_random_input(planted::trees, 1, 300);
+    // What the fuzzer found: a tree of no bytes.
+    planted::trees(&[0x0a, 0x5b]);
 }
 
 #[test]

@@ -300,6 +300,48 @@ fn what_is_left_of_a_file_is_kept() {
     assert!(last.snapshots.is_empty() && last.forgotten.is_empty(), "{last:?}");
 }
 
+/// What no index names any more is not lost while its container is there: no snapshot is forgotten for
+/// it, and once the index is repaired nothing has to be. Here the only segment was gone that named it,
+/// and the storage refused it when the index was made anew.
+#[test]
+fn what_only_the_index_has_lost_is_not_given_up() {
+    let store = Store::new(&build());
+    let (first, _) = View::list(&store.repository).expect("it lists").snapshots()[0];
+    let of = |folder: &str| {
+        let names = names(&store, folder).into_iter();
+        names.filter(|name| match ObjectName::parse(name) {
+            Ok(ObjectName::Segment(part) | ObjectName::Container(_, part)) => part.ticket == first,
+            _ => false,
+        })
+    };
+    of("index").for_each(|name| store.replace(&name, None));
+    let prefix = of("data").next().expect("it has stored something");
+    let media = Arc::new(BadSectors { inner: store.media.clone(), prefix });
+    let repository = open(media, 60).expect("it opens");
+    let done = repair_index(&repository, &IndexOptions::default(), &()).expect("it repairs");
+    assert_eq!(done.unreadable.len(), 1, "{done:?}");
+
+    let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+    assert!(!heard.is_empty() && done.forgotten.is_empty(), "{done:?}");
+    assert!(done.snapshots.iter().all(|each| each.is_refused), "{done:?}");
+    let makeshift: Vec<_> = done
+        .snapshots
+        .iter()
+        .filter_map(|each| match each.fate {
+            Fate::Repaired(new) => Some(new),
+            _ => None,
+        })
+        .collect();
+    assert!(!makeshift.is_empty(), "{done:?}");
+    let (again, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+    let is_makeshift = |fate| matches!(fate, Fate::RepairedBefore(it) if makeshift.contains(&it));
+    assert!(again.snapshots.iter().all(|each| is_makeshift(each.fate)), "{again:?}");
+    repair_all(&store);
+    let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+    assert!(done.snapshots.is_empty() && heard.is_empty(), "{done:?}");
+    assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
+}
+
 /// Of files and folders of which nothing is left nothing is kept but what others of them there is.
 #[test]
 fn what_is_lost_in_whole_is_left_out() {

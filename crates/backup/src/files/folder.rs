@@ -28,7 +28,7 @@ impl From<OwnedFd> for Handle {
 }
 
 /// What tells one folder from every other, for as long as either is open or linked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: u64,
     inode: u64,

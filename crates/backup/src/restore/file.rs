@@ -254,7 +254,9 @@ impl NewFile {
                 let (spare, fd) = place.make_spare(create)?;
                 (fd, Name::Spare(spare))
             }
-            (None, _) => (create(&entry.name).map_err(taken)?, Name::Own),
+            (None, standing) => {
+                (place.make(&entry.name, standing, create).map_err(taken)?, Name::Own)
+            }
         };
         let identity = Identity::of(&rustix::fs::fstat(&fd)?);
         Ok((File::from(fd), identity, name))
@@ -338,7 +340,7 @@ impl NewFile {
         let own = self.entry.name.as_slice();
         match &self.name {
             Name::Own => Ok(()),
-            Name::Spare(spare) => Ok(self.place.rename(spare, own)?),
+            Name::Spare(spare) => self.place.rename(spare, own).map_err(taken),
             Name::Nameless => {
                 let path = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
                 let link = |name: &[u8]| {

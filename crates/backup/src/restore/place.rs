@@ -1,11 +1,12 @@
 //! Places in the target: folders being filled, and what stands where something is to be made.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cutpoint_store::format::recipe::Content;
 use cutpoint_store::format::tree::{Entry, EntryKind};
@@ -74,6 +75,37 @@ pub(super) struct Folder {
     pub(super) made: bool,
     /// Whether what is made in it gets ACLs that the snapshot knows nothing of.
     pub(super) inherits: bool,
+    pub(super) taken: Taken,
+}
+
+/// What has its name in a folder by this restore. A target that does not tell `A` from `a` gives
+/// it again under a name that comes later: that one must not replace it, nor be taken for it.
+#[derive(Debug)]
+pub(super) struct Taken {
+    identities: Mutex<HashSet<Identity>>,
+    /// Whether files count: where nothing is ever replaced, they cannot be.
+    has_files: bool,
+}
+
+impl Taken {
+    pub(super) fn new(overwrite: Overwrite) -> Taken {
+        let has_files = overwrite != Overwrite::Never;
+        Taken { identities: Mutex::default(), has_files }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<Identity>> {
+        self.identities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it has its name already.
+    pub(super) fn has(&self, identity: Identity) -> bool {
+        self.lock().contains(&identity)
+    }
+
+    /// It has its name now.
+    pub(super) fn insert(&self, identity: Identity) {
+        self.lock().insert(identity);
+    }
 }
 
 /// Where something is to be made.
@@ -90,8 +122,8 @@ pub(super) enum Standing {
     Nothing,
     /// Something that is to be replaced.
     Replace,
-    /// The same as what is to be made, as far as can be seen.
-    Same(Identity),
+    /// The same as what is to be made, as far as can be seen, and how many names it has.
+    Same(Identity, u64),
     /// Something that must stay: the reason.
     Refused(&'static str),
 }
@@ -101,6 +133,9 @@ static SPARE_NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// What is said about a name that is taken.
 pub(super) const EXISTS: &str = "something is there already, and it is not to be replaced";
+/// What is said about a name that the target does not tell from another.
+pub(super) const TWIN: &str = "the target takes its name for that of another in the same folder, \
+    which was restored";
 
 impl Place {
     /// What stands in the place of `entry`, which is no folder.
@@ -117,9 +152,15 @@ impl Place {
         if kind(&stat) == Some(EntryKind::Folder) {
             return Ok(Standing::Refused("a folder is in its place"));
         }
+        let identity = Identity::of(&stat);
         Ok(match overwrite {
             Overwrite::Never => Standing::Refused(EXISTS),
-            Overwrite::Changed if self.is_same(entry, &stat) => Standing::Same(Identity::of(&stat)),
+            _ if self.folder.taken.has(identity) => Standing::Refused(TWIN),
+            Overwrite::Changed if self.is_same(entry, &stat) =>
+            {
+                #[allow(clippy::useless_conversion, reason = "other systems count in fewer bits")]
+                Standing::Same(identity, stat.st_nlink.into())
+            }
             Overwrite::Changed | Overwrite::Replace => Standing::Replace,
         })
     }
@@ -152,7 +193,10 @@ impl Place {
         make: impl Fn(&[u8]) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         if *standing != Standing::Replace {
-            return make(name);
+            let mut taken = self.folder.taken.lock();
+            let made = make(name)?;
+            self.take(&mut taken, name);
+            return Ok(made);
         }
         let (spare, made) = self.make_spare(make)?;
         self.rename(&spare, name)?;
@@ -178,11 +222,32 @@ impl Place {
     }
 
     /// Gives what has the name `spare` the name `name`, in the place of what has it.
+    ///
+    /// # Errors
+    ///
+    /// `EXIST` where that has got its name by this restore.
     pub(super) fn rename(&self, spare: &[u8], name: &[u8]) -> Result<(), Errno> {
-        let renamed = rustix::fs::renameat(&self.handle, spare, &self.handle, name);
+        let mut taken = self.folder.taken.lock();
+        let is_taken = |stat: &Stat| taken.contains(&Identity::of(stat));
+        let renamed = match folder::stat(&self.handle, name) {
+            Ok(stat) if is_taken(&stat) => Err(Errno::EXIST),
+            _ => rustix::fs::renameat(&self.handle, spare, &self.handle, name),
+        };
         // It is still there after a failure, and where both are names of one file.
         rustix::fs::unlinkat(&self.handle, spare, AtFlags::empty()).ok();
+        if renamed.is_ok() {
+            self.take(&mut taken, name);
+        }
         renamed
+    }
+
+    /// What was just made under `name` has it.
+    fn take(&self, taken: &mut HashSet<Identity>, name: &[u8]) {
+        if self.folder.taken.has_files
+            && let Ok(stat) = folder::stat(&self.handle, name)
+        {
+            taken.insert(Identity::of(&stat));
+        }
     }
 
     /// Removes `name` if it is still the file `identity`.

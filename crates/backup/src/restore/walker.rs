@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::file::{Buffer, NewFile, Piece, Pieces, ends_in_hole, gather};
 use super::links::{Link, LinkOwner, Written};
-use super::place::{EXISTS, Folder, PathNode, Place, Standing};
+use super::place::{EXISTS, Folder, PathNode, Place, Standing, TWIN, Taken};
 use super::run::{Failure, Run, count};
 use super::selection::{Choice, Selection};
 use super::{Overwrite, PIECE_LEN, metadata};
@@ -94,6 +94,7 @@ impl<'r, 'a> Walker<'r, 'a> {
             entry: options.folder.clone().filter(|_| !keeps_its_own),
             made,
             inherits: metadata::has_default_acl(&base),
+            taken: Taken::new(options.overwrite),
         };
         let frame =
             Frame { folder: Arc::new(folder), entries: self.entries(root)?, last: None, way };
@@ -221,7 +222,8 @@ impl<'r, 'a> Walker<'r, 'a> {
         });
         let name = entry.name.clone();
         let entry = Some(entry).filter(|_| made || !keeps_its_own);
-        let folder = Arc::new(Folder { path, entry, made, inherits });
+        let taken = Taken::new(self.run.options.overwrite);
+        let folder = Arc::new(Folder { path, entry, made, inherits, taken });
         Some((name, handle, identity, Frame { folder, entries, last: None, way }))
     }
 
@@ -238,6 +240,9 @@ impl<'r, 'a> Walker<'r, 'a> {
             Ok(()) => true,
             Err(Errno::EXIST) => {
                 let stat = folder::stat(&place.handle, name)?;
+                if place.folder.taken.has(Identity::of(&stat)) {
+                    return Err(Failure::Refused(TWIN));
+                }
                 if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                     false
                 } else if self.run.options.overwrite == Overwrite::Never {
@@ -257,6 +262,7 @@ impl<'r, 'a> Walker<'r, 'a> {
         };
         let stat = rustix::fs::fstat(&handle)?;
         let identity = Identity::of(&stat);
+        place.folder.taken.insert(identity);
         if !made && !keeps_its_own && metadata::open_to_owner(&handle, &stat) {
             return Ok((folder::open_best(&handle, b".")?, identity, made));
         }
@@ -404,8 +410,8 @@ fn item(run: &Run<'_>, place: Place, entry: Entry, role: Role, buffer: &mut Buff
         return;
     }
     let standing = match standing(run, &place, &entry) {
-        Ok(Standing::Same(identity)) => {
-            unchanged(run, place, &entry, link, identity);
+        Ok(Standing::Same(identity, names)) => {
+            unchanged(run, place, &entry, link, identity, names);
             return;
         }
         Ok(Standing::Refused(reason)) => Err(Failure::Refused(reason)),
@@ -446,7 +452,12 @@ fn unchanged(
     entry: &Entry,
     link: Option<LinkOwner>,
     identity: Identity,
+    names: u64,
 ) {
+    // What has several names may stand under another of them as well.
+    if names == 1 {
+        place.folder.taken.insert(identity);
+    }
     count(&run.counts.unchanged_entries, 1);
     if entry.kind == EntryKind::File {
         run.monitor.progress(1, entry.size);
@@ -484,8 +495,8 @@ fn begin_large<'a>(
         run.release(place.folder, &place.handle);
     };
     match begin() {
-        Ok((Standing::Same(identity), _)) => {
-            unchanged(run, place, &entry, link, identity);
+        Ok((Standing::Same(identity, names), _)) => {
+            unchanged(run, place, &entry, link, identity, names);
             None
         }
         Ok((standing, pieces)) => match NewFile::create(run, place, entry, standing, link) {
@@ -547,11 +558,11 @@ fn make_link(
     let standing = standing(run, place, entry)?;
     match standing {
         Standing::Refused(reason) => return Err(Failure::Refused(reason)),
-        Standing::Same(identity) if identity == written.identity => {
+        Standing::Same(identity, _) if identity == written.identity => {
             count(&run.counts.unchanged_entries, 1);
             return Ok(true);
         }
-        Standing::Same(_) | Standing::Nothing | Standing::Replace => {}
+        Standing::Same(..) | Standing::Nothing | Standing::Replace => {}
     }
     // What is the same is a file of its own, and becomes a name of the other.
     let standing = if standing == Standing::Nothing { standing } else { Standing::Replace };
@@ -636,6 +647,11 @@ fn make_special(
     match made {
         Ok(()) => {}
         Err(Errno::EXIST) => return Err(Failure::Refused(EXISTS)),
+        Err(Errno::PERM)
+            if matches!(entry.kind, EntryKind::CharDevice | EntryKind::BlockDevice) =>
+        {
+            return Err(Failure::Refused("a device, which only root can make"));
+        }
         Err(error) => return Err(error.into()),
     }
     metadata::set_named(&run.owners, handle, entry, place.folder.inherits, &mut |message| {

@@ -1,17 +1,25 @@
 //! Snapshots that want to write elsewhere, and damaged ones.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
-use cutpoint_backup::restore::{Overwrite, RestoreMonitor, RestoreOptions, restore};
-use cutpoint_store::error::Kind;
+use cutpoint_backup::restore::{
+    Overwrite, RestoreMonitor, RestoreOptions, SnapshotReader, restore,
+};
+use cutpoint_store::error::{Kind, Result};
+use cutpoint_store::fingerprint::Fingerprint;
 use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_testing::SplitMix64;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::store::{MemoryStore, restore_into};
+use crate::store::{MemoryStore, TestMonitor, restore_into};
 
 fn link(name: &str, target: &Path) -> Entry {
     let mut entry = Entry::new(name, EntryKind::Symlink);
@@ -156,6 +164,319 @@ fn a_link_of_the_target_is_never_followed() {
                 fs::symlink_metadata(scene.target().join("folder")).unwrap().is_dir(),
                 "folder"
             );
+        }
+    }
+}
+
+/// A snapshot during whose restore somebody acts: at one call of its reader, counted from 0.
+struct Meddled<'a, F> {
+    store: &'a MemoryStore,
+    calls: AtomicU64,
+    at: u64,
+    act: F,
+}
+
+impl<'a, F: Fn()> Meddled<'a, F> {
+    fn new(store: &'a MemoryStore, at: u64, act: F) -> Meddled<'a, F> {
+        Meddled { store, calls: AtomicU64::new(0), at, act }
+    }
+
+    fn call(&self) -> &'a MemoryStore {
+        if self.calls.fetch_add(1, Relaxed) == self.at {
+            (self.act)();
+        }
+        self.store
+    }
+
+    fn has_acted(&self) -> bool {
+        self.calls.load(Relaxed) > self.at
+    }
+}
+
+impl<F: Fn() + Sync> SnapshotReader for Meddled<'_, F> {
+    fn tree<'a>(
+        &'a self,
+        content: &Content,
+    ) -> Result<Box<dyn Iterator<Item = Result<Entry>> + 'a>> {
+        self.call().tree(content)
+    }
+
+    fn segments<'a>(
+        &'a self,
+        content: &Content,
+    ) -> Result<Box<dyn Iterator<Item = Result<Segment>> + 'a>> {
+        self.call().segments(content)
+    }
+
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Arc<[u8]>> {
+        self.call().chunk(fingerprint)
+    }
+}
+
+/// A snapshot with folders in folders, small and large files in them, links, and several names of
+/// one file.
+fn folders_and_files(store: &mut MemoryStore) -> Content {
+    let mut named = store.file("name 1", b"several names");
+    (named.links, named.inode) = (2, 7);
+    let mut second = named.clone();
+    second.name = b"name 2".to_vec();
+    let mut large = store.file("large", b"after a hole");
+    let chunk = store.chunk_of(b"after a hole");
+    large.content = Content::Segments(vec![Segment::Hole { length: 9_000_000 }, chunk]);
+    large.size += 9_000_000;
+    let inner =
+        vec![large, link("link", Path::new("precious")), named, store.file("precious", b"bad")];
+    let inner = store.folder("inner", inner);
+    let after = store.file("precious", b"bad");
+    let folder = store.folder("folder", vec![inner, after, second]);
+    let last = store.file("last", b"last");
+    store.tree_of(vec![folder, last])
+}
+
+/// A folder is moved, and a link to outside put in its place, at each moment of a restore: what was
+/// opened goes on to be filled where it is, and nothing else is.
+#[test]
+fn a_link_that_is_swapped_in_is_never_followed() {
+    let mut store = MemoryStore::default();
+    let root = folders_and_files(&mut store);
+    let mut states = 0;
+    for overwrite in ALL {
+        for swapped in ["folder", "folder/inner"] {
+            for at in 0.. {
+                let scene = Scene::new();
+                let (target, outside) = (scene.target(), scene.outside());
+                let act = || {
+                    // Before it is made there is only the link.
+                    fs::rename(target.join(swapped), target.join("aside")).ok();
+                    symlink(&outside, target.join(swapped)).ok();
+                };
+                let reader = Meddled::new(&store, at, act);
+                let options = RestoreOptions { overwrite, threads: 2, ..RestoreOptions::default() };
+                let before = scene.look();
+                restore(&reader, &root, &target, &options, &()).unwrap();
+                assert_eq!(scene.look(), before, "{overwrite:?}, {swapped}, call {at}");
+                if !reader.has_acted() {
+                    break;
+                }
+                states += 1;
+            }
+        }
+    }
+    println!("{states} moments");
+    assert!(states > 40, "{states} moments are too few");
+}
+
+/// The same at moments that nobody can choose: between making a folder and opening it.
+#[test]
+fn a_link_that_comes_and_goes_is_never_followed() {
+    let mut store = MemoryStore::default();
+    let root = folders_and_files(&mut store);
+    for round in 0..60 {
+        let scene = Scene::new();
+        let (target, done) = (scene.target(), AtomicBool::new(false));
+        fs::create_dir(&target).unwrap();
+        symlink(scene.outside(), target.join("link")).unwrap();
+        let before = scene.look();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    let (folder, link) = (target.join("folder"), target.join("link"));
+                    renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).ok();
+                }
+            });
+            let overwrite = ALL[round % 3];
+            let options = RestoreOptions { overwrite, threads: 2, ..RestoreOptions::default() };
+            let restored = restore(&store, &root, &target, &options, &());
+            done.store(true, Relaxed);
+            restored.unwrap();
+        });
+        assert_eq!(scene.look(), before, "something happened outside, round {round}");
+    }
+}
+
+/// Deeper than folders are kept open: on the way back they are opened again, and one of them is a
+/// link by then.
+#[test]
+fn a_link_that_is_swapped_in_far_above_is_never_followed() {
+    let mut store = MemoryStore::default();
+    let mut folder = store.folder("precious", vec![]);
+    for _ in 0..200 {
+        let after = store.file("z", b"bad");
+        let mut above = store.folder("d", vec![folder, after]);
+        above.mode = 0o700;
+        folder = above;
+    }
+    let root = store.tree_of(vec![folder]);
+    for overwrite in ALL {
+        let scene = Scene::new();
+        let (target, outside) = (scene.target(), scene.outside());
+        let middle = target.join(["d"; 50].join("/"));
+        let act = || {
+            fs::rename(&middle, target.join("aside")).unwrap();
+            symlink(&outside, &middle).unwrap();
+        };
+        let reader = Meddled::new(&store, 190, act);
+        let before = scene.look();
+        let options = RestoreOptions { overwrite, threads: 1, ..RestoreOptions::default() };
+        let monitor = TestMonitor::default();
+        restore(&reader, &root, &target, &options, &monitor).unwrap();
+        assert!(reader.has_acted(), "it was swapped");
+        assert_eq!(scene.look(), before, "{overwrite:?}: {:?}", monitor.problem_paths());
+    }
+}
+
+/// A target that does not tell `A` from `a` has what was restored as `A` under the name `a`, too. It is
+/// not replaced by the other, nor taken for it. Such a target is played by somebody who gives it
+/// that name during the restore.
+#[test]
+fn names_that_the_target_takes_for_one() {
+    for kept in [false, true] {
+        for overwrite in ALL {
+            let mut store = MemoryStore::default();
+            let scratch = tempfile::tempdir().unwrap();
+            let target = scratch.path().join("target");
+            // The same size and time: a look would take one for the other.
+            let mut entries = vec![
+                store.file("A", b"bytes of A"),
+                store.file("B", b"bytes of B"),
+                store.file("a", b"bytes of a"),
+            ];
+            entries.iter_mut().for_each(|entry| entry.mtime.seconds = 1_000_000);
+            let root = store.tree_of(entries.clone());
+            if kept {
+                let first = store.tree_of(vec![entries[0].clone()]);
+                restore_into(&store, &first, &target, RestoreOptions::default());
+            }
+            let reads_a = !kept || overwrite == Overwrite::Replace;
+            let act = || fs::hard_link(target.join("A"), target.join("a")).unwrap();
+            let reader = Meddled::new(&store, 1 + u64::from(reads_a), act);
+            let options = RestoreOptions { overwrite, threads: 1, ..RestoreOptions::default() };
+            let monitor = TestMonitor::default();
+            restore(&reader, &root, &target, &options, &monitor).unwrap();
+            let case = format!("{overwrite:?}, {kept}: {monitor:?}");
+            assert!(reader.has_acted(), "{case}");
+            let problems = monitor.problem_paths();
+            assert!(problems.contains(&"a".into()), "{case}");
+            assert!(!problems.contains(&"B".into()), "{case}");
+            for name in ["A", "a"] {
+                assert_eq!(fs::read(target.join(name)).unwrap(), b"bytes of A", "{case}");
+            }
+        }
+    }
+}
+
+/// The same of folders, and of a file and a folder.
+#[test]
+fn folders_that_the_target_takes_for_one() {
+    for first_is_file in [false, true] {
+        for overwrite in ALL {
+            let mut store = MemoryStore::default();
+            let scratch = tempfile::tempdir().unwrap();
+            let target = scratch.path().join("target");
+            let files = ["one", "two", "three"].map(|name| store.file(name, b"bytes"));
+            let [one, two, three] = files;
+            let first = match first_is_file {
+                true => store.file("D", b"bytes of D"),
+                false => store.folder("D", vec![one]),
+            };
+            let entries = vec![first, store.folder("E", vec![two]), store.folder("d", vec![three])];
+            let root = store.tree_of(entries);
+            let act = || {
+                let whole = if first_is_file { "D" } else { "D/one" };
+                while !fs::metadata(target.join(whole)).is_ok_and(|it| it.len() > 0) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                fs::rename(target.join("D"), target.join("d")).unwrap();
+            };
+            let reader = AtTree { store: &store, tree: &entry_of(&store, &root, "E"), act };
+            let options = RestoreOptions { overwrite, threads: 1, ..RestoreOptions::default() };
+            let monitor = TestMonitor::default();
+            restore(&reader, &root, &target, &options, &monitor).unwrap();
+            let case = format!("{overwrite:?}, {first_is_file}: {monitor:?}");
+            assert_eq!(monitor.problem_paths(), [Path::new("d")], "{case}");
+            let is_file = fs::metadata(target.join("d")).unwrap().is_file();
+            assert_eq!(is_file, first_is_file, "{case}");
+        }
+    }
+}
+
+fn entry_of(store: &MemoryStore, root: &Content, name: &str) -> Content {
+    let entries = store.tree(root).unwrap().map(|entry| entry.unwrap());
+    entries.filter(|entry| entry.name == name.as_bytes()).map(|entry| entry.content).last().unwrap()
+}
+
+/// Somebody acts when this tree is asked for.
+struct AtTree<'a, F> {
+    store: &'a MemoryStore,
+    tree: &'a Content,
+    act: F,
+}
+
+impl<F: Fn() + Sync> SnapshotReader for AtTree<'_, F> {
+    fn tree<'a>(
+        &'a self,
+        content: &Content,
+    ) -> Result<Box<dyn Iterator<Item = Result<Entry>> + 'a>> {
+        if content == self.tree {
+            (self.act)();
+        }
+        self.store.tree(content)
+    }
+
+    fn segments<'a>(
+        &'a self,
+        content: &Content,
+    ) -> Result<Box<dyn Iterator<Item = Result<Segment>> + 'a>> {
+        self.store.segments(content)
+    }
+
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Arc<[u8]>> {
+        self.store.chunk(fingerprint)
+    }
+}
+
+/// Where the test runs as root, it runs itself once more as a user who may make no devices.
+#[test]
+fn devices_are_made_by_root_or_not_at_all() {
+    const UNPRIVILEGED: u32 = 65_534;
+    let scratch = tempfile::tempdir().unwrap();
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let mut store = MemoryStore::default();
+    let mut null = Entry::new("null", EntryKind::CharDevice);
+    (null.mode, null.device_number) = (0o666, 1 << 32 | 3);
+    let mut disk = Entry::new("disk", EntryKind::BlockDevice);
+    (disk.mode, disk.device_number) = (0o600, 7 << 32);
+    let (mut pipe, last) = (Entry::new("pipe", EntryKind::Fifo), store.file("zz", b"last"));
+    pipe.mode = 0o600;
+    let root = store.tree_of(vec![disk, null, pipe, last]);
+    let target = scratch.path().join("target");
+    let (_, monitor) = restore_into(&store, &root, &target, RestoreOptions::default());
+    assert_eq!(fs::read(target.join("zz")).unwrap(), b"last", "the others are restored");
+    assert!(fs::metadata(target.join("pipe")).unwrap().file_type().is_fifo(), "pipes are");
+    let problems = monitor.problems.into_inner().unwrap();
+    if problems.is_empty() {
+        let null = fs::metadata(target.join("null")).unwrap();
+        assert!(null.file_type().is_char_device() && null.mode() & 0o777 == 0o666, "{null:?}");
+        let disk = fs::metadata(target.join("disk")).unwrap();
+        assert!(disk.file_type().is_block_device() && disk.mode() & 0o777 == 0o600, "{disk:?}");
+        let own = std::env::current_exe().unwrap();
+        let mut again = Command::new(own);
+        again.args(["--exact", "hostile::devices_are_made_by_root_or_not_at_all"]);
+        match again.uid(UNPRIVILEGED).gid(UNPRIVILEGED).output() {
+            Ok(output) => {
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                assert!(output.status.success() && text.contains("1 passed"), "{text}");
+            }
+            Err(error) => println!("SKIPPED as another user, who cannot run this test: {error}"),
+        }
+    } else {
+        let text = "a device, which only root can make".to_owned();
+        let expected = ["disk", "null"].map(|name| (PathBuf::from(name), text.clone()));
+        let mut problems = problems;
+        problems.sort();
+        assert_eq!(problems, expected, "a clear line");
+        for name in ["disk", "null"] {
+            assert!(!target.join(name).exists(), "{name} is not there as something else");
         }
     }
 }

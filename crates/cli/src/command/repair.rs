@@ -182,6 +182,7 @@ fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Resu
                 fate,
                 repaired: repaired.map(|id| id.to_string()),
                 loss_count: each.loss_count,
+                unnamed_count: each.unnamed_count,
             })?;
             continue;
         }
@@ -191,11 +192,28 @@ fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Resu
         } else if done.held.contains(&each.snapshot) {
             line.push_str("; it is held, and not forgotten");
         } else if each.is_refused {
-            line.push_str("; the storage may give what it has refused another time");
+            line.push_str("; some of it may come back: run `cutpoint repair index`, and try again");
+        }
+        if each.unnamed_count > 0 {
+            line.push_str(&format!(
+                "; {} more are lost in folders that are the same as others that are named",
+                units::count(each.unnamed_count, "place")
+            ));
         }
         report.line(&line)?;
     }
-    let loss_count = done.snapshots.iter().map(|each| each.loss_count).sum();
+    if !report.is_json() {
+        for id in &done.makeshift {
+            let forgotten = if done.forgotten.contains(id) { "; it is forgotten" } else { "" };
+            let id = id.short();
+            report.line(&format!(
+                "snapshot {id}: was made while the storage refused something, and there is a better \
+                 one now{forgotten}"
+            ))?;
+        }
+    }
+    let loss_count =
+        done.snapshots.iter().fold(0_u64, |count, each| count.saturating_add(each.loss_count));
     if report.is_json() {
         report.event(&Event::Summary(Summary::RepairSnapshots {
             dry_run: args.dry_run,
@@ -216,7 +234,7 @@ fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Resu
             if args.forget || args.dry_run { "" } else { " --forget takes them off the list." },
         ));
     }
-    Ok(Exit::of_problems(loss_count + report.problem_count()))
+    Ok(Exit::of_problems(loss_count.saturating_add(report.problem_count())))
 }
 
 /// Shows how far a repair is, and prints what is lost.

@@ -2,18 +2,16 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use minicbor::Decoder;
-
+use super::affected::Affected;
 use super::objects::Seen;
 use super::{Check, FindingKind, NAMED_MAX, Need};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Damage;
-use crate::format::recipe::{Content, Segment};
-use crate::format::tree::{Entry, EntryKind};
+use crate::format::recipe::Content;
 use crate::index::{Location, Scope};
-use crate::name::{PartName, TicketId};
-use crate::reach::{self, Visit, decode_recipe};
+use crate::name::{ObjectName, PartName, TicketId};
+use crate::reach::{self, Visit};
 use crate::reader::{ChunkBytes, Reader};
 use crate::view::View;
 
@@ -33,6 +31,10 @@ pub(crate) struct Lost {
     pub(crate) protected: HashSet<(Class, PartName)>,
     /// Containers that the storage did not give.
     pub(crate) refused_containers: HashSet<(Class, PartName)>,
+    /// The snapshots that were walked: of others nothing is known.
+    pub(crate) walked: BTreeSet<TicketId>,
+    /// Commits that could not be read when they were looked at.
+    pub(crate) unread: BTreeSet<TicketId>,
 }
 
 /// Walks every snapshot; then, where something is lost, names the paths that need it. Returns
@@ -73,36 +75,24 @@ pub(super) fn check(
     check.name_deferred(&needed.map(|damage| (damage.class, damage.container)).collect());
     walk.name_lost()?;
     if !walk.lost.is_empty() {
-        let mut affected = Affected {
-            walk: &walk,
-            count: 0,
-            lost: HashSet::new(),
-            is_listed: true,
-            forgotten_count: 0,
-        };
+        let mut affected = Affected::new(&walk);
         let mut unhealed = HashSet::new();
         for root in &roots {
-            affected.is_listed = root.is_listed;
-            affected.name_all(root.snapshot, &root.content)?;
-            if affected.forgotten_count > 0 {
-                let message = format!(
-                    "is forgotten; {} of its paths cannot be restored",
-                    std::mem::take(&mut affected.forgotten_count)
-                );
-                let object = format!("snapshot {}", root.snapshot.short());
-                check.finding(FindingKind::Unneeded, object, message);
-            }
+            let lost = affected.name_all(root.snapshot, &root.content, root.is_listed)?;
             // Whoever compares with this snapshot hears nothing of these.
             let heard = seen.view.damaged_since(root.snapshot);
-            unhealed.extend(affected.lost.drain().filter(|lost| !heard.contains(lost)));
+            unhealed.extend(lost.into_iter().filter(|lost| !heard.contains(lost)));
         }
         damages.extend(places.into_iter().filter(|damage| {
             !walk.refused.contains(&damage.fingerprint)
                 && (unhealed.contains(&damage.fingerprint) || !recorded.contains(damage))
         }));
-        if affected.count > NAMED_MAX {
-            let message = format!("{} more paths are affected", affected.count - NAMED_MAX);
-            check.finding(FindingKind::Affected, "snapshots", message);
+        match affected.more() {
+            0 => {}
+            more => {
+                let message = format!("{more} more paths are affected");
+                check.finding(FindingKind::Affected, "snapshots", message);
+            }
         }
     }
     let lost = Lost {
@@ -111,8 +101,17 @@ pub(super) fn check(
         commits: seen.lost_commits.clone(),
         protected: HashSet::new(),
         refused_containers: HashSet::new(),
+        walked: walk.walked,
+        unread: seen.view.unreadable.keys().filter_map(commit_of).collect(),
     };
     Ok((damages, lost))
+}
+
+fn commit_of(name: &ObjectName) -> Option<TicketId> {
+    match name {
+        ObjectName::Commit(ticket) => Some(*ticket),
+        _ => None,
+    }
 }
 
 /// What was found, or recorded, of places of chunks.
@@ -147,16 +146,18 @@ fn roots(view: &View) -> Vec<Root> {
     roots
 }
 
-struct Walk<'a> {
-    check: &'a Check<'a>,
+pub(super) struct Walk<'a> {
+    pub(super) check: &'a Check<'a>,
     reader: &'a Reader,
     gone: HashSet<(Class, PartName)>,
     known: &'a Known<'a>,
     /// Whether the snapshot that is walked is on the lists.
     is_listed: bool,
     references: u64,
+    /// The snapshots that it has gone through.
+    walked: BTreeSet<TicketId>,
     /// Chunks that cannot be read from anywhere.
-    lost: HashMap<(Class, Fingerprint), LostChunk>,
+    pub(super) lost: HashMap<(Class, Fingerprint), LostChunk>,
     /// Those of them that the storage would not give: it may do so again.
     refused: HashSet<Fingerprint>,
     /// Places that are recorded as damaged, that can be read, and that listed snapshots need because
@@ -165,7 +166,7 @@ struct Walk<'a> {
 }
 
 /// A chunk that cannot be read from anywhere.
-struct LostChunk {
+pub(super) struct LostChunk {
     /// Why, unless that was said of a container.
     error: Option<Error>,
     /// Whether a snapshot that is on the lists needs it.
@@ -210,6 +211,7 @@ impl<'a> Walk<'a> {
             known,
             is_listed: true,
             references: 0,
+            walked: BTreeSet::new(),
             lost: HashMap::new(),
             refused: HashSet::new(),
             relied: HashSet::new(),
@@ -218,6 +220,7 @@ impl<'a> Walk<'a> {
         for root in roots(&seen.view) {
             walk.is_listed = root.is_listed;
             reached.walk(&root.content, &mut walk)?;
+            walk.walked.insert(root.snapshot);
         }
         Ok(walk)
     }
@@ -236,7 +239,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn chunk(&self, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+    pub(super) fn chunk(&self, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         self.reader.try_chunk(Class::Meta, fingerprint)
     }
 
@@ -354,130 +357,5 @@ impl<'a> Walk<'a> {
             self.check.finding(FindingKind::Unneeded, "chunks", message);
         }
         Ok(())
-    }
-}
-
-/// Names the paths that cannot be restored.
-struct Affected<'a> {
-    walk: &'a Walk<'a>,
-    count: u64,
-    /// The lost chunks that were come across.
-    lost: HashSet<Fingerprint>,
-    /// Whether the snapshot is on the lists. The paths of one that is not are counted only.
-    is_listed: bool,
-    forgotten_count: u64,
-}
-
-impl Affected<'_> {
-    fn name(&mut self, path: &str, message: &str) {
-        if !self.is_listed {
-            self.forgotten_count += 1;
-            return;
-        }
-        self.count += 1;
-        if self.count > NAMED_MAX {
-            return;
-        }
-        self.walk.check.finding(FindingKind::Affected, path, message);
-    }
-
-    fn name_all(&mut self, id: TicketId, root: &Content) -> Result<()> {
-        let mut folders = vec![(format!("snapshot {}: ", id.short()), root.clone())];
-        while let Some((at, content)) = folders.pop() {
-            let listed = self.each_segment(&content, &mut |this, segment| {
-                let Segment::Chunk { fingerprint, .. } = *segment else { return Ok(()) };
-                this.name_in_tree(fingerprint, &at, &mut folders)
-            });
-            match listed {
-                Err(error) if error.kind() == Kind::Interrupted => return Err(error),
-                Err(_) => self.name(&format!("{at}/"), "some of this folder cannot be listed"),
-                Ok(()) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn not_lost(&mut self, class: Class, fingerprint: Fingerprint) -> Result<()> {
-        if self.walk.lost.contains_key(&(class, fingerprint)) {
-            self.lost.insert(fingerprint);
-            return Err(Error::missing("", "lost"));
-        }
-        Ok(())
-    }
-
-    /// Goes through one chunk of a folder's tree.
-    fn name_in_tree(
-        &mut self,
-        fingerprint: Fingerprint,
-        at: &str,
-        folders: &mut Vec<(String, Content)>,
-    ) -> Result<()> {
-        self.not_lost(Class::Meta, fingerprint)?;
-        let bytes = self.walk.chunk(&fingerprint)?;
-        let d = &mut Decoder::new(&bytes);
-        while d.position() < bytes.len() {
-            let entry = Entry::decode(d)?;
-            let path = format!("{at}/{}", String::from_utf8_lossy(&entry.name));
-            if entry.kind == EntryKind::Folder {
-                folders.push((path, entry.content));
-                continue;
-            }
-            let whole = self.each_segment(&entry.content, &mut |this, segment| match segment {
-                Segment::Chunk { fingerprint, .. } => this.not_lost(Class::Data, *fingerprint),
-                _ => Ok(()),
-            });
-            match whole {
-                Err(error) if error.kind() == Kind::Interrupted => return Err(error),
-                Err(_) => self.name(&path, "cannot be restored from this snapshot"),
-                Ok(()) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Calls `visit` for each segment of a stream. What cannot be read is passed over, and is the
-    /// error in the end.
-    fn each_segment(
-        &mut self,
-        content: &Content,
-        visit: &mut dyn FnMut(&mut Self, &Segment) -> Result<()>,
-    ) -> Result<()> {
-        let mut recipes = Vec::new();
-        let mut failure = None;
-        match content {
-            Content::Empty | Content::Raw(_) => {}
-            Content::Segments(segments) => {
-                for segment in segments {
-                    failure = visit(self, segment).err().or(failure);
-                }
-            }
-            Content::Recipe(fingerprint) => recipes.push((*fingerprint, None)),
-        }
-        while let Some((fingerprint, expected)) = recipes.pop() {
-            self.walk.check.stop_if_cancelled()?;
-            let recipe = self.not_lost(Class::Meta, fingerprint);
-            let recipe = recipe
-                .and_then(|()| self.walk.chunk(&fingerprint))
-                .and_then(|bytes| decode_recipe(fingerprint, expected, &bytes));
-            match recipe {
-                Err(error) => failure = Some(error),
-                Ok(recipe) if recipe.level == 0 => {
-                    for segment in &recipe.segments {
-                        failure = visit(self, segment).err().or(failure);
-                    }
-                }
-                Ok(recipe) => {
-                    recipes.extend(recipe.segments.iter().rev().filter_map(
-                        |segment| match *segment {
-                            Segment::Chunk { fingerprint, length, .. } => {
-                                Some((fingerprint, Some((recipe.level - 1, length))))
-                            }
-                            _ => None,
-                        },
-                    ))
-                }
-            }
-        }
-        failure.map_or(Ok(()), Err)
     }
 }

@@ -8,24 +8,37 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use minicbor::Decoder;
-
 use super::{IndexOptions, is_damage, persist, repair_index};
 use crate::check::{CheckMonitor, CheckOptions, Lost, Portion, find_lost, record};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::{Outcome, Snapshot};
-use crate::format::recipe::{Content, RecipeChunk, Segment};
+use crate::format::recipe::{Content, Segment};
 use crate::format::ticket::Purpose;
 use crate::format::tree::{Entry, EntryKind};
+use crate::index::Loaded;
 use crate::name::{ObjectName, TicketId};
+use crate::places::list_containers;
+use crate::reach::{Inside, Node, decode_recipe};
 use crate::reader::Reader;
+use crate::recent::{self, Key, Recent};
 use crate::repository::Repository;
 use crate::view::View;
 use crate::writer::{ChunkSink, Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
 
 /// What is put behind the name of a file that has lost parts.
 const MARK: &[u8] = b".cutpoint-damaged";
+
+/// So many losses of a snapshot are named, whatever they are. Behind that, those in a folder that is
+/// the same as one before are counted only: a small snapshot can have very many paths.
+const LOSSES_NAMED_MAX: u64 = 10_000;
+
+/// Of a file that has lost something and has more parts nothing is kept: 2^30 parts of 16 KiB are
+/// 16 TiB, and a small recipe can name very many.
+const PIECES_MAX: u64 = 1 << 30;
+
+/// At most so many ranges of a file are listed: 16 MB.
+const RANGES_MAX: usize = 1 << 20;
 
 /// How to repair snapshots.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +66,7 @@ pub enum Loss {
     },
     /// Parts of a file.
     Parts {
-        /// Which of its bytes.
+        /// Which of its bytes; the first 1,048,576 ranges.
         ranges: Vec<Range<u64>>,
         /// Its size.
         size: u64,
@@ -96,10 +109,13 @@ pub struct SnapshotRepair {
     pub snapshot: TicketId,
     /// What became of it.
     pub fate: Fate,
-    /// In how many places it has lost something.
+    /// In how many places it has lost something; the highest number is so many or more.
     pub loss_count: u64,
-    /// Whether the storage has refused some of that: it may give it another time. Such a snapshot
-    /// is not forgotten.
+    /// How many of them [`RepairMonitor::loss`] did not hear of, because they are in folders that are
+    /// the same as others that it has heard of.
+    pub unnamed_count: u64,
+    /// Whether some of that may come back: the storage has refused it, or only a container has it
+    /// that no index names. Such a snapshot is not forgotten.
     pub is_refused: bool,
 }
 
@@ -108,6 +124,9 @@ pub struct SnapshotRepair {
 pub struct SnapshotsRepair {
     /// The snapshots that have lost something, oldest first.
     pub snapshots: Vec<SnapshotRepair>,
+    /// Snapshots that an earlier repair has made of these while the storage refused something: what
+    /// is repaired now has more. They are forgotten with the others.
+    pub makeshift: Vec<TicketId>,
     /// Commits that are gone or cannot be read: what they were nobody knows.
     pub lost_commits: BTreeSet<TicketId>,
     /// Snapshots that were forgotten.
@@ -124,7 +143,8 @@ pub struct SnapshotsRepair {
 ///
 /// # Errors
 ///
-/// As [`check`](crate::check::check), [`Writer::begin`] and [`Inline`].
+/// As [`check`](crate::check::check), [`Writer::begin`] and [`Inline`]. `Media` where the storage gives
+/// a snapshot that it did not give at first.
 pub fn repair_snapshots(
     repository: &Arc<Repository>,
     options: &SnapshotOptions,
@@ -135,37 +155,93 @@ pub fn repair_snapshots(
         threads: options.threads,
         ..CheckOptions::default()
     };
-    let (report, lost) = find_lost(repository, &check_options, &Quiet(monitor))?;
+    let (report, mut lost) = find_lost(repository, &check_options, &Quiet(monitor))?;
     if !options.dry_run {
         record(repository, &report.damages, |_, _| {})?;
     }
     let view = View::list(repository)?;
     let reader = Reader::open(repository.clone(), view.clone())?;
+    look_beside_index(&reader, &view, &mut lost)?;
     let suspects: HashSet<Fingerprint> =
         view.damaged().iter().map(|damage| damage.fingerprint).collect();
     let mut survey = Rewriter::new(&reader, &lost, &suspects, monitor);
     let mut done =
         SnapshotsRepair { lost_commits: lost_commits(&lost, &view), ..SnapshotsRepair::default() };
     for (id, snapshot) in view.snapshots() {
-        survey.begin(id, snapshot);
-        survey.rewrite(&snapshot.root, None)?;
-        if survey.loss_count == 0 {
+        if lost.unread.contains(&id) {
+            let message = "could not be read at first, and can be now; try again";
+            return Err(Error::new(Kind::Media, ObjectName::Commit(id), message));
+        }
+        if !lost.walked.contains(&id) {
+            // It has come since.
             continue;
         }
-        let twin = view.snapshots().into_iter().find(|(_, twin)| is_repair_of(twin, id, snapshot));
-        let fate = match twin {
-            _ if survey.kept_count == 0 => Fate::NothingLeft,
-            Some((twin, _)) => Fate::RepairedBefore(twin),
+        survey.begin(id, snapshot);
+        survey.rewrite(&snapshot.root, None)?;
+        let counts = survey.counts;
+        if counts.loss == 0 {
+            continue;
+        }
+        let twins = |is_makeshift| {
+            let snapshots = view.snapshots().into_iter();
+            snapshots
+                .filter(move |(_, twin)| is_repair_of(twin, id, snapshot, is_makeshift))
+                .map(|(twin, _)| twin)
+        };
+        let may_be_makeshift = twins(true).filter(|_| survey.is_refused);
+        let fate = match twins(false).chain(may_be_makeshift).next() {
+            _ if counts.kept == 0 => Fate::NothingLeft,
+            Some(twin) => Fate::RepairedBefore(twin),
             None if options.dry_run => Fate::WouldBeRepaired,
             None => persist("the repaired snapshot", || write(id, &survey))?,
         };
-        let (loss_count, is_refused) = (survey.loss_count, survey.is_refused);
-        done.snapshots.push(SnapshotRepair { snapshot: id, fate, loss_count, is_refused });
+        if !survey.is_refused && matches!(fate, Fate::Repaired(_) | Fate::RepairedBefore(_)) {
+            done.makeshift.extend(twins(true));
+        }
+        done.snapshots.push(SnapshotRepair {
+            snapshot: id,
+            fate,
+            loss_count: counts.loss,
+            unnamed_count: survey.unnamed_count,
+            is_refused: survey.is_refused,
+        });
     }
     if options.forget && !options.dry_run {
         forget(repository, &view, monitor, &mut done)?;
     }
     Ok(done)
+}
+
+/// A chunk of which the index has no place is not lost while a container that no index names has it, or
+/// one that the storage refuses to show: it counts as refused. A repair of the index names those.
+fn look_beside_index(reader: &Reader, view: &View, lost: &mut Lost) -> Result<()> {
+    let index = reader.index();
+    let mut nowhere = HashSet::new();
+    for (class, fingerprint) in &lost.chunks {
+        if index.places(*class, fingerprint)?.is_empty() {
+            nowhere.insert((*class, *fingerprint));
+        }
+    }
+    if nowhere.is_empty() {
+        return Ok(());
+    }
+    let mut passed_over = view.condemned();
+    passed_over.extend(index.containers().iter().map(|each| (each.class, each.name)));
+    for ((class, part), stored_len) in list_containers(reader.repository())? {
+        if passed_over.contains(&(class, part)) {
+            continue;
+        }
+        let found: HashSet<Fingerprint> =
+            match Loaded::read(reader.repository(), class, part, stored_len) {
+                Ok(loaded) => loaded.directory.chunks.iter().map(|it| it.fingerprint).collect(),
+                Err(error) if error.kind() == Kind::Media => {
+                    nowhere.iter().filter(|(of, _)| *of == class).map(|(_, it)| *it).collect()
+                }
+                Err(_) => continue,
+            };
+        lost.refused.extend(found.into_iter().filter(|it| nowhere.contains(&(class, *it))));
+    }
+    Ok(())
 }
 
 /// Commits that others have seen and that are gone, and those that are damaged.
@@ -180,9 +256,14 @@ fn lost_commits(lost: &Lost, view: &View) -> BTreeSet<TicketId> {
 }
 
 /// A repaired snapshot begins a nanosecond after the one that it was made of: it stands behind it in
-/// every list, and is told from all that was backed up.
-fn is_repair_of(twin: &Snapshot, id: TicketId, snapshot: &Snapshot) -> bool {
-    twin.parent == Some(id) && twin.started_ns == snapshot.started_ns.saturating_add(1)
+/// every list, and is told from all that was backed up. One that was made while the storage refused
+/// something begins two after it: a later repair may find more.
+fn started_ns(snapshot: &Snapshot, is_makeshift: bool) -> i64 {
+    snapshot.started_ns.saturating_add(1 + i64::from(is_makeshift))
+}
+
+fn is_repair_of(twin: &Snapshot, id: TicketId, snapshot: &Snapshot, is_makeshift: bool) -> bool {
+    twin.parent == Some(id) && twin.started_ns == started_ns(snapshot, is_makeshift)
 }
 
 /// Writes what is left of a snapshot that `survey` has just gone through. `None` where others had
@@ -203,6 +284,8 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
     let mut inline = Inline::new(writer, Verify::All)?;
     let mut rewriter = Rewriter::new(&reader, survey.lost, survey.suspects, &());
     rewriter.whole.clone_from(&survey.whole);
+    // The losses have been named.
+    rewriter.named_max = 0;
     rewriter.begin(id, &old);
     let root = match rewriter.rewrite(&old.root, Some(&mut inline)) {
         Ok(root) => root,
@@ -212,9 +295,10 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
         }
     };
     let mut statistics = old.statistics;
-    statistics.file_count = statistics.file_count.saturating_sub(rewriter.left_out_count);
-    statistics.size = statistics.size.saturating_sub(rewriter.left_out_bytes);
-    statistics.problem_count = rewriter.loss_count;
+    let counts = rewriter.counts;
+    statistics.file_count = statistics.file_count.saturating_sub(counts.left_out);
+    statistics.size = statistics.size.saturating_sub(counts.left_out_bytes);
+    statistics.problem_count = counts.loss;
     let read = [&mut statistics.read_file_count, &mut statistics.read_bytes];
     let new = [&mut statistics.new_chunk_count, &mut statistics.new_bytes];
     read.into_iter().chain(new).for_each(|count| *count = 0);
@@ -225,7 +309,7 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
     );
     let snapshot = Snapshot {
         root,
-        started_ns: old.started_ns.saturating_add(1),
+        started_ns: started_ns(&old, survey.is_refused),
         parent: Some(id),
         tags,
         description: match description.as_str() {
@@ -248,8 +332,9 @@ fn forget(
 ) -> Result<()> {
     let held = view.held();
     let ids = done.snapshots.iter().filter(|each| !each.is_refused && each.fate != Fate::Taken);
+    let makeshift = done.makeshift.iter().copied();
     let (held, ids): (Vec<_>, Vec<_>) =
-        ids.map(|each| each.snapshot).partition(|id| held.contains(id));
+        ids.map(|each| each.snapshot).chain(makeshift).partition(|id| held.contains(id));
     done.held = held;
     if !ids.is_empty() {
         persist("the record of what is forgotten", || {
@@ -294,15 +379,61 @@ struct Rewriter<'a> {
     suspects: &'a HashSet<Fingerprint>,
     monitor: &'a dyn RepairMonitor,
     /// Folders in which nothing is lost or suspect.
-    whole: HashSet<[u8; 32]>,
+    whole: Recent<()>,
+    /// Once so many losses are named, those of folders that were gone through before are counted.
+    named_max: u64,
     // Of the snapshot at hand:
     id: TicketId,
     cut: String,
-    loss_count: u64,
-    kept_count: u64,
-    left_out_count: u64,
-    left_out_bytes: u64,
+    /// The other folders.
+    remade: Recent<Remade>,
+    /// Recipes.
+    streams: Recent<Stream>,
+    counts: Counts,
+    unnamed_count: u64,
     is_refused: bool,
+}
+
+/// What a snapshot, or a folder of it, has lost and kept. No number overflows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    loss: u64,
+    kept: u64,
+    left_out: u64,
+    left_out_bytes: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.loss = self.loss.saturating_add(other.loss);
+        self.kept = self.kept.saturating_add(other.kept);
+        self.left_out = self.left_out.saturating_add(other.left_out);
+        self.left_out_bytes = self.left_out_bytes.saturating_add(other.left_out_bytes);
+    }
+
+    /// What has come since these were `before`.
+    fn since(self, before: Counts) -> Counts {
+        Counts {
+            loss: self.loss.saturating_sub(before.loss),
+            kept: self.kept.saturating_sub(before.kept),
+            left_out: self.left_out.saturating_sub(before.left_out),
+            left_out_bytes: self.left_out_bytes.saturating_sub(before.left_out_bytes),
+        }
+    }
+}
+
+/// A folder that has been gone through, and is not as it was.
+struct Remade {
+    content: Content,
+    counts: Counts,
+}
+
+/// What is known of a stream, or of a part of it.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    /// Whether nothing of it is lost or suspect.
+    is_well: bool,
+    piece_count: u64,
 }
 
 /// A piece of a stream.
@@ -316,8 +447,8 @@ enum Piece {
 struct Pieces {
     class: Class,
     stack: Vec<(u32, std::vec::IntoIter<Segment>)>,
-    /// The next recipe chunk, its level and its length, as far as they are known.
-    next: Option<(Fingerprint, Option<u32>, Option<u64>)>,
+    /// The next recipe chunk, its level and its length, where the one above says them.
+    next: Option<(Fingerprint, Option<(u32, u64)>)>,
     /// Whether something was suspect.
     is_suspect: bool,
     /// How the stream was cut, where a recipe says it.
@@ -330,7 +461,7 @@ impl Pieces {
         match content {
             Content::Empty | Content::Raw(_) => {}
             Content::Segments(segments) => stack.push((0, segments.clone().into_iter())),
-            Content::Recipe(fingerprint) => next = Some((*fingerprint, None, None)),
+            Content::Recipe(fingerprint) => next = Some((*fingerprint, None)),
         }
         Pieces { class, stack, next, is_suspect: false, cut: None }
     }
@@ -343,17 +474,13 @@ impl Pieces {
     ) -> Result<Option<Piece>> {
         let mut sink = sink;
         loop {
-            if let Some((fingerprint, level, length)) = self.next.take() {
+            if let Some((fingerprint, expected)) = self.next.take() {
                 if rewriter.is_lost(Class::Meta, fingerprint) {
-                    return Ok(Some(Piece::Lost(length)));
+                    return Ok(Some(Piece::Lost(expected.map(|(_, length)| length))));
                 }
                 let bytes = rewriter.reader.chunk(Class::Meta, &fingerprint)?;
-                let object = format!("recipe {fingerprint}");
-                let recipe = RecipeChunk::decode(&bytes).map_err(|error| error.of(&object))?;
                 // Levels fall by one at each step: a walk ends, whatever a chunk says.
-                if level.is_some_and(|level| level != recipe.level) {
-                    return Err(Error::corrupt(object, "is not what the recipe above it says"));
-                }
+                let recipe = decode_recipe(fingerprint, expected, &bytes)?;
                 if rewriter.suspects.contains(&fingerprint) {
                     self.is_suspect = true;
                     sink.as_mut().map_or(Ok(fingerprint), |sink| sink.store_meta(&bytes))?;
@@ -367,7 +494,7 @@ impl Pieces {
                     self.stack.pop();
                 }
                 (Some(Segment::Chunk { fingerprint, length, .. }), level) if level > 0 => {
-                    self.next = Some((fingerprint, Some(level - 1), Some(length)));
+                    self.next = Some((fingerprint, Some((level - 1, length))));
                 }
                 (Some(Segment::Chunk { fingerprint, length, .. }), _)
                     if rewriter.is_lost(self.class, fingerprint) =>
@@ -388,6 +515,12 @@ struct Frame {
     path: Vec<u8>,
     pieces: Pieces,
     entries: std::vec::IntoIter<Entry>,
+    /// The last of the names that have been read; they rise.
+    name_last: Vec<u8>,
+    /// Whether some entries are lost.
+    has_lost: bool,
+    /// What there was before it.
+    before: Counts,
     tree: TreeWriter,
     /// Files that go by another name, and what they have lost.
     renamed: BTreeMap<Vec<u8>, Renamed>,
@@ -421,21 +554,23 @@ impl<'a> Rewriter<'a> {
             lost,
             suspects,
             monitor,
-            whole: HashSet::new(),
+            whole: Recent::default(),
+            named_max: LOSSES_NAMED_MAX,
             id: TicketId([0; 12]),
             cut: String::new(),
-            loss_count: 0,
-            kept_count: 0,
-            left_out_count: 0,
-            left_out_bytes: 0,
+            remade: Recent::default(),
+            streams: Recent::default(),
+            counts: Counts::default(),
+            unnamed_count: 0,
             is_refused: false,
         }
     }
 
     fn begin(&mut self, id: TicketId, snapshot: &Snapshot) {
         (self.id, self.cut) = (id, snapshot.cut.clone());
-        (self.loss_count, self.kept_count) = (0, 0);
-        (self.left_out_count, self.left_out_bytes) = (0, 0);
+        self.remade.clear();
+        self.streams.clear();
+        (self.counts, self.unnamed_count) = (Counts::default(), 0);
         self.is_refused = false;
     }
 
@@ -446,18 +581,23 @@ impl<'a> Rewriter<'a> {
     }
 
     fn loss(&mut self, path: &[u8], loss: &Loss) {
-        self.loss_count += 1;
+        self.counts.add(Counts { loss: 1, ..Counts::default() });
         self.monitor.loss(self.id, path, loss);
+    }
+
+    fn stop_if_cancelled(&self) -> Result<()> {
+        if self.monitor.cancelled() {
+            return Err(Error::new(Kind::Interrupted, "repair", "interrupted"));
+        }
+        Ok(())
     }
 
     /// Goes through the tree of a snapshot. Returns the root's new content, where there is a sink.
     fn rewrite(&mut self, root: &Content, mut sink: Option<&mut Inline>) -> Result<Content> {
         // A stack of its own: folders can be nested deeper than a thread's stack.
-        let mut stack = vec![Frame::new(None, Vec::new(), root)];
+        let mut stack = vec![self.frame(None, Vec::new(), root)?];
         loop {
-            if self.monitor.cancelled() {
-                return Err(Error::new(Kind::Interrupted, "repair", "interrupted"));
-            }
+            self.stop_if_cancelled()?;
             let Some(mut frame) = stack.pop() else { return Ok(Content::Empty) };
             match self.step(&mut frame, sink.as_deref_mut())? {
                 Step::Stay => stack.push(frame),
@@ -470,7 +610,7 @@ impl<'a> Rewriter<'a> {
                     let Some((above, entry)) = stack.last_mut().zip(entry) else {
                         return Ok(content);
                     };
-                    let is_whole = self.whole.contains(&key(&entry.content));
+                    let is_whole = self.whole.get(&key(&entry.content)).is_some();
                     above.is_whole &= is_whole;
                     let content = if is_whole { entry.content } else { content };
                     above.push(Entry { content, ..entry }, self, sink.as_deref_mut())?;
@@ -483,10 +623,7 @@ impl<'a> Rewriter<'a> {
         if let Some(entry) = frame.entries.next() {
             let path = [&frame.path[..], b"/", &entry.name].concat();
             match entry.kind {
-                EntryKind::Folder if !self.whole.contains(&key(&entry.content)) => {
-                    let content = entry.content.clone();
-                    return Ok(Step::Down(Box::new(Frame::new(Some(entry), path, &content))));
-                }
+                EntryKind::Folder => return self.folder(frame, entry, path, sink),
                 EntryKind::File => self.file(frame, entry, path, sink)?,
                 _ => frame.push(entry, self, sink)?,
             }
@@ -494,24 +631,121 @@ impl<'a> Rewriter<'a> {
         }
         match frame.pieces.next(self, sink)? {
             None => return Ok(Step::Done),
-            Some(Piece::Lost(_)) => {
-                frame.is_whole = false;
-                self.loss(&[&frame.path[..], b"/"].concat(), &Loss::Entries);
-            }
-            Some(Piece::Here(Segment::Chunk { fingerprint, .. })) => {
+            Some(Piece::Lost(_)) => self.lose_entries(frame),
+            Some(Piece::Here(Segment::Chunk { fingerprint, length, .. })) => {
                 let bytes = self.reader.chunk(Class::Meta, &fingerprint)?;
-                frame.is_whole &= !self.suspects.contains(&fingerprint);
-                let d = &mut Decoder::new(&bytes);
-                let mut entries = Vec::new();
-                while d.position() < bytes.len() {
-                    let entry = Entry::decode(d);
-                    entries.push(entry.map_err(|error| error.of(format!("tree {fingerprint}")))?);
+                match (Node::Tree { fingerprint, length }).decode(&bytes)? {
+                    Inside::Tree(entries) if frame.rises_to(&entries) => {
+                        frame.is_whole &= !self.suspects.contains(&fingerprint);
+                        frame.entries = entries.into_iter();
+                    }
+                    _ => self.lose_entries(frame),
                 }
-                frame.entries = entries.into_iter();
             }
             Some(Piece::Here(_)) => return Err(Error::corrupt("tree", "has holes")),
         }
         Ok(Step::Stay)
+    }
+
+    /// Takes a folder over that is known, or goes into it.
+    fn folder(
+        &mut self,
+        frame: &mut Frame,
+        entry: Entry,
+        path: Vec<u8>,
+        sink: Option<&mut Inline>,
+    ) -> Result<Step> {
+        let key = key(&entry.content);
+        let may_name = self.counts.loss < self.named_max;
+        let remade = self.remade.get(&key).filter(|it| it.counts.loss == 0 || !may_name);
+        if let Some(Remade { content, counts }) = remade {
+            let entry = Entry { content: content.clone(), ..entry };
+            let counts = *counts;
+            self.counts.add(counts);
+            self.unnamed_count = self.unnamed_count.saturating_add(counts.loss);
+            frame.is_whole = false;
+            frame.push(entry, self, sink)?;
+        } else if self.whole.get(&key).is_some() {
+            frame.push(entry, self, sink)?;
+        } else {
+            let content = entry.content.clone();
+            return Ok(Step::Down(Box::new(self.frame(Some(entry), path, &content)?)));
+        }
+        Ok(Step::Stay)
+    }
+
+    /// A folder that is to be gone through.
+    fn frame(&mut self, entry: Option<Entry>, path: Vec<u8>, content: &Content) -> Result<Frame> {
+        let is_too_long = self.stream(Class::Meta, content)?.piece_count > PIECES_MAX;
+        let content = if is_too_long { &Content::Empty } else { content };
+        let mut frame = Frame::new(entry, path, content);
+        frame.before = self.counts;
+        if is_too_long {
+            self.lose_entries(&mut frame);
+        }
+        Ok(frame)
+    }
+
+    fn lose_entries(&mut self, frame: &mut Frame) {
+        frame.is_whole = false;
+        if !std::mem::replace(&mut frame.has_lost, true) {
+            self.loss(&[&frame.path[..], b"/"].concat(), &Loss::Entries);
+        }
+    }
+
+    /// Looks at each recipe of a stream once.
+    fn stream(&mut self, class: Class, content: &Content) -> Result<Stream> {
+        match content {
+            Content::Empty | Content::Raw(_) => Ok(Stream { is_well: true, piece_count: 0 }),
+            Content::Segments(segments) => self.stream_of(class, 0, segments),
+            Content::Recipe(fingerprint) => self.stream_below(class, *fingerprint, None),
+        }
+    }
+
+    fn stream_of(&mut self, class: Class, level: u32, segments: &[Segment]) -> Result<Stream> {
+        let mut stream = Stream { is_well: true, piece_count: 0 };
+        for segment in segments {
+            let part = match *segment {
+                Segment::Chunk { fingerprint, length, .. } if level > 0 => {
+                    self.stream_below(class, fingerprint, Some((level - 1, length)))?
+                }
+                Segment::Chunk { fingerprint, .. } => {
+                    let is_suspect = self.suspects.contains(&fingerprint);
+                    let is_well = !self.is_lost(class, fingerprint) && !is_suspect;
+                    Stream { is_well, piece_count: 1 }
+                }
+                Segment::Hole { .. } | Segment::Zeros { .. } => {
+                    Stream { is_well: true, piece_count: 1 }
+                }
+            };
+            stream.is_well &= part.is_well;
+            stream.piece_count = stream.piece_count.saturating_add(part.piece_count);
+        }
+        Ok(stream)
+    }
+
+    /// Of a recipe. Levels fall: it does not go deep.
+    fn stream_below(
+        &mut self,
+        class: Class,
+        fingerprint: Fingerprint,
+        expected: Option<(u32, u64)>,
+    ) -> Result<Stream> {
+        let key = recent::key(&fingerprint, u8::from(class == Class::Meta));
+        if let Some(stream) = self.streams.get(&key) {
+            return Ok(*stream);
+        }
+        let stream = if self.is_lost(Class::Meta, fingerprint) {
+            Stream { is_well: false, piece_count: 1 }
+        } else {
+            let bytes = self.reader.chunk(Class::Meta, &fingerprint)?;
+            let recipe = decode_recipe(fingerprint, expected, &bytes)?;
+            let mut stream = self.stream_of(class, recipe.level, &recipe.segments)?;
+            stream.is_well &= !self.suspects.contains(&fingerprint);
+            stream
+        };
+        self.streams.put(key, stream);
+        Ok(stream)
     }
 
     /// Takes a file over, or what is left of it.
@@ -530,8 +764,8 @@ impl<'a> Rewriter<'a> {
             }
             Left::Nothing => {
                 frame.is_whole = false;
-                self.left_out_count += 1;
-                self.left_out_bytes += entry.size;
+                let left_out_bytes = entry.size;
+                self.counts.add(Counts { left_out: 1, left_out_bytes, ..Counts::default() });
                 self.loss(&path, &Loss::File { size: entry.size });
                 Ok(())
             }
@@ -547,14 +781,22 @@ impl<'a> Rewriter<'a> {
     }
 
     fn left(&mut self, entry: &Entry, mut sink: Option<&mut Inline>) -> Result<Left> {
+        let stream = self.stream(Class::Data, &entry.content)?;
+        if stream.is_well {
+            return Ok(Left::Whole);
+        }
+        if stream.piece_count > PIECES_MAX {
+            return Ok(Left::Nothing);
+        }
         let mut pieces = Pieces::new(Class::Data, &entry.content);
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        let mut offset = 0;
+        let (mut offset, mut lost) = (0_u64, 0_u64);
         while let Some(piece) = pieces.next(self, sink.as_deref_mut())? {
+            self.stop_if_cancelled()?;
             let start = offset;
             match piece {
                 Piece::Here(segment) => {
-                    offset += segment.length();
+                    offset = offset.saturating_add(segment.length());
                     let Segment::Chunk { fingerprint, .. } = segment else { continue };
                     if self.suspects.contains(&fingerprint) {
                         pieces.is_suspect = true;
@@ -564,10 +806,13 @@ impl<'a> Rewriter<'a> {
                     }
                 }
                 Piece::Lost(length) => {
-                    offset += length.unwrap_or(entry.size);
+                    offset = offset.saturating_add(length.unwrap_or(entry.size));
+                    lost = lost.saturating_add(offset - start);
+                    let has_room = ranges.len() < RANGES_MAX;
                     match ranges.last_mut() {
                         Some(last) if last.end == start => last.end = offset,
-                        _ => ranges.push(start..offset),
+                        _ if has_room => ranges.push(start..offset),
+                        _ => {}
                     }
                 }
             }
@@ -575,7 +820,6 @@ impl<'a> Rewriter<'a> {
         if ranges.is_empty() {
             return Ok(if pieces.is_suspect { Left::Suspect } else { Left::Whole });
         }
-        let lost: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         if lost >= entry.size {
             return Ok(Left::Nothing);
         }
@@ -601,13 +845,16 @@ impl<'a> Rewriter<'a> {
         while let Some((name, renamed)) = frame.renamed.pop_first() {
             frame.push_renamed(name, renamed, self, sink.as_deref_mut())?;
         }
-        if frame.is_whole
-            && !frame.pieces.is_suspect
-            && let Some(entry) = &frame.entry
-        {
-            self.whole.insert(key(&entry.content));
-        }
+        let is_whole = frame.is_whole && !frame.pieces.is_suspect;
         let content = sink.map_or(Ok(Content::Empty), |sink| frame.tree.finish(sink))?;
+        match &frame.entry {
+            Some(entry) if is_whole => self.whole.put(key(&entry.content), ()),
+            Some(entry) => {
+                let (content, counts) = (content.clone(), self.counts.since(frame.before));
+                self.remade.put(key(&entry.content), Remade { content, counts });
+            }
+            None => {}
+        }
         Ok((frame.entry, content))
     }
 }
@@ -627,10 +874,23 @@ impl Frame {
             path,
             pieces: Pieces::new(Class::Meta, content),
             entries: Vec::new().into_iter(),
+            name_last: Vec::new(),
+            has_lost: false,
+            before: Counts::default(),
             tree: TreeWriter::new(),
             renamed: BTreeMap::new(),
             is_whole: true,
         }
+    }
+
+    /// Whether these entries can come next. A tree is what a folder's chunks are together.
+    fn rises_to(&mut self, entries: &[Entry]) -> bool {
+        let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return true };
+        let rises = first.name > self.name_last;
+        if rises {
+            self.name_last.clone_from(&last.name);
+        }
+        rises
     }
 
     /// Adds the next entry, and before it those that go by another name and come first.
@@ -681,21 +941,21 @@ impl Frame {
         rewriter: &mut Rewriter<'_>,
         sink: Option<&mut Inline>,
     ) -> Result<()> {
-        rewriter.kept_count += 1;
+        rewriter.counts.add(Counts { kept: 1, ..Counts::default() });
         let Some(sink) = sink else { return Ok(()) };
         self.tree.push(entry, rewriter.reader.repository().keys(), sink)
     }
 }
 
 /// What tells contents of folders apart.
-fn key(content: &Content) -> [u8; 32] {
+fn key(content: &Content) -> Key {
     let mut packed = Vec::new();
     match content {
-        Content::Recipe(fingerprint) => return fingerprint.0,
+        Content::Recipe(fingerprint) => return recent::key(fingerprint, 0),
         Content::Segments(segments) => {
             segments.iter().for_each(|segment| segment.pack_into(&mut packed));
         }
         Content::Empty | Content::Raw(_) => {}
     }
-    *blake3::hash(&packed).as_bytes()
+    recent::key(&Fingerprint(*blake3::hash(&packed).as_bytes()), 1)
 }

@@ -17,7 +17,9 @@ use cutpoint_store::media::{Media, Memory};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{PruneOptions, plan};
 use cutpoint_store::reader::Reader;
-use cutpoint_store::repair::{DataOptions, repair_data};
+use cutpoint_store::repair::{
+    DataOptions, IndexOptions, SnapshotOptions, repair_data, repair_index, repair_snapshots,
+};
 use cutpoint_store::repository::{InitOptions, Repository};
 use cutpoint_store::seal::{PartKind, Sealer, Suite, Unlock};
 use cutpoint_store::view::View;
@@ -101,15 +103,21 @@ pub(crate) fn open_repository(media: &Arc<dyn Media>) -> Arc<Repository> {
     Arc::new(opened.expect("it was just made"))
 }
 
-/// Everything that reads a repository: a check, a prune's plan, every path and every chunk. Nobody
-/// panics, and everything ends.
+/// Everything that reads a repository: a check, a prune's plan, every path and every chunk; and then
+/// repairs. Nobody panics, and everything ends.
 pub(crate) fn use_it(repository: &Arc<Repository>, chunks: &[Fingerprint]) {
-    let options =
-        CheckOptions { read_data: Some(Portion::All), threads: 1, ..CheckOptions::default() };
+    let read_data = Some(Portion::All);
+    let options = CheckOptions { read_data, threads: 1, ..CheckOptions::default() };
     check(repository, &options, &()).ok();
     plan(repository, &PruneOptions::default(), &()).ok();
-    let Ok(view) = View::list(repository) else { return };
-    let Ok(reader) = Reader::open(repository.clone(), view) else { return };
+    read_it(repository, chunks).ok();
+    repair_index(repository, &IndexOptions::default(), &()).ok();
+    let options = SnapshotOptions { read_data, threads: 1, forget: true, dry_run: false };
+    repair_snapshots(repository, &options, &()).ok();
+}
+
+fn read_it(repository: &Arc<Repository>, chunks: &[Fingerprint]) -> Result<()> {
+    let reader = Reader::open(repository.clone(), View::list(repository)?)?;
     for (class, chunk) in
         [Class::Data, Class::Meta].into_iter().flat_map(|c| chunks.iter().map(move |f| (c, f)))
     {
@@ -126,7 +134,7 @@ pub(crate) fn use_it(repository: &Arc<Repository>, chunks: &[Fingerprint]) {
             let Ok(entry) = entry else { break };
             check_name(&entry.name).expect("a reader gives no name that leads elsewhere");
             if steps.next().is_none() {
-                return;
+                return Ok(());
             }
             if entry.kind == EntryKind::Folder {
                 folders.push(entry.content);
@@ -135,6 +143,7 @@ pub(crate) fn use_it(repository: &Arc<Repository>, chunks: &[Fingerprint]) {
             }
         }
     }
+    Ok(())
 }
 
 /// Takes what it needs from the front of an input; zeros behind its end.
@@ -199,7 +208,8 @@ pub(crate) fn trees(bytes: &[u8]) {
     }
     let Some(last) = directory.chunks.last() else { return };
     let root = match how & 1 {
-        0 => folder_of(last.fingerprint, u64::from(last.payload_len)),
+        // Nobody can say that there are no bytes.
+        0 if last.payload_len > 0 => folder_of(last.fingerprint, last.payload_len.into()),
         _ => Content::Recipe(last.fingerprint),
     };
     directory.regions.push(RegionRecord {
