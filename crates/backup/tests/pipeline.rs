@@ -2,102 +2,33 @@
 //! read, what is interrupted is used.
 
 mod common;
+#[path = "common/repository.rs"]
+mod repository;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Progress, Source, backup};
 use cutpoint_backup::restore::{RestoreOptions, restore};
 use cutpoint_store::check::{CheckOptions, check};
-use cutpoint_store::environment::{Environment, Process};
-use cutpoint_store::error::{Kind, Result};
+use cutpoint_store::environment::Environment;
+use cutpoint_store::error::Kind;
 use cutpoint_store::media::{Fault, Faulty, Local, Media, Memory};
 use cutpoint_store::name::TicketId;
 use cutpoint_store::reader::Reader;
-use cutpoint_store::repository::{InitOptions, Repository};
-use cutpoint_store::seal::{Secret, Suite, Unlock};
+use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::end_writer;
 use cutpoint_testing::SplitMix64;
 
 use common::{files, options};
-
-/// A clock that steps a second a question, and randomness from a seed.
-#[derive(Debug)]
-struct Seeded {
-    random: AtomicU64,
-    asked: AtomicI64,
-    process_id: u32,
-    dead: AtomicBool,
-}
-
-impl Seeded {
-    fn new(seed: u64) -> Arc<Seeded> {
-        Arc::new(Seeded {
-            random: AtomicU64::new(seed),
-            asked: AtomicI64::new(0),
-            process_id: 1,
-            dead: AtomicBool::new(false),
-        })
-    }
-}
-
-const NOW_NS: i64 = 2_000_000_000_000_000_000;
-
-impl Environment for Seeded {
-    fn now_ns(&self) -> i64 {
-        NOW_NS + self.asked.fetch_add(1, Ordering::SeqCst) * 1_000_000_000
-    }
-
-    fn elapsed_ns(&self) -> u64 {
-        0
-    }
-
-    fn random(&self, bytes: &mut [u8]) -> Result<()> {
-        let seed = self.random.fetch_add(1, Ordering::SeqCst);
-        bytes.copy_from_slice(&SplitMix64::new(seed).take(bytes.len()));
-        Ok(())
-    }
-
-    fn process(&self) -> Process {
-        Process {
-            host: "test".to_owned(),
-            boot_id: "boot".to_owned(),
-            namespace: String::new(),
-            process_id: self.process_id,
-            started: 1,
-        }
-    }
-
-    fn may_be_alive(&self, _: &Process) -> bool {
-        !self.dead.load(Ordering::SeqCst)
-    }
-}
-
-fn unlock() -> Unlock {
-    Unlock::KeyFile(Secret([7; 32]))
-}
-
-fn init(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Repository> {
-    let options = InitOptions {
-        suite: Suite::ChaCha20Poly1305,
-        cut: "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0".to_owned(),
-        region_size: 64 * 1024,
-        container_size: 4 * 1024 * 1024,
-        compression_level: 3,
-        composites: false,
-        parity_percent: 0,
-    };
-    let environment: Arc<dyn Environment> = environment.clone();
-    Arc::new(Repository::init(media.clone(), environment, &unlock(), &options).expect("init"))
-}
+use repository::{Seeded, contents, init, restore_and_compare, unlock};
 
 /// A folder of many small files, some large ones, duplicates, zeros, a sparse file, links.
 fn make_folder(root: &Path) {
@@ -122,63 +53,6 @@ fn make_folder(root: &Path) {
     sparse.write_all_at(b"an island", 20_000_001).expect("island");
     fs::hard_link(root.join("large"), root.join("large too")).expect("hard link");
     std::os::unix::fs::symlink("nowhere", root.join("dangling")).expect("symbolic link");
-}
-
-fn contents(media: &dyn Media) -> BTreeMap<String, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    for kind in cutpoint_store::name::ObjectKind::ALL {
-        for (name, _) in media.list(kind.folder()).expect("list") {
-            let bytes = media.get(&name).expect("get").to_vec();
-            all.insert(name, bytes);
-        }
-    }
-    all
-}
-
-/// Restores the newest snapshot and compares it with `source`.
-fn restore_and_compare(repository: &Arc<Repository>, source: &Path) {
-    let reader = Reader::open(repository.clone(), View::list(repository).expect("it lists"))
-        .expect("reader");
-    let view = reader.view();
-    let snapshots = view.snapshots();
-    let (_, snapshot) = snapshots.last().expect("a snapshot");
-    let target = tempfile::tempdir().expect("target");
-    let stats = restore(&reader, &snapshot.root, target.path(), &RestoreOptions::default(), &())
-        .expect("restore");
-    assert_eq!(stats.failed_entries, 0, "something was not restored");
-    compare(source, &target.path().join(source.strip_prefix("/").expect("absolute")));
-}
-
-fn compare(left: &Path, right: &Path) {
-    let names = |path: &Path| -> Vec<PathBuf> {
-        let mut names: Vec<_> = fs::read_dir(path)
-            .expect("read folder")
-            .map(|entry| PathBuf::from(entry.expect("entry").file_name()))
-            .collect();
-        names.sort();
-        names
-    };
-    assert_eq!(names(left), names(right), "the names below {}", left.display());
-    for name in names(left) {
-        let (left, right) = (left.join(&name), right.join(&name));
-        let (a, b) =
-            (left.symlink_metadata().expect("left"), right.symlink_metadata().expect("right"));
-        assert_eq!(a.mode(), b.mode(), "mode of {}", left.display());
-        assert_eq!((a.mtime(), a.mtime_nsec()), (b.mtime(), b.mtime_nsec()), "{}", left.display());
-        if a.is_dir() {
-            compare(&left, &right);
-        } else if a.is_symlink() {
-            let (a, b) =
-                (fs::read_link(&left).expect("link"), fs::read_link(&right).expect("link"));
-            assert_eq!(a, b, "target of {}", left.display());
-        } else {
-            assert!(
-                fs::read(&left).expect("left") == fs::read(&right).expect("right"),
-                "{} has other bytes",
-                left.display()
-            );
-        }
-    }
 }
 
 #[test]

@@ -1,0 +1,180 @@
+//! Files that change a little: what they have in common with their former version is not stored again,
+//! comes back byte for byte, and is the same whatever the threads.
+
+mod common;
+#[path = "common/repository.rs"]
+mod repository;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use cutpoint_backup::backup::{BackupReport, Source, backup};
+use cutpoint_store::check::{CheckOptions, Portion, check};
+use cutpoint_store::format::commit::Statistics;
+use cutpoint_store::media::{Media, Memory};
+use cutpoint_store::repository::Repository;
+use cutpoint_testing::SplitMix64;
+
+use common::{files, options};
+use repository::{Seeded, contents, init, restore_and_compare};
+
+/// Text of few words, so that it compresses and that short pieces of it occur many times.
+fn text(random: &mut SplitMix64, len: usize) -> Vec<u8> {
+    let words: Vec<Vec<u8>> = (0..500)
+        .map(|_| {
+            let len = 3 + random.below(9);
+            random.take(len).into_iter().map(|byte| b'a' + byte % 26).collect()
+        })
+        .collect();
+    let mut text = Vec::with_capacity(len + 20);
+    while text.len() < len {
+        text.extend_from_slice(&words[random.below(words.len())]);
+        text.push(b' ');
+    }
+    text
+}
+
+/// Replaces bytes in place, inserts some and removes some, at `count` places.
+fn edit(random: &mut SplitMix64, bytes: &mut Vec<u8>, count: usize) {
+    for _ in 0..count {
+        let at = random.below(bytes.len());
+        let end = (at + random.below(40)).min(bytes.len());
+        let len = match random.below(3) {
+            0 => end - at,
+            1 => random.below(60),
+            _ => 0,
+        };
+        bytes.splice(at..end, random.take(len));
+    }
+}
+
+/// A folder with files of several kinds, as it was at the first of several times.
+struct Folder {
+    files: Vec<(&'static str, Vec<u8>)>,
+    random: SplitMix64,
+}
+
+impl Folder {
+    fn new() -> Folder {
+        let mut random = SplitMix64::new(7);
+        let mut zeros = text(&mut random, 600_000);
+        zeros[100_000..400_000].fill(0);
+        let files = vec![
+            ("rows", text(&mut random, 1_500_000)),
+            ("noise", random.take(900_000)),
+            ("zeros", zeros),
+            ("page", text(&mut random, 9_000)),
+            ("tiny", b"hardly anything".to_vec()),
+            ("same", text(&mut random, 300_000)),
+        ];
+        Folder { files, random }
+    }
+
+    fn write(&self, root: &Path) {
+        for (name, bytes) in &self.files {
+            fs::write(root.join(name), bytes).expect("a file");
+        }
+    }
+
+    /// What a day does to it.
+    fn change(&mut self, day: usize) {
+        for (name, bytes) in &mut self.files {
+            match *name {
+                "same" => {}
+                "tiny" => bytes.push(b'!'),
+                "page" => edit(&mut self.random, bytes, 3),
+                _ => edit(&mut self.random, bytes, 120),
+            }
+        }
+        // Far more than a window is inserted in front, and later removed again.
+        let rows = &mut self.files[0].1;
+        if day == 2 {
+            let inserted = text(&mut self.random, 700_000);
+            rows.splice(50_000..50_000, inserted);
+        } else if day == 4 {
+            rows.drain(50_000..600_000);
+        }
+    }
+}
+
+fn stored_bytes(media: &dyn Media) -> usize {
+    contents(media).values().map(Vec::len).sum()
+}
+
+fn save(repository: &Arc<Repository>, root: &Path, threads: usize) -> BackupReport {
+    backup(repository, files(root), &options(threads), &()).expect("it is saved")
+}
+
+#[test]
+fn versions_come_back_and_take_little() {
+    let mut first = None;
+    for threads in [1, 2, 7] {
+        let (mut folder, root) = (Folder::new(), tempfile::tempdir().expect("a folder"));
+        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        let repository = init(&media, &Seeded::new(1));
+        folder.write(root.path());
+        let report = save(&repository, root.path(), threads);
+        assert_eq!(report.statistics.composite_count, 0, "there is nothing to resemble");
+        let begun = stored_bytes(&*media);
+        for day in 1..6 {
+            folder.change(day);
+            folder.write(root.path());
+            let before = stored_bytes(&*media);
+            let Statistics { composite_count, composite_bytes, literal_bytes, new_bytes, .. } =
+                save(&repository, root.path(), threads).statistics;
+            assert!(composite_count > 50, "day {day}: {composite_count} composites");
+            assert!(literal_bytes * 5 < composite_bytes, "day {day}: {literal_bytes} new bytes");
+            let inserted = if day == 2 { 700_000 } else { 0 };
+            assert!(new_bytes - composite_bytes < inserted + 300_000, "day {day}");
+            let grown = stored_bytes(&*media) - before;
+            assert!(grown * 3 < begun + 3 * usize::try_from(inserted).expect("small"), "{grown}");
+            restore_and_compare(&repository, root.path());
+        }
+        let options = CheckOptions { read_data: Some(Portion::All), ..CheckOptions::default() };
+        let report = check(&repository, &options, &()).expect("it is checked");
+        assert_eq!((report.error_count, report.note_count), (0, 0), "{report:?}");
+        // Times of files are others in each folder; what is in them is not.
+        let mut stored = contents(&*media);
+        stored.retain(|name, _| name.starts_with("data/"));
+        match &first {
+            None => first = Some(stored),
+            Some(first) => assert!(*first == stored && stored.len() > 5, "{threads} threads put other bytes"),
+        }
+    }
+}
+
+#[test]
+fn a_stream_is_compared_with_the_one_before() {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(&media, &Seeded::new(2));
+    let mut random = SplitMix64::new(9);
+    let mut dump = text(&mut random, 2_000_000);
+    for day in 0..3 {
+        let reader = Box::new(std::io::Cursor::new(dump.clone()));
+        let source = Source::Stream { name: b"dump.sql".to_vec(), reader };
+        let report = backup(&repository, source, &options(2), &()).expect("it is saved");
+        let Statistics { composite_bytes, new_bytes, .. } = report.statistics;
+        assert!(day == 0 || composite_bytes * 10 > new_bytes * 9, "day {day}: {composite_bytes}");
+        edit(&mut random, &mut dump, 300);
+    }
+}
+
+/// A file that has nothing to do with its former version costs what it would without one.
+#[test]
+fn what_does_not_resemble_is_stored_whole() {
+    let root = tempfile::tempdir().expect("a folder");
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(&media, &Seeded::new(3));
+    let mut random = SplitMix64::new(11);
+    for day in 0..3 {
+        fs::write(root.path().join("noise"), random.take(3_000_000)).expect("a file");
+        let before = stored_bytes(&*media);
+        let report = save(&repository, root.path(), 2);
+        assert_eq!(report.statistics.composite_count, 0, "day {day}");
+        let grown = stored_bytes(&*media) - before;
+        // Cut into 8 KiB, and padded.
+        assert!(grown < 3_200_000, "day {day}: {grown} bytes");
+        restore_and_compare(&repository, root.path());
+    }
+}
