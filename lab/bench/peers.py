@@ -63,6 +63,11 @@ class Cutpoint(Tool):
     def check(self): return [self.bin, "check", "--read-data", *self.opt()]
 
 
+class CutpointExact(Cutpoint):
+    name = "cutpoint-exact"
+    def init(self): return [[*super().init()[0], "--matching", "off"]]
+
+
 class Restic(Tool):
     name = "restic"; version_args = ["version"]
     def env(self): return super().env() | {"RESTIC_REPOSITORY": str(self.repo), "RESTIC_PASSWORD": PASS, "RESTIC_CACHE_DIR": f"{self.root}/cache"}
@@ -106,7 +111,7 @@ class Borg(Tool):
     def check(self): return [self.bin, "check", "--verify-data"]
 
 
-KINDS = {"cutpoint": Cutpoint, "restic-debian": Restic, "restic-new": Restic, "restic": Restic, "rustic": Rustic, "bupstash": Bupstash, "borg": Borg}
+KINDS = {"cutpoint": Cutpoint, "cutpoint-exact": CutpointExact, "restic-debian": Restic, "restic-new": Restic, "restic": Restic, "rustic": Rustic, "bupstash": Bupstash, "borg": Borg}
 
 
 def run(cmd, env, cwd, log, limit):
@@ -258,7 +263,7 @@ class Bench:
     def __init__(self, a):
         self.a = a; self.work = Path(a.work).resolve() / "peers-run"; self.rows = []; self.base = {}; self.tools = []; self.started = time.strftime("%Y-%m-%d %H:%M:%S")
         self.work.mkdir(parents=True, exist_ok=True); self.versions = {}; self.missing = []; self.stopped = False; self.src = None; self.log = self.work / "log"
-        found = {"cutpoint": a.cutpoint} | dict(b.split("=", 1) for b in a.binary)
+        found = {"cutpoint": a.cutpoint, "cutpoint-exact": a.cutpoint} | dict(b.split("=", 1) for b in a.binary)
         for name in a.tools.split(","):
             if name not in KINDS: sys.exit(f"unknown tool {name}: {', '.join(KINDS)}")
             b = found.get(name) or (shutil.which(name, path=a.bin) if a.bin else None) or shutil.which(name)

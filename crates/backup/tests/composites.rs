@@ -139,7 +139,9 @@ fn versions_come_back_and_take_little() {
         stored.retain(|name, _| name.starts_with("data/"));
         match &first {
             None => first = Some(stored),
-            Some(first) => assert!(*first == stored && stored.len() > 5, "{threads} threads put other bytes"),
+            Some(first) => {
+                assert!(*first == stored && stored.len() > 5, "{threads} threads put other bytes")
+            }
         }
     }
 }

@@ -95,8 +95,9 @@ impl Window {
         self.bytes.resize(self.dropped, 0);
         let indexed = position.next_multiple_of(STEP as u64);
         let indexed_before = std::mem::replace(&mut self.indexed, indexed);
-        // What the table has of before may lie in the window again: going back, it is forgotten.
-        if position < indexed_before {
+        // What the table has of before may lie in the window again: going back, it is forgotten. The
+        // last one in it is a step before the next.
+        if position + STEP as u64 <= indexed_before {
             self.forget();
         }
     }

@@ -20,10 +20,12 @@ use crate::name::{ObjectName, PartName};
 use crate::repository::Repository;
 use crate::seal::{HEADER_LEN, Opener, PartKind};
 use crate::view::View;
-use crate::writer::decode_region;
+use crate::writer::decode_region_into;
 
 /// How much of decoded regions is kept, in bytes.
 const REGIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How many buffers without use are kept.
+const SPARE_BUFFERS_MAX: usize = 2;
 /// How many openers (keys of containers) are kept.
 const OPENERS_MAX: usize = 256;
 
@@ -58,15 +60,30 @@ impl std::ops::Deref for ChunkBytes {
 
 type RegionName = (Class, PartName, u16);
 
-/// Decoded regions that were used last; the one that was not used for longest goes first.
-#[derive(Debug, Default)]
+/// Decoded regions that were used last; the one that was not used for longest goes first. Buffers are
+/// used again: fresh memory costs as much as filling it.
+#[derive(Default)]
 struct Regions {
+    spare: Vec<Vec<u8>>,
+    /// As many as threads have decoded at once.
+    decompressors: Vec<Decompressor<'static>>,
     decoded: HashMap<RegionName, (Arc<Vec<u8>>, u64)>,
     uses: u64,
     bytes: usize,
 }
 
+impl std::fmt::Debug for Regions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Regions").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
 impl Regions {
+    /// A buffer, perhaps without memory, and a decompressor, where there is one.
+    fn take_tools(&mut self) -> (Vec<u8>, Option<Decompressor<'static>>) {
+        (self.spare.pop().unwrap_or_default(), self.decompressors.pop())
+    }
+
     fn get(&mut self, name: &RegionName) -> Option<Arc<Vec<u8>>> {
         self.uses += 1;
         let (bytes, used) = self.decoded.get_mut(name)?;
@@ -84,6 +101,11 @@ impl Regions {
             let Some(oldest) = oldest.map(|(name, _)| *name) else { return };
             if let Some((bytes, _)) = self.decoded.remove(&oldest) {
                 self.bytes -= bytes.len();
+                if let Some(bytes) = Arc::into_inner(bytes)
+                    && self.spare.len() < SPARE_BUFFERS_MAX
+                {
+                    self.spare.push(bytes);
+                }
             }
         }
     }
@@ -354,15 +376,21 @@ impl Reader {
         let opener = self.opener(class, loaded.container.name)?;
         let media = self.repository.media();
         let offset = u64::from(record.offset);
-        let mut part =
-            media.get_range(&name.to_string(), offset, record.stored_len as usize)?.to_vec();
+        let part = media.get_range(&name.to_string(), offset, record.stored_len as usize)?;
+        let mut part = Vec::from(part);
         opener.open(PartKind::Region(u32::from(number)), &mut part)?;
-        let mut decompressor =
-            Decompressor::new().map_err(|error| Error::invalid("zstd", error))?;
-        let bytes = decode_region(&mut decompressor, record.codec, part, record.raw_len)
+        let (buffer, decompressor) = lock().take_tools();
+        let mut decompressor = match decompressor {
+            Some(decompressor) => decompressor,
+            None => Decompressor::new().map_err(|error| Error::invalid("zstd", error))?,
+        };
+        let (codec, raw_len) = (record.codec, record.raw_len);
+        let bytes = decode_region_into(&mut decompressor, codec, part, raw_len, buffer)
             .map_err(|error| error.of(format!("{name}: region {number}")))?;
         let bytes = Arc::new(bytes);
-        lock().insert(key, bytes.clone());
+        let mut regions = lock();
+        regions.decompressors.push(decompressor);
+        regions.insert(key, bytes.clone());
         Ok(bytes)
     }
 

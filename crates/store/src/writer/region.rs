@@ -251,13 +251,33 @@ pub(crate) fn decode_region(
     bytes: Vec<u8>,
     raw_len: u32,
 ) -> Result<Vec<u8>> {
+    decode_region_into(decompressor, codec, bytes, raw_len, Vec::new())
+}
+
+/// As [`decode_region`], into a buffer that is there, where there is need of one.
+///
+/// # Errors
+///
+/// As [`decode_region`].
+pub(crate) fn decode_region_into(
+    decompressor: &mut Decompressor<'_>,
+    codec: Codec,
+    bytes: Vec<u8>,
+    raw_len: u32,
+    mut buffer: Vec<u8>,
+) -> Result<Vec<u8>> {
     let raw_len = raw_len as usize;
     let decoded = match codec {
         Codec::Store => bytes,
-        // Never more than the directory says: a frame that lies about its size fails.
-        Codec::Zstd => decompressor
-            .decompress(&bytes, raw_len)
-            .map_err(|error| Error::corrupt("", format!("does not decompress: {error}")))?,
+        Codec::Zstd => {
+            buffer.clear();
+            buffer.reserve_exact(raw_len);
+            // Never more than the buffer holds: a frame that lies about its size fails.
+            decompressor
+                .decompress_to_buffer(&bytes, &mut buffer)
+                .map_err(|error| Error::corrupt("", format!("does not decompress: {error}")))?;
+            buffer
+        }
     };
     if decoded.len() == raw_len {
         Ok(decoded)
