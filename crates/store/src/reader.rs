@@ -11,7 +11,6 @@ use zstd::bulk::Decompressor;
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::Form;
 use crate::format::extents::{self, Extent};
 use crate::format::recipe::{Content, RecipeChunk, Segment};
 use crate::format::tree::Entry;
@@ -271,17 +270,12 @@ impl Reader {
     /// `Corrupt` or `Missing`, naming the container and the chunk's place; of a composite, that of
     /// the whole which it lacks.
     pub fn read(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
-        let record = location.chunk();
-        if record.form != Form::Composite {
-            let bytes = self.payload(class, location)?;
-            return self.verify(class, location, bytes);
+        let chunk = self.unverified(class, location);
+        let chunk = chunk.and_then(|bytes| self.verify(class, location, bytes));
+        if location.is_whole() || chunk.is_ok() {
+            return chunk;
         }
-        // What its references are is told by its own fingerprint. Only where that is wrong are they
-        // looked at one by one, wherever they are.
-        let rebuilt = self.rebuild(class, location, |reference| self.whole(class, reference));
-        if let Ok(chunk) = rebuilt.and_then(|bytes| self.verify(class, location, bytes)) {
-            return Ok(chunk);
-        }
+        // Its references may be elsewhere as well. Now they are looked at one by one.
         let rebuilt = self.rebuild(class, location, |reference| {
             self.try_places(class, reference, Location::is_whole)
         });
@@ -301,6 +295,15 @@ impl Reader {
                 record.region, record.offset, record.fingerprint
             ),
         ))
+    }
+
+    /// What the chunk at `location` should be, not verified.
+    pub(crate) fn unverified(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
+        if location.is_whole() {
+            self.payload(class, location)
+        } else {
+            self.rebuild(class, location, |reference| self.whole(class, reference))
+        }
     }
 
     /// What is stored of the chunk at `location`, not verified: of a whole its bytes.

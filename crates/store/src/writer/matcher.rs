@@ -369,12 +369,8 @@ impl<'a> Matcher<'a> {
     /// it may not be referred to.
     fn old_chunk(&self, old: &Old) -> Result<Option<(ChunkBytes, Location, Range<usize>)>> {
         let Some(location) = self.find(&old.fingerprint, |_| true)? else { return Ok(None) };
-        // The composite's fingerprint is compared; of a whole, what is taken of it (C5).
-        let chunk = if location.is_whole() {
-            self.reader.payload(Class::Data, &location)?
-        } else {
-            self.reader.read(Class::Data, &location)?
-        };
+        // What is taken of it is compared with the wholes (C5).
+        let chunk = self.reader.unverified(Class::Data, &location)?;
         let range = usize::try_from(old.offset).ok().and_then(|start| {
             let end = start.checked_add(usize::try_from(old.len).ok()?)?;
             (end <= chunk.len()).then_some(start..end)
