@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::directory::Form;
 use cutpoint_store::index::load_directory;
 use cutpoint_store::name::{ObjectKind, ObjectName};
 
@@ -41,17 +42,31 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
             }
         };
         stats.container_count += 1;
-        let chunk_count = directory.chunks.len() as u64;
         match container.class {
             Class::Data => {
-                stats.chunk_count += chunk_count;
+                for chunk in &directory.chunks {
+                    match chunk.form {
+                        Form::Whole => stats.unique_bytes += u64::from(chunk.chunk_len),
+                        Form::Literal => {
+                            stats.composite_stored_bytes += u64::from(chunk.payload_len);
+                            continue;
+                        }
+                        Form::Composite => {
+                            stats.unique_bytes += u64::from(chunk.chunk_len);
+                            stats.composite_count += 1;
+                            stats.composite_bytes += u64::from(chunk.chunk_len);
+                            stats.composite_stored_bytes += u64::from(chunk.payload_len);
+                        }
+                    }
+                    stats.chunk_count += 1;
+                }
                 for region in &directory.regions {
-                    stats.unique_bytes += u64::from(region.raw_len);
+                    stats.matched_bytes += u64::from(region.raw_len);
                     stats.compressed_bytes += u64::from(region.stored_len);
                 }
             }
             Class::Meta => {
-                stats.metadata_chunk_count += chunk_count;
+                stats.metadata_chunk_count += directory.chunks.len() as u64;
                 stats.metadata_bytes += u64::from(container.stored_len);
             }
         }
@@ -74,7 +89,8 @@ impl Stats {
         self.dedup_ratio =
             (self.unique_bytes > 0).then(|| self.size as f64 / self.unique_bytes as f64);
         self.dedup_space_savings = savings(self.unique_bytes, self.size);
-        self.compression_space_savings = savings(self.compressed_bytes, self.unique_bytes);
+        self.matching_space_savings = savings(self.matched_bytes, self.unique_bytes);
+        self.compression_space_savings = savings(self.compressed_bytes, self.matched_bytes);
         self.space_savings = savings(self.stored_bytes, self.size);
     }
 }
@@ -91,8 +107,15 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
     let ratio = stats.dedup_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     let dedup = saves(stats.dedup_space_savings, stats.unique_bytes, stats.size);
     let dedup = format!("dedup_ratio {ratio}, {dedup}");
+    let matching = saves(stats.matching_space_savings, stats.matched_bytes, stats.unique_bytes);
+    let matching = format!(
+        "matching {matching}: of {}, {}, {} are stored",
+        units::count(stats.composite_count, "chunk"),
+        units::size(stats.composite_bytes),
+        units::size(stats.composite_stored_bytes)
+    );
     let compression =
-        saves(stats.compression_space_savings, stats.compressed_bytes, stats.unique_bytes);
+        saves(stats.compression_space_savings, stats.compressed_bytes, stats.matched_bytes);
     let compression = format!("compression {compression}");
     let total = saves(stats.space_savings, stats.stored_bytes, stats.size);
     let total = format!("all together {total}");
@@ -104,6 +127,7 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
     let lines = [
         ("logical", units::size(stats.size), of_snapshots),
         ("unique", units::size(stats.unique_bytes), dedup),
+        ("matched", units::size(stats.matched_bytes), matching),
         ("compressed", units::size(stats.compressed_bytes), compression),
         ("metadata", units::size(stats.metadata_bytes), "trees and recipes".to_owned()),
         ("stored", units::size(stats.stored_bytes), total),
