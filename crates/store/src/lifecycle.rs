@@ -22,7 +22,8 @@ const TRIES: usize = 5;
 
 /// Takes the snapshots that `choose` names off the lists, by one commit; until a prune takes them
 /// they can be brought back. `choose` goes by the view of the writer, and is asked again where that
-/// has to begin anew. Returns the commit; `None` where nothing was chosen.
+/// has to begin anew. Who chooses by rules does so by a whole view ([`View::whole`]). Returns the
+/// commit; `None` where nothing was chosen.
 ///
 /// # Errors
 ///

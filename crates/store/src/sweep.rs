@@ -17,9 +17,7 @@ use crate::format::ticket::{Purpose, Ticket};
 use crate::name::{ObjectKind, ObjectName, TicketId};
 use crate::parity;
 use crate::places::{Lookup, list_containers};
-use crate::prune::{
-    PruneMonitor, mark, open_index, require_nothing_lost, stop_if_cancelled, whole_view,
-};
+use crate::prune::{PruneMonitor, mark, open_index, require_nothing_lost, stop_if_cancelled};
 use crate::reader::Reader;
 use crate::repository::Repository;
 use crate::view::View;
@@ -134,7 +132,7 @@ impl Sweeper {
     /// `Conflict` where others were faster: call again. `Interrupted`. As the medium.
     pub fn step(&mut self, monitor: &dyn PruneMonitor) -> Result<Sweep> {
         self.repository.config().check_features(true)?;
-        let view = whole_view(&self.repository, View::list(&self.repository)?)?;
+        let view = View::list(&self.repository)?.whole(&self.repository)?;
         let swept = swept(&view);
         let mut open = view
             .prunes
@@ -158,7 +156,7 @@ impl Sweeper {
             return Ok(Sweep::Waiting { number, writers });
         }
         // S2: what those for whom it waited have committed.
-        let view = whole_view(&self.repository, view.list_again(&self.repository)?)?;
+        let view = view.list_again(&self.repository)?.whole(&self.repository)?;
         let rescued_count = self.rescue(number, prune, &seen, &view, monitor)?;
         let mut done = self.delete(prune, &view, monitor)?;
         (done.number, done.rescued_count) = (number, rescued_count);

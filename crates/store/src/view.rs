@@ -24,7 +24,7 @@ pub struct View {
     pub prunes: BTreeMap<u64, Arc<Prune>>,
     /// Commits and prune records that are there, and cannot be read. What they say is not in the
     /// view: readers do without it, and say so. A writer does without commits, but not without
-    /// prunes ([`View::require_prunes`]); what deletes needs all of them.
+    /// prunes ([`View::require_prunes`]); what deletes needs all of them ([`View::whole`]).
     pub unreadable: BTreeMap<ObjectName, Arc<Error>>,
 }
 
@@ -130,6 +130,50 @@ impl View {
                     "cannot be read, and nothing can be written safely without it; what is there \
                      can be restored ({error})"
                 ),
+            )),
+        }
+    }
+
+    /// This view, or a newer one where something seems to be missing: it may have come while this
+    /// one was listed. Nothing of it is unreadable, and nothing is gone that somebody has seen, but
+    /// commits that a prune has taken, or a repair has given up. Only by such a view anything may be
+    /// deleted, or forgotten by rules: what is not known may be a snapshot, or what has forgotten one
+    /// that a rule would keep in the place of another.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` or `Missing`, naming the first that is; as [`View::list`].
+    pub fn whole(self, repository: &Repository) -> Result<View> {
+        if self.require_all().is_ok() {
+            return Ok(self);
+        }
+        let view = self.list_again(repository)?;
+        view.require_all().map(|()| view)
+    }
+
+    fn require_all(&self) -> Result<()> {
+        self.require_prunes()?;
+        let taken = self.taken();
+        let is_taken =
+            |name: &ObjectName| matches!(name, ObjectName::Commit(id) if taken.contains(id));
+        if let Some((name, error)) = self.unreadable.iter().find(|(name, _)| !is_taken(name)) {
+            return Err(Error::corrupt(
+                name,
+                format!(
+                    "cannot be read, so that it is not known what is needed and what is \
+                     forgotten; nothing is deleted, or forgotten by rules; `cutpoint check` says \
+                     more ({error})"
+                ),
+            ));
+        }
+        let is_gone = |id: &TicketId| !self.commits.contains_key(id) && !taken.contains(id);
+        match self.seen().into_iter().find(is_gone) {
+            None => Ok(()),
+            Some(ticket) => Err(Error::missing(
+                ObjectName::Commit(ticket),
+                "is gone, though others have seen it: it is not known what is needed and what is \
+                 forgotten; nothing is deleted, or forgotten by rules; put it back, or give it up \
+                 by `cutpoint repair snapshots --forget`",
             )),
         }
     }

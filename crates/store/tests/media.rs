@@ -41,6 +41,7 @@ fn names() -> Vec<String> {
         ObjectName::Prune(1),
         ObjectName::Segment(part),
         ObjectName::Hints(part),
+        ObjectName::Parity { class: Class::Data, container: part, writer: TicketId([0xc3; 12]) },
     ];
     for class in [Class::Data, Class::Meta] {
         names.extend((0..20).map(|count| ObjectName::Container(class, PartName { ticket, count })));

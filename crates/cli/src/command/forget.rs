@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Forget, global: &Global, report: &Report) -> Result<Exi
     } else if !args.snapshots.is_empty() {
         forget_named(args, &session, &view, report)?;
     } else {
-        forget_by_rules(args, &session, &view, report)?;
+        forget_by_rules(args, &session, view, report)?;
     }
     Ok(Exit::of_problems(report.problem_count()))
 }
@@ -93,7 +93,8 @@ fn forget_named(args: &Forget, session: &Session, view: &View, report: &Report) 
 // ---------------------------------------------------------------------------------------------
 // By rules.
 
-fn forget_by_rules(args: &Forget, session: &Session, view: &View, report: &Report) -> Result<()> {
+fn forget_by_rules(args: &Forget, session: &Session, view: View, report: &Report) -> Result<()> {
+    let view = &view.whole(&session.repository)?;
     let groups = judged(args, session, view)?;
     let planned = forgotten(&groups);
     let total = groups.iter().map(|group| group.verdicts.len()).sum::<usize>();
@@ -124,7 +125,8 @@ fn forget_planned(
 ) -> Result<BTreeSet<TicketId>> {
     let mut done = BTreeSet::new();
     lifecycle::forget(&session.repository, |newer| {
-        let groups = judged(args, session, newer)?;
+        let newer = newer.clone().whole(&session.repository)?;
+        let groups = judged(args, session, &newer)?;
         refuse_lost(args, &groups)?;
         done = forgotten(&groups).intersection(planned).copied().collect();
         Ok::<_, anyhow::Error>(done.iter().copied().collect())

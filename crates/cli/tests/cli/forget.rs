@@ -1,6 +1,8 @@
 //! Snapshots that are forgotten, brought back, held and tagged.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cutpoint_store::environment::System;
@@ -141,6 +143,54 @@ fn a_forget_can_be_undone() {
         .run(["forget", "--undo", "--last"])
         .ended(1, &["a prune has taken it", &format!("Brought back 1 snapshot: {}", &all[2][..8])]);
     assert_eq!(ids(&sandbox, &[]), [all[2].clone(), all[3].clone()], "what is left");
+}
+
+/// What a commit said that cannot be read any more may be that a snapshot is forgotten. It is listed
+/// again then, and a rule would keep it in the place of a good one.
+#[test]
+fn rules_need_every_commit() {
+    let sandbox = Sandbox::with_repository();
+    let all: Vec<String> = (0..3).map(|hours| snapshot_at(&sandbox, "h", hours, &[])).collect();
+    let commits = || -> BTreeSet<PathBuf> {
+        let folder = fs::read_dir(sandbox.path("repo/commits")).expect("the folder is there");
+        folder.map(|entry| entry.expect("it is read").path()).collect()
+    };
+    let before = commits();
+    sandbox.run(["forget", &all[2]]).ended(0, &["Forgot 1 snapshot, kept 2."]);
+    let new: Vec<PathBuf> = commits().difference(&before).cloned().collect();
+    let [forget] = &*new else { panic!("one commit was made: {new:?}") };
+    let ticket = forget.file_name().and_then(|name| name.to_str()).expect("a ticket");
+    let name = format!("commits/{ticket}");
+    let whole = fs::read(forget).expect("it is read");
+
+    let mut damaged = whole.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    overwrite(forget, &damaged);
+    sandbox.run(["snapshots"]).ended(1, &[&name]);
+    for options in [&["--keep-last", "1"][..], &["--keep-last", "1", "--dry-run"]] {
+        sandbox
+            .run(["forget"].iter().chain(options))
+            .ended(11, &[&name, "cannot be read", "nothing is deleted", "`cutpoint check`"]);
+    }
+    // By name it is known what is meant.
+    sandbox.run(["forget", &all[0]]).ended(1, &[&name, "Forgot 1 snapshot"]);
+
+    // Whoever came later may have seen it: then it is missed where it is gone.
+    overwrite(forget, &whole);
+    snapshot_at(&sandbox, "other", 9, &[]);
+    fs::remove_file(forget).expect("it is removed");
+    sandbox.run(["forget", "--keep-last", "1"]).ended(11, &[&name, "is gone", "repair snapshots"]);
+
+    fs::write(forget, whole).expect("it is written");
+    sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 0 snapshots, kept 2."]);
+    let listed: BTreeSet<String> = ids(&sandbox, &["--host", "h"]).into_iter().collect();
+    assert_eq!(listed, [all[1].clone()].into(), "the last that was not forgotten");
+}
+
+fn overwrite(path: &Path, bytes: &[u8]) {
+    fs::remove_file(path).expect("it is removed");
+    fs::write(path, bytes).expect("it is written");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::view::View;
 use crate::writer::Writer;
 pub use plan::Plan;
 use survey::Survey;
-pub(crate) use survey::{mark, open_index, require_nothing_lost, whole_view};
+pub(crate) use survey::{mark, open_index, require_nothing_lost};
 
 /// How often others may be faster before a prune gives up.
 const TRIES: usize = 8;

@@ -34,53 +34,6 @@ pub(super) struct Survey {
     pub(super) places: Places,
 }
 
-/// `view`, or a newer one where something seems to be missing: it may have come while `view` was
-/// listed.
-///
-/// # Errors
-///
-/// As [`require_all`] and [`View::list`].
-pub(crate) fn whole_view(repository: &Repository, view: View) -> Result<View> {
-    if require_all(&view).is_ok() {
-        return Ok(view);
-    }
-    let view = view.list_again(repository)?;
-    require_all(&view).map(|()| view)
-}
-
-/// A view by which something may be deleted: nothing of it is unreadable, and nothing is gone that
-/// somebody has seen, but commits that a prune has taken, or a repair has given up.
-///
-/// # Errors
-///
-/// `Corrupt` or `Missing`, naming the first that is.
-fn require_all(view: &View) -> Result<()> {
-    view.require_prunes()?;
-    let taken = view.taken();
-    let is_taken = |name: &ObjectName| matches!(name, ObjectName::Commit(id) if taken.contains(id));
-    match view.unreadable.iter().find(|(name, _)| !is_taken(name)) {
-        None => {
-            let is_gone = |id: &TicketId| !view.commits.contains_key(id) && !taken.contains(id);
-            match view.seen().into_iter().find(is_gone) {
-                None => Ok(()),
-                Some(ticket) => Err(Error::missing(
-                    ObjectName::Commit(ticket),
-                    "is gone, though others have seen it: it is not known what its snapshot needs, \
-                     and nothing is deleted; put it back, or give it up by `cutpoint repair \
-                     snapshots --forget`",
-                )),
-            }
-        }
-        Some((name, error)) => Err(Error::corrupt(
-            name,
-            format!(
-                "cannot be read, so that it is not known what is needed, and nothing is deleted; \
-                 `cutpoint check` says more ({error})"
-            ),
-        )),
-    }
-}
-
 /// The index of all that `view` names.
 ///
 /// # Errors
@@ -116,7 +69,7 @@ impl Survey {
         own: Option<TicketId>,
         monitor: &dyn PruneMonitor,
     ) -> Result<Survey> {
-        let view = whole_view(repository, view)?;
+        let view = view.whole(repository)?;
         let index = Arc::new(open_index(repository, &view)?);
         let there = list_containers(repository)?;
         let adopted = adopt(repository, &view, &index, &there, own, monitor)?;

@@ -45,8 +45,8 @@ impl Content {
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = file(self.number);
         for hole in &self.holes {
-            let range = hole.start as usize..hole.end as usize;
-            bytes[range].fill(0);
+            let place = |offset: u64| usize::try_from(offset).expect("files are small");
+            bytes[place(hole.start)..place(hole.end)].fill(0);
         }
         bytes
     }
@@ -209,7 +209,8 @@ pub(crate) fn perform(next: &Move, place: &Place, model: &Model) -> Done {
         return act(&next.step, place, &faulty, model);
     }
     // The others have a smaller number: they do not take this one for dead.
-    let own = Place { process: place.process + next.others.len() as u32, ..place.clone() };
+    let others = u32::try_from(next.others.len()).expect("they are few");
+    let own = Place { process: place.process + others, ..place.clone() };
     let met: Arc<Mutex<Option<(Model, Tally)>>> = Arc::default();
     let meddle = {
         let (met, place, others) = (met.clone(), place.clone(), next.others.clone());
@@ -260,9 +261,11 @@ pub(crate) fn settle(allowed: Vec<Model>, place: &Place) -> Model {
     found.unwrap_or_else(|| panic!("the lists show something else: {told:#?}")).0
 }
 
+type LossesOf = BTreeMap<TicketId, Vec<(Vec<u8>, Loss)>>;
+
 /// Hears what a repair gives up.
 #[derive(Default)]
-struct Losses(Mutex<BTreeMap<TicketId, Vec<(Vec<u8>, Loss)>>>);
+struct Losses(Mutex<LossesOf>);
 
 impl CheckMonitor for Losses {}
 

@@ -121,7 +121,7 @@ pub(crate) fn generate(random: &mut SplitMix64) -> Move {
         64 => Step::RemoveKey(secret(random)),
         65 => Step::ReplaceKey(secret(random), secret(random)),
         66 => Step::Rotate((0..1 + random.below(2)).map(|_| secret(random)).collect()),
-        67 => Step::Settings(1 + random.below(3) as i32),
+        67 => Step::Settings([1, 2, 3][random.below(3)]),
         68..72 => Step::Harm { object: random.below(1000), harm: HARMS[random.below(HARMS.len())] },
         72..76 => Step::Heal,
         76..78 => Step::Remember,
@@ -170,7 +170,7 @@ fn life_cycle(random: &mut SplitMix64) -> Step {
     match random.below(16) {
         0..4 => Step::Forget((0..1 + random.below(3)).map(|_| random.below(1000)).collect()),
         4..6 => Step::Keep {
-            last: 1 + random.below(4) as u32,
+            last: [1, 2, 3, 4][random.below(4)],
             tag: (random.below(2) == 0).then(|| random.below(TAGS.len())),
         },
         6..9 => Step::BringBack(snapshot),
