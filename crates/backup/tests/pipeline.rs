@@ -5,6 +5,7 @@ mod common;
 #[path = "common/repository.rs"]
 mod repository;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,15 +17,21 @@ use std::time::{Duration, SystemTime};
 
 use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Progress, Source, backup};
 use cutpoint_backup::restore::{RestoreOptions, restore};
-use cutpoint_store::check::{CheckOptions, check};
+use cutpoint_store::check::{CheckOptions, Portion, check, record};
 use cutpoint_store::environment::Environment;
 use cutpoint_store::error::Kind;
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::commit::Outcome;
+use cutpoint_store::format::directory::{ChunkRecord, Form};
+use cutpoint_store::format::segment::ContainerRecord;
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::index::{Index, load_directory};
 use cutpoint_store::media::{Fault, Faulty, Local, Media, Memory};
-use cutpoint_store::name::TicketId;
+use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
-use cutpoint_store::writer::end_writer;
+use cutpoint_store::writer::{Writer, end_writer};
 use cutpoint_testing::SplitMix64;
 
 use common::{files, options};
@@ -123,6 +130,84 @@ fn unchanged_files_are_not_read_and_changed_ones_are() {
     assert_eq!(none.snapshot, None, "an unchanged tree became a snapshot");
     let view = View::list(&repository).expect("view");
     assert_eq!(view.snapshots().len(), 4);
+}
+
+/// Every record of a chunk of data in this form: the container, and where its region begins there.
+fn records(repository: &Arc<Repository>, form: Form) -> Vec<(ContainerRecord, u32, ChunkRecord)> {
+    let view = View::list(repository).expect("view");
+    let index = Index::open(repository.clone(), &view).expect("index");
+    let mut records = Vec::new();
+    for container in index.containers().into_iter().filter(|each| each.class == Class::Data) {
+        let directory = load_directory(repository, &container).expect("directory");
+        for chunk in directory.chunks.into_iter().filter(|chunk| chunk.form == form) {
+            let region = &directory.regions[usize::from(chunk.region)];
+            records.push((container, region.offset, chunk));
+        }
+    }
+    records
+}
+
+/// Three versions of a file; the first two are forgotten, so that of what is damaged no recipe on the
+/// lists names anything: composites of the third refer to it. After a check the file is read again,
+/// whether it looks changed or not, and all is well.
+#[test]
+fn what_only_composites_refer_to_is_stored_again() {
+    for (form, is_touched) in
+        [(Form::Whole, false), (Form::Whole, true), (Form::Literal, false), (Form::Literal, true)]
+    {
+        let case = format!("{form:?}, touched: {is_touched}");
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("database");
+        let mut bytes = SplitMix64::bytes(5, 400_000);
+        let environment = Seeded::new(1);
+        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        let repository = init(&media, &environment);
+        let run = || backup(&repository, files(folder.path()), &options(1), &()).expect("backup");
+        let mut former = Vec::new();
+        for version in 0..3 {
+            for place in (0..bytes.len()).step_by(5000).filter(|_| version > 0) {
+                bytes[place + 100 * version] ^= 1;
+            }
+            fs::write(&path, &bytes).expect("write");
+            settle(&path);
+            former.extend(run().snapshot);
+        }
+        former.pop();
+        let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("writer");
+        writer.commit(Outcome::Forget(former), Vec::new(), &BTreeSet::new()).expect("forget");
+        assert!(records(&repository, Form::Composite).len() > 20, "{case}: composites");
+        // What the first version has stored, or the second.
+        let mut by_time = records(&repository, form);
+        let view = View::list(&repository).expect("view");
+        by_time.sort_by_key(|(container, ..)| {
+            view.commits.get(&container.name.ticket).map(|commit| commit.time_ns)
+        });
+        let (container, offset, _) = &by_time[0];
+        let name = ObjectName::Container(Class::Data, container.name).to_string();
+        let mut damaged = media.get(&name).expect("get").to_vec();
+        damaged[*offset as usize + 5] ^= 1;
+        media.delete(&name).expect("delete");
+        media.put_new(&name, damaged.into()).expect("put");
+
+        let read_data = Some(Portion::All);
+        let check_options = CheckOptions { read_data, threads: 1, ..CheckOptions::default() };
+        let found = check(&repository, &check_options, &()).expect("check");
+        assert!(found.error_count > 0 && found.lost_count > 0, "{case}: {found:?}");
+        record(&repository, &found.damages, |_, _| {}).expect("record");
+        if is_touched {
+            let time = SystemTime::now() - Duration::from_secs(1800);
+            let file = fs::File::options().write(true).open(&path).expect("open");
+            file.set_modified(time).expect("touch");
+        }
+        let healed = run();
+        assert_eq!(healed.statistics.read_file_count, 1, "{case}: it is read again");
+        assert!(healed.statistics.new_chunk_count > 0, "{case}: what was lost is new");
+        let found = check(&repository, &check_options, &()).expect("check");
+        assert_eq!(found.error_count, 0, "{case}: {found:?}");
+        restore_and_compare(&repository, folder.path());
+        // Once more there is nothing to do.
+        assert_eq!(run().statistics.read_file_count, 0, "{case}: it is not read for ever");
+    }
 }
 
 /// Cancels once so many bytes were stored.

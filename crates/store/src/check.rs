@@ -9,17 +9,19 @@
 //! finds.
 
 mod affected;
+mod composites;
 mod coverage;
 mod data;
 mod objects;
 mod parity;
 mod snapshots;
+mod wholes;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Kind, Result, Tolerance};
-use crate::fingerprint::Class;
+use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::{Damage, Outcome};
 use crate::index::Index;
 use crate::lifecycle::commit_alone;
@@ -192,6 +194,10 @@ struct State {
     /// Records whose chunk can be read, though their container is damaged elsewhere: what it holds
     /// should be stored again.
     weak: HashSet<Damage>,
+    /// Composites that lack a whole. What is stored of them themselves is well.
+    unbuilt: HashSet<Damage>,
+    /// Wholes that composites lack, and why.
+    lacking: HashMap<(Class, Fingerprint), Error>,
     /// Containers of which every byte was read.
     read: HashSet<(Class, PartName)>,
     /// Containers of which a parity object can be used.
@@ -330,10 +336,10 @@ pub(crate) fn find_lost(
     let containers = objects::check_segments(&check, &mut seen)?;
     let tasks = objects::check_containers(&check, &mut seen, containers)?;
     parity::check_others(&check, &seen, &tasks)?;
-    data::check(&check, &seen, &tasks, options)?;
     // What this machine has cached must not be taken for damage of the repository.
     let index = Arc::new(Index::open_without_cache(repository.clone(), &seen.view)?);
     let reader = Reader::new(repository.clone(), index, seen.view.clone());
+    data::check(&check, &seen, &reader, &tasks, options)?;
     let (damages, lost) = snapshots::check(&check, &mut seen, &reader)?;
     let mut report = check.lock().report.clone();
     report.damages = damages.into_iter().collect();

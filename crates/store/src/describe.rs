@@ -1,14 +1,17 @@
 //! Any object, decoded, as text: for people who look for a fault, or learn the format.
 
 use std::fmt::{Debug, Write};
+use std::sync::Arc;
 
 use minicbor::Decoder;
+use zstd::bulk::Decompressor;
 
 use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Commit;
 use crate::format::config::Config;
-use crate::format::directory::Directory;
+use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
+use crate::format::extents::{self, Extent};
 use crate::format::prune::Prune;
 use crate::format::recipe::RecipeChunk;
 use crate::format::segment::Segment;
@@ -17,11 +20,15 @@ use crate::format::tree::Entry;
 use crate::index::Scope;
 use crate::name::ObjectName;
 use crate::parity::Parity;
-use crate::reader::Reader;
+use crate::reader::{ChunkBytes, Reader};
 use crate::repository::Repository;
 use crate::seal::{
     Header, KeyAbout, KeyMethod, Opener, PartKind, Trailer, object_is_intact, open_object,
 };
+use crate::writer::decode_region;
+
+/// So many extents of a composite are shown.
+const EXTENTS_SHOWN_MAX: usize = 32;
 
 /// Describes the object `name`. The text is for reading; its form may change.
 ///
@@ -78,7 +85,8 @@ pub fn describe_chunk(reader: &Reader, class: Class, fingerprint: &Fingerprint) 
     if let Ok(Some(location)) = reader.index().find(class, fingerprint, Scope::Read) {
         let (container, record) = (location.loaded.container.name, location.chunk());
         let container = ObjectName::Container(class, container);
-        let place = format!("{container}, region {}, byte {}", record.region, record.offset);
+        let (form, region) = (record.form, record.region);
+        let place = format!("{container}, region {region}, byte {}, {form:?}", record.offset);
         text.push_str(&format!("{:<12}{place}\n", "place"));
     }
     if class == Class::Data {
@@ -153,6 +161,9 @@ fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<
         let codec = format!("{:?}", region.codec);
         let (offset, stored_len, raw_len) = (region.offset, region.stored_len, region.raw_len);
         writeln!(text, "{number:>6} {offset:>10} {stored_len:>10} {raw_len:>10} {codec:>6}").ok();
+        for (number, reference) in region.references.iter().enumerate() {
+            writeln!(text, "{:>6} reference {number:>5}  {reference}", "").ok();
+        }
     }
     writeln!(
         text,
@@ -160,6 +171,7 @@ fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<
         "region", "offset", "length", "form"
     )
     .ok();
+    let mut decoded: Option<(u16, Result<Arc<Vec<u8>>>)> = None;
     for chunk in &directory.chunks {
         let form = format!("{:?}", chunk.form);
         writeln!(
@@ -168,6 +180,60 @@ fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<
             chunk.region, chunk.offset, chunk.payload_len, chunk.fingerprint
         )
         .ok();
+        let number = chunk.region;
+        if chunk.form != Form::Composite {
+            continue;
+        }
+        if decoded.as_ref().is_none_or(|(of, _)| *of != number) {
+            let region = &directory.regions[usize::from(number)];
+            decoded = Some((number, decode(&opener, number, region, bytes).map(Arc::new)));
+        }
+        if let Some((_, region)) = &decoded {
+            let references = &directory.regions[usize::from(number)].references;
+            describe_extents(chunk, region, references, &mut text);
+        }
     }
     Ok(text)
+}
+
+/// Opens and decodes a region of the container `bytes`.
+fn decode(opener: &Opener, number: u16, region: &RegionRecord, bytes: &[u8]) -> Result<Vec<u8>> {
+    let start = region.offset as usize;
+    let part = bytes.get(start..start + region.stored_len as usize);
+    let mut part = part.ok_or_else(|| Error::corrupt("", "is not there"))?.to_vec();
+    opener.open(PartKind::Region(u32::from(number)), &mut part)?;
+    let decompressor = Decompressor::new();
+    let mut decompressor = decompressor.map_err(|error| Error::invalid("zstd", error))?;
+    decode_region(&mut decompressor, region.codec, part, region.raw_len)
+}
+
+/// What a composite is made of: the first of its extents.
+fn describe_extents(
+    chunk: &ChunkRecord,
+    region: &Result<Arc<Vec<u8>>>,
+    references: &[Fingerprint],
+    text: &mut String,
+) {
+    let extents = match region {
+        Ok(region) => ChunkBytes::of_record(region, chunk)
+            .ok_or_else(|| Error::corrupt("", "does not lie in its region"))
+            .and_then(|payload| extents::decode(&payload, chunk.chunk_len, references.len())),
+        Err(error) => Err(Error::new(error.kind(), "", error)),
+    };
+    let indent = "";
+    match extents {
+        Ok(extents) => {
+            writeln!(text, "{indent:>18} {:>10} bytes", chunk.chunk_len).ok();
+            for Extent { reference, offset, len } in extents.iter().take(EXTENTS_SHOWN_MAX) {
+                let place = format!("of reference {reference} from {offset}");
+                writeln!(text, "{indent:>18} {len:>10}  {place}").ok();
+            }
+            if let Some(more) = extents.len().checked_sub(EXTENTS_SHOWN_MAX).filter(|it| *it > 0) {
+                writeln!(text, "{indent:>18} and {more} more").ok();
+            }
+        }
+        Err(error) => {
+            writeln!(text, "{indent:>18} its extents cannot be read: {error}").ok();
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! Reading: from a fingerprint to bytes, and from a snapshot to its trees and recipes.
 
 use std::collections::HashMap;
-use std::collections::hash_map;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +10,7 @@ use zstd::bulk::Decompressor;
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
+use crate::format::directory::ChunkRecord;
 use crate::format::extents::{self, Extent};
 use crate::format::recipe::{Content, RecipeChunk, Segment};
 use crate::format::tree::Entry;
@@ -47,6 +47,16 @@ pub struct Reader {
 pub struct ChunkBytes {
     region: Arc<Vec<u8>>,
     range: Range<usize>,
+}
+
+impl ChunkBytes {
+    /// The payload of `record`, if it lies in the decoded `region`.
+    pub(crate) fn of_record(region: &Arc<Vec<u8>>, record: &ChunkRecord) -> Option<ChunkBytes> {
+        let start = record.offset as usize;
+        let range = start..start + record.payload_len as usize;
+        region.get(range.clone())?;
+        Some(ChunkBytes { region: region.clone(), range })
+    }
 }
 
 impl std::ops::Deref for ChunkBytes {
@@ -113,6 +123,51 @@ impl Regions {
 fn nowhere(class: Class, fingerprint: &Fingerprint) -> Error {
     let message = "no container that the index names has it";
     Error::missing(format!("{class} chunk {fingerprint}"), message)
+}
+
+/// A composite refers to what is no whole, or not there at all (rules C1 and C2).
+pub(crate) fn no_whole(class: Class, fingerprint: &Fingerprint) -> Error {
+    let message = "a composite refers to it, and no container that the index names has it whole";
+    Error::missing(format!("{class} chunk {fingerprint}"), message)
+}
+
+/// Puts the `extents` of a composite of `container` together, by what `whole` gives. One whole is held
+/// at a time: hostile ones lie in 64 regions of 16 MiB.
+///
+/// # Errors
+///
+/// Those of `whole`; `Corrupt` where a whole is too short.
+pub(crate) fn gather(
+    container: ObjectName,
+    extents: &[Extent],
+    references: &[Fingerprint],
+    mut whole: impl FnMut(&Fingerprint) -> Result<ChunkBytes>,
+) -> Result<Vec<u8>> {
+    let mut places: Vec<(&Extent, usize)> = Vec::with_capacity(extents.len());
+    let mut len = 0;
+    for extent in extents {
+        places.push((extent, len));
+        len += extent.len as usize;
+    }
+    places.sort_by_key(|(extent, _)| extent.reference);
+    let mut bytes = vec![0; len];
+    for of_one in places.chunk_by(|(left, _), (right, _)| left.reference == right.reference) {
+        let Some(reference) = references.get(usize::from(of_one[0].0.reference)) else { continue };
+        let whole = whole(reference)?;
+        for (extent, at) in of_one {
+            let start = extent.offset as usize;
+            let Some(found) = whole.get(start..start + extent.len as usize) else {
+                let message = format!(
+                    "a composite takes {} bytes at {start} of {reference}, which has {}",
+                    extent.len,
+                    whole.len()
+                );
+                return Err(Error::corrupt(container, message));
+            };
+            bytes[*at..at + found.len()].copy_from_slice(found);
+        }
+    }
+    Ok(bytes)
 }
 
 impl Reader {
@@ -225,14 +280,16 @@ impl Reader {
     /// As [`Reader::chunk`], but without another listing. Tries every place that the index has:
     /// what was damaged in one may have been stored again in another.
     pub(crate) fn try_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
-        self.try_places(class, fingerprint, |_| true)
+        self.try_places(class, fingerprint, nowhere, |_| true)
     }
 
-    /// As [`Reader::try_chunk`], of the places that `accepts` agrees to.
+    /// As [`Reader::try_chunk`], of the places that `accepts` agrees to. `nowhere` says that there is
+    /// none.
     fn try_places(
         &self,
         class: Class,
         fingerprint: &Fingerprint,
+        nowhere: fn(Class, &Fingerprint) -> Error,
         accepts: impl Fn(&Location) -> bool,
     ) -> Result<ChunkBytes> {
         let mut tried: Vec<(PartName, usize)> = Vec::new();
@@ -276,9 +333,7 @@ impl Reader {
             return chunk;
         }
         // Its references may be elsewhere as well. Now they are looked at one by one.
-        let rebuilt = self.rebuild(class, location, |reference| {
-            self.try_places(class, reference, Location::is_whole)
-        });
+        let rebuilt = self.rebuild(class, location, |reference| self.try_whole(class, reference));
         self.verify(class, location, rebuilt?)
     }
 
@@ -310,13 +365,10 @@ impl Reader {
     pub(crate) fn payload(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
         let record = location.chunk();
         let region = self.region(class, &location.loaded, record.region)?;
-        let start = record.offset as usize;
-        let range = start..start + record.payload_len as usize;
-        if region.get(range.clone()).is_none() {
+        ChunkBytes::of_record(&region, record).ok_or_else(|| {
             let name = ObjectName::Container(class, location.loaded.container.name);
-            return Err(Error::corrupt(name, "a chunk does not lie in its region"));
-        }
-        Ok(ChunkBytes { region, range })
+            Error::corrupt(name, "a chunk does not lie in its region")
+        })
     }
 
     /// The extents of the composite at `location`.
@@ -336,32 +388,22 @@ impl Reader {
         location: &Location,
         whole: impl Fn(&Fingerprint) -> Result<ChunkBytes>,
     ) -> Result<ChunkBytes> {
-        let references = &location.region().references;
-        let mut wholes: HashMap<u16, ChunkBytes> = HashMap::new();
-        // The decoder of directories has seen to it that this is not much.
-        let mut bytes = Vec::with_capacity(location.chunk().chunk_len as usize);
-        for extent in self.extents(class, location)? {
-            let reference = &references[usize::from(extent.reference)];
-            let whole = match wholes.entry(extent.reference) {
-                hash_map::Entry::Occupied(entry) => entry.into_mut(),
-                hash_map::Entry::Vacant(entry) => entry.insert(whole(reference)?),
-            };
-            let start = extent.offset as usize;
-            let Some(extent) = whole.get(start..start + extent.len as usize) else {
-                let name = ObjectName::Container(class, location.loaded.container.name);
-                let message = format!("a composite takes more of {reference} than there is");
-                return Err(Error::corrupt(name, message));
-            };
-            bytes.extend_from_slice(extent);
-        }
+        let name = ObjectName::Container(class, location.loaded.container.name);
+        let extents = self.extents(class, location)?;
+        let bytes = gather(name, &extents, &location.region().references, whole)?;
         let range = 0..bytes.len();
         Ok(ChunkBytes { region: Arc::new(bytes), range })
     }
 
     /// A place of a whole, and what it has there, not verified.
-    fn whole(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+    pub(crate) fn whole(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let found = self.index.find_where(class, fingerprint, Scope::Read, Location::is_whole)?;
-        self.payload(class, &found.ok_or_else(|| nowhere(class, fingerprint))?)
+        self.payload(class, &found.ok_or_else(|| no_whole(class, fingerprint))?)
+    }
+
+    /// A whole, verified, from any of its places.
+    pub(crate) fn try_whole(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        self.try_places(class, fingerprint, no_whole, Location::is_whole)
     }
 
     fn region(&self, class: Class, loaded: &Loaded, number: u16) -> Result<Arc<Vec<u8>>> {

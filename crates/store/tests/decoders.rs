@@ -15,6 +15,7 @@ use cutpoint_store::format::commit::{
 };
 use cutpoint_store::format::config::Config;
 use cutpoint_store::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
+use cutpoint_store::format::extents::Extent;
 use cutpoint_store::format::parity::ParityTable;
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, RecipeChunk, Segment as Piece};
@@ -26,7 +27,7 @@ use cutpoint_store::seal::{
     HEADER_LEN, Header, KdfLimits, KeyAbout, Keyring, Keys, RepositoryId, Secret, Suite, Unlock,
     object_is_intact, open_object, seal_object, unwrap_keyring, wrap_keyring,
 };
-use decoding::{DECODERS, REGIONS_END, encode_content, keyring};
+use decoding::{DECODERS, REGIONS_END, encode_composite, encode_content, keyring};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -71,6 +72,12 @@ fn commit(outcome: Outcome) -> Vec<u8> {
     let view = ViewRecord { prune: 3, new: vec![TicketId([9; 12])], digest: [8; 32] };
     let extra = vec![(130, vec![0x18, 0x2a])];
     Commit { outcome, segments: vec![part(1), part(2)], view, time_ns: -5, extra }.encode()
+}
+
+/// 5302 bytes of four references: two are new, or of another place.
+fn burst() -> [Extent; 4] {
+    let extent = |reference, offset, len| Extent { reference, offset, len };
+    [extent(3, 0, 5000), extent(0, 700, 2), extent(3, 5002, 200), extent(3, 9, 100)]
 }
 
 /// Valid encodings, each with the number of its decoder.
@@ -202,6 +209,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         (8, encode_content(&Content::Segments(pieces()))),
         (8, encode_content(&Content::Recipe(Fingerprint([1; 32])))),
         (8, encode_content(&Content::Raw(b"../target".to_vec()))),
+        (9, encode_composite([0xb6, 0x14, 0, 0, 4, 0], &burst())),
     ]
 });
 

@@ -5,15 +5,20 @@ use std::path::Path;
 
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::{Commit, Outcome, ViewRecord};
+use cutpoint_store::format::extents::{self, Extent};
 use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::seal::{
     HEADER_LEN, Keyring, Keys, RepositoryId, Secret, Suite, TAG_LEN, open_object, seal_object,
 };
 
+fn page() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format.md");
+    std::fs::read_to_string(page).expect("the page is there")
+}
+
 /// The section of the page that has the example.
 fn example() -> String {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format.md");
-    let page = std::fs::read_to_string(page).expect("the page is there");
+    let page = page();
     let (_, example) = page.split_once("\n## 13. An example\n").expect("the section is there");
     example.split("\n## ").next().expect("a first part").to_owned()
 }
@@ -175,4 +180,38 @@ fn the_other_values_of_the_page() {
     ];
     let shown: Vec<&str> = example.trim_end().lines().rev().take(4).map(str::trim).collect();
     assert_eq!(shown.into_iter().rev().collect::<Vec<_>>(), values, "the last lines of the page");
+}
+
+/// The payload of a composite, byte by byte, and the extents that it stands for.
+#[test]
+fn the_composite_of_the_page() {
+    let page = page();
+    let (_, section) = page.split_once("\n### Composites\n").expect("the section is there");
+    let (_, example) = section.split_once("A chunk of 5302 bytes").expect("the example is there");
+    let example = example.split("\n## ").next().expect("a first part");
+    let numbers = |row: &str| -> Option<Vec<u32>> {
+        row.trim_matches('|').split('|').map(|cell| cell.trim().parse().ok()).collect()
+    };
+    let rows: Vec<_> = example.lines().filter(|line| line.starts_with('|')).collect();
+    let list: Vec<Extent> = rows
+        .into_iter()
+        .filter_map(numbers)
+        .map(|row| Extent {
+            reference: u16::try_from(row[0]).expect("small"),
+            offset: row[1],
+            len: row[2],
+        })
+        .collect();
+    assert_eq!(list.len(), 3, "extents that the page lists");
+    let mut shown = Vec::new();
+    for line in example.lines().filter_map(|line| line.strip_prefix("    ")) {
+        let (bytes, _) = line.split_once("  ").expect("bytes, then words");
+        shown.extend(
+            bytes.split(' ').map(|byte| u8::from_str_radix(byte, 16).expect("a byte in hex")),
+        );
+    }
+    let mut payload = Vec::new();
+    extents::encode(&list, &mut payload);
+    assert_eq!(hex(&shown), hex(&payload), "the bytes of the page");
+    assert_eq!(extents::decode(&shown, 5302, 4).expect("it is well"), list, "what they stand for");
 }

@@ -17,6 +17,7 @@ use cutpoint_store::error::{Kind, Result};
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::commit::{Outcome, Snapshot};
 use cutpoint_store::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
+use cutpoint_store::format::extents::{self, Extent};
 use cutpoint_store::format::recipe::{Content, LEVEL_MAX, RecipeChunk, Segment as Piece};
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::{Entry, EntryKind};
@@ -413,13 +414,186 @@ fn regions_that_lie_about_their_size_are_refused() {
     }
 }
 
-/// What other versions may write one day.
+/// A record of a region: its form, its payload, and of which chunk it says that it is.
+struct Planted {
+    form: Form,
+    payload: Vec<u8>,
+    fingerprint: Fingerprint,
+    chunk_len: u32,
+}
+
+impl Planted {
+    fn whole(repository: &Repository, bytes: &[u8]) -> Planted {
+        let fingerprint = repository.keys().fingerprint(Class::Data, bytes);
+        let chunk_len = u32::try_from(bytes.len()).expect("small");
+        Planted { form: Form::Whole, payload: bytes.to_vec(), fingerprint, chunk_len }
+    }
+
+    /// A composite that becomes `bytes`, so it says.
+    fn composite(repository: &Repository, bytes: &[u8], list: &[(u16, u32, u32)]) -> Planted {
+        let extent = |(reference, offset, len): &_| Extent {
+            reference: *reference,
+            offset: *offset,
+            len: *len,
+        };
+        let list: Vec<Extent> = list.iter().map(extent).collect();
+        let mut payload = Vec::new();
+        extents::encode(&list, &mut payload);
+        Planted { form: Form::Composite, payload, ..Planted::whole(repository, bytes) }
+    }
+}
+
+/// Puts a container of these regions, each with its references, and a snapshot with a file of each
+/// chunk that `is_file` picks.
+fn plant_regions(
+    repository: &Repository,
+    regions: &[(Vec<Fingerprint>, Vec<Planted>)],
+    is_file: impl Fn(&Planted) -> bool,
+) {
+    let narrow = |len: usize| u32::try_from(len).expect("small");
+    let mut directory = Directory::default();
+    let (mut parts, mut hints, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+    let mut offset = 64;
+    for (number, (references, records)) in (0..).zip(regions) {
+        let mut raw = Vec::new();
+        for record in records {
+            directory.chunks.push(ChunkRecord {
+                fingerprint: record.fingerprint,
+                form: record.form,
+                region: number,
+                offset: narrow(raw.len()),
+                payload_len: narrow(record.payload.len()),
+                chunk_len: record.chunk_len,
+            });
+            raw.extend_from_slice(&record.payload);
+            hints.push((record.fingerprint, 0));
+            if is_file(record) {
+                let (fingerprint, length) = (record.fingerprint, u64::from(record.chunk_len));
+                let piece = Piece::Chunk { fingerprint, offset: 0, length };
+                let name = format!("file {:04}", entries.len());
+                entries.push(file(&name, length, Content::Segments(vec![piece])));
+            }
+        }
+        let part = zstd::bulk::compress(&raw, 3).expect("zstd works");
+        directory.regions.push(RegionRecord {
+            offset,
+            stored_len: narrow(part.len() + 16),
+            raw_len: narrow(raw.len()),
+            codec: Codec::Zstd,
+            references: references.clone(),
+        });
+        offset += narrow(part.len() + 16);
+        parts.push(part);
+    }
+    let data = put_container(repository, Class::Data, &parts, &directory.encode());
+    let tree = encode(&entries);
+    let fingerprint = repository.keys().fingerprint(Class::Meta, &tree);
+    let len = narrow(tree.len());
+    let meta = Directory {
+        regions: vec![RegionRecord {
+            offset: 64,
+            stored_len: len + 16,
+            raw_len: len,
+            codec: Codec::Store,
+            references: Vec::new(),
+        }],
+        chunks: vec![ChunkRecord {
+            fingerprint,
+            form: Form::Whole,
+            region: 0,
+            offset: 0,
+            payload_len: len,
+            chunk_len: len,
+        }],
+        extra: Vec::new(),
+    };
+    let meta = put_container(repository, Class::Meta, &[tree], &meta.encode());
+    hints.push((fingerprint, 1));
+    let records = [data.expect("memory takes it"), meta.expect("memory takes it")];
+    let root = folder_of(fingerprint, u64::from(len));
+    put_commit(repository, &records, &hints, root).expect("it is put");
+}
+
+/// Composites that no writer writes: each is an error that the reader tells, and the check names the
+/// file.
 #[test]
-fn composites_need_a_newer_cutpoint() {
-    let (read, _) = of_region(vec![0; 500], Codec::Store, 500, &[0; 100], Form::Composite);
-    let error = read.expect_err("nobody can read it");
-    assert_eq!(error.kind(), Kind::Unsupported, "{error}");
-    assert!(error.to_string().contains("newer cutpoint"), "{error}");
+fn composites_that_lie_are_refused() {
+    let old = SplitMix64::bytes(1, 1000);
+    let new: Vec<u8> = [&old[..500], &old[600..]].concat();
+    let good = [(0, 0, 500), (0, 600, 400)];
+    let many: Vec<(u16, u32, u32)> = (0..65).map(|number| (number, 0, 1)).collect();
+    let nowhere = Fingerprint([7; 32]);
+    type Case<'a> = (&'a str, &'a [(u16, u32, u32)], &'a [u8], Vec<Fingerprint>, &'a str);
+    let keys = new_repository().keys().clone();
+    let fingerprint = |bytes: &[u8]| keys.fingerprint(Class::Data, bytes);
+    let whole = fingerprint(&old);
+    let middle = [&old[..300], &old[310..]].concat();
+    let cases: [Case<'_>; 9] = [
+        ("well", &good, &new, vec![whole], ""),
+        ("itself", &good, &new, vec![fingerprint(&new)], "has it whole"),
+        ("a composite", &[(0, 0, 900)], &middle[..900], vec![fingerprint(&middle)], "has it whole"),
+        ("nothing", &good, &new, vec![nowhere], "has it whole"),
+        ("beyond", &[(0, 0, 500), (0, 601, 400)], &new, vec![whole], "takes 400 bytes at 601"),
+        ("another chunk", &[(0, 0, 500), (0, 599, 400)], &new, vec![whole], "recorded as"),
+        ("unknown reference", &[(1, 0, 900)], &new, vec![whole], "a reference"),
+        ("65 references", &many, &old[..65], vec![whole; 65], "a reference"),
+        ("65,535 that are nowhere", &good, &new, vec![nowhere; 65_535], "has it whole"),
+    ];
+    for (case, list, bytes, references, message) in cases {
+        let repository = new_repository();
+        assert_eq!(
+            repository.keys().fingerprint(Class::Data, &old),
+            whole,
+            "the keys are the same"
+        );
+        let records = vec![
+            Planted::whole(&repository, &old),
+            Planted::composite(&repository, &middle, &[(0, 0, 300), (0, 310, 690)]),
+        ];
+        let composite = Planted::composite(&repository, bytes, list);
+        let chunk = composite.fingerprint;
+        let regions = [(vec![whole], records), (references, vec![composite])];
+        plant_regions(&repository, &regions, |_| true);
+        let read = reader(&repository).chunk(Class::Data, &chunk);
+        let found = findings(&repository);
+        if message.is_empty() {
+            assert_eq!((&*read.expect("it is well"), found), (bytes, vec![]), "{case}");
+            continue;
+        }
+        let error = read.expect_err("it lies");
+        assert!(matches!(error.kind(), Kind::Corrupt | Kind::Missing), "{case}: {error}");
+        assert!(error.to_string().contains(message), "{case}: {error}");
+        assert!(found.iter().any(|text| text.contains(message)), "{case}: {found:?}");
+        let affected: Vec<_> = found.iter().filter(|text| text.contains("/file")).collect();
+        assert_eq!(affected.len(), 1, "{case}: {found:?}");
+        assert!(affected[0].contains("/file 0002"), "{case}: {found:?}");
+    }
+}
+
+/// Each claims 16 MiB, of three bytes. A few are tried, and the check says that it left the others.
+#[test]
+fn composites_that_claim_much_cost_little() {
+    let repository = new_repository();
+    let zeros = vec![0; 16 * MIB];
+    let whole = Planted::whole(&repository, &zeros);
+    let references = vec![whole.fingerprint];
+    let liar = |number: u16| {
+        let mut liar = Planted::composite(&repository, b"", &[(0, 0, 16 << 20)]);
+        liar.chunk_len = 16 << 20;
+        liar.fingerprint.0[..2].copy_from_slice(&number.to_le_bytes());
+        liar
+    };
+    let liars = (0..5000).map(liar).collect();
+    let regions = [(vec![], vec![whole]), (references, liars)];
+    plant_regions(&repository, &regions, |record| record.form == Form::Composite);
+    let before = peak_memory();
+    let found = findings(&repository);
+    let more = "4984 more composites are not believed";
+    assert!(found.iter().any(|text| text.contains(more)), "{:?}", &found[..20]);
+    assert!(found.iter().any(|text| text.contains("/file 0000")), "files are named");
+    if let (Some(before), Some(after)) = (before, peak_memory()) {
+        assert!(after < before + 256 * MIB, "{} MiB were taken", (after - before) / MIB);
+    }
 }
 
 /// An index that says that a directory has four gibibytes. In a folder, which could take room for what

@@ -8,6 +8,9 @@ mod backup;
 mod damage;
 #[path = "common/harm.rs"]
 mod harm;
+#[path = "common/similar.rs"]
+#[expect(dead_code, reason = "where regions are matters elsewhere")]
+mod similar;
 #[path = "common/whole.rs"]
 mod whole;
 
@@ -18,6 +21,7 @@ use bytes::Bytes;
 use cutpoint_store::check::{FindingKind, Portion, record};
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::commit::{Damage, Note, Outcome};
+use cutpoint_store::format::directory::Form;
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::media::{Media, Memory};
@@ -32,6 +36,7 @@ use cutpoint_store::writer::Writer;
 use backup::{Machine, back_up, init_with_parity, open};
 use damage::{Store, build, everything};
 use harm::{HARMS, harmed};
+use similar::{Record, back_up_similar, of_form};
 
 const PAGE: &str = include_str!("../../../docs/reliability.md");
 
@@ -58,6 +63,7 @@ fn build_all_kinds() -> Objects {
     settings.set_config(config).expect("memory takes settings");
     // To the first process the writer that was cut off may be at work.
     let repository = open(store.media.clone(), 0).expect("it opens");
+    back_up_similar(&repository, &[1001]).expect("nothing fails here");
     let nothing = PartName { ticket: TicketId([0; 12]), count: 0 };
     let damage =
         Damage { class: Class::Data, container: nothing, fingerprint: Fingerprint([3; 32]) };
@@ -114,6 +120,11 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
         Ok(ObjectName::Ticket { ticket, .. }) => !view.commits.contains_key(&ticket),
         _ => false,
     });
+    let composite = of_form(&store.repository, Form::Composite).remove(0);
+    let wholes = of_form(&store.repository, Form::Whole);
+    let refers = |whole: &&Record| composite.references.contains(&whole.chunk.fingerprint);
+    let whole = wholes.iter().find(refers).expect("it refers to wholes of before");
+    let container = |part| ObjectName::Container(Class::Data, part).to_string();
     vec![
         ("settings that hold", ObjectName::Config { number: 1, copy: false }.to_string()),
         ("their copy", ObjectName::Config { number: 1, copy: true }.to_string()),
@@ -133,6 +144,8 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
         ("prune record", ObjectName::Prune(1).to_string()),
         ("index segment", first("index/")),
         ("container of data", first("data/")),
+        ("wholes that composites refer to", container(whole.container)),
+        ("composites", container(composite.container)),
         ("container of metadata", first("meta/")),
         ("parity", first_of("parity/")),
         ("hints", objects.keys().find(|n| n.starts_with("hints/")).expect("there is one").clone()),
@@ -252,6 +265,7 @@ fn do_step(step: &str, store: &Store, process: u32) -> cutpoint_store::error::Re
             // The sources are as they were.
             back_up(&repository, &[1, 2, 3], false)?;
             back_up(&repository, &[1, 2, 4, 5], false)?;
+            back_up_similar(&repository, &[1001])?;
         }
         "settings" => {
             let media = store.media.clone();

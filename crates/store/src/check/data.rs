@@ -1,11 +1,12 @@
 //! Containers: their directories, and on request every byte.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use zstd::bulk::Decompressor;
 
+use super::composites::{Built, Composites};
 use super::objects::{Seen, Task};
 use super::parity::{self, Protected};
 use super::{Check, CheckOptions, FindingKind, Need, plain};
@@ -14,6 +15,7 @@ use crate::format::commit::Damage;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
 use crate::index::{load_directory, read_record};
 use crate::name::ObjectName;
+use crate::reader::{ChunkBytes, Reader};
 use crate::seal::{Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact};
 use crate::writer::decode_region;
 
@@ -21,6 +23,7 @@ use crate::writer::decode_region;
 pub(super) fn check(
     check: &Check<'_>,
     seen: &Seen,
+    reader: &Reader,
     tasks: &[Task],
     options: &CheckOptions<'_>,
 ) -> Result<()> {
@@ -38,7 +41,7 @@ pub(super) fn check(
     let one = |task: &Task| {
         check.stop_if_cancelled()?;
         let is_chosen = chosen.contains(&(task.class, task.name));
-        check_container(check, seen, task, is_chosen)?;
+        check_container(check, seen, task, is_chosen.then_some(reader))?;
         if is_chosen {
             lock().note(task.class, task.name, check.repository.environment().now_ns());
         }
@@ -87,11 +90,17 @@ fn stored_len(check: &Check<'_>, task: &Task) -> u64 {
     check.listing.get(&name(task).to_string()).copied().unwrap_or(0)
 }
 
-fn check_container(check: &Check<'_>, seen: &Seen, task: &Task, read_data: bool) -> Result<()> {
+/// Reads a container in whole, where there is a `reader` for what its composites refer to.
+fn check_container(
+    check: &Check<'_>,
+    seen: &Seen,
+    task: &Task,
+    reader: Option<&Reader>,
+) -> Result<()> {
     let name = name(task);
     let len = stored_len(check, task);
-    let result = if read_data {
-        let result = read_container(check, task);
+    let result = if let Some(reader) = reader {
+        let result = read_container(check, task, reader);
         check.count(|report| report.read_bytes += len);
         check.monitor.progress(1, len);
         result
@@ -132,11 +141,19 @@ fn may_be_gone(check: &Check<'_>, seen: &Seen, task: &Task) -> Result<bool> {
 /// # Errors
 ///
 /// Where nothing of the container can be read.
-fn read_container(check: &Check<'_>, task: &Task) -> Result<Protected> {
+fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Protected> {
     let name = name(task);
     let bytes = check.repository.media().get(&name.to_string())?;
-    let mut scan =
-        Scan { check, task, name, bytes, decompressor: None, found: false, is_weak: false };
+    let mut scan = Scan {
+        check,
+        task,
+        name,
+        bytes,
+        decompressor: None,
+        found: false,
+        is_weak: false,
+        composites: Composites::new(check, reader, task),
+    };
     let is_intact = object_is_intact(&scan.bytes);
     let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
     let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
@@ -156,11 +173,14 @@ fn read_container(check: &Check<'_>, task: &Task) -> Result<Protected> {
     opener.open(PartKind::Directory, &mut directory)?;
     let directory = Directory::decode(&directory, offset)?;
     let mut chunks = directory.chunks.as_slice();
-    for (number, region) in (0_u16..).zip(&directory.regions) {
+    for (region, number) in directory.regions.iter().zip(0_u16..) {
         let here = chunks.partition_point(|chunk| chunk.region <= number);
         let (chunks_here, rest) = chunks.split_at(here);
         chunks = rest;
-        scan.region(&opener, number, region, chunks_here);
+        scan.region(&opener, number, region, chunks_here)?;
+    }
+    if let Some(message) = scan.composites.more() {
+        scan.found(message);
     }
     let behind = usize::try_from(offset + u64::from(length)).unwrap_or(usize::MAX);
     let padding = scan.bytes.get(behind..scan.bytes.len() - TRAILER_LEN);
@@ -191,9 +211,10 @@ struct Scan<'a> {
     found: bool,
     /// Whether something is damaged without which chunks can be read.
     is_weak: bool,
+    composites: Composites<'a>,
 }
 
-fn damage(task: &Task, chunk: &ChunkRecord) -> Damage {
+pub(super) fn damage(task: &Task, chunk: &ChunkRecord) -> Damage {
     Damage { class: task.class, container: task.name, fingerprint: chunk.fingerprint }
 }
 
@@ -239,33 +260,33 @@ impl Scan<'_> {
         number: u16,
         region: &RegionRecord,
         chunks: &[ChunkRecord],
-    ) {
+    ) -> Result<()> {
         let decoded = match self.decode(opener, number, region) {
-            Ok(decoded) => decoded,
+            Ok(decoded) => Arc::new(decoded),
             Err(error) => {
                 chunks.iter().for_each(|chunk| self.bad(chunk));
                 let message = plain(&self.name, error);
                 let lost = chunks.len();
                 self.found(format!("region {number}: {message}; it held {lost} chunks"));
-                return;
+                return Ok(());
             }
         };
         let whole: Vec<_> = chunks
             .iter()
             .filter(|chunk| chunk.form != Form::Composite)
-            .map(|chunk| {
-                let start = chunk.offset as usize;
-                (chunk, decoded.get(start..start + chunk.payload_len as usize))
-            })
+            .map(|chunk| (chunk, ChunkBytes::of_record(&decoded, chunk)))
             .collect();
-        let payloads: Vec<_> = whole.iter().filter_map(|(_, payload)| *payload).collect();
+        let payloads: Vec<&[u8]> =
+            whole.iter().filter_map(|(_, payload)| payload.as_deref()).collect();
         let keys = self.check.repository.keys();
         let mut fingerprints = keys.fingerprints(self.task.class, &payloads).into_iter();
         let mut verified = 0;
+        let mut near = HashMap::new();
         for (chunk, payload) in whole {
-            let found = payload.and_then(|_| fingerprints.next());
+            let found = payload.as_ref().and_then(|_| fingerprints.next());
             if found == Some(chunk.fingerprint) {
                 verified += 1;
+                near.extend(payload.map(|payload| (chunk.fingerprint, payload)));
                 continue;
             }
             self.bad(chunk);
@@ -276,7 +297,22 @@ impl Scan<'_> {
                  {recorded}"
             ));
         }
+        for chunk in chunks.iter().filter(|chunk| chunk.form == Form::Composite) {
+            self.check.stop_if_cancelled()?;
+            match self.composites.rebuild(region, chunk, &decoded, &near) {
+                Built::Well => verified += 1,
+                Built::Lacks => {}
+                Built::Bad(message) => {
+                    self.bad(chunk);
+                    let start = chunk.offset;
+                    let message = plain(&self.name, message);
+                    self.found(format!("region {number}, composite at byte {start}: {message}"));
+                }
+                Built::Unbelieved => self.bad(chunk),
+            }
+        }
         self.check.count(|report| report.chunk_count += verified);
+        Ok(())
     }
 
     fn bad(&self, chunk: &ChunkRecord) {

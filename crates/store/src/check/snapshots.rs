@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::affected::Affected;
 use super::objects::Seen;
+use super::wholes::{Standing, Wholes};
 use super::{Check, FindingKind, NAMED_MAX, Need};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
@@ -44,12 +45,18 @@ pub(super) fn check(
     seen: &mut Seen,
     reader: &Reader,
 ) -> Result<(BTreeSet<Damage>, Lost)> {
-    let (bad, weak, read) = {
+    let (weak, known) = {
         let mut state = check.lock();
-        let (bad, weak) = (std::mem::take(&mut state.bad), std::mem::take(&mut state.weak));
-        (bad, weak, std::mem::take(&mut state.read))
+        let known = Known {
+            gone: seen.gone.clone(),
+            bad: std::mem::take(&mut state.bad),
+            read: std::mem::take(&mut state.read),
+            unbuilt: std::mem::take(&mut state.unbuilt),
+            lacking: std::mem::take(&mut state.lacking),
+            recorded: seen.view.damaged(),
+        };
+        (std::mem::take(&mut state.weak), known)
     };
-    let known = Known { bad: &bad, read: &read, recorded: seen.view.damaged() };
     let mut walk = Walk::run(check, reader, seen, &known)?;
     // A prune may have moved what seems to be lost. Where it did, what it has published tells.
     if !walk.lost.is_empty()
@@ -65,14 +72,17 @@ pub(super) fn check(
         report.lost_count = walk.lost.values().filter(|lost| lost.is_listed).count() as u64;
     });
     let recorded = seen.view.damaged();
-    let found = bad.iter().chain(&weak).copied();
+    let missed = walk.wholes.places_of_missed(false)?;
+    let found = known.bad.iter().chain(&weak).chain(&walk.shaken).chain(&missed).copied();
     let mut damages: BTreeSet<Damage> = found.filter(|each| !recorded.contains(each)).collect();
     let places = walk.places_of_lost()?;
     let is_needed = |damage: &&Damage| {
         walk.lost.get(&(damage.class, damage.fingerprint)).is_some_and(|lost| lost.is_listed)
     };
-    let needed = places.iter().filter(is_needed).chain(&damages).chain(&walk.relied);
+    let missed = walk.wholes.places_of_missed(true)?;
+    let needed = places.iter().filter(is_needed).chain(&damages).chain(&walk.relied).chain(&missed);
     check.name_deferred(&needed.map(|damage| (damage.class, damage.container)).collect());
+    walk.wholes.name_missed(check)?;
     walk.name_lost()?;
     if !walk.lost.is_empty() {
         let mut affected = Affected::new(&walk);
@@ -115,13 +125,50 @@ fn commit_of(name: &ObjectName) -> Option<TicketId> {
 }
 
 /// What was found, or recorded, of places of chunks.
-struct Known<'a> {
+pub(super) struct Known {
+    /// Containers that are gone.
+    gone: HashSet<(Class, PartName)>,
     /// Records whose chunk cannot be read: this check has tried.
-    bad: &'a HashSet<Damage>,
+    bad: HashSet<Damage>,
     /// The containers of which this check has read all.
-    read: &'a HashSet<(Class, PartName)>,
+    read: HashSet<(Class, PartName)>,
+    /// Composites that lack a whole, and wholes that cannot be had: this check has tried.
+    pub(super) unbuilt: HashSet<Damage>,
+    pub(super) lacking: HashMap<(Class, Fingerprint), Error>,
     /// Records of which an earlier check says that they are damaged.
     recorded: HashSet<Damage>,
+}
+
+impl Known {
+    /// Whether nothing is known against a place.
+    pub(super) fn is_there(&self, location: &Location) -> bool {
+        let place = place(location);
+        !self.gone.contains(&(place.class, place.container)) && !self.bad.contains(&place)
+    }
+
+    pub(super) fn is_recorded(&self, location: &Location) -> bool {
+        self.recorded.contains(&place(location))
+    }
+
+    /// Reads a place where nothing is known against it, unless this check has done so.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::read`].
+    pub(super) fn try_read(&self, reader: &Reader, location: &Location) -> Result<()> {
+        let place = place(location);
+        if self.read.contains(&(place.class, place.container)) && !self.unbuilt.contains(&place) {
+            return Ok(());
+        }
+        reader.read(place.class, location).map(drop)
+    }
+}
+
+/// What a record of damage would say of a place.
+pub(super) fn place(location: &Location) -> Damage {
+    let container = location.loaded.container;
+    let fingerprint = location.chunk().fingerprint;
+    Damage { class: container.class, container: container.name, fingerprint }
 }
 
 /// A snapshot that is walked.
@@ -149,8 +196,8 @@ fn roots(view: &View) -> Vec<Root> {
 pub(super) struct Walk<'a> {
     pub(super) check: &'a Check<'a>,
     reader: &'a Reader,
-    gone: HashSet<(Class, PartName)>,
-    known: &'a Known<'a>,
+    known: &'a Known,
+    wholes: Wholes<'a>,
     /// Whether the snapshot that is walked is on the lists.
     is_listed: bool,
     references: u64,
@@ -163,6 +210,9 @@ pub(super) struct Walk<'a> {
     /// Places that are recorded as damaged, that can be read, and that listed snapshots need because
     /// there is no other.
     relied: HashSet<Damage>,
+    /// Composites that can be read, though others of their region lack a whole; there is no other
+    /// place. They should be stored again: what is kept of a region is kept with all that it refers to.
+    shaken: HashSet<Damage>,
 }
 
 /// A chunk that cannot be read from anywhere.
@@ -202,19 +252,20 @@ impl<'a> Walk<'a> {
         check: &'a Check<'a>,
         reader: &'a Reader,
         seen: &Seen,
-        known: &'a Known<'a>,
+        known: &'a Known,
     ) -> Result<Walk<'a>> {
         let mut walk = Walk {
             check,
             reader,
-            gone: seen.gone.clone(),
             known,
+            wholes: Wholes::new(reader, known),
             is_listed: true,
             references: 0,
             walked: BTreeSet::new(),
             lost: HashMap::new(),
             refused: HashSet::new(),
             relied: HashSet::new(),
+            shaken: HashSet::new(),
         };
         let mut reached = reach::Walk::default();
         for root in roots(&seen.view) {
@@ -249,35 +300,19 @@ impl<'a> Walk<'a> {
         if self.lost.contains_key(&(Class::Data, fingerprint)) {
             return;
         }
-        let place = |location: &Location| {
-            let container = location.loaded.container.name;
-            Damage { class: Class::Data, container, fingerprint }
+        let known = self.known;
+        let found =
+            self.reader.index().find_where(Class::Data, &fingerprint, Scope::Read, |location| {
+                known.is_there(location)
+                    && !known.is_recorded(location)
+                    && self.wholes.is_well(location)
+            });
+        let found = match found {
+            Ok(Some(location)) => Ok(location),
+            _ => self.look_closely(&fingerprint),
         };
-        let is_there = |location: &Location| {
-            let place = place(location);
-            !self.gone.contains(&(Class::Data, place.container)) && !self.known.bad.contains(&place)
-        };
-        let is_recorded = |location: &Location| self.known.recorded.contains(&place(location));
-        let index = self.reader.index();
-        let find = |accepts: &dyn Fn(&Location) -> bool| {
-            index.find_where(Class::Data, &fingerprint, Scope::Read, accepts)
-        };
-        let mut found = find(&|location| is_there(location) && !is_recorded(location));
-        if !matches!(found, Ok(Some(_))) && !self.known.recorded.is_empty() {
-            // What is recorded may be readable, or may have been made good since.
-            let is_well = |location: &Location| {
-                self.known.read.contains(&(Class::Data, location.loaded.container.name))
-                    || self.reader.read(Class::Data, location).is_ok()
-            };
-            found = find(&|location| is_there(location) && is_well(location));
-            if let Ok(Some(location)) = &found
-                && self.is_listed
-            {
-                self.relied.insert(place(location));
-            }
-        }
         let error = match found {
-            Ok(Some(location)) => {
+            Ok(location) => {
                 let found = u64::from(location.chunk().chunk_len);
                 if offset.checked_add(length).is_some_and(|end| end <= found) {
                     return;
@@ -285,23 +320,56 @@ impl<'a> Walk<'a> {
                 let message = format!("has {found} bytes; {length} at {offset} are needed");
                 Some(Error::corrupt(format!("data chunk {fingerprint}"), message))
             }
-            Err(error) => Some(error),
-            Ok(None) => match find(&is_there) {
-                // This check has not read the container and so has not named it.
-                Ok(Some(location)) => self.reader.read(Class::Data, &location).err(),
-                // Where a place is known, its container has been named.
-                Ok(None) => match find(&|_| true) {
-                    Ok(Some(_)) => None,
-                    Ok(None) => Some(Error::missing(
-                        format!("data chunk {fingerprint}"),
-                        "no container that the index names has it",
-                    )),
-                    Err(error) => Some(error),
-                },
-                Err(error) => Some(error),
-            },
+            Err(error) => error,
         };
         self.lose(Class::Data, fingerprint, error);
+    }
+
+    /// Looks at every place of a chunk of data.
+    ///
+    /// # Errors
+    ///
+    /// Why none gives it; `None` where its containers have been named.
+    fn look_closely(&mut self, fingerprint: &Fingerprint) -> Result<Location, Option<Error>> {
+        let known = self.known;
+        let (mut places, failure) = self.reader.index().locations(Class::Data, fingerprint);
+        let is_nowhere = places.is_empty();
+        places.retain(|location| known.is_there(location));
+        places.sort_by_key(|location| known.is_recorded(location));
+        let (mut error, mut shaken) = (None, None);
+        for location in places {
+            let is_shaken = match self.wholes.standing(&location, self.is_listed) {
+                Standing::Well => false,
+                Standing::Shaken => true,
+                Standing::Lost(lost) => {
+                    error = error.or(Some(lost));
+                    continue;
+                }
+            };
+            // What is recorded may be readable, or may have been made good since.
+            if known.is_recorded(&location) {
+                if let Err(failed) = known.try_read(self.reader, &location) {
+                    error = error.or(Some(failed));
+                    continue;
+                }
+                if self.is_listed {
+                    self.relied.insert(place(&location));
+                }
+            }
+            if !is_shaken {
+                return Ok(location);
+            }
+            shaken = shaken.or(Some(location));
+        }
+        if let Some(location) = shaken {
+            self.shaken.insert(place(&location));
+            return Ok(location);
+        }
+        let nowhere = || {
+            let message = "no container that the index names has it";
+            is_nowhere.then(|| Error::missing(format!("data chunk {fingerprint}"), message))
+        };
+        Err(error.or(failure).or_else(nowhere))
     }
 
     /// Every place from which a lost chunk could have come.

@@ -12,6 +12,7 @@ mod hints;
 mod run;
 mod unnamed;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -438,8 +439,8 @@ impl Index {
         self.find_where(class, fingerprint, scope, |_| true)
     }
 
-    /// Looks for a place of a chunk that `accepts` agrees to. One chunk can have several: what was
-    /// damaged is stored again elsewhere.
+    /// Looks for a place of a chunk that `accepts` agrees to; it must not ask the index itself. One
+    /// chunk can have several: what was damaged is stored again elsewhere.
     ///
     /// # Errors
     ///
@@ -498,6 +499,24 @@ impl Index {
             Some(error) if scope == Scope::Read => Err(error),
             _ => Ok(None),
         }
+    }
+
+    /// Every place of a chunk that readers may look at, and why others, if any, cannot be told.
+    pub(crate) fn locations(
+        &self,
+        class: Class,
+        fingerprint: &Fingerprint,
+    ) -> (Vec<Location>, Option<Error>) {
+        let found = RefCell::new(Vec::<Location>::new());
+        let place = |location: &Location| (location.loaded.container.name, location.chunk);
+        let failure = self.find_where(class, fingerprint, Scope::Read, |location| {
+            let mut found = found.borrow_mut();
+            if found.iter().all(|before| place(before) != place(location)) {
+                found.push(location.clone());
+            }
+            false
+        });
+        (found.into_inner(), failure.err())
     }
 
     /// All containers that the index knows.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::archive::Archive;
+use super::matcher::Matcher;
 use super::packer::{ChunkSink, Packer};
 use super::region::{EncodedRegion, RegionCodec, Verify};
 use super::uploads::Uploads;
@@ -85,6 +86,23 @@ impl Inline {
     pub fn store_data(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
         let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
         self.packer.store(Class::Data, fingerprint, chunk)?;
+        self.pump()?;
+        Ok(fingerprint)
+    }
+
+    /// As [`Inline::store_data`], by what `matcher` finds of the chunk in an old stream: it may become a
+    /// composite.
+    ///
+    /// # Errors
+    ///
+    /// As [`Packer::store_similar`], and the medium.
+    pub fn store_similar(
+        &mut self,
+        chunk: &[u8],
+        matcher: &mut Matcher<'_>,
+    ) -> Result<Fingerprint> {
+        let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
+        self.packer.store_similar(fingerprint, chunk, matcher)?;
         self.pump()?;
         Ok(fingerprint)
     }

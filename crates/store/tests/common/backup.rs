@@ -106,11 +106,21 @@ pub(crate) fn open(media: Arc<dyn Media>, process: u32) -> Result<Arc<Repository
     Ok(Arc::new(Repository::open(media, Machine::new(process), &unlock())?))
 }
 
-const CHUNK_LEN: usize = 5000;
+pub(crate) const CHUNK_LEN: usize = 5000;
 
-/// The bytes of a file; those of one number are the same in every backup.
+/// The bytes of a file; those of one number are the same in every backup. Number 1000 n + m is a later
+/// version of file n, and may have one itself: as long, with other bytes in each chunk.
 pub(crate) fn file(number: u64) -> Vec<u8> {
-    SplitMix64::bytes(number, 30_000)
+    if number < 1000 {
+        return SplitMix64::bytes(number, 30_000);
+    }
+    let mut bytes = file(number / 1000);
+    let at = if number < 1_000_000 { 2000 } else { 3000 };
+    for (chunk, new) in bytes.chunks_mut(CHUNK_LEN).zip(SplitMix64::bytes(number, 600).chunks(100))
+    {
+        chunk[at..at + 100].copy_from_slice(new);
+    }
+    bytes
 }
 
 /// Backs up `files`; publishes in the middle where `publish` says so.

@@ -5,6 +5,7 @@ use cutpoint_store::check::Coverage;
 use cutpoint_store::format::commit::Commit;
 use cutpoint_store::format::config::Config;
 use cutpoint_store::format::directory::Directory;
+use cutpoint_store::format::extents::{self, Extent};
 use cutpoint_store::format::parity::ParityTable;
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, RecipeChunk};
@@ -43,6 +44,24 @@ pub(crate) fn encode_content(content: &Content) -> Vec<u8> {
     e.into_writer()
 }
 
+/// The payload of a composite, behind the length of its chunk and the number of references.
+fn composite(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (head, payload) = bytes.split_first_chunk::<6>()?;
+    let [a, b, c, d, e, f] = *head;
+    let chunk_len = u32::from_le_bytes([a, b, c, d]);
+    let reference_count = usize::from(u16::from_le_bytes([e, f]));
+    let extents = extents::decode(payload, chunk_len, reference_count).ok()?;
+    assert_eq!(extents.iter().map(|it| u64::from(it.len)).sum::<u64>(), u64::from(chunk_len));
+    assert!(extents.iter().all(|it| usize::from(it.reference) < reference_count));
+    Some(encode_composite(*head, &extents))
+}
+
+pub(crate) fn encode_composite(head: [u8; 6], list: &[Extent]) -> Vec<u8> {
+    let mut out = head.to_vec();
+    extents::encode(list, &mut out);
+    out
+}
+
 pub(crate) const DECODERS: [(&str, Recode); 10] = [
     ("config", |bytes| Config::decode(bytes).ok().map(|config| config.encode())),
     ("ticket", |bytes| Ticket::decode(bytes).ok().map(|ticket| ticket.encode())),
@@ -54,6 +73,7 @@ pub(crate) const DECODERS: [(&str, Recode); 10] = [
     ("entry", entry),
     ("content", content),
     ("parity", |bytes| ParityTable::decode(bytes).ok().map(|table| table.encode())),
+    ("composite", composite),
 ];
 
 /// A keyring of two epochs.

@@ -261,6 +261,13 @@ pub(crate) fn containers(bytes: &[u8]) {
             chunk_len: if how & 2 == 0 { len } else { input.number() },
         });
     }
+    let Directory { regions: records, chunks: held, .. } = &mut directory;
+    for region in records.iter_mut().filter(|_| !held.is_empty()) {
+        for _ in 0..input.byte() % 4 {
+            let number = usize::from(input.byte()) % held.len();
+            region.references.push(held[number].fingerprint);
+        }
+    }
     let mut chunks: Vec<(Fingerprint, u32)> =
         directory.chunks.iter().map(|chunk| (chunk.fingerprint, 0)).collect();
     chunks.push((Fingerprint([1; 32]), 0));

@@ -1,0 +1,133 @@
+//! Composites: is what is stored of them what was written, and do they become what they say?
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::data::damage;
+use super::objects::Task;
+use super::{Check, Need};
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::format::directory::{ChunkRecord, RegionRecord};
+use crate::format::extents;
+use crate::name::ObjectName;
+use crate::reader::{ChunkBytes, Reader, gather};
+
+/// So many composites of a container may be rebuilt to something else than they say. Nobody writes
+/// such; who seals them himself could have each of very many cost 16 MiB. The others are not tried.
+const LIES_MAX: u64 = 16;
+
+/// What became of a composite.
+pub(super) enum Built {
+    /// It is what it says.
+    Well,
+    /// A whole cannot be had. That is the whole's fault, and of no importance where nothing needs the
+    /// composite: the snapshots will tell.
+    Lacks,
+    /// What is stored of it is wrong.
+    Bad(Error),
+    /// It was not tried, after so many others.
+    Unbelieved,
+}
+
+/// Rebuilds the composites of one container.
+pub(super) struct Composites<'a> {
+    check: &'a Check<'a>,
+    reader: &'a Reader,
+    task: &'a Task,
+    lie_count: u64,
+    unbelieved_count: u64,
+}
+
+impl<'a> Composites<'a> {
+    pub(super) fn new(check: &'a Check<'a>, reader: &'a Reader, task: &'a Task) -> Composites<'a> {
+        Composites { check, reader, task, lie_count: 0, unbelieved_count: 0 }
+    }
+
+    /// What is to be said of those that were not tried.
+    pub(super) fn more(&self) -> Option<String> {
+        let count = self.unbelieved_count;
+        (count > 0).then(|| {
+            format!("{count} more composites are not believed: {LIES_MAX} are not what they say")
+        })
+    }
+
+    /// Rebuilds the composite `chunk` of a region whose bytes are `decoded` and whose wholes, verified,
+    /// are `near`.
+    pub(super) fn rebuild(
+        &mut self,
+        region: &RegionRecord,
+        chunk: &ChunkRecord,
+        decoded: &Arc<Vec<u8>>,
+        near: &HashMap<Fingerprint, ChunkBytes>,
+    ) -> Built {
+        if self.lie_count >= LIES_MAX {
+            self.unbelieved_count += 1;
+            return Built::Unbelieved;
+        }
+        let Some(payload) = ChunkBytes::of_record(decoded, chunk) else {
+            return Built::Bad(Error::corrupt("", "does not lie in its region"));
+        };
+        let extents = match extents::decode(&payload, chunk.chunk_len, region.references.len()) {
+            Ok(extents) => extents,
+            Err(error) => return Built::Bad(error),
+        };
+        // Most wholes are well: the chunk's own fingerprint tells. Only where it does not are they looked
+        // at one by one.
+        let class = self.task.class;
+        let name = ObjectName::Container(class, self.task.name);
+        let gather = |whole: &dyn Fn(&Fingerprint) -> Result<ChunkBytes>| {
+            gather(name, &extents, &region.references, |reference| match near.get(reference) {
+                Some(whole) => Ok(whole.clone()),
+                None => whole(reference),
+            })
+        };
+        let found = gather(&|reference| self.reader.whole(class, reference));
+        if found.is_ok_and(|bytes| self.fingerprint(&bytes) == chunk.fingerprint) {
+            return Built::Well;
+        }
+        let lacks = Cell::new(false);
+        let found = gather(&|reference| {
+            let whole = self.try_whole(reference);
+            lacks.set(lacks.get() || whole.is_err());
+            whole
+        });
+        match found {
+            Ok(bytes) if self.fingerprint(&bytes) == chunk.fingerprint => Built::Well,
+            Err(_) if lacks.get() => {
+                if self.task.need != Need::Unnamed {
+                    self.check.lock().unbuilt.insert(damage(self.task, chunk));
+                }
+                Built::Lacks
+            }
+            Err(error) => {
+                self.lie_count += 1;
+                Built::Bad(error)
+            }
+            Ok(bytes) => {
+                self.lie_count += 1;
+                let (found, recorded) = (self.fingerprint(&bytes), chunk.fingerprint);
+                let message = format!("fingerprint is {found}, recorded as {recorded}");
+                Built::Bad(Error::corrupt("", message))
+            }
+        }
+    }
+
+    fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
+        self.check.repository.keys().fingerprint(self.task.class, bytes)
+    }
+
+    /// A whole, verified. One that cannot be had is not tried again.
+    fn try_whole(&self, reference: &Fingerprint) -> Result<ChunkBytes> {
+        let key = (self.task.class, *reference);
+        if let Some(error) = self.check.lock().lacking.get(&key) {
+            return Err(Error::new(error.kind(), error.object(), "cannot be had"));
+        }
+        self.reader.try_whole(self.task.class, reference).map_err(|error| {
+            let again = Error::new(error.kind(), error.object(), "cannot be had");
+            self.check.lock().lacking.entry(key).or_insert(error);
+            again
+        })
+    }
+}

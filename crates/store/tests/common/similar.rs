@@ -1,0 +1,84 @@
+//! Later versions of files, stored as composites over what there is of earlier ones.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cutpoint_store::error::Result;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::commit::{Outcome, Snapshot};
+use cutpoint_store::format::directory::{ChunkRecord, Form};
+use cutpoint_store::format::recipe::Segment as Piece;
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_store::index::{Index, load_directory};
+use cutpoint_store::name::PartName;
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::Repository;
+use cutpoint_store::view::View;
+use cutpoint_store::writer::{
+    Committed, Inline, Matcher, RecipeWriter, TreeWriter, Verify, Writer,
+};
+
+use crate::backup::{CHUNK_LEN, file};
+
+/// Backs up `files`, comparing those that are later versions with the earlier ones that any snapshot has.
+pub(crate) fn back_up_similar(repository: &Arc<Repository>, files: &[u64]) -> Result<Committed> {
+    let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
+    let view = writer.view().clone();
+    let reader = Reader::open(repository.clone(), view.clone())?;
+    let index = Index::open(repository.clone(), &view)?;
+    let mut matcher = Matcher::new(&reader, &index, writer.ticket());
+    let mut former = BTreeMap::new();
+    for snapshot in view.commits.values().filter_map(|commit| commit.snapshot()) {
+        let entries = reader.tree(&snapshot.root).filter_map(Result::ok);
+        former.extend(entries.map(|entry| (entry.name, entry.content)));
+    }
+    let mut inline = Inline::new(writer, Verify::All)?;
+    let mut tree = TreeWriter::new();
+    for number in files {
+        let name = |number| format!("file {number:04}");
+        matcher.begin(former.get(name(*number / 1000).as_bytes()));
+        let mut recipe = RecipeWriter::new("fixed");
+        for chunk in file(*number).chunks(CHUNK_LEN) {
+            let fingerprint = inline.store_similar(chunk, &mut matcher)?;
+            let length = chunk.len() as u64;
+            recipe.push(Piece::Chunk { fingerprint, offset: 0, length }, &mut inline)?;
+        }
+        let mut entry = Entry::new(name(*number), EntryKind::File);
+        entry.size = recipe.size();
+        entry.content = recipe.finish(&mut inline)?;
+        tree.push(&entry, repository.keys(), &mut inline)?;
+    }
+    let root = tree.finish(&mut inline)?;
+    inline.commit(Outcome::Snapshot(Box::new(Snapshot { root, ..Snapshot::empty() })))
+}
+
+/// A record, the container that it is in, where its region begins there, and what that refers to.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) container: PartName,
+    pub(crate) chunk: ChunkRecord,
+    pub(crate) region_offset: u32,
+    pub(crate) references: Vec<Fingerprint>,
+}
+
+/// Every record of a chunk of data.
+pub(crate) fn records(repository: &Arc<Repository>) -> Vec<Record> {
+    let view = View::list(repository).expect("it lists");
+    let index = Index::open(repository.clone(), &view).expect("it opens");
+    let mut records = Vec::new();
+    for container in index.containers().into_iter().filter(|each| each.class == Class::Data) {
+        let directory = load_directory(repository, &container).expect("it is well");
+        for chunk in directory.chunks {
+            let region = &directory.regions[usize::from(chunk.region)];
+            let (region_offset, references) = (region.offset, region.references.clone());
+            records.push(Record { container: container.name, chunk, region_offset, references });
+        }
+    }
+    records
+}
+
+/// Those of one form.
+pub(crate) fn of_form(repository: &Arc<Repository>, form: Form) -> Vec<Record> {
+    records(repository).into_iter().filter(|record| record.chunk.form == form).collect()
+}
