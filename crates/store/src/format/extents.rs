@@ -146,7 +146,8 @@ pub fn decode(payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<
         let reference = new_next.checked_add(unzigzag(number(&mut reader)?));
         let reference = reference.and_then(|number| u16::try_from(number).ok());
         let reference = reference.filter(|number| usize::from(*number) < reference_count);
-        let reference = reference.ok_or_else(|| bad("a reference that the region does not have"))?;
+        let reference =
+            reference.ok_or_else(|| bad("a reference that the region does not have"))?;
         new_next = i64::from(reference) + 1;
         references.push(reference);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::archive::Archive;
+use super::matcher::Matcher;
 use super::packer::{ChunkSink, Packer};
 use super::region::{EncodedRegion, RegionCodec, Verify};
 use super::uploads::Uploads;
@@ -82,6 +83,28 @@ impl Inline {
         self.packer.store(Class::Data, fingerprint, chunk)?;
         self.pump()?;
         Ok(fingerprint)
+    }
+
+    /// As [`Inline::store_data`], by what `matcher` finds of the chunk in an old stream. Returns whether
+    /// it was new, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Packer::store_similar`] and the medium.
+    pub fn store_similar(
+        &mut self,
+        chunk: &[u8],
+        matcher: &mut Matcher<'_>,
+    ) -> Result<(Fingerprint, bool)> {
+        let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
+        let is_new = self.packer.store_similar(fingerprint, chunk, matcher)?;
+        self.pump()?;
+        Ok((fingerprint, is_new))
+    }
+
+    /// What counts as stored: for a [`Matcher`].
+    pub fn index(&self) -> &Arc<Index> {
+        &self.index
     }
 
     fn pump(&mut self) -> Result<()> {

@@ -17,6 +17,8 @@ use crate::format::recipe::{Content, Segment};
 use crate::index::{Index, Location, Scope};
 use crate::name::{PartName, TicketId};
 use crate::reader::{Reader, Segments};
+#[cfg(feature = "mutants")]
+use crate::writer::mutant::{self, Mutant};
 
 /// So many old bytes before and behind those that belong to a chunk are looked through.
 const AROUND_LEN: u64 = 96 * 1024;
@@ -278,7 +280,10 @@ impl<'a> Matcher<'a> {
         let held = self.window.start()..=self.window.end();
         if held.contains(&first.position) {
             self.window.drop_before(first.position);
-            while self.spans.front().is_some_and(|s| s.position + u64::from(s.len) <= first.position)
+            while self
+                .spans
+                .front()
+                .is_some_and(|s| s.position + u64::from(s.len) <= first.position)
             {
                 self.spans.pop_front();
             }
@@ -288,7 +293,9 @@ impl<'a> Matcher<'a> {
         let end = self.window.end();
         let mut number = self.stream.as_ref().map_or(0, |stream| stream.number_at(end));
         while self.window.end() < wanted_end {
-            let Some(old) = self.stream.as_ref().and_then(|stream| stream.get(number)) else { break };
+            let Some(old) = self.stream.as_ref().and_then(|stream| stream.get(number)) else {
+                break;
+            };
             match self.load(&old) {
                 Ok(true) => {}
                 // The window goes on behind it.
@@ -305,8 +312,10 @@ impl<'a> Matcher<'a> {
     fn load(&mut self, old: &Old) -> Result<bool> {
         let Some(location) = self.find(&old.fingerprint, |_| true)? else { return Ok(false) };
         let is_whole = location.is_whole();
+        #[cfg(feature = "mutants")]
+        let is_whole = is_whole || mutant::is_active(Mutant::RefersToComposites);
         // The composite's fingerprint is compared; of a whole, what is taken of it (C5).
-        let chunk = if is_whole {
+        let chunk = if location.is_whole() {
             self.reader.payload(Class::Data, &location)?
         } else {
             self.reader.read(Class::Data, &location)?
@@ -454,6 +463,11 @@ impl<'a> Matcher<'a> {
         for source in &composed.sources {
             let Some(number) = self.numbers.get(source) else { return Ok(false) };
             let location = &self.wholes[*number as usize].1;
+            #[cfg(feature = "mutants")]
+            if mutant::is_active(Mutant::RefersToComposites) && !location.is_whole() {
+                wholes.push(self.reader.read(Class::Data, location)?);
+                continue;
+            }
             match self.reader.payload(Class::Data, location) {
                 Ok(whole) => wholes.push(whole),
                 Err(error) if is_bearable(&error) => return Ok(false),

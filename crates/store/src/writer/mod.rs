@@ -39,8 +39,8 @@ pub use inline::Inline;
 pub use matcher::Matcher;
 pub use packer::{ChunkSink, CompositeStatistics, Packer};
 pub use recipe::{RecipeWriter, TREE_CUT};
-pub(crate) use region::{RawChunk, decode_region};
 pub use region::{EncodedRegion, RawRegion, RegionBuffers, RegionCodec, Verify};
+pub(crate) use region::{RawChunk, decode_region};
 pub use tree::TreeWriter;
 pub use uploads::{Upload, Uploads, Written};
 
