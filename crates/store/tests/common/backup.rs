@@ -15,7 +15,9 @@ use cutpoint_store::media::Media;
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::{InitOptions, Repository};
 use cutpoint_store::seal::{Secret, Suite, Unlock};
-use cutpoint_store::writer::{Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
+use cutpoint_store::writer::{
+    Committed, Inline, Matcher, RecipeWriter, TreeWriter, Verify, Writer,
+};
 use cutpoint_testing::SplitMix64;
 
 use crate::whole::reader_of_all;
@@ -75,13 +77,22 @@ pub(crate) fn init(media: Arc<dyn Media>) -> Result<Repository> {
 
 /// A repository that this process makes.
 pub(crate) fn init_by(media: Arc<dyn Media>, process: u32) -> Result<Repository> {
+    init_with(media, process, false)
+}
+
+/// A repository with composites, or without.
+pub(crate) fn init_with(
+    media: Arc<dyn Media>,
+    process: u32,
+    composites: bool,
+) -> Result<Repository> {
     let options = InitOptions {
         suite: Suite::ChaCha20Poly1305,
         cut: "fixed".to_owned(),
         region_size: 16 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
-        composites: false,
+        composites,
     };
     Repository::init(media, Machine::new(process), &unlock(), &options)
 }
@@ -90,27 +101,63 @@ pub(crate) fn open(media: Arc<dyn Media>, process: u32) -> Result<Arc<Repository
     Ok(Arc::new(Repository::open(media, Machine::new(process), &unlock())?))
 }
 
-const CHUNK_LEN: usize = 5000;
+pub(crate) const CHUNK_LEN: usize = 5000;
 
-/// The bytes of a file; those of one number are the same in every backup.
+/// From this number on files are versions of the one whose number ends in two zeros.
+const VERSIONS_FROM: u64 = 100;
+
+/// The bytes of a file; those of one number are the same in every backup. Of a version, every other
+/// chunk is as it was, and in the others one byte is not.
 pub(crate) fn file(number: u64) -> Vec<u8> {
-    SplitMix64::bytes(number, 30_000)
+    let version = if number < VERSIONS_FROM { 0 } else { number % 100 };
+    let mut bytes = SplitMix64::bytes(number - version, 30_000);
+    let changed = bytes.chunks_mut(CHUNK_LEN).zip(0..).filter(|(_, at)| (at + version) % 2 == 0);
+    for (chunk, _) in changed.filter(|_| version > 0) {
+        chunk[usize::try_from(version).expect("it is small") * 40] ^= 1;
+    }
+    bytes
 }
 
-/// Backs up `files`; publishes in the middle where `publish` says so.
+/// The content of another version of a file in the newest snapshot that has one.
+pub(crate) fn former(reader: &Reader, number: u64) -> Result<Option<Content>> {
+    for (_, snapshot) in reader.view().snapshots().into_iter().rev() {
+        for entry in reader.tree(&snapshot.root) {
+            let entry = entry?;
+            let other = number_of(&entry);
+            if other >= VERSIONS_FROM && other / 100 == number / 100 {
+                return Ok(Some(entry.content));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn number_of(entry: &Entry) -> u64 {
+    String::from_utf8_lossy(&entry.name)[5..].parse().expect("a number")
+}
+
+/// Backs up `files`, in a repository with composites by comparing with former versions; publishes in
+/// the middle where `publish` says so.
 pub(crate) fn back_up(
     repository: &Arc<Repository>,
     files: &[u64],
     publish: bool,
 ) -> Result<Committed> {
     let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
+    let (view, ticket) = (writer.view().clone(), writer.ticket());
     let mut inline = Inline::new(writer, Verify::All)?;
+    let index = inline.index().clone();
+    let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
+    let mut matcher = Matcher::new(&reader, &index, ticket);
     let mut tree = TreeWriter::new();
     for (place, number) in files.iter().enumerate() {
         let bytes = file(*number);
         let mut recipe = RecipeWriter::new("fixed");
+        let is_similar = repository.config().matches_imperfectly();
+        let old = if is_similar { former(&reader, *number)? } else { None };
+        matcher.begin(old.as_ref());
         for chunk in bytes.chunks(CHUNK_LEN) {
-            let fingerprint = inline.store_data(chunk)?;
+            let (fingerprint, _) = inline.store_similar(chunk, &mut matcher)?;
             let length = chunk.len() as u64;
             recipe.push(Segment::Chunk { fingerprint, offset: 0, length }, &mut inline)?;
         }
@@ -133,7 +180,7 @@ pub(crate) fn restore_all(repository: &Arc<Repository>) -> Result<usize> {
     for (ticket, snapshot) in view.snapshots() {
         for entry in reader.tree(&snapshot.root) {
             let entry = entry?;
-            let number = String::from_utf8_lossy(&entry.name)[5..].parse().expect("a number");
+            let number = number_of(&entry);
             let found = read(&reader, &entry.content)?;
             assert!(found == file(number), "{ticket}: file {number} comes back as other bytes");
         }
