@@ -50,7 +50,8 @@ mod tests {
     #[test]
     fn every_length_and_place() {
         for len in 0..200 {
-            let a: Vec<u8> = (0..len).map(|at| u8::try_from(at * 7 % 251).expect("a byte")).collect();
+            let a: Vec<u8> =
+                (0..len).map(|at| u8::try_from(at * 7 % 251).expect("a byte")).collect();
             assert_eq!((common_prefix(&a, &a), common_suffix(&a, &a)), (len, len));
             for place in 0..len {
                 let mut b = a.clone();

@@ -151,7 +151,8 @@ impl Window {
         let (mut literal, mut at) = (0, 0);
         while let Some(key) = word(new, at) {
             let ahead = usize::try_from(expected + (at - literal) as i64).ok();
-            let ahead = ahead.filter(|old| *old >= self.dropped && word(&self.bytes, *old) == Some(key));
+            let ahead =
+                ahead.filter(|old| *old >= self.dropped && word(&self.bytes, *old) == Some(key));
             let (found, len_min) = match ahead {
                 Some(old) => (Some(old), COPY_LEN_MIN_EXPECTED),
                 None => (self.look_up(key), COPY_LEN_MIN),

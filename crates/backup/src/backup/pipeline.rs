@@ -23,8 +23,8 @@ use cutpoint_store::name::PartName;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Keys;
 use cutpoint_store::writer::{
-    Archive, ArchiveStatistics, EncodedRegion, Matcher, Packer, RegionBuffers, RegionCodec, Upload, Uploads,
-    Verify, Writer,
+    Archive, ArchiveStatistics, EncodedRegion, Matcher, Packer, RegionBuffers, RegionCodec, Upload,
+    Uploads, Verify, Writer,
 };
 
 use super::BackupMonitor;

@@ -199,6 +199,10 @@ pub(super) fn choose(
                     }
                     use_of = Use::of(&container.record, &directory, &kept.of(number)?);
                     plan.pinned_bytes += use_of.pinned_bytes;
+                    if container.kept_count == container.hint_count {
+                        // What is left over was copied with a region, and would be again.
+                        use_of.live_bytes = stored_len;
+                    }
                 }
                 // It stays as it is.
                 Err(error) => {

@@ -107,11 +107,14 @@ pub(crate) const CHUNK_LEN: usize = 5000;
 const VERSIONS_FROM: u64 = 100;
 
 /// The bytes of a file; those of one number are the same in every backup. Of a version, every other
-/// chunk is as it was, and in the others one byte is not.
+/// chunk is as it was, and in the others one byte is not; from the fiftieth on, in all of them.
 pub(crate) fn file(number: u64) -> Vec<u8> {
     let version = if number < VERSIONS_FROM { 0 } else { number % 100 };
     let mut bytes = SplitMix64::bytes(number - version, 30_000);
-    let changed = bytes.chunks_mut(CHUNK_LEN).zip(0..).filter(|(_, at)| (at + version) % 2 == 0);
+    let changed = bytes
+        .chunks_mut(CHUNK_LEN)
+        .zip(0..)
+        .filter(|(_, at)| (at + version) % 2 == 0 || version >= 50);
     for (chunk, _) in changed.filter(|_| version > 0) {
         chunk[usize::try_from(version).expect("it is small") * 40] ^= 1;
     }
