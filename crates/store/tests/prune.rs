@@ -588,8 +588,10 @@ fn retire(media: Arc<dyn Media>, process: u32) -> Result<()> {
 }
 
 /// What prunes are let run into faults of.
-const STARTS: [(&str, fn() -> Arc<dyn Media>); 2] =
-    [("files", start), ("versions of a file", start_similar)];
+const STARTS: [Start; 2] = [("files", start), ("versions of files", start_similar)];
+
+/// What it is, and how to make it.
+type Start = (&'static str, fn() -> Arc<dyn Media>);
 
 fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
     let faulty = Arc::new(Faulty::new(start(), Fault::None));
@@ -598,7 +600,7 @@ fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
 }
 
 /// Runs into `fault`; nothing is lost, and whoever comes next ends it.
-fn run_into(fault: Fault, (what, start): (&str, fn() -> Arc<dyn Media>)) -> Result<()> {
+fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
     let media = start();
     let failed = retire(Arc::new(Faulty::new(media.clone(), fault)), 2);
     let repository = open(media.clone(), 3).expect("a crash needs no repair");
