@@ -131,8 +131,8 @@ fn rewrite(
     let live = staying(&loaded.directory, kept);
     if live.len() < kept.len() {
         // A hint that was wrong, or an index that was: the container stays.
-        let has = |chunk: &Fingerprint| live.iter().any(|record| record.fingerprint == *chunk);
-        let lost = kept.keys().find(|chunk| !has(chunk)).map(ToString::to_string);
+        let found: HashSet<Fingerprint> = live.iter().map(|chunk| chunk.fingerprint).collect();
+        let lost = kept.keys().find(|chunk| !found.contains(chunk)).map(ToString::to_string);
         let message = format!("does not have chunk {} as it says", lost.unwrap_or_default());
         return Err(Error::corrupt(source.name, message));
     }
@@ -215,8 +215,12 @@ impl<'a> Source<'a> {
 
     /// The bytes of a composite, verified.
     fn rebuild(&self, composite: &ChunkRecord) -> Result<ChunkBytes> {
-        let found = self.loaded.directory.chunks.iter().position(|chunk| chunk == composite);
-        let location = Location { loaded: self.loaded.clone(), chunk: found.unwrap_or_default() };
+        let chunks = &self.loaded.directory.chunks;
+        let place = |chunk: &ChunkRecord| (chunk.region, chunk.offset);
+        let first = chunks.partition_point(|chunk| place(chunk) < place(composite));
+        let behind = chunks[first..].iter().position(|chunk| chunk == composite);
+        let chunk = first + behind.unwrap_or_default();
+        let location = Location { loaded: self.loaded.clone(), chunk };
         self.reader.read(self.loaded.container.class, &location)
     }
 }

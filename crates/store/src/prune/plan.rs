@@ -125,7 +125,8 @@ impl Use {
             let pinned_len = pinned.map(|chunk| u64::from(chunk.payload_len)).sum();
             found.pinned_bytes += stored(pinned_len);
             let live_len = live.iter().map(|chunk| u64::from(chunk.payload_len)).sum();
-            found.live_bytes -= u64::from(region.stored_len) - stored(live_len);
+            let dead = u64::from(region.stored_len) - stored(live_len);
+            found.live_bytes = found.live_bytes.saturating_sub(dead);
             if !is_copied(region, live) {
                 for chunk in live.iter().filter(|chunk| chunk.form == Form::Composite) {
                     found.dissolved_count += 1;
