@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use crate::environment::Process;
 use crate::error::{Error, Kind, Result};
-use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Outcome;
 use crate::format::prune::Prune;
 use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
 use crate::name::{ObjectKind, ObjectName, TicketId};
 use crate::parity;
-use crate::places::{Lookup, list_containers};
+use crate::places::{Lookup, Need, list_containers};
 use crate::prune::{PruneMonitor, mark, open_index, require_nothing_lost, stop_if_cancelled};
 use crate::reader::Reader;
 use crate::repository::Repository;
@@ -274,9 +273,18 @@ impl Sweeper {
             adopted: &Segment::default(),
             there: &list_containers(repository)?,
             folder: folder.as_deref(),
+            dissolved_bytes_max: 0,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
         let places = lookup.find(&needs)?;
+        #[cfg(feature = "mutants")]
+        let places = if mutant::is_active(Mutant::RescuesNoReferences) {
+            let mut places = places;
+            places.going.retain(|need| need.is_reached);
+            places
+        } else {
+            places
+        };
         require_nothing_lost(&places)
             .map_err(|error| error.of(format!("sweep of prune {number}")))?;
         if !places.going.is_empty() {
@@ -285,10 +293,10 @@ impl Sweeper {
         Ok(places.going.len() as u64)
     }
 
-    fn store_again(&self, reader: &Reader, chunks: &[(Class, Fingerprint)]) -> Result<()> {
+    fn store_again(&self, reader: &Reader, chunks: &[Need]) -> Result<()> {
         let writer = Writer::begin(self.repository.clone(), Purpose::Sweep)?;
         let mut inline = Inline::anew(writer)?;
-        let stored = chunks.iter().try_for_each(|(class, fingerprint)| {
+        let stored = chunks.iter().try_for_each(|Need { class, fingerprint, .. }| {
             inline.store(*class, *fingerprint, &reader.chunk(*class, fingerprint)?)
         });
         if let Err(error) = stored.and_then(|()| inline.publish()) {

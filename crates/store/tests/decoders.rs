@@ -129,6 +129,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
     let record = |byte, class| ContainerRecord {
         name: part(byte),
         class,
+        has_composites: byte == 1,
         stored_len: 1 << 24,
         directory_offset: 1 << 23,
         directory_len: 4112,

@@ -33,7 +33,7 @@ use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
 
-use backup::{Machine, back_up, init_with_parity, open};
+use backup::{Machine, back_up, init_with, open};
 use damage::{Store, build, everything};
 use harm::{HARMS, harmed};
 use similar::{Record, back_up_similar, of_form};
@@ -315,7 +315,7 @@ fn table() -> String {
     let objects = build_all_kinds();
     let other: Arc<dyn Media> = Arc::new(Memory::new());
     // Made by other random numbers: its keys are others.
-    init_with_parity(other.clone(), 70, PARITY_PERCENT)
+    init_with(other.clone(), 70, false, PARITY_PERCENT)
         .expect("an empty memory takes a repository");
     let repository = open(other.clone(), 71).expect("it opens");
     back_up(&repository, &[1], false).expect("nothing fails here");

@@ -28,7 +28,7 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
 use xxhash_rust::xxh3::xxh3_128;
 
-use backup::{Machine, back_up, init_with_parity, open, restore_all, unlock};
+use backup::{Machine, back_up, init_with, open, restore_all, unlock};
 
 /// What one bad sector costs, in bytes.
 const SHARD_LEN: usize = 8192;
@@ -38,7 +38,7 @@ const ALL: DataOptions = DataOptions { dry_run: false, read_data: Some(Portion::
 /// A repository of one backup of some 600 KB.
 fn memory(percent: u32) -> Arc<dyn Media> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init_with_parity(media.clone(), 0, percent).expect("an empty memory takes a repository");
+    init_with(media.clone(), 0, false, percent).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
     let files: Vec<u64> = (1..21).collect();
     back_up(&repository, &files, false).expect("nothing fails here");

@@ -2,6 +2,8 @@
 
 #[path = "common/backup.rs"]
 mod backup;
+#[path = "common/knowing.rs"]
+mod knowing;
 #[path = "common/whole.rs"]
 mod whole;
 
@@ -11,9 +13,11 @@ use std::sync::{Arc, Mutex};
 use cutpoint_store::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::commit::Outcome;
+use cutpoint_store::format::commit::{Outcome, Snapshot};
+use cutpoint_store::format::directory::{ChunkRecord, Form};
 use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::index::{Index, load_directory};
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
 use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
 use cutpoint_store::prune::{Plan, PruneMonitor, PruneOptions, Pruned, plan, prune};
@@ -22,7 +26,8 @@ use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper, Swept};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
-use backup::{back_up, init, open, restore_all};
+use backup::{back_up, init, init_with, open, restore_all};
+use knowing::store_knowing;
 
 /// Everything that is not needed goes.
 const ALL: PruneOptions = PruneOptions {
@@ -125,6 +130,178 @@ fn start() -> Arc<dyn Media> {
     }
     forget(&repository, &[0, 1]).expect("it works");
     media
+}
+
+/// Versions of two files, and some others; the first two snapshots are forgotten. What the third
+/// refers to are some chunks of a container of the first, of which it has others, and another container.
+fn start_similar() -> Arc<dyn Media> {
+    let media = memory_with_composites();
+    let repository = open(media.clone(), 1).expect("it opens");
+    for files in [&[2, 3, 100, 200][..], &[3, 5, 101], &[5, 102, 250]] {
+        let committed = back_up(&repository, files, true).expect("it works");
+        assert_eq!(committed, Committed::Done, "nobody is there to end it");
+    }
+    assert!(composite_count(&repository) >= 6, "versions resemble each other");
+    forget(&repository, &[0, 1]).expect("it works");
+    media
+}
+
+fn memory_with_composites() -> Arc<dyn Media> {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    media
+}
+
+/// What the directories of containers have that an index names.
+fn records(repository: &Arc<Repository>) -> Vec<ChunkRecord> {
+    let view = View::list(repository).expect("it lists");
+    let containers = Index::open_without_cache(repository.clone(), &view).expect("it opens");
+    let condemned = view.condemned();
+    let mut records = Vec::new();
+    for container in containers.containers() {
+        if !condemned.contains(&(container.class, container.name)) {
+            let directory = load_directory(repository, &container).expect("it is well");
+            assert_eq!(container.has_composites, directory.has_composites(), "{container:?}");
+            records.extend(directory.chunks);
+        }
+    }
+    records
+}
+
+fn composite_count(repository: &Arc<Repository>) -> usize {
+    records(repository).iter().filter(|record| record.form == Form::Composite).count()
+}
+
+/// What composites refer to stays with them, or they are stored again as wholes: whatever is less.
+#[test]
+fn composites_stay_with_what_they_refer_to_or_become_wholes() {
+    // Nothing is stored again: what is referred to stays where it is.
+    let media = start_similar();
+    let repository = open(media.clone(), 2).expect("it opens");
+    let sparing = PruneOptions { rewrite_bytes_max: 0, ..ALL };
+    let pruned = prune_all(&repository, &sparing).expect("it works");
+    assert!(pruned.plan.pinned_count >= 9, "{pruned:?}");
+    assert!(pruned.plan.pinned_bytes >= 45_000, "{pruned:?}");
+    assert_eq!((pruned.plan.dissolved_count, pruned.plan.rewritten_count), (0, 0), "{pruned:?}");
+    sweep_all(&repository).expect("it works");
+    assert!(composite_count(&repository) >= 9, "they stay");
+    assert_eq!(restore_all(&repository).expect("it restores"), 1);
+    assert_clean(&repository, "what composites refer to");
+    let before = size(&*media);
+    // Six chunks of 5000 bytes are less than the container that stays for them alone.
+    let pruned = prune_all(&repository, &ALL).expect("it works");
+    assert_eq!(pruned.plan.dissolved_bytes, pruned.plan.dissolved_count * 5000, "{pruned:?}");
+    assert!(pruned.plan.dissolved_count >= 6, "{pruned:?}");
+    sweep_all(&repository).expect("it works");
+    assert_eq!(restore_all(&repository).expect("it restores"), 1);
+    assert_clean(&repository, "composites that became wholes");
+    assert!(size(&*media) < before, "it is less");
+    let left = plan(&repository, &ALL, &()).expect("it works");
+    assert_eq!(
+        (left.dissolved_count, left.dead_count, left.rewritten_count),
+        (0, 0, 0),
+        "{left:?}"
+    );
+}
+
+/// Regions of which most lives on are copied as they are, with what they refer to.
+#[test]
+fn regions_with_composites_are_copied() {
+    let media = memory_with_composites();
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[3, 100], false).expect("it works");
+    // Ten versions of one file in one container: small regions, mostly of composites.
+    let versions: Vec<u64> = (101..111).collect();
+    back_up(&repository, &versions, false).expect("it works");
+    back_up(&repository, &[100, 101, 102, 103, 104, 105, 106, 107, 108], false).expect("it works");
+    let before = composite_count(&repository);
+    assert!(before >= 30, "{before}");
+    forget(&repository, &[1]).expect("it works");
+    let pruned = prune_all(&repository, &ALL).expect("it works");
+    assert!(pruned.plan.rewritten_count >= 1, "{pruned:?}");
+    assert_eq!(pruned.plan.dissolved_count, 0, "{pruned:?}");
+    sweep_all(&repository).expect("it works");
+    assert_eq!(composite_count(&repository), 24, "eight versions, three chunks each");
+    assert_eq!(restore_all(&repository).expect("it restores"), 2);
+    assert_clean(&repository, "copied composites");
+}
+
+/// A composite that nothing reached lies in a container that stayed, and what it refers to is gone. A
+/// later writer stores the chunk again: the next prune must not take the first for it, nor miss what
+/// that refers to.
+#[test]
+fn composites_that_lost_what_they_refer_to_are_in_nobodys_way() {
+    // Which of two containers has the lesser name is left to chance, and not the same each time.
+    for process in 1..6 {
+        let media = memory_with_composites();
+        let repository = open(media.clone(), process).expect("it opens");
+        back_up(&repository, &[100], false).expect("it works");
+        back_up(&repository, &[3, 101], false).expect("it works");
+        back_up(&repository, &[3], false).expect("it works");
+        forget(&repository, &[0, 1]).expect("it works");
+        let lazy = PruneOptions { unused_max: 1.0, rewrite_bytes_max: 0, ..ALL };
+        prune_all(&repository, &lazy).expect("it works");
+        let swept = sweep_all(&repository).expect("it works");
+        assert!(swept.container_count > 0, "{swept:?}");
+        assert_eq!(composite_count(&repository), 3, "they lie about");
+        // Every chunk another one; then composites over these.
+        for (files, composites) in [(&[150][..], 3), (&[101], 9), (&[101, 102], 15)] {
+            back_up(&repository, files, false).expect("it works");
+            assert_eq!(composite_count(&repository), composites, "{files:?}");
+            prune_all(&repository, &lazy).expect("nothing is lost");
+            sweep_all(&repository).expect("it works");
+            restore_all(&repository).expect("it restores");
+        }
+        prune_all(&repository, &ALL).expect("it works");
+        sweep_all(&repository).expect("it works");
+        assert_eq!(restore_all(&repository).expect("it restores"), 4);
+        assert_clean(&repository, "composites that nothing reached");
+    }
+}
+
+/// Stores file `number` as a writer does that knows only of the snapshots `known`, one of which has
+/// another version of it.
+fn back_up_knowing(repository: &Arc<Repository>, number: u64, known: &[TicketId]) -> TicketId {
+    let mut writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let mut view = writer.view().clone();
+    view.commits.retain(|id, _| known.contains(id));
+    let ticket = writer.ticket();
+    let (segments, root) =
+        store_knowing(repository, ticket, view, number).expect("memory takes it");
+    let snapshot = Snapshot { root, ..Snapshot::empty() };
+    let outcome = Outcome::Snapshot(Box::new(snapshot));
+    writer.commit(outcome, segments, &BTreeSet::new()).expect("it commits");
+    ticket
+}
+
+/// Two writers that do not know of each other store two chunks as each other's reference.
+#[test]
+fn composites_may_refer_to_each_others_chunks() {
+    for forgotten in 0..15_u32 {
+        for options in [
+            ALL,
+            PruneOptions { unused_max: 1.0, ..ALL },
+            PruneOptions { rewrite_bytes_max: 0, ..ALL },
+        ] {
+            let media = memory_with_composites();
+            let repository = open(media.clone(), 1).expect("it opens");
+            let one = back_up_knowing(&repository, 100, &[]);
+            let other = back_up_knowing(&repository, 101, &[]);
+            back_up_knowing(&repository, 101, &[one]);
+            back_up_knowing(&repository, 100, &[other]);
+            assert_eq!(composite_count(&repository), 6, "three chunks each");
+            let places: Vec<usize> = (0..4).filter(|bit| forgotten >> bit & 1 == 1).collect();
+            let left = 4 - places.len();
+            forget(&repository, &places).expect("it works");
+            let when = format!("{forgotten:04b} of {options:?}");
+            for _ in 0..2 {
+                prune_all(&repository, &options).expect("it works");
+                sweep_all(&repository).expect("it works");
+                assert_eq!(restore_all(&repository).expect("it restores"), left, "{when}");
+            }
+            assert_clean(&repository, &when);
+        }
+    }
 }
 
 #[test]
@@ -416,24 +593,32 @@ fn retire(media: Arc<dyn Media>, process: u32) -> Result<()> {
     sweep_all(&repository).map(drop)
 }
 
-fn calls_of_retiring() -> u64 {
+/// What prunes are let run into faults of.
+const STARTS: [Start; 2] = [("files", start), ("versions of files", start_similar)];
+
+/// What it is, and how to make it.
+type Start = (&'static str, fn() -> Arc<dyn Media>);
+
+fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
     let faulty = Arc::new(Faulty::new(start(), Fault::None));
     retire(faulty.clone(), 2).expect("nothing fails here");
     faulty.calls()
 }
 
 /// Runs into `fault`; nothing is lost, and whoever comes next ends it.
-fn run_into(fault: Fault) -> Result<()> {
+fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
     let media = start();
     let failed = retire(Arc::new(Faulty::new(media.clone(), fault)), 2);
     let repository = open(media.clone(), 3).expect("a crash needs no repair");
-    let when = format!("{fault:?}");
+    let when = format!("{what}: {fault:?}");
     assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
     assert_clean(&repository, &when);
     retire(media.clone(), 4).unwrap_or_else(|error| panic!("{when}: the next one: {error}"));
     let repository = open(media.clone(), 5).expect("it opens");
     assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
     assert_clean(&repository, &when);
+    // What composites refer to that became wholes goes with the next one.
+    retire(media.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
     let left: Plan = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
     let named: BTreeMap<String, u64> =
@@ -446,8 +631,6 @@ fn run_into(fault: Fault) -> Result<()> {
 /// Each kind of fault at each call of prune and sweep.
 #[test]
 fn a_prune_may_fail_at_any_call() {
-    let calls = calls_of_retiring();
-    assert!(calls > 60, "{calls} calls are too few to mean anything");
     let kinds: [fn(u64) -> Fault; 5] = [
         Fault::DeadBefore,
         Fault::DeadAfter,
@@ -455,21 +638,28 @@ fn a_prune_may_fail_at_any_call() {
         Fault::UnsyncedAt,
         Fault::UnsyncedFrom,
     ];
-    let mut states = 0;
-    for kind in kinds {
-        for call in 0..calls {
-            run_into(kind(call)).ok();
-            states += 1;
+    for start in STARTS {
+        let calls = calls_of_retiring(start.1);
+        assert!(calls > 60, "{calls} calls are too few to mean anything");
+        let mut states = 0;
+        for kind in kinds {
+            for call in 0..calls {
+                run_into(kind(call), start).ok();
+                states += 1;
+            }
         }
+        println!("{}: {states} states of prune and sweep, {calls} calls, nothing lost", start.0);
     }
-    println!("{states} states of prune and sweep, {calls} calls, nothing lost");
 }
 
 /// On a full disk nothing is rewritten, but what is dead goes.
 #[test]
 fn a_prune_frees_a_full_disk() {
-    let calls = calls_of_retiring();
-    for call in 0..calls {
-        run_into(Fault::FullFrom(call)).unwrap_or_else(|error| panic!("full from {call}: {error}"));
+    for start in STARTS {
+        let calls = calls_of_retiring(start.1);
+        for call in 0..calls {
+            run_into(Fault::FullFrom(call), start)
+                .unwrap_or_else(|error| panic!("{}: full from {call}: {error}", start.0));
+        }
     }
 }

@@ -203,6 +203,20 @@ fn show_plan(plan: &Plan, report: &Report) {
         let count = units::count(plan.adopted_count, "container");
         report.note(&format!("{count} of interrupted runs are taken up."));
     }
+    if plan.pinned_count > 0 {
+        report.note(&format!(
+            "{} ({}) stay only because composites refer to them.",
+            units::count(plan.pinned_count, "chunk"),
+            units::size(plan.pinned_bytes)
+        ));
+    }
+    if plan.dissolved_count > 0 {
+        report.note(&format!(
+            "{} ({}) are stored again as wholes.",
+            units::count(plan.dissolved_count, "composite"),
+            units::size(plan.dissolved_bytes)
+        ));
+    }
     if plan.merged_segment_count > 0 {
         let count = units::count(plan.merged_segment_count, "index segment");
         report.note(&format!("{count} are merged."));
@@ -262,6 +276,10 @@ fn summarize(args: &Prune, pruned: &Pruned, freed: &Freed, report: &Report) -> R
             unused_bytes: plan.unused_bytes,
             adopted_count: plan.adopted_count,
             rescued_count: plan.rescued_count + freed.rescued_count,
+            pinned_count: plan.pinned_count,
+            pinned_bytes: plan.pinned_bytes,
+            dissolved_count: plan.dissolved_count,
+            dissolved_bytes: plan.dissolved_bytes,
             merged_segment_count: plan.merged_segment_count,
             freed_bytes: plan.freed_bytes(),
             written_bytes: pruned.written_bytes,

@@ -134,6 +134,11 @@ pub struct Directory {
 }
 
 impl Directory {
+    /// Whether any chunk is a composite.
+    pub fn has_composites(&self) -> bool {
+        self.chunks.iter().any(|chunk| chunk.form == Form::Composite)
+    }
+
     /// The bytes to be sealed.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(

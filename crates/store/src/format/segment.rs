@@ -24,6 +24,9 @@ pub struct ContainerRecord {
     pub name: PartName,
     /// Its kind.
     pub class: Class,
+    /// Whether any of its chunks is a composite, which needs wholes elsewhere. Unlike a hint this is
+    /// relied on: who deletes looks for references only where it says so.
+    pub has_composites: bool,
     /// Its length in bytes.
     pub stored_len: u32,
     /// Where its directory starts, in bytes. The directory and its tag end before the padding; the
@@ -46,6 +49,46 @@ pub struct Segment {
     pub extra: Extra,
 }
 
+/// Of the byte that says what a container holds.
+const META: u8 = 1;
+const COMPOSITES: u8 = 2;
+
+impl ContainerRecord {
+    /// Appends the record.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let class = if self.class == Class::Meta { META } else { 0 };
+        let composites = if self.has_composites { COMPOSITES } else { 0 };
+        out.extend_from_slice(&self.name.to_bytes());
+        out.push(class | composites);
+        out.extend_from_slice(&self.stored_len.to_le_bytes());
+        out.extend_from_slice(&self.directory_offset.to_le_bytes());
+        out.extend_from_slice(&self.directory_len.to_le_bytes());
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where there is less, or where it is of an unknown class.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<ContainerRecord> {
+        let mut reader = Reader::new(bytes, "container record");
+        let name = PartName::from_bytes(reader.array()?);
+        let kind = reader.u8()?;
+        if kind & !(META | COMPOSITES) != 0 {
+            let message = "malformed index segment: a container of unknown class";
+            return Err(Error::corrupt("", message));
+        }
+        Ok(ContainerRecord {
+            name,
+            class: if kind & META == 0 { Class::Data } else { Class::Meta },
+            has_composites: kind & COMPOSITES != 0,
+            stored_len: reader.u32()?,
+            directory_offset: reader.u32()?,
+            directory_len: reader.u32()?,
+        })
+    }
+}
+
 impl Segment {
     /// Adds what `other` says of its containers, and what it covers. The hints are in no order then.
     pub fn append(&mut self, other: &Segment) {
@@ -65,11 +108,7 @@ impl Segment {
             body.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
         }
         for container in &self.containers {
-            body.extend_from_slice(&container.name.to_bytes());
-            body.push(u8::from(container.class == Class::Meta));
-            body.extend_from_slice(&container.stored_len.to_le_bytes());
-            body.extend_from_slice(&container.directory_offset.to_le_bytes());
-            body.extend_from_slice(&container.directory_len.to_le_bytes());
+            container.encode(&mut body);
         }
         for (hint, container) in &self.hints {
             body.extend_from_slice(&hint.to_be_bytes());
@@ -98,17 +137,7 @@ impl Segment {
         let mut containers =
             Vec::with_capacity(reader.capacity(container_count, CONTAINER_RECORD_LEN));
         for _ in 0..container_count {
-            containers.push(ContainerRecord {
-                name: PartName::from_bytes(reader.array()?),
-                class: match reader.u8()? {
-                    0 => Class::Data,
-                    1 => Class::Meta,
-                    _ => return Err(bad("a container of unknown class")),
-                },
-                stored_len: reader.u32()?,
-                directory_offset: reader.u32()?,
-                directory_len: reader.u32()?,
-            });
+            containers.push(ContainerRecord::decode(reader.take(CONTAINER_RECORD_LEN)?)?);
         }
         let mut hints = Vec::with_capacity(reader.capacity(hint_count, HINT_LEN));
         let mut last = 0;

@@ -62,7 +62,8 @@ impl Loaded {
     /// As [`Loaded::read`].
     pub(crate) fn at(repository: &Repository, container: ContainerRecord) -> Result<Loaded> {
         let directory = load_directory(repository, &container)?;
-        Ok(Loaded { container, directory })
+        let has_composites = directory.has_composites();
+        Ok(Loaded { container: ContainerRecord { has_composites, ..container }, directory })
     }
 
     /// What an index segment would say of it.
@@ -583,7 +584,8 @@ impl State {
     }
 }
 
-/// What a segment would say of a container of `stored_len` bytes: its trailer says it as well.
+/// What a segment would say of a container of `stored_len` bytes, as far as its trailer says it as
+/// well: not whether it has composites.
 ///
 /// # Errors
 ///
@@ -604,6 +606,7 @@ pub(crate) fn read_record(
     Ok(ContainerRecord {
         name: part,
         class,
+        has_composites: false,
         stored_len: number(stored_len)?,
         directory_offset: number(trailer.offset)?,
         directory_len: trailer.length,

@@ -26,7 +26,7 @@ use crate::format::segment::{CONTAINER_RECORD_LEN, ContainerRecord, HINT_LEN, Se
 use crate::name::PartName;
 
 /// Ends with the version: files of others are removed.
-const MAGIC: [u8; 8] = *b"CutPrun2";
+const MAGIC: [u8; 8] = *b"CutPrun3";
 const FIXED_LEN: usize = 8 + 4 + 4 + 8 + 8;
 /// As many runs of like size become one.
 const TIER_RUNS: usize = 10;
@@ -449,11 +449,7 @@ fn encode_tail(covers: &[PartName], containers: &[ContainerRecord], filter: &Fil
     let mut tail = Vec::new();
     covers.iter().for_each(|part| tail.extend_from_slice(&part.to_bytes()));
     for container in containers {
-        tail.extend_from_slice(&container.name.to_bytes());
-        tail.push(u8::from(container.class == Class::Meta));
-        tail.extend_from_slice(&container.stored_len.to_le_bytes());
-        tail.extend_from_slice(&container.directory_offset.to_le_bytes());
-        tail.extend_from_slice(&container.directory_len.to_le_bytes());
+        container.encode(&mut tail);
     }
     tail.extend_from_slice(&filter.encode());
     tail
@@ -542,16 +538,7 @@ fn open(path: &Path) -> Option<Run> {
     let (tables, filter) = rest.split_at(usize::try_from(tables_len - covers_count * 16).ok()?);
     let part = |bytes: &[u8]| bytes.first_chunk::<16>().map(|bytes| PartName::from_bytes(*bytes));
     let covers = covers_bytes.chunks_exact(16).map(part).collect::<Option<Vec<_>>>()?;
-    let number = |bytes: &[u8]| bytes.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes));
-    let container = |record: &[u8]| {
-        Some(ContainerRecord {
-            name: part(record)?,
-            class: if record[16] == 1 { Class::Meta } else { Class::Data },
-            stored_len: number(&record[17..])?,
-            directory_offset: number(&record[21..])?,
-            directory_len: number(&record[25..])?,
-        })
-    };
+    let container = |record: &[u8]| ContainerRecord::decode(record).ok();
     let containers =
         tables.chunks_exact(CONTAINER_RECORD_LEN).map(container).collect::<Option<Vec<_>>>()?;
     let filter = Filter::decode(hint_count, filter)?;
@@ -634,6 +621,7 @@ mod tests {
         let container = ContainerRecord {
             name,
             class: Class::Data,
+            has_composites: number.is_multiple_of(2),
             stored_len: 1,
             directory_offset: 2,
             directory_len: 3,

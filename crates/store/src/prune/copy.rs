@@ -1,27 +1,27 @@
 //! Stores again what has to move, and publishes it (P4).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use zstd::bulk::Decompressor;
 
-use super::plan::Chosen;
+use super::plan::{Chosen, is_copied};
 use super::survey::{Survey, object};
 use super::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::{ChunkRecord, Form, RegionRecord};
+use crate::format::directory::{ChunkRecord, Form};
 use crate::format::segment::{ContainerRecord, Segment};
-use crate::index::load_directory;
+use crate::index::{Loaded, Location, load_directory};
 use crate::name::{ObjectName, PartName};
-use crate::places::Container;
+use crate::places::{Container, KeptChunks, staying};
+use crate::reader::{ChunkBytes, Reader};
 use crate::repository::Repository;
 use crate::seal::{HEADER_LEN, Opener, PartKind};
 use crate::writer::{EncodedRegion, Inline, RawChunk, Writer, decode_region};
 
 /// A merged segment has about so many hints: 48 MB.
 const MERGED_HINTS_MAX: usize = 4 << 20;
-/// A region of which so many percent live on is copied as it is compressed.
-const COPIED_PERCENT: u64 = 70;
 
 /// What was stored, and may be condemned for it.
 pub(super) struct Moved {
@@ -59,10 +59,11 @@ fn store_all(
 ) -> Result<Vec<(Class, PartName)>> {
     let repository = inline.writer().repository().clone();
     let containers = &survey.places.containers;
-    for (class, fingerprint) in &survey.places.going {
+    let going = survey.places.going.iter().map(|need| (need.class, need.fingerprint));
+    for (class, fingerprint) in going.chain(survey.places.dissolved.iter().copied()) {
         stop_if_cancelled(monitor)?;
-        let chunk = survey.reader.chunk(*class, fingerprint)?;
-        inline.store(*class, *fingerprint, &chunk)?;
+        let chunk = survey.reader.chunk(class, &fingerprint)?;
+        inline.store(class, fingerprint, &chunk)?;
     }
     let dead = chosen.dead.iter().map(|number| containers[*number as usize].name());
     let mut condemned: Vec<(Class, PartName)> = dead.collect();
@@ -74,12 +75,12 @@ fn store_all(
         stop_if_cancelled(monitor)?;
         let container = &containers[*number as usize];
         let chunks = kept.of(*number)?;
-        match rewrite(inline, &repository, container, &chunks) {
+        match rewrite(inline, survey, container, &chunks) {
             Ok(()) => condemned.push(container.name()),
             // It stays as it is, and what of it was stored again is there twice.
             Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Missing) => {
                 monitor.passed_over(&tolerance.of_one(error)?);
-                broken.extend(chunks);
+                broken.extend(chunks.into_keys());
             }
             Err(error) => return Err(error),
         }
@@ -120,66 +121,57 @@ fn keep_other_copies(
 /// Stores again the chunks of a container that are `kept`, region by region.
 fn rewrite(
     inline: &mut Inline,
-    repository: &Repository,
+    survey: &Survey,
     container: &Container,
-    kept: &HashSet<Fingerprint>,
+    kept: &KeptChunks,
 ) -> Result<()> {
-    let directory = load_directory(repository, &container.record)?;
-    let mut source = Source::open(repository, container)?;
-    let mut left: HashSet<Fingerprint> = kept.clone();
-    let mut chunks = directory.chunks.iter().peekable();
-    for (number, region) in (0_u16..).zip(&directory.regions) {
-        let mut live: Vec<&ChunkRecord> = Vec::new();
-        while let Some(chunk) = chunks.next_if(|chunk| chunk.region <= number) {
-            // Each once, though a container may have a chunk twice.
-            if chunk.region == number
-                && chunk.form != Form::Composite
-                && left.remove(&chunk.fingerprint)
-            {
-                live.push(chunk);
-            }
-        }
-        if !live.is_empty() {
-            source.rewrite(inline, number, region, &live)?;
-        }
+    let repository = inline.writer().repository().clone();
+    let mut source = Source::open(&repository, survey, container)?;
+    let loaded = source.loaded.clone();
+    let live = staying(&loaded.directory, kept);
+    if live.len() < kept.len() {
+        // A hint that was wrong, or an index that was: the container stays.
+        let found: HashSet<Fingerprint> = live.iter().map(|chunk| chunk.fingerprint).collect();
+        let lost = kept.keys().find(|chunk| !found.contains(chunk)).map(ToString::to_string);
+        let message = format!("does not have chunk {} as it says", lost.unwrap_or_default());
+        return Err(Error::corrupt(source.name, message));
     }
-    match left.iter().next() {
-        None => Ok(()),
-        // Chunks out of order, or a hint that was wrong: the container stays.
-        Some(chunk) => {
-            Err(Error::corrupt(source.name, format!("does not have chunk {chunk} where it says")))
-        }
+    for of_region in live.chunk_by(|one, other| one.region == other.region) {
+        source.rewrite(inline, of_region)?;
     }
+    Ok(())
 }
 
 /// A container whose regions are read.
 struct Source<'a> {
     repository: &'a Repository,
-    class: Class,
+    reader: &'a Reader,
+    loaded: Arc<Loaded>,
     name: ObjectName,
     opener: Opener,
     decompressor: Decompressor<'static>,
 }
 
 impl<'a> Source<'a> {
-    fn open(repository: &'a Repository, container: &Container) -> Result<Source<'a>> {
-        let (class, _) = container.name();
+    fn open(
+        repository: &'a Repository,
+        survey: &'a Survey,
+        container: &Container,
+    ) -> Result<Source<'a>> {
+        let loaded = Arc::new(Loaded::at(repository, container.record)?);
         let name = object(container.name());
         let header = repository.media().get_range(&name.to_string(), 0, HEADER_LEN)?;
         let opener = Opener::new(repository.keys(), name, &header)?;
         let decompressor = Decompressor::new().map_err(|error| Error::invalid("zstd", error))?;
-        Ok(Source { repository, class, name, opener, decompressor })
+        Ok(Source { repository, reader: &survey.reader, loaded, name, opener, decompressor })
     }
 
-    /// Stores again what of a region is `live`.
-    fn rewrite(
-        &mut self,
-        inline: &mut Inline,
-        number: u16,
-        region: &RegionRecord,
-        live: &[&ChunkRecord],
-    ) -> Result<()> {
-        let Source { repository, class, name, .. } = *self;
+    /// Stores again what of a region is `live`, which is not nothing: as it is compressed, where that
+    /// is most of it; else as wholes.
+    fn rewrite(&mut self, inline: &mut Inline, live: &[&ChunkRecord]) -> Result<()> {
+        let (repository, name, class) = (self.repository, self.name, self.loaded.container.class);
+        let number = live[0].region;
+        let region = &self.loaded.directory.regions[usize::from(number)];
         let (offset, stored_len) = (u64::from(region.offset), region.stored_len as usize);
         let part = repository.media().get_range(&name.to_string(), offset, stored_len)?;
         let mut part = part.to_vec();
@@ -191,24 +183,45 @@ impl<'a> Source<'a> {
             let start = chunk.offset as usize;
             bytes.get(start..start + chunk.payload_len as usize).unwrap_or_default()
         };
-        for chunk in live {
+        let is_whole = |chunk: &ChunkRecord| chunk.form != Form::Composite;
+        for chunk in live.iter().filter(|chunk| is_whole(chunk)) {
             if repository.keys().fingerprint(class, payload(chunk)) != chunk.fingerprint {
                 let message =
                     format!("region {number} has other bytes than chunk {}", chunk.fingerprint);
                 return Err(Error::corrupt(name, message));
             }
         }
-        let live_len: u64 = live.iter().map(|chunk| u64::from(chunk.payload_len)).sum();
-        if live_len * 100 >= u64::from(region.raw_len) * COPIED_PERCENT {
+        if is_copied(region, live) {
+            let mut references = Vec::new();
+            for chunk in live.iter().filter(|chunk| !is_whole(chunk)) {
+                // Rule C5: what it is made of is what it should be.
+                self.rebuild(chunk)?;
+                references.clone_from(&region.references);
+            }
             let chunks = live.iter().map(|chunk| RawChunk::from(*chunk)).collect();
             let copied =
-                EncodedRegion::copied(class, bytes, region.codec, part, chunks, Vec::new());
+                EncodedRegion::copied(class, bytes, region.codec, part, chunks, references);
             return inline.store_region(copied);
         }
         for chunk in live {
-            inline.store(class, chunk.fingerprint, payload(chunk))?;
+            if is_whole(chunk) {
+                inline.store(class, chunk.fingerprint, payload(chunk))?;
+            } else {
+                inline.store(class, chunk.fingerprint, &self.rebuild(chunk)?)?;
+            }
         }
         Ok(())
+    }
+
+    /// The bytes of a composite, verified.
+    fn rebuild(&self, composite: &ChunkRecord) -> Result<ChunkBytes> {
+        let chunks = &self.loaded.directory.chunks;
+        let place = |chunk: &ChunkRecord| (chunk.region, chunk.offset);
+        let first = chunks.partition_point(|chunk| place(chunk) < place(composite));
+        let behind = chunks[first..].iter().position(|chunk| chunk == composite);
+        let chunk = first + behind.unwrap_or_default();
+        let location = Location { loaded: self.loaded.clone(), chunk };
+        self.reader.read(self.loaded.container.class, &location)
     }
 }
 

@@ -121,7 +121,7 @@ pub fn plan(
     monitor: &dyn PruneMonitor,
 ) -> Result<Plan> {
     let view = View::list(repository)?;
-    let survey = Survey::new(repository, view, None, monitor)?;
+    let survey = Survey::new(repository, view, None, options.rewrite_bytes_max, monitor)?;
     Ok(plan::choose(&survey, repository, options, monitor)?.plan)
 }
 
@@ -144,11 +144,25 @@ pub fn prune(
     let mut options = *options;
     let mut written_bytes = 0;
     let mut conflict = None;
+    let mut may_dissolve = true;
     for _ in 0..TRIES {
         let begin = if options.is_alone { Writer::begin_alone } else { Writer::begin };
         let writer = begin(repository.clone(), Purpose::Prune)?;
-        match attempt(writer, &options, monitor, &mut approve, &mut written_bytes) {
+        let dissolved_bytes_max = if may_dissolve { options.rewrite_bytes_max } else { 0 };
+        let attempt = attempt(
+            writer,
+            &options,
+            dissolved_bytes_max,
+            monitor,
+            &mut approve,
+            &mut written_bytes,
+        );
+        match attempt {
             Ok(Attempt::Done(pruned)) => return Ok(pruned),
+            Ok(Attempt::Undissolved(error)) => {
+                monitor.passed_over(&error);
+                may_dissolve = false;
+            }
             // Something was moved or deleted meanwhile.
             Ok(Attempt::Again) => conflict = None,
             Err(error) if error.kind() == Kind::Conflict => conflict = Some(error),
@@ -169,6 +183,13 @@ pub fn prune(
 enum Attempt {
     Done(Option<Pruned>),
     Again,
+    /// A composite that was to be stored again as a whole could not be read, or something else could
+    /// not: without it, what it refers to stays.
+    Undissolved(Error),
+}
+
+fn is_unreadable(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Corrupt | Kind::Missing)
 }
 
 /// Says once an hour that the prune is still at it, however long it looks around.
@@ -204,6 +225,7 @@ fn or_abandon<T>(writer: &mut Writer, result: Result<T>) -> Result<T> {
 fn attempt(
     mut writer: Writer,
     options: &PruneOptions,
+    dissolved_bytes_max: u64,
     monitor: &dyn PruneMonitor,
     approve: &mut dyn FnMut(&Plan) -> bool,
     written_bytes: &mut u64,
@@ -212,7 +234,8 @@ fn attempt(
     let (view, own) = (writer.view().clone(), Some(writer.ticket()));
     let prepared = {
         let renewing = Renewing { writer: Mutex::new(&mut writer), monitor };
-        Survey::new(&repository, view, own, &renewing).and_then(|survey| {
+        let survey = Survey::new(&repository, view, own, dissolved_bytes_max, &renewing);
+        survey.and_then(|survey| {
             let chosen = plan::choose(&survey, &repository, options, &renewing)?;
             Ok((survey, chosen))
         })
@@ -224,7 +247,12 @@ fn attempt(
         let pruned = Pruned { number: None, plan: chosen.plan, written_bytes: *written_bytes };
         return Ok(Attempt::Done(is_approved.then_some(pruned)));
     }
-    let (mut writer, moved) = copy::store(writer, &survey, &chosen, monitor)?;
+    let (mut writer, moved) = match copy::store(writer, &survey, &chosen, monitor) {
+        Err(error) if is_unreadable(&error) && !survey.places.dissolved.is_empty() => {
+            return Ok(Attempt::Undissolved(error));
+        }
+        stored => stored?,
+    };
     *written_bytes += moved.written_bytes;
     let mut published = moved.published;
     // P5: what commits of F had published is published anew, for they will go.

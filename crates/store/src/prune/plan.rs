@@ -1,17 +1,21 @@
 //! What becomes of each container (P4).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::survey::Survey;
 use super::{Phase, PruneMonitor, PruneOptions, stop_if_cancelled};
 use crate::error::{Result, Tolerance};
-use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::Directory;
+use crate::fingerprint::Class;
+use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
+use crate::format::segment::ContainerRecord;
 use crate::index::load_directory;
 use crate::name::PartName;
+use crate::places::{KeptChunks, staying};
 use crate::repository::Repository;
 
+/// A region of which so many percent live on is copied as it is compressed.
+const COPIED_PERCENT: u64 = 70;
 /// A container below this share of the size that is aimed at is small.
 const SMALL_DIVISOR: u32 = 8;
 
@@ -42,6 +46,15 @@ pub struct Plan {
     pub adopted_count: u64,
     /// Chunks that are needed and that only condemned containers have: stored again.
     pub rescued_count: u64,
+    /// Chunks that stay only because composites refer to them.
+    pub pinned_count: u64,
+    /// About how much of containers they take.
+    pub pinned_bytes: u64,
+    /// Composites that are stored again as wholes: what they refer to would take more, or too little
+    /// of their regions is needed.
+    pub dissolved_count: u64,
+    /// Their size, as they are: about as much is written, and less where it compresses.
+    pub dissolved_bytes: u64,
     /// Index segments that are merged into few.
     pub merged_segment_count: u64,
 }
@@ -49,7 +62,8 @@ pub struct Plan {
 impl Plan {
     /// How much smaller the repository is once a sweep has followed, about.
     pub fn freed_bytes(&self) -> u64 {
-        (self.dead_bytes + self.rewritten_bytes).saturating_sub(self.moved_bytes)
+        let written_bytes = self.moved_bytes + self.dissolved_bytes;
+        (self.dead_bytes + self.rewritten_bytes).saturating_sub(written_bytes)
     }
 }
 
@@ -66,11 +80,11 @@ pub(super) struct Chosen {
 impl Chosen {
     /// Whether there is nothing to record.
     pub(super) fn is_nothing(&self) -> bool {
-        let Plan { forgotten_count, adopted_count, rescued_count, .. } = self.plan;
+        let Plan { forgotten_count, adopted_count, rescued_count, dissolved_count, .. } = self.plan;
         self.dead.is_empty()
             && self.rewritten.is_empty()
             && self.merged.is_empty()
-            && [forgotten_count, adopted_count, rescued_count] == [0; 3]
+            && [forgotten_count, adopted_count, rescued_count, dissolved_count] == [0; 4]
     }
 }
 
@@ -79,23 +93,55 @@ struct Candidate {
     number: u32,
     class: Class,
     stored_len: u64,
-    live_bytes: u64,
+    use_of: Use,
     is_small: bool,
 }
 
-/// About how many stored bytes of a container are of `kept` chunks.
-pub(super) fn live_bytes(directory: &Directory, kept: &HashSet<Fingerprint>) -> u64 {
-    let mut live = vec![0_u64; directory.regions.len()];
-    for chunk in directory.chunks.iter().filter(|chunk| kept.contains(&chunk.fingerprint)) {
-        live[usize::from(chunk.region)] += u64::from(chunk.payload_len);
+/// What stays of a container, about.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    /// Of its length, in bytes: all but what chunks take that do not stay.
+    live_bytes: u64,
+    /// What of that is there for composites alone.
+    pinned_bytes: u64,
+    /// Composites that would be stored as wholes, should the rest be stored again; and their size.
+    dissolved_count: u64,
+    dissolved_bytes: u64,
+}
+
+impl Use {
+    fn of(container: &ContainerRecord, directory: &Directory, kept: &KeptChunks) -> Use {
+        let staying = staying(directory, kept);
+        let mut found = Use { live_bytes: u64::from(container.stored_len), ..Use::default() };
+        for (region, number) in directory.regions.iter().zip(0..) {
+            let stored = |len: u64| {
+                u64::from(region.stored_len) * len.min(u64::from(region.raw_len))
+                    / u64::from(region.raw_len).max(1)
+            };
+            let start = staying.partition_point(|chunk| chunk.region < number);
+            let end = staying.partition_point(|chunk| chunk.region <= number);
+            let live = &staying[start..end];
+            let pinned = live.iter().filter(|chunk| !kept[&chunk.fingerprint].is_reached);
+            let pinned_len = pinned.map(|chunk| u64::from(chunk.payload_len)).sum();
+            found.pinned_bytes += stored(pinned_len);
+            let live_len = live.iter().map(|chunk| u64::from(chunk.payload_len)).sum();
+            let dead = u64::from(region.stored_len) - stored(live_len);
+            found.live_bytes = found.live_bytes.saturating_sub(dead);
+            if !is_copied(region, live) {
+                for chunk in live.iter().filter(|chunk| chunk.form == Form::Composite) {
+                    found.dissolved_count += 1;
+                    found.dissolved_bytes += u64::from(chunk.chunk_len);
+                }
+            }
+        }
+        found
     }
-    let regions = directory.regions.iter().zip(live);
-    regions
-        .map(|(region, live)| {
-            u64::from(region.stored_len) * live.min(u64::from(region.raw_len))
-                / u64::from(region.raw_len).max(1)
-        })
-        .sum()
+}
+
+/// Whether a region of which `live` stays is copied as it is compressed.
+pub(super) fn is_copied(region: &RegionRecord, live: &[&ChunkRecord]) -> bool {
+    let live_len: u64 = live.iter().map(|chunk| u64::from(chunk.payload_len)).sum();
+    live_len * 100 >= u64::from(region.raw_len) * COPIED_PERCENT
 }
 
 pub(super) fn choose(
@@ -109,6 +155,8 @@ pub(super) fn choose(
         marked_count: survey.marked.len() as u64,
         adopted_count: survey.adopted.containers.len() as u64,
         rescued_count: survey.places.going.len() as u64,
+        dissolved_count: survey.places.dissolved.len() as u64,
+        dissolved_bytes: survey.places.dissolved_bytes,
         ..Plan::default()
     };
     let containers = &survey.places.containers;
@@ -141,17 +189,21 @@ pub(super) fn choose(
             continue;
         }
         let is_small = container.record.stored_len < small_len;
-        let mut live = stored_len;
-        if container.kept_count < container.hint_count {
+        plan.pinned_count += u64::from(container.pinned_count);
+        let mut use_of = Use { live_bytes: stored_len, ..Use::default() };
+        if container.kept_count < container.hint_count || container.pinned_count > 0 {
             match load_directory(repository, &container.record) {
                 Ok(directory) => {
                     if let Err(error) = container.require_hints(&directory) {
                         monitor.passed_over(&error);
                         continue;
                     }
-                    let all: u64 = directory.regions.iter().map(|r| u64::from(r.stored_len)).sum();
-                    let used = live_bytes(&directory, &kept.of(number)?);
-                    live = stored_len.saturating_sub(all.saturating_sub(used));
+                    use_of = Use::of(&container.record, &directory, &kept.of(number)?);
+                    plan.pinned_bytes += use_of.pinned_bytes;
+                    if container.kept_count == container.hint_count {
+                        // What is left over was copied with a region, and would be again.
+                        use_of.live_bytes = stored_len;
+                    }
                 }
                 // It stays as it is.
                 Err(error) => {
@@ -160,9 +212,9 @@ pub(super) fn choose(
                 }
             }
         }
-        if live < stored_len || is_small {
+        if use_of.live_bytes < stored_len || is_small {
             let class = container.record.class;
-            candidates.push(Candidate { number, class, stored_len, live_bytes: live, is_small });
+            candidates.push(Candidate { number, class, stored_len, use_of, is_small });
         }
     }
     kept.end()?;
@@ -184,7 +236,7 @@ fn choose_rewritten(
     for candidate in candidates.iter().filter(|candidate| candidate.is_small) {
         *small_counts.entry(candidate.class == Class::Meta).or_default() += 1;
     }
-    let unused = |candidate: &Candidate| candidate.stored_len - candidate.live_bytes;
+    let unused = |candidate: &Candidate| candidate.stored_len - candidate.use_of.live_bytes;
     let share = |candidate: &Candidate| {
         (u128::from(unused(candidate)) << 32) / u128::from(candidate.stored_len.max(1))
     };
@@ -208,7 +260,9 @@ fn choose_rewritten(
         rewritten.insert(candidate.number);
         plan.rewritten_count += 1;
         plan.rewritten_bytes += size;
-        plan.moved_bytes += candidate.live_bytes;
+        plan.moved_bytes += candidate.use_of.live_bytes;
+        plan.dissolved_count += candidate.use_of.dissolved_count;
+        plan.dissolved_bytes += candidate.use_of.dissolved_bytes;
         unused_bytes -= unused(candidate);
         kept_bytes -= unused(candidate);
     }

@@ -62,11 +62,13 @@ pub(crate) fn open_index(repository: &Arc<Repository>, view: &View) -> Result<In
 }
 
 impl Survey {
-    /// `own` is the ticket of the prune itself.
+    /// `own` is the ticket of the prune itself. Composites of so many bytes may be stored again as
+    /// wholes.
     pub(super) fn new(
         repository: &Arc<Repository>,
         view: View,
         own: Option<TicketId>,
+        dissolved_bytes_max: u64,
         monitor: &dyn PruneMonitor,
     ) -> Result<Survey> {
         let view = view.whole(repository)?;
@@ -96,6 +98,7 @@ impl Survey {
             adopted: &adopted,
             there: &there,
             folder: folder.as_deref(),
+            dissolved_bytes_max,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
         let places = lookup.find(&needs)?;

@@ -252,6 +252,7 @@ impl Archive {
         let record = ContainerRecord {
             name: open.name,
             class,
+            has_composites: open.directory.has_composites(),
             stored_len: u32::try_from(stored_len).unwrap_or(u32::MAX),
             directory_offset,
             directory_len,

@@ -90,21 +90,26 @@ impl Inline {
         Ok(fingerprint)
     }
 
-    /// As [`Inline::store_data`], by what `matcher` finds of the chunk in an old stream: it may become a
-    /// composite.
+    /// As [`Inline::store_data`], by what `matcher` finds of the chunk in an old stream. Returns whether
+    /// it was new, too.
     ///
     /// # Errors
     ///
-    /// As [`Packer::store_similar`], and the medium.
+    /// As [`Packer::store_similar`] and the medium.
     pub fn store_similar(
         &mut self,
         chunk: &[u8],
         matcher: &mut Matcher<'_>,
-    ) -> Result<Fingerprint> {
+    ) -> Result<(Fingerprint, bool)> {
         let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
-        self.packer.store_similar(fingerprint, chunk, matcher)?;
+        let is_new = self.packer.store_similar(fingerprint, chunk, matcher)?;
         self.pump()?;
-        Ok(fingerprint)
+        Ok((fingerprint, is_new))
+    }
+
+    /// What counts as stored: for a [`Matcher`].
+    pub fn index(&self) -> &Arc<Index> {
+        &self.index
     }
 
     fn pump(&mut self) -> Result<()> {

@@ -18,6 +18,8 @@ use crate::format::recipe::{Content, Segment};
 use crate::index::{Index, Location, Scope};
 use crate::name::{PartName, TicketId};
 use crate::reader::{ChunkBytes, Reader, Segments};
+#[cfg(feature = "mutants")]
+use crate::writer::mutant::{self, Mutant};
 
 /// So many old bytes before and behind those that belong to a chunk are looked through.
 const AROUND_LEN: u64 = 96 * 1024;
@@ -382,7 +384,10 @@ impl<'a> Matcher<'a> {
     fn load(&mut self, old: &Old) -> Result<bool> {
         let Some((chunk, location, range)) = self.old_chunk(old)? else { return Ok(false) };
         let mut spans = Vec::new();
-        if location.is_whole() {
+        let is_whole = location.is_whole();
+        #[cfg(feature = "mutants")]
+        let is_whole = is_whole || mutant::is_active(Mutant::RefersToComposites);
+        if is_whole {
             let whole = self.number(&old.fingerprint, location);
             let offset = u32::try_from(range.start).unwrap_or(u32::MAX);
             let len = u32::try_from(range.len()).unwrap_or(u32::MAX);
@@ -519,6 +524,11 @@ impl<'a> Matcher<'a> {
         for source in &composed.sources {
             let Some(number) = self.numbers.get(source) else { return Ok(false) };
             let location = &self.wholes[*number as usize].1;
+            #[cfg(feature = "mutants")]
+            if mutant::is_active(Mutant::RefersToComposites) && !location.is_whole() {
+                wholes.push(self.reader.read(Class::Data, location)?);
+                continue;
+            }
             match self.reader.payload(Class::Data, location) {
                 Ok(whole) => wholes.push(whole),
                 Err(error) if is_bearable(&error) => return Ok(false),

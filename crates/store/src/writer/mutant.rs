@@ -33,11 +33,21 @@ pub enum Mutant {
     PassesOverTaken,
     /// S5: deletes tickets of writers that have not ended.
     DeletesOpenTickets,
+    /// P2: does not ask what composites refer to.
+    IgnoresReferences,
+    /// S3: stores again what late snapshots reach, but not what composites there refer to.
+    RescuesNoReferences,
+    /// C1: refers to composites.
+    RefersToComposites,
+    /// C2: takes a composite for what a composite refers to.
+    MeetsReferencesByComposites,
+    /// C3: does not ask for what a composite refers to when it is found as a duplicate.
+    DoesNotConfirm,
 }
 
 impl Mutant {
     /// Every one.
-    pub const ALL: [Mutant; 13] = [
+    pub const ALL: [Mutant; 18] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
         Mutant::TakesOverTaken,
@@ -51,6 +61,11 @@ impl Mutant {
         Mutant::SweepsApart,
         Mutant::PassesOverTaken,
         Mutant::DeletesOpenTickets,
+        Mutant::IgnoresReferences,
+        Mutant::RescuesNoReferences,
+        Mutant::RefersToComposites,
+        Mutant::MeetsReferencesByComposites,
+        Mutant::DoesNotConfirm,
     ];
 }
 

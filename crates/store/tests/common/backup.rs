@@ -16,7 +16,9 @@ use cutpoint_store::media::Media;
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::{InitOptions, Repository};
 use cutpoint_store::seal::{Secret, Suite, Unlock};
-use cutpoint_store::writer::{Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
+use cutpoint_store::writer::{
+    Committed, Inline, Matcher, RecipeWriter, TreeWriter, Verify, Writer,
+};
 use cutpoint_testing::SplitMix64;
 
 use crate::whole::reader_of_all;
@@ -81,13 +83,14 @@ pub(crate) fn init(media: Arc<dyn Media>) -> Result<Repository> {
 
 /// A repository that this process makes.
 pub(crate) fn init_by(media: Arc<dyn Media>, process: u32) -> Result<Repository> {
-    init_with_parity(media, process, 0)
+    init_with(media, process, false, 0)
 }
 
-/// The same with so much parity, in percent.
-pub(crate) fn init_with_parity(
+/// A repository with composites, or without, and with so much parity, in percent.
+pub(crate) fn init_with(
     media: Arc<dyn Media>,
     process: u32,
+    composites: bool,
     parity_percent: u32,
 ) -> Result<Repository> {
     let options = InitOptions {
@@ -96,7 +99,7 @@ pub(crate) fn init_with_parity(
         region_size: 16 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
-        composites: false,
+        composites,
         parity_percent,
     };
     Repository::init(media, Machine::new(process), &unlock(), &options)
@@ -108,22 +111,57 @@ pub(crate) fn open(media: Arc<dyn Media>, process: u32) -> Result<Arc<Repository
 
 pub(crate) const CHUNK_LEN: usize = 5000;
 
-/// The bytes of a file; those of one number are the same in every backup. Number 1000 n + m is a later
-/// version of file n, and may have one itself: as long, with other bytes in each chunk.
+/// From this number on files are versions of the one whose number ends in two zeros.
+const VERSIONS_FROM: u64 = 100;
+/// From this number on, of the one whose number has three digits less.
+const LATER_FROM: u64 = 1000;
+
+/// The bytes of a file; those of one number are the same in every backup. Of a version below 1000,
+/// every other chunk is as it was, and in the others one byte is not; from the fiftieth on, in all of
+/// them. Number 1000 n + m is a later version of file n, and may have one itself: with other bytes in
+/// each chunk.
 pub(crate) fn file(number: u64) -> Vec<u8> {
-    if number < 1000 {
-        return SplitMix64::bytes(number, 30_000);
+    if number >= LATER_FROM {
+        let mut bytes = file(number / LATER_FROM);
+        let at = if number < LATER_FROM * LATER_FROM { 2000 } else { 3000 };
+        let new = SplitMix64::bytes(number, 600);
+        for (chunk, new) in bytes.chunks_mut(CHUNK_LEN).zip(new.chunks(100)) {
+            chunk[at..at + 100].copy_from_slice(new);
+        }
+        return bytes;
     }
-    let mut bytes = file(number / 1000);
-    let at = if number < 1_000_000 { 2000 } else { 3000 };
-    for (chunk, new) in bytes.chunks_mut(CHUNK_LEN).zip(SplitMix64::bytes(number, 600).chunks(100))
-    {
-        chunk[at..at + 100].copy_from_slice(new);
+    let version = if number < VERSIONS_FROM { 0 } else { number % 100 };
+    let mut bytes = SplitMix64::bytes(number - version, 30_000);
+    let changed = bytes
+        .chunks_mut(CHUNK_LEN)
+        .zip(0..)
+        .filter(|(_, at)| (at + version) % 2 == 0 || version >= 50);
+    for (chunk, _) in changed.filter(|_| version > 0) {
+        chunk[usize::try_from(version).expect("it is small") * 40] ^= 1;
     }
     bytes
 }
 
-/// Backs up `files`; publishes in the middle where `publish` says so.
+/// The content of another version of a file in the newest snapshot that has one.
+pub(crate) fn former(reader: &Reader, number: u64) -> Result<Option<Content>> {
+    for (_, snapshot) in reader.view().snapshots().into_iter().rev() {
+        for entry in reader.tree(&snapshot.root) {
+            let entry = entry?;
+            let other = number_of(&entry);
+            if other >= VERSIONS_FROM && other / 100 == number / 100 {
+                return Ok(Some(entry.content));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn number_of(entry: &Entry) -> u64 {
+    String::from_utf8_lossy(&entry.name)[5..].parse().expect("a number")
+}
+
+/// Backs up `files`, in a repository with composites by comparing with former versions; publishes in
+/// the middle where `publish` says so.
 pub(crate) fn back_up(
     repository: &Arc<Repository>,
     files: &[u64],
@@ -142,13 +180,20 @@ pub(crate) fn back_up_by(
     snapshot: Snapshot,
 ) -> Result<Committed> {
     let repository = writer.repository().clone();
+    let (view, ticket) = (writer.view().clone(), writer.ticket());
     let mut inline = Inline::new(writer, Verify::All)?;
+    let index = inline.index().clone();
+    let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
+    let mut matcher = Matcher::new(&reader, &index, ticket);
     let mut entries = taken;
     for (place, number) in files.iter().enumerate() {
         let bytes = file(*number);
         let mut recipe = RecipeWriter::new("fixed");
+        let is_similar = repository.config().matches_imperfectly();
+        let old = if is_similar { former(&reader, *number)? } else { None };
+        matcher.begin(old.as_ref());
         for chunk in bytes.chunks(CHUNK_LEN) {
-            let fingerprint = inline.store_data(chunk)?;
+            let (fingerprint, _) = inline.store_similar(chunk, &mut matcher)?;
             let length = chunk.len() as u64;
             recipe.push(Segment::Chunk { fingerprint, offset: 0, length }, &mut inline)?;
         }
@@ -175,7 +220,7 @@ pub(crate) fn restore_all(repository: &Arc<Repository>) -> Result<usize> {
     for (ticket, snapshot) in view.snapshots() {
         for entry in reader.tree(&snapshot.root) {
             let entry = entry?;
-            let number = String::from_utf8_lossy(&entry.name)[5..].parse().expect("a number");
+            let number = number_of(&entry);
             let found = read(&reader, &entry.content)?;
             assert!(found == file(number), "{ticket}: file {number} comes back as other bytes");
         }

@@ -51,8 +51,10 @@ fn composite(bytes: &[u8]) -> Option<Vec<u8>> {
     let chunk_len = u32::from_le_bytes([a, b, c, d]);
     let reference_count = usize::from(u16::from_le_bytes([e, f]));
     let extents = extents::decode(payload, chunk_len, reference_count).ok()?;
-    assert_eq!(extents.iter().map(|it| u64::from(it.len)).sum::<u64>(), u64::from(chunk_len));
-    assert!(extents.iter().all(|it| usize::from(it.reference) < reference_count));
+    let len: u64 = extents.iter().map(|extent| u64::from(extent.len)).sum();
+    assert_eq!(len, u64::from(chunk_len), "the extents are the chunk");
+    let are_there = extents.iter().all(|extent| usize::from(extent.reference) < reference_count);
+    assert!(are_there, "{extents:?} of {reference_count} references");
     Some(encode_composite(*head, &extents))
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn encode_composite(head: [u8; 6], list: &[Extent]) -> Vec<u8> {
     out
 }
 
-pub(crate) const DECODERS: [(&str, Recode); 10] = [
+pub(crate) const DECODERS: [(&str, Recode); 11] = [
     ("config", |bytes| Config::decode(bytes).ok().map(|config| config.encode())),
     ("ticket", |bytes| Ticket::decode(bytes).ok().map(|ticket| ticket.encode())),
     ("commit", |bytes| Commit::decode(bytes).ok().map(|commit| commit.encode())),

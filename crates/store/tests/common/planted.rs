@@ -56,7 +56,9 @@ pub(crate) fn put_container(
     bytes.extend_from_slice(&part);
     let stored_len = u32::try_from(bytes.len()).expect("small");
     repository.put(name, Bytes::from(bytes))?;
-    Ok(ContainerRecord { name: PART, class, stored_len, directory_offset, directory_len })
+    let has_composites = false;
+    let name = PART;
+    Ok(ContainerRecord { name, class, has_composites, stored_len, directory_offset, directory_len })
 }
 
 /// Puts an index segment that says `records`, and a commit of it with a snapshot of `root`.

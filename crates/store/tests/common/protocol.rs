@@ -14,7 +14,8 @@ use cutpoint_store::environment::{Environment, Process};
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::commit::{Commit, Outcome};
-use cutpoint_store::format::directory::{Codec, Directory};
+use cutpoint_store::format::directory::{Codec, Directory, Form};
+use cutpoint_store::format::extents;
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, RecipeChunk, Segment as Piece};
 use cutpoint_store::format::segment::Segment;
@@ -111,10 +112,23 @@ struct Ledger {
     commits: BTreeMap<TicketId, Arc<Commit>>,
     prunes: BTreeMap<u64, Arc<Prune>>,
     segments: HashMap<PartName, Arc<Segment>>,
-    containers: HashMap<ContainerName, Arc<Vec<Fingerprint>>>,
+    containers: HashMap<ContainerName, Arc<Held>>,
     chunks: HashMap<ChunkName, Arc<Vec<u8>>>,
+    /// Chunks of which there has been a whole.
+    wholes: HashSet<ChunkName>,
     needs: HashMap<TicketId, Arc<BTreeSet<ChunkName>>>,
     deletions: u64,
+    composites: u64,
+    composite_hits: u64,
+    composites_deleted: u64,
+}
+
+/// What a container has.
+#[derive(Debug, Default)]
+struct Held {
+    wholes: Vec<Fingerprint>,
+    /// Each with what its region refers to.
+    composites: Vec<(Fingerprint, Arc<Vec<Fingerprint>>)>,
 }
 
 /// What happened, for the report.
@@ -128,6 +142,12 @@ pub(crate) struct Tally {
     pub(crate) sweeps: u64,
     pub(crate) deletions: u64,
     pub(crate) crashes: u64,
+    /// Composites that were stored.
+    pub(crate) composites: u64,
+    /// Chunks that a writer found to be stored already, as composites alone.
+    pub(crate) composite_hits: u64,
+    /// Composites that went with their container.
+    pub(crate) composites_deleted: u64,
 }
 
 impl Tally {
@@ -141,6 +161,9 @@ impl Tally {
         self.sweeps += other.sweeps;
         self.deletions += other.deletions;
         self.crashes += other.crashes;
+        self.composites += other.composites;
+        self.composite_hits += other.composite_hits;
+        self.composites_deleted += other.composites_deleted;
     }
 }
 
@@ -177,7 +200,7 @@ impl World {
             region_size: 16 * 1024,
             container_size: 4 * 1024 * 1024,
             compression_level: 1,
-            composites: false,
+            composites: true,
             // Mostly off, as it is by default.
             parity_percent: if seed % 8 == 5 { 10 } else { 0 },
         };
@@ -292,6 +315,9 @@ impl World {
             sweeps: count(|outcome| matches!(outcome, Outcome::Swept(_))),
             deletions: state.ledger.deletions,
             crashes: state.actors.iter().filter(|actor| actor.is_dead).count() as u64,
+            composites: state.ledger.composites,
+            composite_hits: state.ledger.composite_hits,
+            composites_deleted: state.ledger.composites_deleted,
         }
     }
 
@@ -320,6 +346,12 @@ impl World {
     /// Whether `commits/<t>` is a snapshot, or was.
     pub(crate) fn was_snapshot(&self, ticket: TicketId) -> bool {
         self.lock().ledger.needs.contains_key(&ticket)
+    }
+
+    /// A writer has found the chunk to be stored already.
+    pub(crate) fn was_hit(&self, chunk: ChunkName) {
+        let ledger = &mut self.lock().ledger;
+        ledger.composite_hits += u64::from(!ledger.wholes.contains(&chunk));
     }
 
     /// How many objects were deleted so far.
@@ -568,8 +600,8 @@ impl Ledger {
                 Ok(false)
             }
             ObjectName::Container(class, part) => {
-                let directory = self.decode_container(keys, name, class, bytes)?;
-                let held = directory.chunks.iter().map(|chunk| chunk.fingerprint).collect();
+                let held = self.decode_container(keys, name, class, bytes)?;
+                self.composites += held.composites.len() as u64;
                 self.containers.insert((class, part), Arc::new(held));
                 Ok(false)
             }
@@ -596,7 +628,7 @@ impl Ledger {
         name: ObjectName,
         class: Class,
         bytes: &Bytes,
-    ) -> Result<Directory> {
+    ) -> Result<Held> {
         let opener = Opener::new(keys, name, &bytes[..HEADER_LEN])?;
         let trailer = Trailer::decode(&name, bytes, bytes.len() as u64)?;
         let open = |kind, offset: u64, len: u32| {
@@ -616,17 +648,48 @@ impl Ledger {
                     .map_err(|error| Error::corrupt(name, error))?,
             });
         }
+        let mut held = Held::default();
+        let references = directory.regions.iter().map(|region| Arc::new(region.references.clone()));
+        let references: Vec<_> = references.collect();
         for chunk in &directory.chunks {
             let start = chunk.offset as usize;
             let region = &regions[usize::from(chunk.region)];
             let payload = &region[start..start + chunk.payload_len as usize];
-            if keys.fingerprint(class, payload) != chunk.fingerprint {
+            let references = &references[usize::from(chunk.region)];
+            let bytes = if chunk.form == Form::Composite {
+                held.composites.push((chunk.fingerprint, references.clone()));
+                self.rebuild(class, payload, chunk.chunk_len, references)?
+            } else {
+                held.wholes.push(chunk.fingerprint);
+                self.wholes.insert((class, chunk.fingerprint));
+                payload.to_vec()
+            };
+            if keys.fingerprint(class, &bytes) != chunk.fingerprint {
                 return Err(Error::corrupt(name, "R4: a chunk is not what its record says"));
             }
-            let known = self.chunks.entry((class, chunk.fingerprint));
-            known.or_insert_with(|| Arc::new(payload.to_vec()));
+            self.chunks.entry((class, chunk.fingerprint)).or_insert_with(|| Arc::new(bytes));
         }
-        Ok(directory)
+        Ok(held)
+    }
+
+    /// What a composite is made of, wherever that was once stored.
+    fn rebuild(
+        &self,
+        class: Class,
+        payload: &[u8],
+        chunk_len: u32,
+        references: &[Fingerprint],
+    ) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for extent in extents::decode(payload, chunk_len, references.len())? {
+            let reference = references[usize::from(extent.reference)];
+            let whole = self.chunks.get(&(class, reference));
+            let start = extent.offset as usize;
+            let extent = whole.and_then(|whole| whole.get(start..start + extent.len as usize));
+            let extent = extent.ok_or_else(|| Error::missing(reference, "was never stored"))?;
+            bytes.extend_from_slice(extent);
+        }
+        Ok(bytes)
     }
 
     /// Collects the chunks of a stream; where it is a folder, those below it too.
@@ -710,6 +773,11 @@ impl Ledger {
     fn deleted(&mut self, name: &str) -> Result<(), String> {
         if self.present.remove(name) {
             self.deletions += 1;
+            if let Ok(ObjectName::Container(class, part)) = ObjectName::parse(name)
+                && let Some(held) = self.containers.get(&(class, part))
+            {
+                self.composites_deleted += held.composites.len() as u64;
+            }
         }
         if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(name) {
             self.commits.remove(&ticket);
@@ -717,7 +785,8 @@ impl Ledger {
         if name.starts_with("tickets/") { Ok(()) } else { self.check() }
     }
 
-    /// I2: each snapshot that no prune has taken resolves to existing, named records.
+    /// I2: each snapshot that no prune has taken resolves to existing, named records. I5: of a
+    /// composite all that its region refers to does, as wholes.
     fn check(&self) -> Result<(), String> {
         let mut named: BTreeSet<PartName> = BTreeSet::new();
         named.extend(self.commits.values().flat_map(|commit| &commit.segments));
@@ -725,7 +794,8 @@ impl Ledger {
         for superseded in self.prunes.values().flat_map(|prune| &prune.superseded) {
             named.remove(superseded);
         }
-        let mut held: HashSet<ChunkName> = HashSet::new();
+        let mut wholes: HashSet<ChunkName> = HashSet::new();
+        let mut composites: HashMap<ChunkName, Vec<&[Fingerprint]>> = HashMap::new();
         for part in named {
             let path = ObjectName::Segment(part).to_string();
             let segment = self.segments.get(&part).filter(|_| self.present.contains(&path));
@@ -737,16 +807,32 @@ impl Ledger {
                 if !self.present.contains(&path) {
                     continue;
                 }
-                if let Some(chunks) = self.containers.get(&(container.class, container.name)) {
-                    held.extend(chunks.iter().map(|chunk| (container.class, *chunk)));
+                if let Some(held) = self.containers.get(&(container.class, container.name)) {
+                    wholes.extend(held.wholes.iter().map(|chunk| (container.class, *chunk)));
+                    for (chunk, references) in &held.composites {
+                        let known = composites.entry((container.class, *chunk)).or_default();
+                        known.push(references);
+                    }
                 }
             }
         }
         let taken = self.taken();
         for ticket in self.commits.keys().filter(|ticket| !taken.contains(ticket)) {
             let Some(needs) = self.needs.get(ticket) else { continue };
-            if let Some((class, lost)) = needs.iter().find(|need| !held.contains(need)) {
-                return Err(format!("I2: snapshot {ticket} has lost the {class} chunk {lost}"));
+            for need @ (class, chunk) in needs.iter().filter(|need| !wholes.contains(need)) {
+                let Some(composites) = composites.get(need) else {
+                    return Err(format!(
+                        "I2: snapshot {ticket} has lost the {class} chunk {chunk}"
+                    ));
+                };
+                let is_met = |references: &&[Fingerprint]| {
+                    references.iter().all(|reference| wholes.contains(&(*class, *reference)))
+                };
+                if !composites.iter().any(is_met) {
+                    return Err(format!(
+                        "I5: snapshot {ticket} has lost what the {class} chunk {chunk} refers to"
+                    ));
+                }
             }
         }
         Ok(())

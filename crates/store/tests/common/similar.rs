@@ -40,7 +40,7 @@ pub(crate) fn back_up_similar(repository: &Arc<Repository>, files: &[u64]) -> Re
         matcher.begin(former.get(name(*number / 1000).as_bytes()));
         let mut recipe = RecipeWriter::new("fixed");
         for chunk in file(*number).chunks(CHUNK_LEN) {
-            let fingerprint = inline.store_similar(chunk, &mut matcher)?;
+            let (fingerprint, _) = inline.store_similar(chunk, &mut matcher)?;
             let length = chunk.len() as u64;
             recipe.push(Piece::Chunk { fingerprint, offset: 0, length }, &mut inline)?;
         }

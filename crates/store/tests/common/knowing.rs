@@ -1,0 +1,63 @@
+//! A writer that knows less than there is: as one that began before others have ended.
+
+use std::sync::Arc;
+
+use cutpoint_store::error::Result;
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::recipe::{Content, Segment};
+use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_store::index::Index;
+use cutpoint_store::name::{PartName, TicketId};
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::Repository;
+use cutpoint_store::view::View;
+use cutpoint_store::writer::{
+    Archive, Matcher, Packer, RecipeWriter, RegionCodec, TreeWriter, Uploads, Verify,
+};
+
+use crate::backup::{CHUNK_LEN, file, former};
+
+/// Stores file `number` by `view`, whatever else there is, for the writer of `ticket`. Returns the
+/// segments that name what is new, and the root of a tree with that file.
+pub(crate) fn store_knowing(
+    repository: &Arc<Repository>,
+    ticket: TicketId,
+    view: View,
+    number: u64,
+) -> Result<(Vec<PartName>, Content)> {
+    let index = Arc::new(Index::open(repository.clone(), &view)?);
+    let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
+    let mut matcher = Matcher::new(&reader, &index, ticket);
+    let old = former(&reader, number)?;
+    matcher.begin(old.as_ref());
+    let keys = repository.keys();
+    let region_size = repository.config().region_size;
+    let mut packer = Packer::new(keys.clone(), index.clone(), region_size, Verify::All)?;
+    let mut recipe = RecipeWriter::new("fixed");
+    for chunk in file(number).chunks(CHUNK_LEN) {
+        let fingerprint = keys.fingerprint(Class::Data, chunk);
+        packer.store_similar(fingerprint, chunk, &mut matcher)?;
+        let length = chunk.len() as u64;
+        recipe.push(Segment::Chunk { fingerprint, offset: 0, length }, &mut packer)?;
+    }
+    let mut entry = Entry::new(format!("file {number:04}"), EntryKind::File);
+    entry.size = recipe.size();
+    entry.content = recipe.finish(&mut packer)?;
+    let mut tree = TreeWriter::new();
+    tree.push(&entry, keys, &mut packer)?;
+    let root = tree.finish(&mut packer)?;
+    packer.flush();
+    let mut codec = RegionCodec::new(1)?;
+    let mut archive = Archive::new(repository.clone(), ticket);
+    for region in packer.take_regions() {
+        archive.append(codec.encode(region, Vec::new())?)?;
+    }
+    archive.finish()?;
+    let mut uploads = Uploads::default();
+    for part in archive.take_parts() {
+        if let Some(upload) = uploads.write(repository, part)?.upload {
+            upload.finish(repository)?;
+        }
+    }
+    Ok((archive.segments().to_vec(), root))
+}
