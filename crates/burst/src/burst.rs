@@ -19,13 +19,19 @@ impl Burst {
     /// Returns the shortest burst that makes `chunk` of `reference`; it begins as late as it can.
     #[must_use]
     pub fn between(reference: &[u8], chunk: &[u8]) -> Burst {
-        let start = common_prefix(reference, chunk);
-        // The suffix is looked for behind the prefix only: they must not overlap in either chunk.
-        let suffix = common_suffix(&reference[start..], &chunk[start..]);
+        let (prefix, suffix) = Burst::kept(reference, chunk);
         Burst {
-            range: start..reference.len() - suffix,
-            data: chunk[start..chunk.len() - suffix].into(),
+            range: prefix..reference.len() - suffix,
+            data: chunk[prefix..chunk.len() - suffix].into(),
         }
+    }
+
+    /// Returns how many bytes at the start and at the end of both chunks the burst
+    /// [`between`](Burst::between) them leaves alone. They overlap in neither.
+    #[must_use]
+    pub fn kept(reference: &[u8], chunk: &[u8]) -> (usize, usize) {
+        let prefix = common_prefix(reference, chunk);
+        (prefix, common_suffix(&reference[prefix..], &chunk[prefix..]))
     }
 
     /// Which bytes of the reference chunk are replaced, as offsets in it.
