@@ -150,6 +150,20 @@ fn entries_are_removed() {
     assert_eq!(deduplicator.read(&later).as_deref(), Ok(&b"hhcccccc"[..]));
 }
 
+/// An old reference chunk that goes does not take the entry with it that a younger one has taken over.
+#[test]
+fn the_entries_of_a_younger_chunk_stay() {
+    let mut deduplicator = Deduplicator::new(QUARTER_ONCE);
+    let reference = deduplicator.write(b"hhaaaaaa");
+    let burst = deduplicator.write(b"hhbbbbbb");
+    deduplicator.write(b"hhcccccc");
+    deduplicator.delete(&burst).expect("written");
+    deduplicator.delete(&reference).expect("written");
+    assert_eq!(deduplicator.statistics().wholes.count, 1, "the younger one");
+    let later = deduplicator.write(b"hhdddddd");
+    assert!(is_burst(&deduplicator, &later), "found by the head of the younger one");
+}
+
 /// Algorithm 5 never lowers the counter of a head or tail: `c_max` would be used up for ever.
 #[test]
 fn a_deleted_burst_makes_room_for_another() {
@@ -243,17 +257,21 @@ fn statistics_of_a_few_writes() {
         deduplicator.write(chunk);
     }
     let shorter = deduplicator.write(&reference[..4000]);
+    let mut little = reference.clone();
+    little[2000] = 1;
+    deduplicator.write(&little);
     let statistics = deduplicator.statistics();
     assert_eq!(statistics.duplicate_count, 2);
     assert_eq!((statistics.burst_duplicate_count, statistics.unique_count), (1, 1));
-    assert_eq!((statistics.head_dt.burst_count, statistics.tail_dt.burst_count), (2, 0));
-    assert_eq!((statistics.logical.count, statistics.logical.bytes), (6, 5 * 4096 + 4000));
+    assert_eq!((statistics.head_dt.burst_count, statistics.tail_dt.burst_count), (3, 0));
+    assert_eq!((statistics.logical.count, statistics.logical.bytes), (7, 6 * 4096 + 4000));
     assert_eq!(statistics.burst_len_sixteenths[4], 1, "1024 of 4096 bytes");
     assert_eq!(statistics.burst_len_sixteenths[0], 1, "96 bytes are deleted, nothing is written");
-    assert_eq!(statistics.stored_bytes(), 4096 + 1024);
-    assert_eq!(statistics.wholes.sectors + statistics.bursts.sectors, 8 + 2);
-    assert!((statistics.dedup_ratio() - 24480.0 / 5120.0).abs() < 1e-12);
-    assert!((statistics.dedup_ratio_of_sectors() - 48.0 / 10.0).abs() < 1e-12);
+    assert_eq!(statistics.burst_len_sixteenths[1], 1, "one byte");
+    assert_eq!(statistics.stored_bytes(), 4096 + 1024 + 1);
+    assert_eq!(statistics.wholes.sectors + statistics.bursts.sectors, 8 + 2 + 1);
+    assert!((statistics.dedup_ratio() - 28576.0 / 5121.0).abs() < 1e-12);
+    assert!((statistics.dedup_ratio_of_sectors() - 56.0 / 11.0).abs() < 1e-12);
     assert!(statistics.dt.entry_bytes >= 32 && statistics.bt.entry_bytes >= 64);
     assert_eq!(deduplicator.read(&shorter).as_deref(), Ok(&reference[..4000]));
 }
