@@ -137,7 +137,7 @@ fn bursts(paths: &[PathBuf]) -> Outcome {
     for path in paths {
         files.extend(files_below(path)?);
     }
-    println!("| block | chunks | of | {} |", QUARTERS.join(" | "));
+    println!("| block | chunks | count | {} |", QUARTERS.join(" | "));
     println!("| --- | --- | ---: |{}", " ---: |".repeat(QUARTERS.len()));
     for block_size in [4096, 8192, 16384] {
         let chunks: Vec<&[u8]> = files.iter().flat_map(|data| data.chunks(block_size)).collect();
