@@ -246,7 +246,7 @@ fn raw_heads_are_32_bytes() {
     assert!(!second_is_burst([b'd', b'd'], 64), "head and tail leave nothing between them");
 }
 
-/// The examples of section III-A, and what is counted of them.
+/// What is counted, of chunks and of bytes.
 #[test]
 fn statistics_of_a_few_writes() {
     let mut deduplicator = Deduplicator::new(Options { tau: Tau::Bytes(100), ..Options::BURST });
@@ -284,4 +284,12 @@ fn an_empty_deduplicator_has_a_ratio() {
     assert_eq!(deduplicator.read(&empty).as_deref(), Ok(&b""[..]));
     assert_eq!(deduplicator.delete(&empty), Ok(()));
     assert_eq!(deduplicator.delete(&empty), Err(Unknown(empty)));
+}
+
+/// The first bytes are those of BLAKE3 of nothing.
+#[test]
+fn an_unknown_chunk_is_named() {
+    let error = Unknown(Fingerprint::of(b"")).to_string();
+    assert!(error.starts_with("chunk af1349b9f5f9a1a6a0404dea36dcc949"), "{error}");
+    assert!(error.ends_with("adc112b7cc9a93cae41f3262: not known"), "{error}");
 }
