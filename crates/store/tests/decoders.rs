@@ -210,7 +210,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         (8, encode_content(&Content::Segments(pieces()))),
         (8, encode_content(&Content::Recipe(Fingerprint([1; 32])))),
         (8, encode_content(&Content::Raw(b"../target".to_vec()))),
-        (9, encode_composite([0xb6, 0x14, 0, 0, 4, 0], &burst())),
+        (10, encode_composite([0xb6, 0x14, 0, 0, 4, 0], &burst())),
     ]
 });
 

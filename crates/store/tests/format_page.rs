@@ -188,7 +188,7 @@ fn the_composite_of_the_page() {
     let page = page();
     let (_, section) = page.split_once("\n### Composites\n").expect("the section is there");
     let (_, example) = section.split_once("A chunk of 5302 bytes").expect("the example is there");
-    let example = example.split("\n## ").next().expect("a first part");
+    let example = example.split("\n### ").next().expect("a first part");
     let numbers = |row: &str| -> Option<Vec<u32>> {
         row.trim_matches('|').split('|').map(|cell| cell.trim().parse().ok()).collect()
     };
