@@ -1,6 +1,6 @@
 //! The payload of a composite: which bytes of which wholes it is made of.
 //!
-//! Number of extents, then in columns, all as variable-length numbers (LEB128): for each extent a
+//! Number of extents, then in columns, all as variable-length numbers (LEB128, shortest form): for each extent a
 //! control; the numbers of the references that are used for the first time; the lengths of extents
 //! that go on where their reference was left, but for the chunk's last; all other lengths, but for
 //! the chunk's last; the distances.
@@ -13,7 +13,7 @@
 //! 0. Things of one kind stand together, and what goes on as before is told by the same few numbers:
 //! the region's compressor has a use for that.
 
-use super::packed::Reader;
+use super::packed::{push_varint, take_varint};
 use crate::error::{Error, Result};
 
 /// No composite has more references (rule C4).
@@ -65,14 +65,6 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-fn push_number(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push((value & 0x7f) as u8);
-}
-
 /// Appends the payload of a composite.
 ///
 /// The extents are those of one chunk, in order; there is at least one.
@@ -86,7 +78,7 @@ pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
         let mut of = match rank {
             Some(rank) => used.remove(used.len() - 1 - rank),
             None => {
-                push_number(references, zigzag(i64::from(extent.reference) - new_next));
+                push_varint(references, zigzag(i64::from(extent.reference) - new_next));
                 new_next = i64::from(extent.reference) + 1;
                 Used::new(extent.reference, chunk_at)
             }
@@ -98,18 +90,18 @@ pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
         } else if offset == in_place {
             IN_PLACE
         } else {
-            push_number(distances, zigzag(offset.cast_signed() - in_place.cast_signed()));
+            push_varint(distances, zigzag(offset.cast_signed() - in_place.cast_signed()));
             ELSEWHERE
         };
-        push_number(controls, rank * MODE_COUNT + mode);
+        push_varint(controls, rank * MODE_COUNT + mode);
         if number + 1 < extents.len() {
-            push_number(if mode == GOES_ON { lengths_on } else { lengths }, u64::from(extent.len));
+            push_varint(if mode == GOES_ON { lengths_on } else { lengths }, u64::from(extent.len));
         }
         chunk_at += u64::from(extent.len);
         (of.end, of.chunk_end) = (offset + u64::from(extent.len), chunk_at);
         used.push(of);
     }
-    push_number(out, extents.len() as u64);
+    push_varint(out, extents.len() as u64);
     columns.iter().for_each(|column| out.extend_from_slice(column));
 }
 
@@ -120,17 +112,17 @@ pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
 ///
 /// `Corrupt` where it is no such payload: extents that do not add up to the chunk, of references that
 /// are not there, or that end behind 4 GiB.
-pub fn decode(payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<Vec<Extent>> {
+pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<Vec<Extent>> {
     let bad = |what: &str| Error::corrupt("", format!("malformed composite: {what}"));
-    let mut reader = Reader::new(payload, "composite");
-    let count = number(&mut reader)?;
+    let payload = &mut payload;
+    let count = take_varint(payload)?;
     // A control each: what is there bounds what is allocated.
-    let count = usize::try_from(count).ok().filter(|count| *count <= reader.rest().len());
+    let count = usize::try_from(count).ok().filter(|count| *count <= payload.len());
     let count = count.ok_or_else(|| bad("more extents than bytes"))?;
     let mut controls = Vec::with_capacity(count);
     let (mut used_count, mut new_count) = (0_u64, 0_usize);
     for _ in 0..count {
-        let control = number(&mut reader)?;
+        let control = take_varint(payload)?;
         let rank = control / MODE_COUNT;
         if rank > used_count || (rank == used_count && new_count == REFERENCES_MAX) {
             return Err(bad("a reference that was never named"));
@@ -143,7 +135,7 @@ pub fn decode(payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<
     }
     let (mut references, mut new_next) = (Vec::with_capacity(new_count), 0_i64);
     for _ in 0..new_count {
-        let reference = new_next.checked_add(unzigzag(number(&mut reader)?));
+        let reference = new_next.checked_add(unzigzag(take_varint(payload)?));
         let reference = reference.and_then(|number| u16::try_from(number).ok());
         let reference = reference.filter(|number| usize::from(*number) < reference_count);
         let reference =
@@ -155,16 +147,16 @@ pub fn decode(payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<
     for goes_on in [true, false] {
         for (length, control) in lengths.iter_mut().zip(&controls).take(count.saturating_sub(1)) {
             if (control % MODE_COUNT == GOES_ON) == goes_on {
-                *length = number(&mut reader)?;
+                *length = take_varint(payload)?;
             }
         }
     }
     let mut extents = Vec::with_capacity(count);
     let (mut used, mut references) = (Vec::<Used>::new(), references.into_iter());
     let mut chunk_at = 0_u64;
-    for (number_of, (control, length)) in controls.into_iter().zip(lengths).enumerate() {
+    for (number, (control, length)) in controls.into_iter().zip(lengths).enumerate() {
         let left = u64::from(chunk_len) - chunk_at;
-        let length = if number_of + 1 == count { left } else { length };
+        let length = if number + 1 == count { left } else { length };
         if length == 0 || length > left {
             return Err(bad("its extents are not as long as it is"));
         }
@@ -178,7 +170,7 @@ pub fn decode(payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<
         let offset = match control % MODE_COUNT {
             GOES_ON => Some(of.end),
             IN_PLACE => Some(of.in_place(chunk_at)),
-            _ => of.in_place(chunk_at).checked_add_signed(unzigzag(number(&mut reader)?)),
+            _ => of.in_place(chunk_at).checked_add_signed(unzigzag(take_varint(payload)?)),
         };
         let offset = offset.and_then(|offset| u32::try_from(offset).ok());
         let len = u32::try_from(length).ok();
@@ -191,22 +183,10 @@ pub fn decode(payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<
         extents.push(Extent { reference: of.reference, offset, len });
         used.push(of);
     }
-    if chunk_at != u64::from(chunk_len) || !reader.rest().is_empty() {
+    if chunk_at != u64::from(chunk_len) || !payload.is_empty() {
         return Err(bad("its extents are not as long as it is"));
     }
     Ok(extents)
-}
-
-fn number(reader: &mut Reader<'_>) -> Result<u64> {
-    let mut value = 0_u64;
-    for shift in (0..63).step_by(7) {
-        let byte = reader.u8()?;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Ok(value);
-        }
-    }
-    Err(Error::corrupt("", "malformed composite: a number that is too large"))
 }
 
 #[cfg(test)]

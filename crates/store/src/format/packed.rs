@@ -1,4 +1,4 @@
-//! Reading fixed-width records from untrusted bytes.
+//! Reading fixed-width records and packed numbers from untrusted bytes.
 
 use crate::error::{Error, Result};
 
@@ -53,4 +53,35 @@ impl<'a> Reader<'a> {
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
+}
+
+/// Appends `value` as LEB128.
+pub(crate) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push((value & 0x7f) as u8);
+}
+
+/// Takes one LEB128 number from the front of `bytes`; only the shortest form is accepted.
+pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64> {
+    let bad = |what: &str| Error::corrupt("", format!("malformed number: {what}"));
+    let mut value = 0_u64;
+    for index in 0..10 {
+        let (&byte, rest) = bytes.split_first().ok_or_else(|| bad("ends too early"))?;
+        *bytes = rest;
+        // The tenth byte has room for one bit.
+        if index == 9 && byte > 1 {
+            return Err(bad("above 64 bits"));
+        }
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            if byte == 0 && index > 0 {
+                return Err(bad("leading zeros"));
+            }
+            return Ok(value);
+        }
+    }
+    Err(bad("above 64 bits"))
 }

@@ -11,6 +11,7 @@
 use minicbor::{Decoder, Encoder};
 
 use super::map::{Extra, MapWriter, at_end, malformed, read_map, required};
+use super::packed::{push_varint, take_varint};
 use crate::error::{Error, Result};
 use crate::fingerprint::{FINGERPRINT_LEN, Fingerprint};
 
@@ -118,36 +119,6 @@ impl Segment {
 
 fn bad(what: &str) -> Error {
     Error::corrupt("", format!("malformed recipe: {what}"))
-}
-
-/// Appends `value` as LEB128.
-pub(crate) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push((value & 0x7f) as u8);
-}
-
-/// Takes one LEB128 number from the front of `bytes`; only the shortest form is accepted.
-pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64> {
-    let mut value = 0_u64;
-    for index in 0..10 {
-        let (&byte, rest) = bytes.split_first().ok_or_else(|| bad("ends inside a number"))?;
-        *bytes = rest;
-        // The tenth byte has room for one bit.
-        if index == 9 && byte > 1 {
-            return Err(bad("a number above 64 bits"));
-        }
-        value |= u64::from(byte & 0x7f) << (7 * index);
-        if byte & 0x80 == 0 {
-            if byte == 0 && index > 0 {
-                return Err(bad("a number with leading zeros"));
-            }
-            return Ok(value);
-        }
-    }
-    Err(bad("a number above 64 bits"))
 }
 
 fn take_fingerprint(bytes: &mut &[u8]) -> Result<Fingerprint> {

@@ -25,6 +25,8 @@ use crate::writer::mutant::{self, Mutant};
 const AROUND_LEN: u64 = 96 * 1024;
 /// A chunk that is known is looked for in so many old ones.
 const AHEAD_COUNT: u64 = 1024;
+/// Of so many wholes a window may be made; then it begins anew.
+const WHOLES_MAX: usize = 16 * 1024;
 /// Where the place is lost, so many times as many old bytes are scouted as the new chunk has.
 const SCOUTED_TIMES: u64 = 8;
 /// But no more than so many, in bytes.
@@ -91,8 +93,8 @@ pub struct Matcher<'a> {
     spans: VecDeque<Span>,
     /// Made when first needed: it takes 4 MiB.
     scout: Option<Scout>,
-    /// The wholes that spans are of.
-    wholes: Vec<(Fingerprint, Location)>,
+    /// The wholes that spans are of, and their containers.
+    wholes: Vec<(Fingerprint, PartName)>,
     numbers: HashMap<Fingerprint, u32>,
     pieces: Vec<Piece>,
 }
@@ -198,8 +200,6 @@ impl<'a> Matcher<'a> {
         // Positions of all old streams follow each other: what the window has found stays valid.
         let position = self.window.end();
         self.restart(position);
-        self.wholes.clear();
-        self.numbers.clear();
         self.stream = old.map(|content| Stream {
             segments: self.reader.segments(content),
             ahead: VecDeque::new(),
@@ -214,9 +214,12 @@ impl<'a> Matcher<'a> {
         });
     }
 
+    /// The window begins anew at `position`, and with it the list of what it is made of.
     fn restart(&mut self, position: u64) {
         self.window.restart(position);
         self.spans.clear();
+        self.wholes.clear();
+        self.numbers.clear();
     }
 
     /// A chunk of the new stream is known.
@@ -250,7 +253,7 @@ impl<'a> Matcher<'a> {
     /// The containers of what a composite refers to.
     pub(super) fn containers(&self, composed: &Composed) -> impl Iterator<Item = PartName> {
         let numbers = composed.sources.iter().filter_map(|source| self.numbers.get(source));
-        numbers.map(|number| self.wholes[*number as usize].1.loaded.container.name)
+        numbers.map(|number| self.wholes[*number as usize].1)
     }
 
     /// Takes the next chunk of the new stream apart, where there is anything to compare it with.
@@ -337,7 +340,7 @@ impl<'a> Matcher<'a> {
         };
         let wanted_end = expected + len + AROUND_LEN;
         let held = self.window.start()..=self.window.end();
-        if held.contains(&first.position) {
+        if held.contains(&first.position) && self.wholes.len() < WHOLES_MAX {
             self.window.drop_before(first.position);
             while self
                 .spans
@@ -388,7 +391,7 @@ impl<'a> Matcher<'a> {
         #[cfg(feature = "mutants")]
         let is_whole = is_whole || mutant::is_active(Mutant::RefersToComposites);
         if is_whole {
-            let whole = self.number(&old.fingerprint, location);
+            let whole = self.number(&old.fingerprint, &location);
             let offset = u32::try_from(range.start).unwrap_or(u32::MAX);
             let len = u32::try_from(range.len()).unwrap_or(u32::MAX);
             spans.push(Span { position: old.position, len, whole, offset });
@@ -434,12 +437,12 @@ impl<'a> Matcher<'a> {
             return Ok(Some(*number));
         }
         let found = self.find(fingerprint, Location::is_whole)?;
-        Ok(found.map(|location| self.number(fingerprint, location)))
+        Ok(found.map(|location| self.number(fingerprint, &location)))
     }
 
-    fn number(&mut self, fingerprint: &Fingerprint, location: Location) -> u32 {
+    fn number(&mut self, fingerprint: &Fingerprint, location: &Location) -> u32 {
         *self.numbers.entry(*fingerprint).or_insert_with(|| {
-            self.wholes.push((*fingerprint, location));
+            self.wholes.push((*fingerprint, location.loaded.container.name));
             u32::try_from(self.wholes.len() - 1).unwrap_or(u32::MAX)
         })
     }
@@ -520,38 +523,55 @@ impl<'a> Matcher<'a> {
 
     /// Whether the parts, out of what is stored, are the chunk.
     fn is_rebuilt(&self, composed: &Composed, chunk: &[u8]) -> Result<bool> {
-        let mut wholes = Vec::with_capacity(composed.sources.len());
-        for source in &composed.sources {
-            let Some(number) = self.numbers.get(source) else { return Ok(false) };
-            let location = &self.wholes[*number as usize].1;
-            #[cfg(feature = "mutants")]
-            if mutant::is_active(Mutant::RefersToComposites) && !location.is_whole() {
-                wholes.push(self.reader.read(Class::Data, location)?);
-                continue;
-            }
-            match self.reader.payload(Class::Data, location) {
-                Ok(whole) => wholes.push(whole),
-                Err(error) if is_bearable(&error) => return Ok(false),
-                Err(error) => return Err(error),
-            }
-        }
+        let mut copies: Vec<(u32, usize, Range<usize>)> = Vec::with_capacity(composed.parts.len());
         let (mut at, mut literal_at) = (0, 0);
         for part in &composed.parts {
-            let bytes = match *part {
+            match *part {
                 Part::Literal { len } => {
+                    let new = composed.literals.get(literal_at..literal_at + len);
+                    if new.is_none() || chunk.get(at..at + len) != new {
+                        return Ok(false);
+                    }
                     literal_at += len;
-                    composed.literals.get(literal_at - len..literal_at)
+                    at += len;
                 }
-                Part::Copy { source, offset, len } => wholes
-                    .get(source as usize)
-                    .and_then(|whole| whole.get(offset as usize..)?.get(..len as usize)),
-            };
-            let Some(bytes) = bytes else { return Ok(false) };
-            if chunk.get(at..at + bytes.len()) != Some(bytes) {
-                return Ok(false);
+                Part::Copy { source, offset, len } => {
+                    let (offset, len) = (offset as usize, len as usize);
+                    copies.push((source, at, offset..offset + len));
+                    at += len;
+                }
             }
-            at += bytes.len();
+        }
+        // One whole at a time: each may be the last thing that holds a region in memory.
+        copies.sort_unstable_by_key(|(source, at, _)| (*source, *at));
+        for copies in copies.chunk_by(|(source, ..), (other, ..)| source == other) {
+            let Some(fingerprint) = copies.first().map(|copy| composed.sources[copy.0 as usize])
+            else {
+                continue;
+            };
+            let Some(whole) = self.stored(&fingerprint)? else { return Ok(false) };
+            for (_, at, range) in copies {
+                let bytes = whole.get(range.clone());
+                if bytes.is_none() || chunk.get(*at..at + range.len()) != bytes {
+                    return Ok(false);
+                }
+            }
         }
         Ok(at == chunk.len())
+    }
+
+    /// What is stored of a whole, if it may be referred to and can be read.
+    fn stored(&self, fingerprint: &Fingerprint) -> Result<Option<ChunkBytes>> {
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::RefersToComposites) {
+            let found = self.find(fingerprint, |_| true)?;
+            return found.map(|place| self.reader.read(Class::Data, &place)).transpose();
+        }
+        let Some(location) = self.find(fingerprint, Location::is_whole)? else { return Ok(None) };
+        match self.reader.payload(Class::Data, &location) {
+            Ok(whole) => Ok(Some(whole)),
+            Err(error) if is_bearable(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -24,6 +24,9 @@ pub trait ChunkSink {
     fn store_meta(&mut self, chunk: &[u8]) -> Result<Fingerprint>;
 }
 
+/// So many regions are remembered of which it is known whether their composites count.
+const CONFIRMED_MAX: usize = 64 * 1024;
+
 /// A composite is stored where it takes no more than this part of the chunk.
 const COMPOSITE_DIVISOR: usize = 2;
 
@@ -174,6 +177,9 @@ impl Packer {
         let is_confirmed = places.len() == composite.region().references.len();
         if is_confirmed {
             self.hits.extend(places);
+        }
+        if self.confirmed.len() >= CONFIRMED_MAX {
+            self.confirmed.clear();
         }
         self.confirmed.insert(region, is_confirmed);
         Ok(is_confirmed)
