@@ -331,7 +331,8 @@ fn a_full_disk_loses_no_container() {
         restore_and_compare(&good, folder.path());
         containers_most = containers_most.max(containers.len());
     }
-    assert!(containers_most >= 3, "{containers_most} containers are too few to mean anything");
+    // How many calls there are before one depends on threads.
+    assert!(containers_most >= 2, "{containers_most} containers are too few to mean anything");
 }
 
 /// A monitor of which one method panics.
