@@ -262,8 +262,8 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
     ));
     if statistics.composite_count > 0 {
         report.note(&format!(
-            "{} of these chunks, {}, resemble former versions: {} of them were new",
-            units::count(statistics.composite_count, "chunk"),
+            "{} of these chunks, {}, resemble former versions: of them {} are new",
+            statistics.composite_count,
             units::size(statistics.composite_bytes),
             units::size(statistics.literal_bytes),
         ));

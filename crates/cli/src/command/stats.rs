@@ -31,8 +31,11 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
             }
         }
     }
+    let condemned = view.condemned();
     let reader = session.reader(view, report)?;
-    for container in reader.index().containers() {
+    let containers = reader.index().containers().into_iter();
+    // What is condemned is going, or gone.
+    for container in containers.filter(|c| !condemned.contains(&(c.class, c.name))) {
         let directory = match load_directory(&session.repository, &container) {
             Ok(directory) => directory,
             Err(error) => {
