@@ -180,3 +180,23 @@ fn what_does_not_resemble_is_stored_whole() {
         restore_and_compare(&repository, root.path());
     }
 }
+
+/// Much that is new does not hide what follows it, though nothing is as it was.
+#[test]
+fn what_follows_much_that_is_new_is_found() {
+    let root = tempfile::tempdir().expect("a folder");
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(&media, &Seeded::new(4));
+    let mut random = SplitMix64::new(12);
+    let mut rows = text(&mut random, 2_000_000);
+    fs::write(root.path().join("rows"), &rows).expect("a file");
+    save(&repository, root.path(), 2);
+    // No chunk stays as it was.
+    rows.iter_mut().step_by(1500).for_each(|byte| *byte ^= 1);
+    let new = random.take(700_000);
+    rows.splice(0..0, new);
+    fs::write(root.path().join("rows"), &rows).expect("a file");
+    let statistics = save(&repository, root.path(), 2).statistics;
+    assert!(statistics.composite_bytes > 1_000_000, "{statistics:?}");
+    restore_and_compare(&repository, root.path());
+}

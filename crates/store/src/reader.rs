@@ -152,7 +152,12 @@ pub(crate) fn gather(
     places.sort_by_key(|(extent, _)| extent.reference);
     let mut bytes = vec![0; len];
     for of_one in places.chunk_by(|(left, _), (right, _)| left.reference == right.reference) {
-        let Some(reference) = references.get(usize::from(of_one[0].0.reference)) else { continue };
+        let Some(reference) = references.get(usize::from(of_one[0].0.reference)) else {
+            return Err(Error::corrupt(
+                container,
+                "a composite takes of a reference that is not there",
+            ));
+        };
         let whole = whole(reference)?;
         for (extent, at) in of_one {
             let start = extent.offset as usize;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::{Loaded, Location};
-use crate::fingerprint::{Class, Fingerprint};
+use crate::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
 use crate::name::PartName;
 
 /// How much the cache may take, in bytes, counted as below.
@@ -73,5 +73,8 @@ impl Directories {
 }
 
 fn cost(loaded: &Loaded) -> u64 {
-    DIRECTORY_BYTES + loaded.directory.chunks.len() as u64 * CHUNK_BYTES
+    let references = loaded.directory.regions.iter().map(|region| region.references.len() as u64);
+    DIRECTORY_BYTES
+        + loaded.directory.chunks.len() as u64 * CHUNK_BYTES
+        + references.sum::<u64>() * FINGERPRINT_LEN as u64
 }

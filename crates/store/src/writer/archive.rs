@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::region::{EncodedRegion, RegionBuffers};
 use crate::error::{Error, Result};
-use crate::fingerprint::Class;
+use crate::fingerprint::{Class, FINGERPRINT_LEN};
 use crate::format::directory::{
     CHUNK_RECORD_LEN, ChunkRecord, Codec, DIRECTORY_PADDING, Directory, REGION_COUNT_MAX,
     REGION_RECORD_LEN, RegionRecord,
@@ -125,7 +125,10 @@ struct OpenContainer {
 impl OpenContainer {
     /// The length of the sealed directory, should the container be closed now.
     fn directory_len(&self) -> usize {
+        let references: usize =
+            self.directory.regions.iter().map(|region| region.references.len()).sum();
         let records = self.directory.regions.len() * REGION_RECORD_LEN
+            + references * FINGERPRINT_LEN
             + self.directory.chunks.len() * CHUNK_RECORD_LEN;
         (12 + records + 1).next_multiple_of(DIRECTORY_PADDING) + TAG_LEN
     }
@@ -221,6 +224,7 @@ impl Archive {
         let fits = open.padding() < PADDING_CONTAINER / 8;
         if open.sealer.len() >= target
             || (is_near && fits)
+            || open.directory_len() >= target / 2
             || open.directory.regions.len() == REGION_COUNT_MAX
         {
             self.close(class);

@@ -58,9 +58,10 @@ impl Filling {
         self.region.number
     }
 
-    /// Its length so far, in bytes.
+    /// What it takes so far, with its references, in bytes.
     pub(super) fn len(&self) -> usize {
-        self.region.bytes.len() + self.literals.len() + self.payloads.len()
+        let references = self.region.references.len() * REFERENCE_LEN;
+        self.region.bytes.len() + self.literals.len() + self.payloads.len() + references
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -13,6 +13,7 @@ use cutpoint_matching::{Piece, Scout, Window};
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
+use crate::format::directory::REGION_RAW_LEN_MAX;
 use crate::format::extents::{EXTENT_LEN_MEAN_MIN, REFERENCES_MAX};
 use crate::format::recipe::{Content, Segment};
 use crate::index::{Index, Location, Scope};
@@ -132,6 +133,10 @@ impl Stream<'_> {
 
     /// Reads on in the recipe, and forgets what lies far behind.
     fn fill(&mut self) -> Result<()> {
+        // What lies further back is given up: the list must not grow with the file.
+        if self.expected > self.known + SCOUTED_LEN_MAX {
+            (self.known, self.is_scouted) = (self.expected, false);
+        }
         while self.ahead.front().is_some_and(|old| old.end() + 2 * AROUND_LEN < self.known) {
             let Some(old) = self.ahead.pop_front() else { break };
             let hint = old.fingerprint.hint();
@@ -144,6 +149,12 @@ impl Stream<'_> {
         while self.ahead_first + (self.ahead.len() as u64) < wanted {
             let Some(segment) = self.segments.next() else { break };
             let Segment::Chunk { fingerprint, offset, length } = segment? else { continue };
+            if length > u64::from(REGION_RAW_LEN_MAX) {
+                return Err(Error::corrupt(
+                    format!("chunk {fingerprint}"),
+                    "is said to be too long",
+                ));
+            }
             let number = self.ahead_first + self.ahead.len() as u64;
             // Of equal ones the first: it is the next.
             self.by_hint.entry(fingerprint.hint()).or_insert(number);
@@ -156,8 +167,13 @@ impl Stream<'_> {
     /// The new stream has a chunk that is known.
     fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
         self.fill()?;
-        let found = self.by_hint.get(&fingerprint.hint()).and_then(|number| self.get(*number));
-        let found = found.filter(|old| old.fingerprint == *fingerprint && old.offset == 0);
+        let is_it = |old: &Old| old.fingerprint == *fingerprint && old.offset == 0;
+        // Of equal ones in a row, the one that is expected.
+        let here = self.get(self.number_at(self.expected)).filter(is_it);
+        let found = here.or_else(|| {
+            let number = self.by_hint.get(&fingerprint.hint())?;
+            self.get(*number).filter(is_it)
+        });
         match found {
             Some(old) => self.found(old.position + len as u64),
             None => self.expected += len as u64,
@@ -198,7 +214,8 @@ impl<'a> Matcher<'a> {
     /// What is stored from now on is a new version of `old`; of nothing, where that is `None`.
     pub fn begin(&mut self, old: Option<&Content>) {
         // Positions of all old streams follow each other: what the window has found stays valid.
-        let position = self.window.end();
+        let end = self.stream.as_ref().map_or(0, |stream| stream.end);
+        let position = self.window.end().max(end);
         self.restart(position);
         self.stream = old.map(|content| Stream {
             segments: self.reader.segments(content),
@@ -245,7 +262,7 @@ impl<'a> Matcher<'a> {
         } else if stream.pause == 0 {
             stream.misses += 1;
             if let Some(bits) = stream.misses.checked_sub(MISSES_MAX) {
-                stream.pause = 1 << bits.min(PAUSE_BITS_MAX);
+                stream.pause = 1 + (1 << bits.min(PAUSE_BITS_MAX));
             }
         }
     }
@@ -260,8 +277,8 @@ impl<'a> Matcher<'a> {
     pub(super) fn compose(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let len = chunk.len() as u64;
+        stream.pause = stream.pause.saturating_sub(1);
         if stream.pause > 0 {
-            stream.pause -= 1;
             stream.expected += len;
             return Ok(None);
         }
@@ -298,7 +315,8 @@ impl<'a> Matcher<'a> {
         let Some(stream) = self.stream.as_mut().filter(|stream| stream.misses > 0) else {
             return Ok(());
         };
-        let first = stream.known.saturating_sub(AROUND_LEN);
+        let begin = stream.ahead.front().map_or(stream.known, |old| old.position);
+        let first = stream.known.saturating_sub(AROUND_LEN).max(begin);
         let capacity = usize::try_from(SCOUTED_LEN_MAX).unwrap_or(usize::MAX);
         let mut scout = self.scout.take().unwrap_or_else(|| Scout::new(capacity, first));
         if !std::mem::replace(&mut stream.is_scouted, true) {
@@ -313,13 +331,17 @@ impl<'a> Matcher<'a> {
             };
             // From the middle of a piece on at first: what lies before it is of no use.
             let skipped = usize::try_from(scout.end().saturating_sub(old.position)).unwrap_or(0);
-            let chunk = self.old_chunk(&old)?;
+            let chunk = match self.old_chunk(&old) {
+                Err(error) if !is_bearable(&error) => return Err(error),
+                chunk => chunk.ok().flatten(),
+            };
             let chunk = chunk
                 .as_ref()
                 .and_then(|(chunk, _, range)| chunk.get(range.clone())?.get(skipped..));
             match chunk {
                 Some(bytes) => scout.push(bytes),
-                None => break,
+                // It is passed over.
+                None => scout.restart(old.end()),
             }
             number += 1;
         }
@@ -373,7 +395,12 @@ impl<'a> Matcher<'a> {
     /// The chunk of a piece of the old stream, where it is, and what of it the piece is; nothing where
     /// it may not be referred to.
     fn old_chunk(&self, old: &Old) -> Result<Option<(ChunkBytes, Location, Range<usize>)>> {
-        let Some(location) = self.find(&old.fingerprint, |_| true)? else { return Ok(None) };
+        // A whole, where there is one: what is told must not depend on which is found first.
+        let found = match self.find(&old.fingerprint, Location::is_whole)? {
+            None => self.find(&old.fingerprint, |_| true)?,
+            whole => whole,
+        };
+        let Some(location) = found else { return Ok(None) };
         // What is taken of it is compared with the wholes (C5).
         let chunk = self.reader.unverified(Class::Data, &location)?;
         let range = usize::try_from(old.offset).ok().and_then(|start| {

@@ -8,6 +8,7 @@ use super::matcher::{Composed, Matcher};
 use super::region::{Probe, RawRegion, Verify};
 use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
+use crate::format::directory::Form;
 use crate::index::{Index, Location, Scope};
 use crate::name::PartName;
 use crate::seal::{Keys, TAG_LEN};
@@ -146,15 +147,16 @@ impl Packer {
         if self.own.contains_key(&(class, *fingerprint)) {
             return Ok(true);
         }
-        let Some(location) = self.index.find(class, fingerprint, Scope::Write)? else {
-            return Ok(false);
+        let found = self.index.find(class, fingerprint, Scope::Write)?;
+        let found = match found {
+            // Perhaps it is elsewhere as a whole.
+            Some(composite) if !composite.is_whole() && !self.confirm(class, &composite)? => {
+                self.index.find_where(class, fingerprint, Scope::Write, Location::is_whole)?
+            }
+            found => found,
         };
-        let container = location.loaded.container.name;
-        if !location.is_whole() && !self.confirm(class, &location)? {
-            return Ok(false);
-        }
-        self.hits.insert((class, container));
-        Ok(true)
+        self.hits.extend(found.iter().map(|location| (class, location.loaded.container.name)));
+        Ok(found.is_some())
     }
 
     /// C3: whether all that composites of this region refer to may be referred to as well.
@@ -199,8 +201,11 @@ impl Packer {
         composed: &Composed,
         matcher: &Matcher<'_>,
     ) -> bool {
-        let open = self.open_for(Class::Data, composed.literals.len(), true);
         let len_max = chunk.len() / COMPOSITE_DIVISOR;
+        if composed.literals.len() > len_max {
+            return false;
+        }
+        let open = self.open_for(Class::Data, composed.literals.len(), true);
         if !open.push_composite(fingerprint, chunk.len(), composed, len_max) {
             return false;
         }
@@ -256,7 +261,10 @@ impl Packer {
 
     fn close(&mut self, class: Class) {
         if let Some(open) = self.open[slot(class)].take() {
-            self.ready.push(open.finish(&self.keys));
+            let region = open.finish(&self.keys);
+            let literals = region.chunks.iter().filter(|chunk| chunk.form == Form::Literal);
+            self.own.extend(literals.map(|chunk| ((class, chunk.fingerprint), region.number)));
+            self.ready.push(region);
         }
     }
 
