@@ -395,12 +395,7 @@ impl<'a> Matcher<'a> {
     /// The chunk of a piece of the old stream, where it is, and what of it the piece is; nothing where
     /// it may not be referred to.
     fn old_chunk(&self, old: &Old) -> Result<Option<(ChunkBytes, Location, Range<usize>)>> {
-        // A whole, where there is one: what is told must not depend on which is found first.
-        let found = match self.find(&old.fingerprint, Location::is_whole)? {
-            None => self.find(&old.fingerprint, |_| true)?,
-            whole => whole,
-        };
-        let Some(location) = found else { return Ok(None) };
+        let Some(location) = self.find(&old.fingerprint, |_| true)? else { return Ok(None) };
         // What is taken of it is compared with the wholes (C5).
         let chunk = self.reader.unverified(Class::Data, &location)?;
         let range = usize::try_from(old.offset).ok().and_then(|start| {

@@ -147,16 +147,15 @@ impl Packer {
         if self.own.contains_key(&(class, *fingerprint)) {
             return Ok(true);
         }
-        let found = self.index.find(class, fingerprint, Scope::Write)?;
-        let found = match found {
-            // Perhaps it is elsewhere as a whole.
-            Some(composite) if !composite.is_whole() && !self.confirm(class, &composite)? => {
-                self.index.find_where(class, fingerprint, Scope::Write, Location::is_whole)?
-            }
-            found => found,
+        let Some(location) = self.index.find(class, fingerprint, Scope::Write)? else {
+            return Ok(false);
         };
-        self.hits.extend(found.iter().map(|location| (class, location.loaded.container.name)));
-        Ok(found.is_some())
+        let container = location.loaded.container.name;
+        if !location.is_whole() && !self.confirm(class, &location)? {
+            return Ok(false);
+        }
+        self.hits.insert((class, container));
+        Ok(true)
     }
 
     /// C3: whether all that composites of this region refer to may be referred to as well.
