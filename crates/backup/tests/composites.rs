@@ -162,6 +162,23 @@ fn a_stream_is_compared_with_the_one_before() {
     }
 }
 
+/// What was saved before only makes a stream smaller: it is saved without, too.
+#[test]
+fn a_stream_whose_former_version_is_damaged_is_saved() {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(&media, &Seeded::new(5));
+    let dump = text(&mut SplitMix64::new(10), 500_000);
+    for day in 0..2 {
+        let reader = Box::new(std::io::Cursor::new(dump.clone()));
+        let source = Source::Stream { name: b"dump.sql".to_vec(), reader };
+        let report = backup(&repository, source, &options(2), &()).expect("it is saved");
+        assert_eq!(report.statistics.size, dump.len() as u64, "day {day}");
+        for (name, _) in media.list("meta").expect("memory lists") {
+            media.delete(&name).expect("memory deletes");
+        }
+    }
+}
+
 /// A file that has nothing to do with its former version costs what it would without one.
 #[test]
 fn what_does_not_resemble_is_stored_whole() {

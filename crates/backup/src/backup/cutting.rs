@@ -241,8 +241,7 @@ impl<'a> Cutting<'a> {
             match folder.as_mut()?.peek() {
                 None => return None,
                 Some(Err(error)) => {
-                    let message = format!("the former snapshot cannot be compared: {error}");
-                    self.monitor.warning(path, &message);
+                    self.not_compared(path, error);
                     *folder = None;
                     return None;
                 }
@@ -255,6 +254,11 @@ impl<'a> Cutting<'a> {
                 }
             }
         }
+    }
+
+    fn not_compared(&self, path: &Path, error: &Error) {
+        let message = format!("the former snapshot cannot be compared: {error}");
+        self.monitor.warning(path, &message);
     }
 
     fn read_xattrs(&mut self, path: &Path, entry: &mut Entry, folder: &Handle) {
@@ -564,7 +568,14 @@ impl<'a> Cutting<'a> {
         let path = PathBuf::from(String::from_utf8_lossy(&entry.name).into_owned());
         self.monitor.reading(&path);
         self.counts.read_files += 1;
-        let before = self.former_entry(&entry.name)?;
+        let before = match self.former_entry(&entry.name) {
+            // It would only have made the new one smaller.
+            Err(error) if begun.size == 0 => {
+                self.not_compared(&path, &error);
+                None
+            }
+            before => before?,
+        };
         self.tell_former(before.as_ref())?;
         self.resume(before, begun.size)?;
         let (monitor, shared) = (self.monitor, self.shared);

@@ -81,7 +81,7 @@ struct Span {
     offset: u32,
 }
 
-/// Where composites of old streams and wholes are; for one backup.
+/// Takes new chunks apart by what an old stream has of them; for one backup.
 #[derive(Debug)]
 pub struct Matcher<'a> {
     reader: &'a Reader,
