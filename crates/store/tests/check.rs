@@ -9,6 +9,8 @@ mod backup;
 mod bad_sectors;
 #[path = "common/damage.rs"]
 mod damage;
+#[path = "common/packed.rs"]
+mod packed;
 #[path = "common/whole.rs"]
 mod whole;
 
@@ -229,7 +231,7 @@ fn a_bad_sector_does_not_end_the_check() {
     for name in
         objects.keys().filter(|name| !name.starts_with("config/") && !name.starts_with("keys/"))
     {
-        let media = BadSectors { inner: store.media.clone(), prefix: name.clone() };
+        let media = BadSectors { inner: store.media.clone(), prefix: name.clone(), at: None };
         let repository = open(Arc::new(media), 1).expect("settings and keys can be read");
         let findings = check_on(&repository, true, 1);
         assert!(findings.names(name), "{name}: {:#?}", findings.all);
@@ -239,7 +241,7 @@ fn a_bad_sector_does_not_end_the_check() {
         let ticket = ObjectName::Ticket { ticket: TicketId([number; 12]), renewal: 0 };
         store.replace(&ticket.to_string(), Some(Bytes::from_static(b"anything")));
     }
-    let media = BadSectors { inner: store.media.clone(), prefix: "tickets/".to_owned() };
+    let media = BadSectors { inner: store.media.clone(), prefix: "tickets/".to_owned(), at: None };
     let repository = open(Arc::new(media), 1).expect("settings and keys can be read");
     let error = check(&repository, &CheckOptions::default(), &()).expect_err("nothing can be read");
     assert_eq!(error.kind(), Kind::Media);

@@ -33,7 +33,7 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::{ChunkSink, Inline, Verify, Writer};
 use cutpoint_testing::SplitMix64;
 
-use planted::{folder_of, open_repository, put_commit, put_container};
+use planted::{folder_of, one_whole, open_repository, put_commit, put_container};
 
 const MIB: usize = 1024 * 1024;
 
@@ -489,24 +489,7 @@ fn plant_regions(
     let tree = encode(&entries);
     let fingerprint = repository.keys().fingerprint(Class::Meta, &tree);
     let len = narrow(tree.len());
-    let meta = Directory {
-        regions: vec![RegionRecord {
-            offset: 64,
-            stored_len: len + 16,
-            raw_len: len,
-            codec: Codec::Store,
-            references: Vec::new(),
-        }],
-        chunks: vec![ChunkRecord {
-            fingerprint,
-            form: Form::Whole,
-            region: 0,
-            offset: 0,
-            payload_len: len,
-            chunk_len: len,
-        }],
-        extra: Vec::new(),
-    };
+    let meta = one_whole(fingerprint, len);
     let meta = put_container(repository, Class::Meta, &[tree], &meta.encode());
     hints.push((fingerprint, 1));
     let records = [data.expect("memory takes it"), meta.expect("memory takes it")];

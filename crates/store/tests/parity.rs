@@ -3,6 +3,8 @@
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "repositories without parity are made elsewhere")]
 mod backup;
+#[path = "common/bad_sectors.rs"]
+mod bad_sectors;
 #[path = "common/whole.rs"]
 mod whole;
 
@@ -14,7 +16,7 @@ use bytes::Bytes;
 use cutpoint_store::check::{
     CheckMonitor, CheckOptions, CheckReport, Finding, Portion, check, record,
 };
-use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::error::{Error, Result};
 use cutpoint_store::format::commit::Outcome;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::media::{Fault, Faulty, Media, Memory, Put};
@@ -29,6 +31,7 @@ use cutpoint_store::writer::Writer;
 use xxhash_rust::xxh3::xxh3_128;
 
 use backup::{Machine, back_up, init_with, open, restore_all, unlock};
+use bad_sectors::BadSectors;
 
 /// What one bad sector costs, in bytes.
 const SHARD_LEN: usize = 8192;
@@ -317,61 +320,13 @@ fn damaged_parity_helps_as_far_as_it_goes() {
 fn what_a_disk_refuses_comes_back() {
     let media = memory(PERCENT);
     let name = names(&*media, ObjectKind::Data).remove(0);
-    let bad: Arc<dyn Media> = Arc::new(BadSector { inner: media, name, at: 20_000 });
+    let bad: Arc<dyn Media> = Arc::new(BadSectors { inner: media, prefix: name, at: Some(20_000) });
     let repository = open(bad.clone(), 2).expect("it opens");
     assert!(restore_all(&repository).is_err(), "the sector has something of a file");
     let done = repaired(&bad, 3);
     assert!(done.failed.is_empty() && done.rebuilt.len() == 1, "{done:?}");
     let repository = open(bad.clone(), 4).expect("it opens");
     assert_eq!(restore_all(&repository).expect("all is there"), 1);
-}
-
-/// A medium that cannot read one byte of one object.
-#[derive(Debug)]
-struct BadSector {
-    inner: Arc<dyn Media>,
-    name: String,
-    at: u64,
-}
-
-impl Media for BadSector {
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.inner.put_new(name, bytes)
-    }
-
-    fn sync(&self, name: &str) -> Result<()> {
-        self.inner.sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
-        if name == self.name {
-            return Err(Error::new(Kind::Media, name, "a bad sector"));
-        }
-        self.inner.get(name)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        if name == self.name && (offset..offset + len as u64).contains(&self.at) {
-            return Err(Error::new(Kind::Media, name, "a bad sector"));
-        }
-        self.inner.get_range(name, offset, len)
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.inner.head(name)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.inner.list(prefix)
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.inner.delete(name)
-    }
-
-    fn describe(&self) -> String {
-        "a bad sector".to_owned()
-    }
 }
 
 /// Backs up, forgets the first snapshot, prunes and sweeps.

@@ -4,6 +4,8 @@
 mod backup;
 #[path = "common/knowing.rs"]
 mod knowing;
+#[path = "common/packed.rs"]
+mod packed;
 #[path = "common/whole.rs"]
 mod whole;
 

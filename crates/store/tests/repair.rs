@@ -316,7 +316,7 @@ fn what_only_the_index_has_lost_is_not_given_up() {
     };
     of("index").for_each(|name| store.replace(&name, None));
     let prefix = of("data").next().expect("it has stored something");
-    let media = Arc::new(BadSectors { inner: store.media.clone(), prefix });
+    let media = Arc::new(BadSectors { inner: store.media.clone(), prefix, at: None });
     let repository = open(media, 60).expect("it opens");
     let done = repair_index(&repository, &IndexOptions::default(), &()).expect("it repairs");
     assert_eq!(done.unreadable.len(), 1, "{done:?}");
@@ -544,7 +544,7 @@ fn held_snapshots_are_not_forgotten() {
 fn what_the_storage_refuses_is_not_forgotten() {
     let store = Store::new(&build());
     let snapshots = View::list(&store.repository).expect("it lists").snapshots().len();
-    let media = BadSectors { inner: store.media.clone(), prefix: "data/".to_owned() };
+    let media = BadSectors { inner: store.media.clone(), prefix: "data/".to_owned(), at: None };
     let repository = open(Arc::new(media), 60).expect("it opens");
     let options = SnapshotOptions { forget: true, ..REPAIR };
     let done = repair_snapshots(&repository, &options, &()).expect("the rest can be read");

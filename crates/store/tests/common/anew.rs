@@ -8,7 +8,9 @@ use cutpoint_store::index::Index;
 use cutpoint_store::name::{PartName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
-use cutpoint_store::writer::{Archive, Packer, RegionCodec, Uploads, Verify};
+use cutpoint_store::writer::{Packer, Verify};
+
+use crate::packed::put_packed;
 
 /// Stores `chunks` and returns the segments that name them.
 pub(crate) fn store_anew(
@@ -19,21 +21,8 @@ pub(crate) fn store_anew(
     let nothing = Arc::new(Index::open(repository.clone(), &View::default())?);
     let keys = repository.keys().clone();
     let mut packer = Packer::new(keys, nothing, repository.config().region_size, Verify::Some)?;
-    let mut codec = RegionCodec::new(1)?;
-    let mut archive = Archive::new(repository.clone(), ticket);
     for (class, fingerprint, bytes) in chunks {
         packer.store(class, fingerprint, &bytes)?;
     }
-    packer.flush();
-    for region in packer.take_regions() {
-        archive.append(codec.encode(region, Vec::new())?)?;
-    }
-    archive.finish()?;
-    let mut uploads = Uploads::default();
-    for part in archive.take_parts() {
-        if let Some(upload) = uploads.write(repository, part)?.upload {
-            upload.finish(repository)?;
-        }
-    }
-    Ok(archive.segments().to_vec())
+    put_packed(repository, ticket, packer)
 }

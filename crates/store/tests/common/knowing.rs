@@ -11,11 +11,10 @@ use cutpoint_store::name::{PartName, TicketId};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
-use cutpoint_store::writer::{
-    Archive, Matcher, Packer, RecipeWriter, RegionCodec, TreeWriter, Uploads, Verify,
-};
+use cutpoint_store::writer::{Matcher, Packer, RecipeWriter, TreeWriter, Verify};
 
 use crate::backup::{CHUNK_LEN, file, former};
+use crate::packed::put_packed;
 
 /// Stores file `number` by `view`, whatever else there is, for the writer of `ticket`. Returns the
 /// segments that name what is new, and the root of a tree with that file.
@@ -46,18 +45,5 @@ pub(crate) fn store_knowing(
     let mut tree = TreeWriter::new();
     tree.push(&entry, keys, &mut packer)?;
     let root = tree.finish(&mut packer)?;
-    packer.flush();
-    let mut codec = RegionCodec::new(1)?;
-    let mut archive = Archive::new(repository.clone(), ticket);
-    for region in packer.take_regions() {
-        archive.append(codec.encode(region, Vec::new())?)?;
-    }
-    archive.finish()?;
-    let mut uploads = Uploads::default();
-    for part in archive.take_parts() {
-        if let Some(upload) = uploads.write(repository, part)?.upload {
-            upload.finish(repository)?;
-        }
-    }
-    Ok((archive.segments().to_vec(), root))
+    Ok((put_packed(repository, ticket, packer)?, root))
 }

@@ -33,6 +33,28 @@ pub(crate) const TICKET: TicketId = TicketId([9; 12]);
 /// The only container of its class.
 pub(crate) const PART: PartName = PartName { ticket: TICKET, count: 0 };
 
+/// The directory of a container with one region, stored as it is, that is one whole of `len` bytes.
+pub(crate) fn one_whole(fingerprint: Fingerprint, len: u32) -> Directory {
+    Directory {
+        regions: vec![RegionRecord {
+            offset: 64,
+            stored_len: len + 16,
+            raw_len: len,
+            codec: Codec::Store,
+            references: Vec::new(),
+        }],
+        chunks: vec![ChunkRecord {
+            fingerprint,
+            form: Form::Whole,
+            region: 0,
+            offset: 0,
+            payload_len: len,
+            chunk_len: len,
+        }],
+        extra: Vec::new(),
+    }
+}
+
 /// Puts a container whose sealed parts are `regions`, as they are, and whose directory is `directory`.
 /// Returns what an index says of it.
 pub(crate) fn put_container(
@@ -338,24 +360,7 @@ pub(crate) fn parity(bytes: &[u8]) {
     let how = input.byte();
     let payload = vec![how; 3000];
     let fingerprint = repository.keys().fingerprint(Class::Data, &payload);
-    let directory = Directory {
-        regions: vec![RegionRecord {
-            offset: 64,
-            stored_len: 3016,
-            raw_len: 3000,
-            codec: Codec::Store,
-            references: Vec::new(),
-        }],
-        chunks: vec![ChunkRecord {
-            fingerprint,
-            form: Form::Whole,
-            region: 0,
-            offset: 0,
-            payload_len: 3000,
-            chunk_len: 3000,
-        }],
-        extra: Vec::new(),
-    };
+    let directory = one_whole(fingerprint, 3000);
     let record = put_container(&repository, Class::Data, &[payload], &directory.encode());
     let record = record.expect("memory takes it");
     put_commit(&repository, &[record], &[(fingerprint, 0)], Content::Empty)

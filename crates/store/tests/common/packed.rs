@@ -1,0 +1,30 @@
+//! Putting what a packer has, as a backup does, in the calling thread.
+
+use std::sync::Arc;
+
+use cutpoint_store::error::Result;
+use cutpoint_store::name::{PartName, TicketId};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::writer::{Archive, Packer, RegionCodec, Uploads};
+
+/// Puts everything, and returns the segments that name it.
+pub(crate) fn put_packed(
+    repository: &Arc<Repository>,
+    ticket: TicketId,
+    mut packer: Packer,
+) -> Result<Vec<PartName>> {
+    packer.flush();
+    let mut codec = RegionCodec::new(1)?;
+    let mut archive = Archive::new(repository.clone(), ticket);
+    for region in packer.take_regions() {
+        archive.append(codec.encode(region, Vec::new())?)?;
+    }
+    archive.finish()?;
+    let mut uploads = Uploads::default();
+    for part in archive.take_parts() {
+        if let Some(upload) = uploads.write(repository, part)?.upload {
+            upload.finish(repository)?;
+        }
+    }
+    Ok(archive.segments().to_vec())
+}
