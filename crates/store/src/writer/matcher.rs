@@ -14,7 +14,7 @@ use cutpoint_matching::{Piece, Scout, Window};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::REGION_RAW_LEN_MAX;
-use crate::format::extents::{EXTENT_LEN_MEAN_MIN, REFERENCES_MAX};
+use crate::format::extents::{Extent, REFERENCES_MAX, extent_count_max};
 use crate::format::recipe::{Content, Segment};
 use crate::index::{Index, Location, Scope};
 use crate::name::{PartName, TicketId};
@@ -79,6 +79,15 @@ struct Span {
     len: u32,
     whole: u32,
     offset: u32,
+}
+
+/// A stretch of a chunk: bytes of a whole from `offset` on, and where that is.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    whole: Fingerprint,
+    container: PartName,
+    offset: u32,
+    len: u32,
 }
 
 /// Takes new chunks apart by what an old stream has of them; for one backup.
@@ -331,7 +340,7 @@ impl<'a> Matcher<'a> {
             };
             // From the middle of a piece on at first: what lies before it is of no use.
             let skipped = usize::try_from(scout.end().saturating_sub(old.position)).unwrap_or(0);
-            let chunk = match self.old_chunk(&old) {
+            let chunk = match self.old_chunk(&old, |_| Ok(true)) {
                 Err(error) if !is_bearable(&error) => return Err(error),
                 chunk => chunk.ok().flatten(),
             };
@@ -393,78 +402,109 @@ impl<'a> Matcher<'a> {
     }
 
     /// The chunk of a piece of the old stream, where it is, and what of it the piece is; nothing where
-    /// it may not be referred to.
-    fn old_chunk(&self, old: &Old) -> Result<Option<(ChunkBytes, Location, Range<usize>)>> {
-        let Some(location) = self.find(&old.fingerprint, |_| true)? else { return Ok(None) };
-        // What is taken of it is compared with the wholes (C5).
-        let chunk = self.reader.unverified(Class::Data, &location)?;
-        let range = usize::try_from(old.offset).ok().and_then(|start| {
-            let end = start.checked_add(usize::try_from(old.len).ok()?)?;
-            (end <= chunk.len()).then_some(start..end)
-        });
-        Ok(range.map(|range| (chunk, location, range)))
+    /// no place of it may be referred to that `accepts` agrees to.
+    fn old_chunk(
+        &self,
+        old: &Old,
+        mut accepts: impl FnMut(&Location) -> Result<bool>,
+    ) -> Result<Option<(ChunkBytes, Location, Range<usize>)>> {
+        let mut found = None;
+        self.find(&old.fingerprint, |location| {
+            if !accepts(location)? {
+                return Ok(false);
+            }
+            // What is taken of it is compared with the wholes (C5).
+            let chunk = self.reader.unverified(Class::Data, location)?;
+            let start = usize::try_from(old.offset).unwrap_or(usize::MAX);
+            let len = usize::try_from(old.len).unwrap_or(usize::MAX);
+            let range = start..start.saturating_add(len);
+            let is_in = chunk.get(range.clone()).is_some();
+            found = is_in.then(|| (chunk, location.clone(), range));
+            Ok(is_in)
+        })?;
+        Ok(found)
     }
 
     /// Appends a piece of the old stream to the window. Returns whether it may be referred to.
     fn load(&mut self, old: &Old) -> Result<bool> {
-        let Some((chunk, location, range)) = self.old_chunk(old)? else { return Ok(false) };
-        let mut spans = Vec::new();
+        let mut sources = None;
+        let found = self.old_chunk(old, |location| {
+            sources = self.sources(location)?;
+            Ok(sources.is_some())
+        })?;
+        let (Some((chunk, _, range)), Some(sources)) = (found, sources) else { return Ok(false) };
+        let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        let mut at = 0;
+        for source in sources {
+            let end = at + source.len as usize;
+            let taken = range.start.max(at)..range.end.min(end);
+            if !taken.is_empty() {
+                let span = Span {
+                    position: old.position + (taken.start - range.start) as u64,
+                    len: narrow(taken.len()),
+                    whole: self.number(&source),
+                    offset: source.offset + narrow(taken.start - at),
+                };
+                self.spans.push_back(span);
+            }
+            at = end;
+        }
+        self.window.push(&chunk[range]);
+        Ok(true)
+    }
+
+    /// What the chunk at `location` is made of, in order; nothing where any of it may not be referred to.
+    fn sources(&self, location: &Location) -> Result<Option<Vec<Source>>> {
+        let chunk = location.chunk();
         let is_whole = location.is_whole();
         #[cfg(feature = "mutants")]
         let is_whole = is_whole || mutant::is_active(Mutant::RefersToComposites);
         if is_whole {
-            let whole = self.number(&old.fingerprint, &location);
-            let offset = u32::try_from(range.start).unwrap_or(u32::MAX);
-            let len = u32::try_from(range.len()).unwrap_or(u32::MAX);
-            spans.push(Span { position: old.position, len, whole, offset });
-        } else {
-            let references = &location.region().references;
-            let mut at = 0;
-            for extent in self.reader.extents(Class::Data, &location)? {
-                let reference = references[usize::from(extent.reference)];
-                let Some(whole) = self.whole(&reference)? else { return Ok(false) };
-                let end = at + extent.len as usize;
-                let taken = range.start.max(at)..range.end.min(end);
-                if !taken.is_empty() {
-                    let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-                    spans.push(Span {
-                        position: old.position + (taken.start - range.start) as u64,
-                        len: narrow(taken.len()),
-                        whole,
-                        offset: extent.offset + narrow(taken.start - at),
-                    });
-                }
-                at = end;
-            }
+            let container = location.loaded.container.name;
+            let (whole, len) = (chunk.fingerprint, chunk.chunk_len);
+            return Ok(Some(vec![Source { whole, container, offset: 0, len }]));
         }
-        self.window.push(&chunk[range]);
-        self.spans.extend(spans);
-        Ok(true)
+        let mut containers: HashMap<u16, PartName> = HashMap::new();
+        let mut sources = Vec::new();
+        for Extent { reference, offset, len } in self.reader.extents(Class::Data, location)? {
+            let whole = location.region().references[usize::from(reference)];
+            let number = self.numbers.get(&whole);
+            let known = number.map(|number| self.wholes[*number as usize].1);
+            let container = match known.or_else(|| containers.get(&reference).copied()) {
+                Some(container) => container,
+                None => match self.find(&whole, |found| Ok(found.is_whole()))? {
+                    Some(found) => found.loaded.container.name,
+                    None => return Ok(None),
+                },
+            };
+            containers.insert(reference, container);
+            sources.push(Source { whole, container, offset, len });
+        }
+        Ok(Some(sources))
     }
 
-    /// A place of a chunk that may be referred to.
+    /// Goes through the places of a chunk that may be referred to until `accepts` agrees to one. One
+    /// that cannot be read is passed over.
     fn find(
         &self,
         fingerprint: &Fingerprint,
-        accepts: impl Fn(&Location) -> bool,
+        mut accepts: impl FnMut(&Location) -> Result<bool>,
     ) -> Result<Option<Location>> {
         self.index.find_where(Class::Data, fingerprint, Scope::Write, |location| {
-            location.loaded.container.name.ticket != self.own && accepts(location)
+            if location.loaded.container.name.ticket == self.own {
+                return Ok(false);
+            }
+            match accepts(location) {
+                Err(error) if is_bearable(&error) => Ok(false),
+                accepted => accepted,
+            }
         })
     }
 
-    /// The number of a whole, if it may be referred to.
-    fn whole(&mut self, fingerprint: &Fingerprint) -> Result<Option<u32>> {
-        if let Some(number) = self.numbers.get(fingerprint) {
-            return Ok(Some(*number));
-        }
-        let found = self.find(fingerprint, Location::is_whole)?;
-        Ok(found.map(|location| self.number(fingerprint, &location)))
-    }
-
-    fn number(&mut self, fingerprint: &Fingerprint, location: &Location) -> u32 {
-        *self.numbers.entry(*fingerprint).or_insert_with(|| {
-            self.wholes.push((*fingerprint, location.loaded.container.name));
+    /// The number of a whole.
+    fn number(&mut self, source: &Source) -> u32 {
+        *self.numbers.entry(source.whole).or_insert_with(|| {
+            self.wholes.push((source.whole, source.container));
             u32::try_from(self.wholes.len() - 1).unwrap_or(u32::MAX)
         })
     }
@@ -515,7 +555,7 @@ impl<'a> Matcher<'a> {
             }
             at += len;
         }
-        let is_fine = composed.parts.len() <= chunk.len() / EXTENT_LEN_MEAN_MIN + 1;
+        let is_fine = composed.parts.len() <= extent_count_max(chunk.len());
         (is_fine && !composed.sources.is_empty()).then_some(composed)
     }
 
@@ -584,16 +624,18 @@ impl<'a> Matcher<'a> {
 
     /// What is stored of a whole, if it may be referred to and can be read.
     fn stored(&self, fingerprint: &Fingerprint) -> Result<Option<ChunkBytes>> {
-        #[cfg(feature = "mutants")]
-        if mutant::is_active(Mutant::RefersToComposites) {
-            let found = self.find(fingerprint, |_| true)?;
-            return found.map(|place| self.reader.read(Class::Data, &place)).transpose();
-        }
-        let Some(location) = self.find(fingerprint, Location::is_whole)? else { return Ok(None) };
-        match self.reader.payload(Class::Data, &location) {
-            Ok(whole) => Ok(Some(whole)),
-            Err(error) if is_bearable(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let mut stored = None;
+        self.find(fingerprint, |location| {
+            #[cfg(feature = "mutants")]
+            if mutant::is_active(Mutant::RefersToComposites) {
+                stored = Some(self.reader.read(Class::Data, location)?);
+                return Ok(true);
+            }
+            if location.is_whole() {
+                stored = Some(self.reader.payload(Class::Data, location)?);
+            }
+            Ok(stored.is_some())
+        })?;
+        Ok(stored)
     }
 }
