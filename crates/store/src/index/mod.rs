@@ -548,6 +548,21 @@ impl Index {
         Ok(loaded)
     }
 
+    /// The directory of a container that a writer may refer to.
+    ///
+    /// # Errors
+    ///
+    /// `Missing` or `Corrupt`, naming the container.
+    pub(crate) fn container(&self, class: Class, name: PartName) -> Result<Option<Arc<Loaded>>> {
+        let found = {
+            let state = self.lock();
+            let mut all = state.all_runs().flat_map(|run| run.containers());
+            let found = all.find(|record| (record.class, record.name) == (class, name)).copied();
+            found.filter(|_| !state.is_condemned(class, name))
+        };
+        found.map(|record| self.load(record)).transpose()
+    }
+
     /// Whether the writer of this index has stored what is there.
     pub(crate) fn is_own(&self, location: &Location) -> bool {
         let ticket = location.loaded.container.name.ticket;

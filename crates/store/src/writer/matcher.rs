@@ -6,19 +6,21 @@
 //! read, and moves along. What an old chunk is made of, wholes alone, is known byte by byte; so what a
 //! new one takes of it is told in wholes again, and no composite ever refers to a composite.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 use cutpoint_matching::{Piece, Scout, Window};
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::REGION_RAW_LEN_MAX;
+use crate::format::directory::{Form, REGION_RAW_LEN_MAX};
+use crate::format::ends::numbers_with_ends;
 use crate::format::extents::{Extent, REFERENCES_MAX, extent_count_max};
 use crate::format::recipe::{Content, Segment};
 use crate::index::{Index, Location, Scope};
 use crate::name::{PartName, TicketId};
 use crate::reader::{ChunkBytes, Reader, Segments};
+use crate::writer::finder::{ENDS_MAX, Finder};
 #[cfg(feature = "mutants")]
 use crate::writer::mutant::{self, Mutant};
 
@@ -36,6 +38,9 @@ const SCOUTED_LEN_MAX: u64 = 32 * 1024 * 1024;
 const MISSES_MAX: u32 = 6;
 /// After more, chunks are passed over, twice as many each time, up to 2 to the power of this.
 const PAUSE_BITS_MAX: u32 = 7;
+/// So many chunks of a container are an old stream: of those before the place, and from it on.
+const PACKED_BEFORE_COUNT: usize = 16;
+const PACKED_COUNT: usize = 1024;
 
 /// A part of a composite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +108,17 @@ pub struct Matcher<'a> {
     spans: VecDeque<Span>,
     /// Made when first needed: it takes 4 MiB.
     scout: Option<Scout>,
+    /// When the writers of the view have ended.
+    times: BTreeMap<TicketId, i64>,
+    /// Made when first needed, of so many ends at most.
+    finder: Option<Finder>,
+    ends_max: usize,
+    /// The chunk right before the next one, if it is known, and the old stream does not have it.
+    neighbour: Option<Fingerprint>,
+    /// How many chunks in a row did not resemble what was found for them.
+    found_misses: u32,
+    /// For how many chunks nothing was looked for since.
+    unlooked: u32,
     /// The wholes that spans are of, and their containers.
     wholes: Vec<(Fingerprint, PartName)>,
     numbers: HashMap<Fingerprint, u32>,
@@ -125,6 +141,8 @@ struct Stream<'a> {
     known: u64,
     /// Whether a scout looks for the place.
     is_scouted: bool,
+    /// Whether it is what a container has around a chunk that was found.
+    is_found: bool,
     misses: u32,
     pause: u32,
 }
@@ -173,8 +191,8 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// The new stream has a chunk that is known.
-    fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
+    /// The new stream has a chunk that is known. Returns whether the old one has it as well.
+    fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<bool> {
         self.fill()?;
         let is_it = |old: &Old| old.fingerprint == *fingerprint && old.offset == 0;
         // Of equal ones in a row, the one that is expected.
@@ -187,7 +205,7 @@ impl Stream<'_> {
             Some(old) => self.found(old.position + len as u64),
             None => self.expected += len as u64,
         }
-        Ok(())
+        Ok(found.is_some())
     }
 
     /// The new stream stands at `position` for certain.
@@ -206,7 +224,14 @@ impl<'a> Matcher<'a> {
     /// Reads old chunks by `reader`; refers to what `index` allows, but for what the writer of
     /// `own` stores itself.
     pub fn new(reader: &'a Reader, index: &'a Index, own: TicketId) -> Matcher<'a> {
+        let commits = reader.view().commits;
         Matcher {
+            times: commits.iter().map(|(ticket, commit)| (*ticket, commit.time_ns)).collect(),
+            finder: None,
+            ends_max: ENDS_MAX,
+            neighbour: None,
+            found_misses: 0,
+            unlooked: 0,
             reader,
             index,
             own,
@@ -220,8 +245,16 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// What is stored from now on is a new version of `old`; of nothing, where that is `None`.
+    /// Remembers no more than so many heads and tails of old chunks, 8 bytes each.
+    #[must_use]
+    pub fn with_ends_max(self, ends_max: usize) -> Matcher<'a> {
+        Matcher { ends_max, ..self }
+    }
+
+    /// What is stored from now on is a new version of `old`; where that is `None`, chunks that are known,
+    /// or begin or end as old ones do, lead to what it may resemble.
     pub fn begin(&mut self, old: Option<&Content>) {
+        self.neighbour = None;
         // Positions of all old streams follow each other: what the window has found stays valid.
         let end = self.stream.as_ref().map_or(0, |stream| stream.end);
         let position = self.window.end().max(end);
@@ -235,6 +268,7 @@ impl<'a> Matcher<'a> {
             expected: position,
             known: position,
             is_scouted: false,
+            is_found: false,
             misses: 0,
             pause: 0,
         });
@@ -250,10 +284,97 @@ impl<'a> Matcher<'a> {
 
     /// A chunk of the new stream is known.
     pub(super) fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
-        let Some(stream) = &mut self.stream else { return Ok(()) };
-        match stream.pass(fingerprint, len) {
-            Ok(()) => Ok(()),
+        let is_there = match &mut self.stream {
+            Some(stream) => stream.pass(fingerprint, len),
+            None => Ok(false),
+        };
+        match is_there {
+            Ok(is_there) => {
+                self.neighbour = (!is_there).then_some(*fingerprint);
+                Ok(())
+            }
             Err(error) => self.give_up(error),
+        }
+    }
+
+    /// Looks for an old stream, where there is none or where the one that was found has no more.
+    fn find_stream(&mut self, chunk: &[u8]) -> Result<()> {
+        let neighbour = self.neighbour.take();
+        let is_lost =
+            |stream: &Stream<'_>| stream.is_found && (stream.misses > 0 || neighbour.is_some());
+        if !self.stream.as_ref().is_none_or(is_lost) {
+            return Ok(());
+        }
+        // Muted where it keeps failing: looked for after one chunk, two, four, and so forth.
+        if let Some(bits) = self.found_misses.checked_sub(MISSES_MAX) {
+            self.unlooked += 1;
+            if self.unlooked < 1 << bits.min(PAUSE_BITS_MAX) {
+                return Ok(());
+            }
+            self.unlooked = 0;
+        }
+        let behind = match neighbour {
+            Some(neighbour) => self.place(&neighbour)?,
+            None => None,
+        };
+        if let Some(location) = behind {
+            self.begin_at(&location, true);
+        } else if let Some(location) = self.resembling(chunk)? {
+            self.begin_at(&location, false);
+        }
+        Ok(())
+    }
+
+    /// A place of a chunk, always the same.
+    fn place(&self, fingerprint: &Fingerprint) -> Result<Option<Location>> {
+        let order = |it: &Location| (!it.is_whole(), it.loaded.container.name, it.chunk);
+        let mut first: Option<Location> = None;
+        self.find(fingerprint, |location| {
+            if first.as_ref().is_none_or(|first| order(location) < order(first)) {
+                first = Some(location.clone());
+            }
+            Ok(false)
+        })?;
+        Ok(first)
+    }
+
+    /// The place of a chunk that begins or ends as `chunk` does.
+    fn resembling(&mut self, chunk: &[u8]) -> Result<Option<Location>> {
+        let repository = self.reader.repository();
+        let Some(ends) = repository.keys().ends(chunk) else { return Ok(None) };
+        let finder = self.finder.get_or_insert_with(|| {
+            Finder::load(repository, self.index, self.own, &self.times, self.ends_max)
+        });
+        let Some((container, number)) = finder.find(ends) else { return Ok(None) };
+        let loaded = match self.index.container(Class::Data, container) {
+            Ok(Some(loaded)) => loaded,
+            Ok(None) => return Ok(None),
+            Err(error) if is_bearable(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let chunk = numbers_with_ends(&loaded.directory.chunks).nth(number);
+        Ok(chunk.map(|chunk| Location { loaded, chunk }))
+    }
+
+    /// What is stored next is compared with what a container has around a chunk, or right behind it:
+    /// what was stored one after the other was mostly so in a file.
+    fn begin_at(&mut self, location: &Location, is_behind: bool) {
+        let chunks = location.loaded.directory.chunks.iter().enumerate();
+        let first = location.chunk.saturating_sub(PACKED_BEFORE_COUNT);
+        let mut before = 0;
+        let mut segments = Vec::new();
+        for (number, chunk) in chunks.skip(first).take(PACKED_COUNT) {
+            let (fingerprint, length) = (chunk.fingerprint, u64::from(chunk.chunk_len));
+            if chunk.form != Form::Literal {
+                segments.push(Segment::Chunk { fingerprint, offset: 0, length });
+                let is_before = number < location.chunk + usize::from(is_behind);
+                before += if is_before { length } else { 0 };
+            }
+        }
+        self.begin(Some(&Content::Segments(segments)));
+        if let Some(stream) = &mut self.stream {
+            stream.expected += before;
+            (stream.known, stream.is_found) = (stream.expected, true);
         }
     }
 
@@ -266,6 +387,9 @@ impl<'a> Matcher<'a> {
     /// Whether what was composed last was worth it.
     pub(super) fn tell(&mut self, stored: bool) {
         let Some(stream) = &mut self.stream else { return };
+        if stream.is_found {
+            self.found_misses = if stored { 0 } else { self.found_misses.saturating_add(1) };
+        }
         if stored {
             stream.found(stream.expected);
         } else if stream.pause == 0 {
@@ -284,6 +408,7 @@ impl<'a> Matcher<'a> {
 
     /// Takes the next chunk of the new stream apart, where there is anything to compare it with.
     pub(super) fn compose(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
+        self.find_stream(chunk)?;
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let len = chunk.len() as u64;
         stream.pause = stream.pause.saturating_sub(1);
@@ -321,9 +446,8 @@ impl<'a> Matcher<'a> {
 
     /// Looks further ahead for the place of `chunk`, where the last one was in vain.
     fn scout(&mut self, chunk: &[u8]) -> Result<()> {
-        let Some(stream) = self.stream.as_mut().filter(|stream| stream.misses > 0) else {
-            return Ok(());
-        };
+        let is_lost = |stream: &&mut Stream<'_>| stream.misses > 0 && !stream.is_found;
+        let Some(stream) = self.stream.as_mut().filter(is_lost) else { return Ok(()) };
         let begin = stream.ahead.front().map_or(stream.known, |old| old.position);
         let first = stream.known.saturating_sub(AROUND_LEN).max(begin);
         let capacity = usize::try_from(SCOUTED_LEN_MAX).unwrap_or(usize::MAX);
