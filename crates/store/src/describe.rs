@@ -11,6 +11,7 @@ use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Commit;
 use crate::format::config::Config;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
+use crate::format::ends::{ContainerEnds, Hints};
 use crate::format::extents::{self, Extent};
 use crate::format::prune::Prune;
 use crate::format::recipe::RecipeChunk;
@@ -64,7 +65,11 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
             text.push_str(&pretty(&segment.containers));
             text
         }
-        ObjectName::Hints(_) => "candidates for imperfect matching: not known yet\n".to_owned(),
+        ObjectName::Hints(_) => {
+            let containers = Hints::decode(&body()?)?.containers.into_iter();
+            let line = |it: ContainerEnds| format!("{:<12}{}\n", it.ends.len(), it.container);
+            containers.map(line).collect()
+        }
         ObjectName::Parity { .. } => parity(repository, name, &bytes)?,
         ObjectName::Container(..) => container(repository, name, &bytes)?,
     };

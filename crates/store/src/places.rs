@@ -712,26 +712,21 @@ impl Lookup<'_> {
     ) -> Result<Option<(Class, PartName)>> {
         let Need { class, fingerprint, .. } = need;
         let whole = self.look(*class, fingerprint, |location| {
-            Need { is_whole: true, ..*need }.is_met_by(location.chunk().form) && accepts(location)
+            let whole = Need { is_whole: true, ..*need };
+            Ok(whole.is_met_by(location.chunk().form) && accepts(location))
         })?;
         if whole.is_some() || need.is_whole {
             return Ok(whole.as_ref().map(name_of));
         }
-        let mut tried: Vec<((Class, PartName), usize)> = Vec::new();
         for only in [first, None] {
-            loop {
-                let found = self.look(*class, fingerprint, |location| {
-                    let name = name_of(location);
-                    only.is_none_or(|only| only == name)
-                        && !location.is_whole()
-                        && !tried.contains(&(name, location.chunk))
-                        && accepts(location)
-                })?;
-                let Some(found) = found else { break };
-                if self.is_met(&found, met)? {
-                    return Ok(Some(name_of(&found)));
-                }
-                tried.push((name_of(&found), found.chunk));
+            let found = self.look(*class, fingerprint, |location| {
+                Ok(only.is_none_or(|only| only == name_of(location))
+                    && !location.is_whole()
+                    && accepts(location)
+                    && self.is_met(location, met)?)
+            })?;
+            if found.is_some() {
+                return Ok(found.as_ref().map(name_of));
             }
         }
         Ok(None)
@@ -747,7 +742,7 @@ impl Lookup<'_> {
         let mut is_met = true;
         for reference in &composite.region().references {
             let found = self.look(class, reference, |location| {
-                location.is_whole() && self.there.contains_key(&name_of(location))
+                Ok(location.is_whole() && self.there.contains_key(&name_of(location)))
             })?;
             if found.is_none() {
                 is_met = false;
@@ -763,9 +758,9 @@ impl Lookup<'_> {
         &self,
         class: Class,
         fingerprint: &Fingerprint,
-        accepts: impl Fn(&Location) -> bool,
+        mut accepts: impl FnMut(&Location) -> Result<bool>,
     ) -> Result<Option<Location>> {
-        match self.index.find_where(class, fingerprint, Scope::Read, &accepts) {
+        match self.index.find_where(class, fingerprint, Scope::Read, &mut accepts) {
             Ok(Some(location)) => return Ok(Some(location)),
             Ok(None) => {}
             Err(error) => absent(error)?,
@@ -787,7 +782,7 @@ impl Lookup<'_> {
             };
             for (chunk, each) in loaded.directory.chunks.iter().enumerate() {
                 let location = Location { loaded: loaded.clone(), chunk };
-                if each.fingerprint == *fingerprint && accepts(&location) {
+                if each.fingerprint == *fingerprint && accepts(&location)? {
                     return Ok(Some(location));
                 }
             }

@@ -297,31 +297,25 @@ impl Reader {
         nowhere: fn(Class, &Fingerprint) -> Error,
         accepts: impl Fn(&Location) -> bool,
     ) -> Result<ChunkBytes> {
-        let mut tried: Vec<(PartName, usize)> = Vec::new();
-        let mut failure = None;
-        loop {
-            let is_new = |location: &Location| {
-                let place = (location.loaded.container.name, location.chunk);
-                accepts(location) && !tried.contains(&place)
-            };
-            let found = self.index.find_where(class, fingerprint, Scope::Read, is_new);
-            // The first failure says most: it is of the place that should have been read.
-            let location = match (found, failure.take()) {
-                (Ok(Some(location)), before) => {
-                    failure = before;
-                    location
-                }
-                (_, Some(error)) | (Err(error), None) => return Err(error),
-                (Ok(None), None) => return Err(nowhere(class, fingerprint)),
-            };
-            match self.read(class, &location) {
-                Ok(chunk) => return Ok(chunk),
-                Err(error) if matches!(error.kind(), Kind::Missing | Kind::Corrupt) => {
-                    failure = failure.or(Some(error));
-                    tried.push((location.loaded.container.name, location.chunk));
-                }
+        let is_bearable = |error: &Error| matches!(error.kind(), Kind::Missing | Kind::Corrupt);
+        let (mut chunk, mut failure) = (None, None);
+        let found = self.index.find_where(class, fingerprint, Scope::Read, |location| {
+            if !accepts(location) {
+                return Ok(false);
+            }
+            match self.read(class, location) {
+                Ok(read) => chunk = Some(read),
+                // The first failure says most: it is of the place that should have been read.
+                Err(error) if is_bearable(&error) => failure = failure.take().or(Some(error)),
                 Err(error) => return Err(error),
             }
+            Ok(chunk.is_some())
+        });
+        match (chunk, found, failure) {
+            (Some(chunk), ..) => Ok(chunk),
+            (_, Err(error), _) if !is_bearable(&error) => Err(error),
+            (_, _, Some(error)) | (_, Err(error), None) => Err(error),
+            (_, Ok(_), None) => Err(nowhere(class, fingerprint)),
         }
     }
 
@@ -402,7 +396,8 @@ impl Reader {
 
     /// A place of a whole, and what it has there, not verified.
     pub(crate) fn whole(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
-        let found = self.index.find_where(class, fingerprint, Scope::Read, Location::is_whole)?;
+        let found =
+            self.index.find_where(class, fingerprint, Scope::Read, |found| Ok(found.is_whole()))?;
         self.payload(class, &found.ok_or_else(|| no_whole(class, fingerprint))?)
     }
 

@@ -361,6 +361,18 @@ impl Sweeper {
             done.container_count += 1;
             done.container_bytes += length;
         }
+        // Hints of writers of whose containers nothing is left.
+        let left = there.keys().filter(|name| !going.contains(name));
+        let left: HashSet<TicketId> = left.map(|(_, part)| part.ticket).collect();
+        for (path, _) in media.list(ObjectKind::Hints.folder())? {
+            if let Ok(ObjectName::Hints(name)) = ObjectName::parse(&path)
+                && is_over(name.ticket)
+                && !left.contains(&name.ticket)
+            {
+                stop_if_cancelled(monitor)?;
+                media.delete(&path)?;
+            }
+        }
         for commit in view.commits.values() {
             let Outcome::Swept(number) = commit.outcome else { continue };
             if now_ns.saturating_sub(commit.time_ns) < self.options.commit_ns {

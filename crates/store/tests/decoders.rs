@@ -15,6 +15,7 @@ use cutpoint_store::format::commit::{
 };
 use cutpoint_store::format::config::Config;
 use cutpoint_store::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
+use cutpoint_store::format::ends::{ContainerEnds, Hints};
 use cutpoint_store::format::extents::Extent;
 use cutpoint_store::format::parity::ParityTable;
 use cutpoint_store::format::prune::Prune;
@@ -185,6 +186,15 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         checksums: vec![[1; 16], [2; 16], [3; 16]],
         extra: vec![(128, vec![0xf6])],
     };
+    let ends = |byte, ends| ContainerEnds { container: part(byte), ends };
+    let hints = Hints {
+        containers: vec![
+            ends(1, vec![[1, 2], [3, u32::MAX]]),
+            ends(2, vec![]),
+            ends(3, vec![[0; 2]]),
+        ],
+        extra: vec![(128, vec![0xf6])],
+    };
     vec![
         (9, parity.encode()),
         (0, config.encode()),
@@ -210,6 +220,8 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         (8, encode_content(&Content::Segments(pieces()))),
         (8, encode_content(&Content::Recipe(Fingerprint([1; 32])))),
         (8, encode_content(&Content::Raw(b"../target".to_vec()))),
+        (11, Hints::default().encode()),
+        (11, hints.encode()),
         (10, encode_composite([0xb6, 0x14, 0, 0, 4, 0], &burst())),
     ]
 });

@@ -504,14 +504,16 @@ fn composites_that_lie_are_refused() {
     let old = SplitMix64::bytes(1, 1000);
     let new: Vec<u8> = [&old[..500], &old[600..]].concat();
     let good = [(0, 0, 500), (0, 600, 400)];
-    let many: Vec<(u16, u32, u32)> = (0..65).map(|number| (number, 0, 1)).collect();
+    let many: Vec<(u16, u32, u32)> = (0..65).map(|number| (number, 0, 16)).collect();
+    let short: Vec<(u16, u32, u32)> = (0..100).map(|number| (0, 2 * number, 1)).collect();
+    let every_second: Vec<u8> = old[..200].iter().step_by(2).copied().collect();
     let nowhere = Fingerprint([7; 32]);
     type Case<'a> = (&'a str, &'a [(u16, u32, u32)], &'a [u8], Vec<Fingerprint>, &'a str);
     let keys = new_repository().keys().clone();
     let fingerprint = |bytes: &[u8]| keys.fingerprint(Class::Data, bytes);
     let whole = fingerprint(&old);
     let middle = [&old[..300], &old[310..]].concat();
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 10] = [
         ("well", &good, &new, vec![whole], ""),
         ("itself", &good, &new, vec![fingerprint(&new)], "has it whole"),
         ("a composite", &[(0, 0, 900)], &middle[..900], vec![fingerprint(&middle)], "has it whole"),
@@ -519,7 +521,8 @@ fn composites_that_lie_are_refused() {
         ("beyond", &[(0, 0, 500), (0, 601, 400)], &new, vec![whole], "takes 400 bytes at 601"),
         ("another chunk", &[(0, 0, 500), (0, 599, 400)], &new, vec![whole], "recorded as"),
         ("unknown reference", &[(1, 0, 900)], &new, vec![whole], "a reference"),
-        ("65 references", &many, &old[..65], vec![whole; 65], "a reference"),
+        ("65 references", &many, &old[..16].repeat(65), vec![whole; 65], "a reference"),
+        ("short extents", &short, &every_second, vec![whole], "more extents than its length"),
         ("65,535 that are nowhere", &good, &new, vec![nowhere; 65_535], "has it whole"),
     ];
     for (case, list, bytes, references, message) in cases {

@@ -20,6 +20,7 @@ use cutpoint_store::format::recipe::Content;
 use cutpoint_store::format::tree::Entry;
 use cutpoint_store::index::Index;
 use cutpoint_store::name::PartName;
+use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Keys;
 use cutpoint_store::writer::{
@@ -50,6 +51,8 @@ pub(super) struct Run<'a> {
     pub(super) index: Arc<Index>,
     pub(super) chunker: &'a dyn Chunker,
     pub(super) cut: String,
+    /// Reads what is stored, by the view of the writer.
+    pub(super) reader: &'a Reader,
     pub(super) former: Option<Former<'a>>,
     pub(super) verify: Verify,
     pub(super) threads: usize,
@@ -88,8 +91,8 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let packer = Packer::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
     let archive = Archive::new(repository.clone(), writer.ticket());
     let index = run.index.clone();
-    let former = run.former.as_ref().filter(|_| config.matches_imperfectly());
-    let matcher = former.map(|former| Matcher::new(former.reader, &index, writer.ticket()));
+    let is_matched = config.matches_imperfectly();
+    let matcher = is_matched.then(|| Matcher::new(run.reader, &index, writer.ticket()));
     let level = config.compression_level;
     let shared = Shared::default();
     let threads = run.threads.max(1);

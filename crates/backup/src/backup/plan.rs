@@ -193,6 +193,7 @@ impl Attempt {
             index: index.clone(),
             chunker,
             cut: cut.to_string(),
+            reader: &reader,
             former,
             verify: options.verify,
             threads: threads(options.threads),

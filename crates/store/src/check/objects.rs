@@ -10,6 +10,7 @@ use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Class;
 use crate::format::commit::Commit;
 use crate::format::config::Config;
+use crate::format::ends::Hints;
 use crate::format::prune::Prune;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::format::ticket::Ticket;
@@ -248,7 +249,7 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
 /// Hints may vanish at any time; those that are there should be whole.
 pub(super) fn check_hints(check: &Check<'_>) -> Result<()> {
     for name in names(check, ObjectKind::Hints) {
-        open(check, name, Need::Unnamed, |_| Ok(()))?;
+        open(check, name, Need::Unnamed, Hints::decode)?;
     }
     Ok(())
 }

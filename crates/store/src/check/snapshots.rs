@@ -303,9 +303,9 @@ impl<'a> Walk<'a> {
         let known = self.known;
         let found =
             self.reader.index().find_where(Class::Data, &fingerprint, Scope::Read, |location| {
-                known.is_there(location)
+                Ok(known.is_there(location)
                     && !known.is_recorded(location)
-                    && self.wholes.is_well(location)
+                    && self.wholes.is_well(location))
             });
         let found = match found {
             Ok(Some(location)) => Ok(location),

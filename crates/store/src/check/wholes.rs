@@ -164,7 +164,8 @@ impl<'a> Wholes<'a> {
         let (index, known) = (self.reader.index(), self.known);
         if !known.lacking.contains_key(&(class, *reference)) {
             let found = index.find_where(class, reference, Scope::Read, |location| {
-                location.is_whole() && known.is_there(location) && !known.is_recorded(location)
+                let is_there = known.is_there(location) && !known.is_recorded(location);
+                Ok(location.is_whole() && is_there)
             });
             if matches!(found, Ok(Some(_))) {
                 return None;

@@ -19,7 +19,13 @@ use crate::error::{Error, Result};
 /// No composite has more references (rule C4).
 pub const REFERENCES_MAX: usize = 64;
 /// Nor, on average, an extent for fewer bytes.
-pub const EXTENT_LEN_MEAN_MIN: usize = 16;
+const EXTENT_LEN_MEAN_MIN: usize = 16;
+
+/// How many extents a composite of `chunk_len` bytes may have (rule C4).
+#[must_use]
+pub fn extent_count_max(chunk_len: usize) -> usize {
+    chunk_len / EXTENT_LEN_MEAN_MIN + 1
+}
 
 /// Some bytes of a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +116,8 @@ pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// `Corrupt` where it is no such payload: extents that do not add up to the chunk, of references that
-/// are not there, or that end behind 4 GiB.
+/// `Corrupt` where it is no such payload: extents that do not add up to the chunk, that are too many
+/// for it, of references that are not there, or that end behind 4 GiB.
 pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<Vec<Extent>> {
     let bad = |what: &str| Error::corrupt("", format!("malformed composite: {what}"));
     let payload = &mut payload;
@@ -119,6 +125,9 @@ pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Res
     // A control each: what is there bounds what is allocated.
     let count = usize::try_from(count).ok().filter(|count| *count <= payload.len());
     let count = count.ok_or_else(|| bad("more extents than bytes"))?;
+    if count > extent_count_max(chunk_len as usize) {
+        return Err(bad("more extents than its length allows"));
+    }
     let mut controls = Vec::with_capacity(count);
     let (mut used_count, mut new_count) = (0_u64, 0_usize);
     for _ in 0..count {
@@ -229,15 +238,19 @@ mod tests {
         assert!(decode(&[&payload[..], &[0]].concat(), 150, 2).is_err(), "a byte too many");
         assert!(decode(&encoded(&[extent(0, u32::MAX - 5, 10)]), 10, 1).is_err(), "too far");
         assert!(decode(&[0], 0, 0).is_ok_and(|extents| extents.is_empty()), "no bytes");
-        let many: Vec<Extent> = (0..65).map(|number| extent(number, 0, 1)).collect();
-        assert!(decode(&encoded(&many), 65, 65).is_err(), "more references than allowed");
-        assert!(decode(&encoded(&many[..64]), 64, 65).is_ok(), "as many as allowed");
+        let many: Vec<Extent> = (0..65).map(|number| extent(number, 0, 16)).collect();
+        assert!(decode(&encoded(&many), 65 * 16, 65).is_err(), "more references than allowed");
+        assert!(decode(&encoded(&many[..64]), 64 * 16, 65).is_ok(), "as many as allowed");
+        let short: Vec<Extent> = (0..5).map(|number| extent(0, 100 * number, 13)).collect();
+        assert!(decode(&encoded(&short), 65, 1).is_ok(), "five extents of 65 bytes");
+        let shorter: Vec<Extent> = (0..5).map(|number| extent(0, 100 * number, 12)).collect();
+        assert!(decode(&encoded(&shorter), 60, 1).is_err(), "five extents of 60 bytes");
     }
 
     proptest! {
         #[test]
         fn any_list_comes_back(
-            list in prop::collection::vec((0_u16..5, 0_u32..300, 1_u32..200), 1..40),
+            list in prop::collection::vec((0_u16..5, 0_u32..300, 16_u32..200), 1..40),
             far in any::<bool>(),
         ) {
             let far = if far { 3_000_000_000 } else { 0 };

@@ -6,6 +6,7 @@
 pub mod commit;
 pub mod config;
 pub mod directory;
+pub mod ends;
 pub mod extents;
 pub mod map;
 mod packed;

@@ -12,10 +12,9 @@ mod hints;
 mod run;
 mod unnamed;
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Error, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
@@ -38,6 +37,8 @@ pub struct Loaded {
     pub container: ContainerRecord,
     /// What it holds.
     pub directory: Directory,
+    /// The numbers of its chunks by fingerprint, made when first needed.
+    sorted: OnceLock<Vec<u32>>,
 }
 
 impl Loaded {
@@ -63,7 +64,21 @@ impl Loaded {
     pub(crate) fn at(repository: &Repository, container: ContainerRecord) -> Result<Loaded> {
         let directory = load_directory(repository, &container)?;
         let has_composites = directory.has_composites();
-        Ok(Loaded { container: ContainerRecord { has_composites, ..container }, directory })
+        let container = ContainerRecord { has_composites, ..container };
+        Ok(Loaded { container, directory, sorted: OnceLock::new() })
+    }
+
+    /// The numbers of the records of a chunk.
+    fn records(&self, fingerprint: &Fingerprint) -> impl Iterator<Item = usize> {
+        let chunks = &self.directory.chunks;
+        let sorted = self.sorted.get_or_init(|| {
+            let mut numbers: Vec<u32> = (0..).take(chunks.len()).collect();
+            numbers.sort_by_key(|number| chunks[*number as usize].fingerprint);
+            numbers
+        });
+        let numbers = sorted.iter().map(|number| *number as usize);
+        let start = sorted.partition_point(|at| chunks[*at as usize].fingerprint < *fingerprint);
+        numbers.skip(start).take_while(|number| chunks[*number].fingerprint == *fingerprint)
     }
 
     /// What an index segment would say of it.
@@ -92,6 +107,11 @@ impl Location {
     /// Whether the chunk's bytes are there: what composites can refer to.
     pub fn is_whole(&self) -> bool {
         self.chunk().form != Form::Composite
+    }
+
+    /// What tells it from all others.
+    fn place(&self) -> (PartName, usize) {
+        (self.loaded.container.name, self.chunk)
     }
 
     /// The region that the chunk is in.
@@ -344,24 +364,27 @@ impl Index {
     /// `Media` where the cache is damaged, and the medium fails as well.
     pub fn places(&self, class: Class, fingerprint: &Fingerprint) -> Result<Vec<PartName>> {
         let candidates = self.candidates(&mut self.lock(), class, fingerprint)?;
-        Ok(candidates.into_iter().map(|container| container.name).collect())
+        Ok(candidates.into_iter().map(|(_, container)| container.name).collect())
     }
 
-    /// The containers to which hints lead for a chunk; those that are going come last, since they
-    /// may be gone at any time.
+    /// The containers to which hints lead for a chunk, each once, by name, and whether they are
+    /// going. Those that are come last, since they may be gone at any time.
     fn candidates(
         &self,
         state: &mut State,
         class: Class,
         fingerprint: &Fingerprint,
-    ) -> Result<Vec<ContainerRecord>> {
+    ) -> Result<Vec<(bool, ContainerRecord)>> {
         let hint = fingerprint.hint();
         loop {
             let mut found = Vec::new();
             let damaged = state.all_runs().position(|run| run.find(hint, &mut found).is_err());
             let Some(damaged) = damaged else {
                 found.retain(|container| container.class == class);
-                found.sort_by_key(|container| state.is_condemned(class, container.name));
+                let is_going = |record: &ContainerRecord| state.is_condemned(class, record.name);
+                let mut found: Vec<_> = found.into_iter().map(|it| (is_going(&it), it)).collect();
+                found.sort_by_key(|(is_going, container)| (*is_going, container.name));
+                found.dedup_by_key(|(_, container)| container.name);
                 return Ok(found);
             };
             // That one is in a file; what is unnamed is not, and comes last.
@@ -437,61 +460,73 @@ impl Index {
         fingerprint: &Fingerprint,
         scope: Scope,
     ) -> Result<Option<Location>> {
-        self.find_where(class, fingerprint, scope, |_| true)
+        self.find_where(class, fingerprint, scope, |_| Ok(true))
     }
 
-    /// Looks for a place of a chunk that `accepts` agrees to; it must not ask the index itself. One
-    /// chunk can have several: what was damaged is stored again elsewhere.
+    /// Goes through the places of a chunk until `accepts` agrees to one. Each is offered once, and no
+    /// lock is held meanwhile. One chunk can have several: what was damaged is stored again elsewhere.
+    ///
+    /// Wholes come before composites, else the order is that of the containers' names; those that are
+    /// condemned come last. A place that was used lately comes first of all, but never a composite
+    /// where a writer asks: which form is found must not depend on what was looked at before, for what
+    /// is stored depends on it.
     ///
     /// # Errors
     ///
-    /// As [`Index::find`].
+    /// As [`Index::find`], and those of `accepts`.
     pub fn find_where(
         &self,
         class: Class,
         fingerprint: &Fingerprint,
         scope: Scope,
-        accepts: impl Fn(&Location) -> bool,
+        mut accepts: impl FnMut(&Location) -> Result<bool>,
     ) -> Result<Option<Location>> {
-        let mut state = self.lock();
         // What is condemned may be gone at any time: a reader takes it only where nothing else is.
-        if let Some(location) = state.directories.find(fingerprint)
-            && state.allows(&location, class, scope)
-            && !state.is_condemned(class, location.loaded.container.name)
-            && accepts(&location)
+        let recent = {
+            let state = self.lock();
+            state.directories.find(fingerprint).filter(|location| {
+                state.allows(location, class, scope)
+                    && !state.is_condemned(class, location.loaded.container.name)
+                    && (scope == Scope::Read || location.is_whole())
+            })
+        };
+        if let Some(recent) = &recent
+            && accepts(recent)?
         {
-            return Ok(Some(location));
+            return Ok(Some(recent.clone()));
         }
-        let candidates = self.candidates(&mut state, class, fingerprint)?;
-        drop(state);
+        let offered = recent.map(|recent| recent.place());
+        let candidates = self.candidates(&mut self.lock(), class, fingerprint)?;
         let mut failure = None;
-        for container in candidates {
-            let mut state = self.lock();
-            if scope == Scope::Write && state.is_condemned(class, container.name) {
-                continue;
-            }
-            let loaded = match state.directories.get(container.name, class) {
-                Some(loaded) => loaded,
-                None => {
-                    // Others need not wait for the medium. Two may read the same one: no harm.
-                    drop(state);
-                    let loaded = match Loaded::at(&self.repository, container) {
-                        Ok(loaded) => Arc::new(loaded),
-                        Err(error) => {
-                            failure = Some(error);
-                            continue;
-                        }
-                    };
-                    state = self.lock();
-                    state.directories.insert(loaded.clone());
-                    loaded
+        for group in candidates.chunk_by(|(one, _), (other, _)| one == other) {
+            let mut composites = Vec::new();
+            for (_, container) in group {
+                if scope == Scope::Write && self.lock().is_condemned(class, container.name) {
+                    continue;
                 }
-            };
-            let chunks = loaded.directory.chunks.iter().enumerate();
-            for (chunk, _) in chunks.filter(|(_, chunk)| chunk.fingerprint == *fingerprint) {
-                let location = Location { loaded: loaded.clone(), chunk };
-                if state.allows(&location, class, scope) && accepts(&location) {
-                    return Ok(Some(location));
+                let loaded = match self.load(*container) {
+                    Ok(loaded) => loaded,
+                    Err(error) => {
+                        failure = Some(error);
+                        continue;
+                    }
+                };
+                for chunk in loaded.records(fingerprint) {
+                    let location = Location { loaded: loaded.clone(), chunk };
+                    let is_offered = offered == Some(location.place());
+                    if is_offered || !self.lock().allows(&location, class, scope) {
+                        continue;
+                    }
+                    if !location.is_whole() {
+                        composites.push(location);
+                    } else if accepts(&location)? {
+                        return Ok(Some(location));
+                    }
+                }
+            }
+            for composite in composites {
+                if accepts(&composite)? {
+                    return Ok(Some(composite));
                 }
             }
         }
@@ -502,22 +537,50 @@ impl Index {
         }
     }
 
+    /// The directory of a container.
+    fn load(&self, container: ContainerRecord) -> Result<Arc<Loaded>> {
+        if let Some(loaded) = self.lock().directories.get(container.name, container.class) {
+            return Ok(loaded);
+        }
+        // Others need not wait for the medium. Two may read the same one: no harm.
+        let loaded = Arc::new(Loaded::at(&self.repository, container)?);
+        self.lock().directories.insert(loaded.clone());
+        Ok(loaded)
+    }
+
+    /// The directory of a container that a writer may refer to.
+    ///
+    /// # Errors
+    ///
+    /// `Missing` or `Corrupt`, naming the container.
+    pub(crate) fn container(&self, class: Class, name: PartName) -> Result<Option<Arc<Loaded>>> {
+        let found = {
+            let state = self.lock();
+            let mut all = state.all_runs().flat_map(|run| run.containers());
+            let found = all.find(|record| (record.class, record.name) == (class, name)).copied();
+            found.filter(|_| !state.is_condemned(class, name))
+        };
+        found.map(|record| self.load(record)).transpose()
+    }
+
+    /// Whether the writer of this index has stored what is there.
+    pub(crate) fn is_own(&self, location: &Location) -> bool {
+        let ticket = location.loaded.container.name.ticket;
+        self.lock().own.iter().any(|segment| segment.ticket == ticket)
+    }
+
     /// Every place of a chunk that readers may look at, and why others, if any, cannot be told.
     pub(crate) fn locations(
         &self,
         class: Class,
         fingerprint: &Fingerprint,
     ) -> (Vec<Location>, Option<Error>) {
-        let found = RefCell::new(Vec::<Location>::new());
-        let place = |location: &Location| (location.loaded.container.name, location.chunk);
+        let mut found = Vec::new();
         let failure = self.find_where(class, fingerprint, Scope::Read, |location| {
-            let mut found = found.borrow_mut();
-            if found.iter().all(|before| place(before) != place(location)) {
-                found.push(location.clone());
-            }
-            false
+            found.push(location.clone());
+            Ok(false)
         });
-        (found.into_inner(), failure.err())
+        (found, failure.err())
     }
 
     /// All containers that the index knows.

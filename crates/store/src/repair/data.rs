@@ -186,7 +186,7 @@ impl<'a> Repair<'a> {
         }
         let place = self.index.find_where(class, fingerprint, Scope::Write, |location| {
             let damaged = self.damaged.get(&(class, location.loaded.container.name));
-            !damaged.is_some_and(|damaged| damaged.contains(fingerprint))
+            Ok(!damaged.is_some_and(|damaged| damaged.contains(fingerprint)))
         })?;
         Ok(place.is_none())
     }

@@ -4,10 +4,12 @@ use std::fmt;
 
 use cutpoint_fingerprint::Blake3;
 use minicbor::{Decoder, Encoder};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
+use crate::format::ends::{END_LEN, Ends};
 use crate::format::map::{at_end, malformed, read_array, read_fixed, read_map, required};
 use crate::name::{ObjectKind, parse_hex};
 
@@ -228,6 +230,7 @@ pub struct Keys {
     fingerprint_meta: Secret,
     cut: Secret,
     tree_cut: Secret,
+    ends_seed: u64,
 }
 
 impl fmt::Debug for Keys {
@@ -257,6 +260,7 @@ impl Keys {
             fingerprint_meta: derive("cutpoint v1 fingerprint meta", first),
             cut: derive("cutpoint v1 cut", first),
             tree_cut: derive("cutpoint v1 tree cut", first),
+            ends_seed: first_number(&derive("cutpoint v1 match", first).0),
             keyring: keyring.clone(),
         }
     }
@@ -318,11 +322,24 @@ impl Keys {
     /// A number that decides whether a tree is cut before the entry with this name: keyed, so that
     /// nobody can choose names which cut, or which never do.
     pub fn name_hash(&self, name: &[u8]) -> u64 {
-        let hash = blake3::keyed_hash(&self.tree_cut.0, name);
-        let mut first = [0; 8];
-        first.copy_from_slice(&hash.as_bytes()[..8]);
-        u64::from_le_bytes(first)
+        first_number(blake3::keyed_hash(&self.tree_cut.0, name).as_bytes())
     }
+
+    /// Hashes of the head and of the tail of a chunk that has both, by which others that resemble it
+    /// are found.
+    pub fn ends(&self, chunk: &[u8]) -> Option<Ends> {
+        let (head, tail) = (chunk.first_chunk::<END_LEN>()?, chunk.last_chunk::<END_LEN>()?);
+        let hash = |end: &[u8]| {
+            u32::try_from(xxh3_64_with_seed(end, self.ends_seed) & u64::from(u32::MAX)).unwrap_or(0)
+        };
+        (chunk.len() >= 2 * END_LEN).then(|| [hash(head), hash(tail)])
+    }
+}
+
+fn first_number(bytes: &[u8; 32]) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&bytes[..8]);
+    u64::from_le_bytes(first)
 }
 
 fn derive(context: &str, secret: &Secret) -> Secret {

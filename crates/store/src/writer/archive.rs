@@ -12,6 +12,7 @@ use crate::format::directory::{
     CHUNK_RECORD_LEN, ChunkRecord, Codec, DIRECTORY_PADDING, Directory, REGION_COUNT_MAX,
     REGION_RECORD_LEN, RegionRecord,
 };
+use crate::format::ends::{ContainerEnds, Ends, Hints, has_ends};
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::name::{ObjectName, PartName, TicketId};
 use crate::repository::Repository;
@@ -21,6 +22,8 @@ use crate::seal::{Opener, PADDING_CONTAINER, PartKind, Sealer, TAG_LEN, TRAILER_
 const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
 /// ... or so many nanoseconds, whichever comes first.
 const SEGMENT_NS: u64 = 60 * 1_000_000_000;
+/// A hints object is put when there is so much for it, in chunks.
+const ENDS_COUNT_MAX: usize = 1 << 20;
 
 /// The next bytes of an object that is to be put. Objects must be ended in the order in which
 /// their last parts come.
@@ -101,11 +104,14 @@ pub struct Archive {
     open: [Option<OpenContainer>; 2],
     container_counts: [u32; 2],
     segment_count: u32,
+    hints_count: u32,
     segments: Vec<PartName>,
     pending: Segment,
     pending_regions: BTreeSet<u64>,
     pending_bytes: u64,
     published_ns: u64,
+    /// What no hints object says yet.
+    hints: Hints,
     ready: Vec<SealedPart>,
     /// What is sealed, for comparing, and what it opens to.
     plain: Vec<u8>,
@@ -120,6 +126,8 @@ struct OpenContainer {
     opener: Option<Opener>,
     directory: Directory,
     regions: BTreeSet<u64>,
+    /// Of chunks by which others may be found.
+    ends: Vec<Ends>,
 }
 
 impl OpenContainer {
@@ -150,11 +158,13 @@ impl Archive {
             open: [None, None],
             container_counts: [0; 2],
             segment_count: 0,
+            hints_count: 0,
             segments: Vec::new(),
             pending: Segment::default(),
             pending_regions: BTreeSet::new(),
             pending_bytes: 0,
             published_ns: now,
+            hints: Hints::default(),
             ready: Vec::new(),
             plain: Vec::new(),
             opened: Vec::new(),
@@ -179,6 +189,14 @@ impl Archive {
         let number = open.directory.regions.len();
         let kind = PartKind::Region(u32::try_from(number).unwrap_or(u32::MAX));
         let raw_len = raw.bytes.len();
+        if class == Class::Data && self.repository.config().matches_imperfectly() {
+            let chunks = raw.chunks.iter().filter(|chunk| has_ends(chunk.form, chunk.chunk_len));
+            open.ends.extend(chunks.map(|chunk| {
+                let payload = raw.bytes.get(chunk.offset as usize..);
+                let payload = payload.and_then(|bytes| bytes.get(..chunk.payload_len as usize));
+                payload.and_then(|chunk| self.repository.keys().ends(chunk)).unwrap_or_default()
+            }));
+        }
         let mut buffers = RegionBuffers { raw: raw.bytes, encoded };
         let part = match codec {
             Codec::Store => &mut buffers.raw,
@@ -241,7 +259,8 @@ impl Archive {
         let sealer = Sealer::new(self.repository.keys(), object, salt);
         self.ready.push(SealedPart::new(object, sealer.header().to_vec(), false));
         let directory = Directory::default();
-        Ok(OpenContainer { name, sealer, opener: None, directory, regions: BTreeSet::new() })
+        let (opener, regions, ends) = (None, BTreeSet::new(), Vec::new());
+        Ok(OpenContainer { name, sealer, opener, directory, regions, ends })
     }
 
     fn close(&mut self, class: Class) {
@@ -269,6 +288,9 @@ impl Archive {
         self.pending_bytes += stored_len as u64;
         self.statistics.container_count += 1;
         self.statistics.stored_bytes += stored_len as u64;
+        if !open.ends.is_empty() {
+            self.hints.containers.push(ContainerEnds { container: open.name, ends: open.ends });
+        }
         let stored = Some(Stored::Container(container));
         self.ready.push(SealedPart { stored, ..SealedPart::new(name, part, true) });
     }
@@ -286,7 +308,26 @@ impl Archive {
         }
     }
 
+    /// Hints of what is in containers; nobody needs them.
+    fn put_hints(&mut self) -> Result<()> {
+        if self.hints.containers.is_empty() {
+            return Ok(());
+        }
+        let body = std::mem::take(&mut self.hints).encode();
+        let name = ObjectName::Hints(PartName { ticket: self.ticket, count: self.hints_count });
+        self.hints_count += 1;
+        let salt = self.repository.salt()?;
+        let bytes = seal_object(self.repository.keys(), name, salt, &body);
+        self.statistics.stored_bytes += bytes.len() as u64;
+        self.ready.push(SealedPart::new(name, bytes.into(), true));
+        Ok(())
+    }
+
     fn publish(&mut self, now: u64) -> Result<()> {
+        let ends_count = self.hints.containers.iter().map(|container| container.ends.len());
+        if ends_count.sum::<usize>() >= ENDS_COUNT_MAX {
+            self.put_hints()?;
+        }
         self.published_ns = now;
         if self.pending.containers.is_empty() {
             return Ok(());
@@ -323,6 +364,7 @@ impl Archive {
     pub fn finish(&mut self) -> Result<()> {
         self.close(Class::Data);
         self.close(Class::Meta);
+        self.put_hints()?;
         self.publish(self.repository.environment().elapsed_ns())
     }
 

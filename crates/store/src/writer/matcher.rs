@@ -6,19 +6,21 @@
 //! read, and moves along. What an old chunk is made of, wholes alone, is known byte by byte; so what a
 //! new one takes of it is told in wholes again, and no composite ever refers to a composite.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 use cutpoint_matching::{Piece, Scout, Window};
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::REGION_RAW_LEN_MAX;
-use crate::format::extents::{EXTENT_LEN_MEAN_MIN, REFERENCES_MAX};
+use crate::format::directory::{Form, REGION_RAW_LEN_MAX};
+use crate::format::ends::numbers_with_ends;
+use crate::format::extents::{Extent, REFERENCES_MAX, extent_count_max};
 use crate::format::recipe::{Content, Segment};
 use crate::index::{Index, Location, Scope};
 use crate::name::{PartName, TicketId};
 use crate::reader::{ChunkBytes, Reader, Segments};
+use crate::writer::finder::{ENDS_MAX, Finder};
 #[cfg(feature = "mutants")]
 use crate::writer::mutant::{self, Mutant};
 
@@ -36,6 +38,9 @@ const SCOUTED_LEN_MAX: u64 = 32 * 1024 * 1024;
 const MISSES_MAX: u32 = 6;
 /// After more, chunks are passed over, twice as many each time, up to 2 to the power of this.
 const PAUSE_BITS_MAX: u32 = 7;
+/// So many chunks of a container are an old stream: of those before the place, and from it on.
+const PACKED_BEFORE_COUNT: usize = 16;
+const PACKED_COUNT: usize = 1024;
 
 /// A part of a composite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +86,15 @@ struct Span {
     offset: u32,
 }
 
+/// A stretch of a chunk: bytes of a whole from `offset` on, and where that is.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    whole: Fingerprint,
+    container: PartName,
+    offset: u32,
+    len: u32,
+}
+
 /// Takes new chunks apart by what an old stream has of them; for one backup.
 #[derive(Debug)]
 pub struct Matcher<'a> {
@@ -94,6 +108,17 @@ pub struct Matcher<'a> {
     spans: VecDeque<Span>,
     /// Made when first needed: it takes 4 MiB.
     scout: Option<Scout>,
+    /// When the writers of the view have ended.
+    times: BTreeMap<TicketId, i64>,
+    /// Made when first needed, of so many ends at most.
+    finder: Option<Finder>,
+    ends_max: usize,
+    /// The chunk right before the next one, if it is known, and the old stream does not have it.
+    neighbour: Option<Fingerprint>,
+    /// How many chunks in a row did not resemble what was found for them.
+    found_misses: u32,
+    /// For how many chunks nothing was looked for since.
+    unlooked: u32,
     /// The wholes that spans are of, and their containers.
     wholes: Vec<(Fingerprint, PartName)>,
     numbers: HashMap<Fingerprint, u32>,
@@ -116,6 +141,8 @@ struct Stream<'a> {
     known: u64,
     /// Whether a scout looks for the place.
     is_scouted: bool,
+    /// Whether it is what a container has around a chunk that was found.
+    is_found: bool,
     misses: u32,
     pause: u32,
 }
@@ -164,8 +191,8 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// The new stream has a chunk that is known.
-    fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
+    /// The new stream has a chunk that is known. Returns whether the old one has it as well.
+    fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<bool> {
         self.fill()?;
         let is_it = |old: &Old| old.fingerprint == *fingerprint && old.offset == 0;
         // Of equal ones in a row, the one that is expected.
@@ -178,7 +205,7 @@ impl Stream<'_> {
             Some(old) => self.found(old.position + len as u64),
             None => self.expected += len as u64,
         }
-        Ok(())
+        Ok(found.is_some())
     }
 
     /// The new stream stands at `position` for certain.
@@ -197,7 +224,14 @@ impl<'a> Matcher<'a> {
     /// Reads old chunks by `reader`; refers to what `index` allows, but for what the writer of
     /// `own` stores itself.
     pub fn new(reader: &'a Reader, index: &'a Index, own: TicketId) -> Matcher<'a> {
+        let commits = reader.view().commits;
         Matcher {
+            times: commits.iter().map(|(ticket, commit)| (*ticket, commit.time_ns)).collect(),
+            finder: None,
+            ends_max: ENDS_MAX,
+            neighbour: None,
+            found_misses: 0,
+            unlooked: 0,
             reader,
             index,
             own,
@@ -211,8 +245,16 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// What is stored from now on is a new version of `old`; of nothing, where that is `None`.
+    /// Remembers no more than so many heads and tails of old chunks, 8 bytes each.
+    #[must_use]
+    pub fn with_ends_max(self, ends_max: usize) -> Matcher<'a> {
+        Matcher { ends_max, ..self }
+    }
+
+    /// What is stored from now on is a new version of `old`; where that is `None`, chunks that are known,
+    /// or begin or end as old ones do, lead to what it may resemble.
     pub fn begin(&mut self, old: Option<&Content>) {
+        self.neighbour = None;
         // Positions of all old streams follow each other: what the window has found stays valid.
         let end = self.stream.as_ref().map_or(0, |stream| stream.end);
         let position = self.window.end().max(end);
@@ -226,6 +268,7 @@ impl<'a> Matcher<'a> {
             expected: position,
             known: position,
             is_scouted: false,
+            is_found: false,
             misses: 0,
             pause: 0,
         });
@@ -241,10 +284,97 @@ impl<'a> Matcher<'a> {
 
     /// A chunk of the new stream is known.
     pub(super) fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
-        let Some(stream) = &mut self.stream else { return Ok(()) };
-        match stream.pass(fingerprint, len) {
-            Ok(()) => Ok(()),
+        let is_there = match &mut self.stream {
+            Some(stream) => stream.pass(fingerprint, len),
+            None => Ok(false),
+        };
+        match is_there {
+            Ok(is_there) => {
+                self.neighbour = (!is_there).then_some(*fingerprint);
+                Ok(())
+            }
             Err(error) => self.give_up(error),
+        }
+    }
+
+    /// Looks for an old stream, where there is none or where the one that was found has no more.
+    fn find_stream(&mut self, chunk: &[u8]) -> Result<()> {
+        let neighbour = self.neighbour.take();
+        let is_lost =
+            |stream: &Stream<'_>| stream.is_found && (stream.misses > 0 || neighbour.is_some());
+        if !self.stream.as_ref().is_none_or(is_lost) {
+            return Ok(());
+        }
+        // Muted where it keeps failing: looked for after one chunk, two, four, and so forth.
+        if let Some(bits) = self.found_misses.checked_sub(MISSES_MAX) {
+            self.unlooked += 1;
+            if self.unlooked < 1 << bits.min(PAUSE_BITS_MAX) {
+                return Ok(());
+            }
+            self.unlooked = 0;
+        }
+        let behind = match neighbour {
+            Some(neighbour) => self.place(&neighbour)?,
+            None => None,
+        };
+        if let Some(location) = behind {
+            self.begin_at(&location, true);
+        } else if let Some(location) = self.resembling(chunk)? {
+            self.begin_at(&location, false);
+        }
+        Ok(())
+    }
+
+    /// A place of a chunk, always the same.
+    fn place(&self, fingerprint: &Fingerprint) -> Result<Option<Location>> {
+        let order = |it: &Location| (!it.is_whole(), it.loaded.container.name, it.chunk);
+        let mut first: Option<Location> = None;
+        self.find(fingerprint, |location| {
+            if first.as_ref().is_none_or(|first| order(location) < order(first)) {
+                first = Some(location.clone());
+            }
+            Ok(false)
+        })?;
+        Ok(first)
+    }
+
+    /// The place of a chunk that begins or ends as `chunk` does.
+    fn resembling(&mut self, chunk: &[u8]) -> Result<Option<Location>> {
+        let repository = self.reader.repository();
+        let Some(ends) = repository.keys().ends(chunk) else { return Ok(None) };
+        let finder = self.finder.get_or_insert_with(|| {
+            Finder::load(repository, self.index, self.own, &self.times, self.ends_max)
+        });
+        let Some((container, number)) = finder.find(ends) else { return Ok(None) };
+        let loaded = match self.index.container(Class::Data, container) {
+            Ok(Some(loaded)) => loaded,
+            Ok(None) => return Ok(None),
+            Err(error) if is_bearable(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let chunk = numbers_with_ends(&loaded.directory.chunks).nth(number);
+        Ok(chunk.map(|chunk| Location { loaded, chunk }))
+    }
+
+    /// What is stored next is compared with what a container has around a chunk, or right behind it:
+    /// what was stored one after the other was mostly so in a file.
+    fn begin_at(&mut self, location: &Location, is_behind: bool) {
+        let chunks = location.loaded.directory.chunks.iter().enumerate();
+        let first = location.chunk.saturating_sub(PACKED_BEFORE_COUNT);
+        let mut before = 0;
+        let mut segments = Vec::new();
+        for (number, chunk) in chunks.skip(first).take(PACKED_COUNT) {
+            let (fingerprint, length) = (chunk.fingerprint, u64::from(chunk.chunk_len));
+            if chunk.form != Form::Literal {
+                segments.push(Segment::Chunk { fingerprint, offset: 0, length });
+                let is_before = number < location.chunk + usize::from(is_behind);
+                before += if is_before { length } else { 0 };
+            }
+        }
+        self.begin(Some(&Content::Segments(segments)));
+        if let Some(stream) = &mut self.stream {
+            stream.expected += before;
+            (stream.known, stream.is_found) = (stream.expected, true);
         }
     }
 
@@ -257,6 +387,9 @@ impl<'a> Matcher<'a> {
     /// Whether what was composed last was worth it.
     pub(super) fn tell(&mut self, stored: bool) {
         let Some(stream) = &mut self.stream else { return };
+        if stream.is_found {
+            self.found_misses = if stored { 0 } else { self.found_misses.saturating_add(1) };
+        }
         if stored {
             stream.found(stream.expected);
         } else if stream.pause == 0 {
@@ -275,6 +408,7 @@ impl<'a> Matcher<'a> {
 
     /// Takes the next chunk of the new stream apart, where there is anything to compare it with.
     pub(super) fn compose(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
+        self.find_stream(chunk)?;
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let len = chunk.len() as u64;
         stream.pause = stream.pause.saturating_sub(1);
@@ -312,9 +446,8 @@ impl<'a> Matcher<'a> {
 
     /// Looks further ahead for the place of `chunk`, where the last one was in vain.
     fn scout(&mut self, chunk: &[u8]) -> Result<()> {
-        let Some(stream) = self.stream.as_mut().filter(|stream| stream.misses > 0) else {
-            return Ok(());
-        };
+        let is_lost = |stream: &&mut Stream<'_>| stream.misses > 0 && !stream.is_found;
+        let Some(stream) = self.stream.as_mut().filter(is_lost) else { return Ok(()) };
         let begin = stream.ahead.front().map_or(stream.known, |old| old.position);
         let first = stream.known.saturating_sub(AROUND_LEN).max(begin);
         let capacity = usize::try_from(SCOUTED_LEN_MAX).unwrap_or(usize::MAX);
@@ -331,7 +464,7 @@ impl<'a> Matcher<'a> {
             };
             // From the middle of a piece on at first: what lies before it is of no use.
             let skipped = usize::try_from(scout.end().saturating_sub(old.position)).unwrap_or(0);
-            let chunk = match self.old_chunk(&old) {
+            let chunk = match self.old_chunk(&old, |_| Ok(true)) {
                 Err(error) if !is_bearable(&error) => return Err(error),
                 chunk => chunk.ok().flatten(),
             };
@@ -393,78 +526,109 @@ impl<'a> Matcher<'a> {
     }
 
     /// The chunk of a piece of the old stream, where it is, and what of it the piece is; nothing where
-    /// it may not be referred to.
-    fn old_chunk(&self, old: &Old) -> Result<Option<(ChunkBytes, Location, Range<usize>)>> {
-        let Some(location) = self.find(&old.fingerprint, |_| true)? else { return Ok(None) };
-        // What is taken of it is compared with the wholes (C5).
-        let chunk = self.reader.unverified(Class::Data, &location)?;
-        let range = usize::try_from(old.offset).ok().and_then(|start| {
-            let end = start.checked_add(usize::try_from(old.len).ok()?)?;
-            (end <= chunk.len()).then_some(start..end)
-        });
-        Ok(range.map(|range| (chunk, location, range)))
+    /// no place of it may be referred to that `accepts` agrees to.
+    fn old_chunk(
+        &self,
+        old: &Old,
+        mut accepts: impl FnMut(&Location) -> Result<bool>,
+    ) -> Result<Option<(ChunkBytes, Location, Range<usize>)>> {
+        let mut found = None;
+        self.find(&old.fingerprint, |location| {
+            if !accepts(location)? {
+                return Ok(false);
+            }
+            // What is taken of it is compared with the wholes (C5).
+            let chunk = self.reader.unverified(Class::Data, location)?;
+            let start = usize::try_from(old.offset).unwrap_or(usize::MAX);
+            let len = usize::try_from(old.len).unwrap_or(usize::MAX);
+            let range = start..start.saturating_add(len);
+            let is_in = chunk.get(range.clone()).is_some();
+            found = is_in.then(|| (chunk, location.clone(), range));
+            Ok(is_in)
+        })?;
+        Ok(found)
     }
 
     /// Appends a piece of the old stream to the window. Returns whether it may be referred to.
     fn load(&mut self, old: &Old) -> Result<bool> {
-        let Some((chunk, location, range)) = self.old_chunk(old)? else { return Ok(false) };
-        let mut spans = Vec::new();
+        let mut sources = None;
+        let found = self.old_chunk(old, |location| {
+            sources = self.sources(location)?;
+            Ok(sources.is_some())
+        })?;
+        let (Some((chunk, _, range)), Some(sources)) = (found, sources) else { return Ok(false) };
+        let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        let mut at = 0;
+        for source in sources {
+            let end = at + source.len as usize;
+            let taken = range.start.max(at)..range.end.min(end);
+            if !taken.is_empty() {
+                let span = Span {
+                    position: old.position + (taken.start - range.start) as u64,
+                    len: narrow(taken.len()),
+                    whole: self.number(&source),
+                    offset: source.offset + narrow(taken.start - at),
+                };
+                self.spans.push_back(span);
+            }
+            at = end;
+        }
+        self.window.push(&chunk[range]);
+        Ok(true)
+    }
+
+    /// What the chunk at `location` is made of, in order; nothing where any of it may not be referred to.
+    fn sources(&self, location: &Location) -> Result<Option<Vec<Source>>> {
+        let chunk = location.chunk();
         let is_whole = location.is_whole();
         #[cfg(feature = "mutants")]
         let is_whole = is_whole || mutant::is_active(Mutant::RefersToComposites);
         if is_whole {
-            let whole = self.number(&old.fingerprint, &location);
-            let offset = u32::try_from(range.start).unwrap_or(u32::MAX);
-            let len = u32::try_from(range.len()).unwrap_or(u32::MAX);
-            spans.push(Span { position: old.position, len, whole, offset });
-        } else {
-            let references = &location.region().references;
-            let mut at = 0;
-            for extent in self.reader.extents(Class::Data, &location)? {
-                let reference = references[usize::from(extent.reference)];
-                let Some(whole) = self.whole(&reference)? else { return Ok(false) };
-                let end = at + extent.len as usize;
-                let taken = range.start.max(at)..range.end.min(end);
-                if !taken.is_empty() {
-                    let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-                    spans.push(Span {
-                        position: old.position + (taken.start - range.start) as u64,
-                        len: narrow(taken.len()),
-                        whole,
-                        offset: extent.offset + narrow(taken.start - at),
-                    });
-                }
-                at = end;
-            }
+            let container = location.loaded.container.name;
+            let (whole, len) = (chunk.fingerprint, chunk.chunk_len);
+            return Ok(Some(vec![Source { whole, container, offset: 0, len }]));
         }
-        self.window.push(&chunk[range]);
-        self.spans.extend(spans);
-        Ok(true)
+        let mut containers: HashMap<u16, PartName> = HashMap::new();
+        let mut sources = Vec::new();
+        for Extent { reference, offset, len } in self.reader.extents(Class::Data, location)? {
+            let whole = location.region().references[usize::from(reference)];
+            let number = self.numbers.get(&whole);
+            let known = number.map(|number| self.wholes[*number as usize].1);
+            let container = match known.or_else(|| containers.get(&reference).copied()) {
+                Some(container) => container,
+                None => match self.find(&whole, |found| Ok(found.is_whole()))? {
+                    Some(found) => found.loaded.container.name,
+                    None => return Ok(None),
+                },
+            };
+            containers.insert(reference, container);
+            sources.push(Source { whole, container, offset, len });
+        }
+        Ok(Some(sources))
     }
 
-    /// A place of a chunk that may be referred to.
+    /// Goes through the places of a chunk that may be referred to until `accepts` agrees to one. One
+    /// that cannot be read is passed over.
     fn find(
         &self,
         fingerprint: &Fingerprint,
-        accepts: impl Fn(&Location) -> bool,
+        mut accepts: impl FnMut(&Location) -> Result<bool>,
     ) -> Result<Option<Location>> {
         self.index.find_where(Class::Data, fingerprint, Scope::Write, |location| {
-            location.loaded.container.name.ticket != self.own && accepts(location)
+            if location.loaded.container.name.ticket == self.own {
+                return Ok(false);
+            }
+            match accepts(location) {
+                Err(error) if is_bearable(&error) => Ok(false),
+                accepted => accepted,
+            }
         })
     }
 
-    /// The number of a whole, if it may be referred to.
-    fn whole(&mut self, fingerprint: &Fingerprint) -> Result<Option<u32>> {
-        if let Some(number) = self.numbers.get(fingerprint) {
-            return Ok(Some(*number));
-        }
-        let found = self.find(fingerprint, Location::is_whole)?;
-        Ok(found.map(|location| self.number(fingerprint, &location)))
-    }
-
-    fn number(&mut self, fingerprint: &Fingerprint, location: &Location) -> u32 {
-        *self.numbers.entry(*fingerprint).or_insert_with(|| {
-            self.wholes.push((*fingerprint, location.loaded.container.name));
+    /// The number of a whole.
+    fn number(&mut self, source: &Source) -> u32 {
+        *self.numbers.entry(source.whole).or_insert_with(|| {
+            self.wholes.push((source.whole, source.container));
             u32::try_from(self.wholes.len() - 1).unwrap_or(u32::MAX)
         })
     }
@@ -515,7 +679,7 @@ impl<'a> Matcher<'a> {
             }
             at += len;
         }
-        let is_fine = composed.parts.len() <= chunk.len() / EXTENT_LEN_MEAN_MIN + 1;
+        let is_fine = composed.parts.len() <= extent_count_max(chunk.len());
         (is_fine && !composed.sources.is_empty()).then_some(composed)
     }
 
@@ -584,16 +748,18 @@ impl<'a> Matcher<'a> {
 
     /// What is stored of a whole, if it may be referred to and can be read.
     fn stored(&self, fingerprint: &Fingerprint) -> Result<Option<ChunkBytes>> {
-        #[cfg(feature = "mutants")]
-        if mutant::is_active(Mutant::RefersToComposites) {
-            let found = self.find(fingerprint, |_| true)?;
-            return found.map(|place| self.reader.read(Class::Data, &place)).transpose();
-        }
-        let Some(location) = self.find(fingerprint, Location::is_whole)? else { return Ok(None) };
-        match self.reader.payload(Class::Data, &location) {
-            Ok(whole) => Ok(Some(whole)),
-            Err(error) if is_bearable(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let mut stored = None;
+        self.find(fingerprint, |location| {
+            #[cfg(feature = "mutants")]
+            if mutant::is_active(Mutant::RefersToComposites) {
+                stored = Some(self.reader.read(Class::Data, location)?);
+                return Ok(true);
+            }
+            if location.is_whole() {
+                stored = Some(self.reader.payload(Class::Data, location)?);
+            }
+            Ok(stored.is_some())
+        })?;
+        Ok(stored)
     }
 }

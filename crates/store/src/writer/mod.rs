@@ -7,6 +7,7 @@
 
 mod archive;
 mod filling;
+mod finder;
 mod inline;
 mod matcher;
 #[cfg(feature = "mutants")]

@@ -147,18 +147,18 @@ impl Packer {
         if self.own.contains_key(&(class, *fingerprint)) {
             return Ok(true);
         }
-        let Some(location) = self.index.find(class, fingerprint, Scope::Write)? else {
-            return Ok(false);
-        };
-        let container = location.loaded.container.name;
-        if !location.is_whole() && !self.confirm(class, &location)? {
-            return Ok(false);
-        }
-        self.hits.insert((class, container));
+        let index = self.index.clone();
+        let found = index.find_where(class, fingerprint, Scope::Write, |location| {
+            // What this writer has stored has what it needs.
+            Ok(location.is_whole() || index.is_own(location) || self.confirm(class, location)?)
+        })?;
+        let Some(location) = found else { return Ok(false) };
+        self.hits.insert((class, location.loaded.container.name));
         Ok(true)
     }
 
-    /// C3: whether all that composites of this region refer to may be referred to as well.
+    /// C3: whether all that composites of this region refer to may be referred to as well. What this
+    /// writer stores itself does not count: when it is found depends on time.
     fn confirm(&mut self, class: Class, composite: &Location) -> Result<bool> {
         #[cfg(feature = "mutants")]
         if mutant::is_active(Mutant::DoesNotConfirm) {
@@ -170,8 +170,9 @@ impl Packer {
         }
         let mut places = Vec::new();
         for reference in &composite.region().references {
-            let found =
-                self.index.find_where(class, reference, Scope::Write, Location::is_whole)?;
+            let found = self.index.find_where(class, reference, Scope::Write, |location| {
+                Ok(location.is_whole() && !self.index.is_own(location))
+            })?;
             let Some(found) = found else { break };
             places.push((class, found.loaded.container.name));
         }

@@ -5,6 +5,7 @@ use cutpoint_store::check::Coverage;
 use cutpoint_store::format::commit::Commit;
 use cutpoint_store::format::config::Config;
 use cutpoint_store::format::directory::Directory;
+use cutpoint_store::format::ends::Hints;
 use cutpoint_store::format::extents::{self, Extent};
 use cutpoint_store::format::parity::ParityTable;
 use cutpoint_store::format::prune::Prune;
@@ -64,7 +65,7 @@ pub(crate) fn encode_composite(head: [u8; 6], list: &[Extent]) -> Vec<u8> {
     out
 }
 
-pub(crate) const DECODERS: [(&str, Recode); 11] = [
+pub(crate) const DECODERS: [(&str, Recode); 12] = [
     ("config", |bytes| Config::decode(bytes).ok().map(|config| config.encode())),
     ("ticket", |bytes| Ticket::decode(bytes).ok().map(|ticket| ticket.encode())),
     ("commit", |bytes| Commit::decode(bytes).ok().map(|commit| commit.encode())),
@@ -76,6 +77,7 @@ pub(crate) const DECODERS: [(&str, Recode); 11] = [
     ("content", content),
     ("parity", |bytes| ParityTable::decode(bytes).ok().map(|table| table.encode())),
     ("composite", composite),
+    ("hints", |bytes| Hints::decode(bytes).ok().map(|hints| hints.encode())),
 ];
 
 /// A keyring of two epochs.

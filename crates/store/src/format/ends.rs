@@ -1,0 +1,93 @@
+//! Hints objects: the ends of wholes, by which what resembles one is found.
+
+use minicbor::Decoder;
+
+use super::directory::{ChunkRecord, Form};
+use super::map::{Extra, MapWriter, at_end, read_map};
+use super::packed::Reader;
+use crate::error::Result;
+use crate::name::PartName;
+
+/// So many bytes are the head of a chunk, and so many its tail.
+pub const END_LEN: usize = 256;
+/// What ends take in an object: hashes of head and tail, 4 bytes each.
+pub const ENDS_LEN: usize = 8;
+/// A container's name, and how many of its chunks follow.
+const CONTAINER_LEN: usize = 20;
+
+/// Hashes of the head and of the tail of a chunk.
+pub type Ends = [u32; 2];
+
+/// What hints say of one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerEnds {
+    /// Which.
+    pub container: PartName,
+    /// Those of its chunks that [`has_ends`] speaks of, in the order of its directory.
+    pub ends: Vec<Ends>,
+}
+
+/// The body of a hints object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// Containers of file chunks.
+    pub containers: Vec<ContainerEnds>,
+    /// What a newer version wrote.
+    pub extra: Extra,
+}
+
+/// Whether hints speak of a chunk: of wholes in which head and tail do not overlap.
+pub fn has_ends(form: Form, chunk_len: u32) -> bool {
+    form == Form::Whole && chunk_len as usize >= 2 * END_LEN
+}
+
+/// The numbers of the chunks of a directory of which hints speak.
+pub fn numbers_with_ends(chunks: &[ChunkRecord]) -> impl Iterator<Item = usize> {
+    let chunks = chunks.iter().enumerate();
+    chunks.filter(|(_, chunk)| has_ends(chunk.form, chunk.chunk_len)).map(|(number, _)| number)
+}
+
+impl Hints {
+    /// The body of the object.
+    pub fn encode(&self) -> Vec<u8> {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
+        let mut body = count(self.containers.len()).to_vec();
+        for ContainerEnds { container, ends } in &self.containers {
+            body.extend_from_slice(&container.to_bytes());
+            body.extend_from_slice(&count(ends.len()));
+        }
+        for end in self.containers.iter().flat_map(|container| &container.ends).flatten() {
+            body.extend_from_slice(&end.to_le_bytes());
+        }
+        let mut map = MapWriter::new();
+        map.extra(&self.extra);
+        map.finish_into(&mut body);
+        body
+    }
+
+    /// Reads the body of the object.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` where it is shorter than it says, or has something behind its end.
+    pub fn decode(bytes: &[u8]) -> Result<Hints> {
+        let mut reader = Reader::new(bytes, "hints");
+        let count = reader.u32()? as usize;
+        let mut counts = Vec::with_capacity(reader.capacity(count, CONTAINER_LEN));
+        for _ in 0..count {
+            counts.push((PartName::from_bytes(reader.array()?), reader.u32()? as usize));
+        }
+        let mut containers = Vec::with_capacity(counts.len());
+        for (container, count) in counts {
+            let mut ends = Vec::with_capacity(reader.capacity(count, ENDS_LEN));
+            for _ in 0..count {
+                ends.push([reader.u32()?, reader.u32()?]);
+            }
+            containers.push(ContainerEnds { container, ends });
+        }
+        let d = &mut Decoder::new(reader.rest());
+        let extra = read_map(d, |_, _| Ok(false))?;
+        at_end(d)?;
+        Ok(Hints { containers, extra })
+    }
+}

@@ -1,0 +1,144 @@
+//! Finds old chunks that begin or end as a new one does, for files that have no former version.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use crate::fingerprint::Class;
+use crate::format::ends::{ENDS_LEN, Ends, Hints};
+use crate::index::Index;
+use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
+use crate::repository::Repository;
+
+/// How many ends are remembered, heads and tails: 12 MiB. Of more chunks one in so many is.
+pub(super) const ENDS_MAX: usize = 3 << 19;
+/// So many bytes of hints are read; those of the last writers first.
+const READ_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Of so many chunks with one end is a choice made.
+const CHOICE_MAX: usize = 8;
+
+/// Where chunks are, by their heads and tails: 16 bytes for a chunk.
+#[derive(Debug, Default)]
+pub(super) struct Finder {
+    /// Ends and numbers of chunks, sorted. The lowest bit of an end says which it is.
+    ends: Vec<(u32, u32)>,
+    /// The number of the first chunk of each container; numbers count all chunks with ends.
+    containers: Vec<(u32, PartName)>,
+}
+
+/// An end as a key: which it is, and its hash.
+fn key(end: u32, is_tail: bool) -> u32 {
+    end & !1 | u32::from(is_tail)
+}
+
+impl Finder {
+    /// Takes up what hints say of the containers that `index` has, but for those of the writer of
+    /// `own`. `times` says when writers ended. Hints that are not there or cannot be read are done
+    /// without.
+    pub(super) fn load(
+        repository: &Repository,
+        index: &Index,
+        own: TicketId,
+        times: &BTreeMap<TicketId, i64>,
+        ends_max: usize,
+    ) -> Finder {
+        let containers = index.containers().into_iter();
+        let containers = containers
+            .filter(|container| container.class == Class::Data && container.name.ticket != own);
+        let mut known: HashMap<TicketId, Vec<PartName>> = HashMap::new();
+        for container in containers {
+            known.entry(container.name.ticket).or_default().push(container.name);
+        }
+        let listed = repository.media().list(ObjectKind::Hints.folder()).unwrap_or_default();
+        let mut objects: Vec<(Reverse<i64>, PartName, u64)> = listed
+            .into_iter()
+            .filter_map(|(path, len)| match ObjectName::parse(&path) {
+                Ok(ObjectName::Hints(name)) if known.contains_key(&name.ticket) => {
+                    let time = times.get(&name.ticket).copied().unwrap_or(i64::MIN);
+                    Some((Reverse(time), name, len))
+                }
+                _ => None,
+            })
+            .collect();
+        objects.sort_unstable();
+        let mut left = READ_BYTES_MAX;
+        objects.retain(|(_, _, len)| {
+            let is_read = *len <= left;
+            left = left.saturating_sub(*len);
+            is_read
+        });
+        let len: u64 = objects.iter().map(|(_, _, len)| len).sum();
+        // Some more than there are, with what surrounds them. Where that is too many, evenly fewer.
+        let chunk_count = len / ENDS_LEN as u64;
+        let kept_count = chunk_count.min(ends_max as u64 / 2);
+        let kept_before = |number: u32| u64::from(number) * kept_count / chunk_count.max(1);
+        let mut finder = Finder::default();
+        let mut next = 0_u32;
+        for (_, name, _) in objects {
+            let Ok(hints) = repository.read(ObjectName::Hints(name), Hints::decode) else {
+                continue;
+            };
+            for container in hints.containers {
+                let is_known = known.get(&container.container.ticket);
+                if !is_known.is_some_and(|names| names.contains(&container.container)) {
+                    continue;
+                }
+                finder.containers.push((next, container.container));
+                for ends in container.ends {
+                    if kept_before(next) < kept_before(next.saturating_add(1)) {
+                        finder.ends.push((key(ends[0], false), next));
+                        finder.ends.push((key(ends[1], true), next));
+                    }
+                    next = next.saturating_add(1);
+                }
+            }
+        }
+        finder.ends.sort_unstable();
+        finder
+    }
+
+    /// Where a chunk may be that begins or ends so: its container, and how many of the chunks with
+    /// ends are before it there.
+    pub(super) fn find(&self, ends: Ends) -> Option<(PartName, usize)> {
+        let of = |key| {
+            let start = self.ends.partition_point(|(end, _)| *end < key);
+            let same = self.ends[start..].iter().take_while(move |(end, _)| *end == key);
+            same.map(|(_, number)| *number).take(CHOICE_MAX).collect::<Vec<u32>>()
+        };
+        let (heads, tails) = (of(key(ends[0], false)), of(key(ends[1], true)));
+        // One that has both; else the end that fewer have says more. Of equals the newest is first.
+        let both = heads.iter().find(|number| tails.contains(number));
+        let tails_say_more = !tails.is_empty() && (heads.is_empty() || tails.len() < heads.len());
+        let number = *both.or(if tails_say_more { tails.first() } else { heads.first() })?;
+        let index = self.containers.partition_point(|(first, _)| *first <= number);
+        let (first, container) = self.containers[index.checked_sub(1)?];
+        Some((container, (number - first) as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(count: u32) -> PartName {
+        PartName { ticket: TicketId([1; 12]), count }
+    }
+
+    #[test]
+    fn the_end_that_says_more_is_taken() {
+        let mut ends = Vec::new();
+        // Three begin alike; the second and the third end alike.
+        for (number, [head, tail]) in (0..).zip([[10, 20], [10, 30], [10, 30], [40, 20]]) {
+            ends.push((key(head, false), number));
+            ends.push((key(tail, true), number));
+        }
+        ends.sort_unstable();
+        let finder = Finder { ends, containers: vec![(0, part(0)), (2, part(1))] };
+        assert_eq!(finder.find([10, 30]), Some((part(0), 1)), "both, the first that has them");
+        assert_eq!(finder.find([10, 99]), Some((part(0), 0)), "the head alone");
+        assert_eq!(finder.find([98, 30]), Some((part(0), 1)), "the tail alone");
+        assert_eq!(finder.find([40, 99]), Some((part(1), 1)), "in the second container");
+        assert_eq!(finder.find([40, 30]), Some((part(1), 1)), "fewer begin so than end so");
+        assert_eq!(finder.find([20, 10]), None, "a head is no tail");
+        assert_eq!(Finder::default().find([10, 20]), None, "nothing is known");
+    }
+}

@@ -1,0 +1,345 @@
+//! Which record of a chunk counts, where it has several: what a writer stores depends neither on what
+//! it has looked at before nor on when its own containers are named. And what is found without a former
+//! version, by heads and tails.
+
+#[path = "common/backup.rs"]
+#[expect(dead_code, reason = "other tests back up files")]
+mod backup;
+#[path = "common/whole.rs"]
+mod whole;
+
+use std::sync::Arc;
+
+use cutpoint_store::error::Error;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
+use cutpoint_store::format::commit::{Outcome, Snapshot};
+use cutpoint_store::format::ends::{ContainerEnds, Hints};
+use cutpoint_store::format::recipe::{Content, Segment};
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::index::{Index, Scope, load_directory};
+use cutpoint_store::lifecycle::forget;
+use cutpoint_store::media::{Media, Memory};
+use cutpoint_store::name::{ObjectKind, ObjectName, PartName};
+use cutpoint_store::prune::{PruneOptions, prune};
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::Repository;
+use cutpoint_store::sweep::{SweepOptions, Sweeper};
+use cutpoint_store::view::View;
+use cutpoint_store::writer::{Inline, Matcher, Verify, Writer};
+use cutpoint_testing::SplitMix64;
+
+use backup::{init_with, open};
+
+fn old() -> Vec<u8> {
+    SplitMix64::bytes(1, 5000)
+}
+
+/// Resembles the old one.
+fn new() -> Vec<u8> {
+    let mut new = old();
+    new[2000] ^= 1;
+    new
+}
+
+fn fingerprint(repository: &Repository, chunk: &[u8]) -> Fingerprint {
+    repository.keys().fingerprint(Class::Data, chunk)
+}
+
+/// Stores chunks, compared with `former`, publishes after each where `publish` says so, and commits.
+/// Returns which were new.
+fn store(
+    repository: &Arc<Repository>,
+    chunks: &[Vec<u8>],
+    former: Option<&[u8]>,
+    publish: bool,
+) -> Vec<bool> {
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let (view, ticket) = (writer.view().clone(), writer.ticket());
+    let mut inline = Inline::new(writer, Verify::All).expect("it opens");
+    let index = inline.index().clone();
+    let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
+    let mut matcher = Matcher::new(&reader, &index, ticket);
+    let content = former.map(|former| {
+        let (fingerprint, length) = (fingerprint(repository, former), former.len() as u64);
+        Content::Segments(vec![Segment::Chunk { fingerprint, offset: 0, length }])
+    });
+    matcher.begin(content.as_ref());
+    let mut is_new = Vec::new();
+    for chunk in chunks {
+        is_new.push(inline.store_similar(chunk, &mut matcher).expect("it is stored").1);
+        if publish {
+            inline.publish().expect("memory takes it");
+        }
+    }
+    inline.commit(Outcome::Snapshot(Box::new(Snapshot::empty()))).expect("it ends");
+    is_new
+}
+
+/// Stores a chunk whole, whatever there is.
+fn store_whole(repository: &Arc<Repository>, chunk: &[u8]) {
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let mut inline = Inline::anew(writer).expect("it opens");
+    inline.store_data(chunk).expect("it is stored");
+    inline.commit(Outcome::Snapshot(Box::new(Snapshot::empty()))).expect("it ends");
+}
+
+/// A repository of the old chunk and of the new one, a composite; and the name of what has the old one.
+fn build(seed: u32) -> (Arc<dyn Media>, Arc<Repository>, String) {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    let repository = open(media.clone(), seed).expect("it opens");
+    store(&repository, &[old()], None, false);
+    let containers = media.list(ObjectKind::Data.folder()).expect("memory lists");
+    let [(container, _)] = &containers[..] else { panic!("one container: {containers:?}") };
+    store(&repository, &[new()], Some(&old()), false);
+    (media, repository, container.clone())
+}
+
+fn open_index(repository: &Arc<Repository>) -> Index {
+    let view = View::list(repository).expect("it lists");
+    Index::open(repository.clone(), &view).expect("it opens")
+}
+
+/// The containers that have the new chunk.
+fn places(repository: &Arc<Repository>) -> Vec<PartName> {
+    let places = open_index(repository).places(Class::Data, &fingerprint(repository, &new()));
+    places.expect("it finds")
+}
+
+/// A composite that has lost its whole does not hide a record that counts, whichever is met first.
+#[test]
+fn a_record_that_does_not_count_hides_none_that_does() {
+    let mut is_first = [0; 2];
+    for seed in 1..7 {
+        let (media, repository, container) = build(seed);
+        let composite = places(&repository);
+        media.delete(&container).expect("memory deletes");
+        let again = store(&repository, &[new(), old()], None, false);
+        assert_eq!(again, [true, true], "neither can be had");
+        let (media, repository, container) = build(seed);
+        media.delete(&container).expect("memory deletes");
+        store_whole(&repository, &new());
+        is_first[usize::from(places(&repository)[0] == composite[0])] += 1;
+        let again = store(&repository, &[new(), old()], None, false);
+        assert_eq!(again, [false, true], "a whole of the new one is there");
+    }
+    assert!(is_first.iter().all(|count| *count > 0), "either comes first: {is_first:?}");
+}
+
+/// A whole is taken rather than a composite, also where the directory of that one was read last.
+#[test]
+fn what_was_looked_at_before_makes_no_difference() {
+    for seed in 1..5 {
+        let (_, repository, _) = build(seed);
+        store_whole(&repository, &new());
+        let chunk = fingerprint(&repository, &new());
+        let index = open_index(&repository);
+        let find = |accepts: &dyn Fn(bool) -> bool| {
+            let found = index.find_where(Class::Data, &chunk, Scope::Write, |location| {
+                Ok(accepts(location.is_whole()))
+            });
+            found.expect("it finds").expect("it is there")
+        };
+        let mut offered = Vec::new();
+        let all = index.find_where(Class::Data, &chunk, Scope::Write, |location| {
+            // Not under a lock.
+            assert!(index.find(Class::Data, &chunk, Scope::Write).expect("it finds").is_some());
+            offered.push(location.is_whole());
+            Ok(false)
+        });
+        assert!(all.expect("it finds").is_none(), "nothing was accepted");
+        assert_eq!(offered, [true, false], "each once");
+        for _ in 0..2 {
+            assert!(!find(&|is_whole| !is_whole).is_whole(), "the composite is there");
+            assert!(find(&|_| true).is_whole(), "a whole comes first");
+        }
+        let index = open_index(&repository);
+        let literal = index.containers().into_iter().find(|record| record.has_composites);
+        let composite = literal.expect("one has the composite").name;
+        // Its directory alone is read.
+        let found = index.find_where(Class::Data, &chunk, Scope::Read, |location| {
+            Ok(location.loaded.container.name == composite)
+        });
+        assert!(!found.expect("it finds").expect("it is there").is_whole());
+        let found = index.find(Class::Data, &chunk, Scope::Write).expect("it finds");
+        assert!(found.expect("it is there").is_whole(), "a whole comes first");
+    }
+}
+
+/// Whether a composite of others counts does not depend on when what this writer has stored becomes
+/// readable.
+#[test]
+fn what_a_writer_stores_does_not_make_composites_count() {
+    for publish in [false, true] {
+        let (media, repository, container) = build(1);
+        media.delete(&container).expect("memory deletes");
+        let is_new = store(&repository, &[old(), new(), new()], None, publish);
+        assert_eq!(is_new, [true, true, false], "published: {publish}");
+        let is_new = store(&repository, &[old(), new()], None, publish);
+        assert_eq!(is_new, [false, false], "afterwards both are there");
+        // Its own composites count, before and after they are published.
+        let (_, repository, _) = build(2);
+        let mut newer = new();
+        newer[3000] ^= 1;
+        let is_new = store(&repository, &[newer.clone(), newer], Some(&new()), publish);
+        assert_eq!(is_new, [true, false], "published: {publish}");
+    }
+}
+
+/// Files of so many chunks each.
+fn files(count: u64, chunk_count: u64) -> Vec<Vec<Vec<u8>>> {
+    let file =
+        |file| (0..chunk_count).map(|at| SplitMix64::bytes(file * 100 + at + 1, 4000)).collect();
+    (0..count).map(file).collect()
+}
+
+/// The same, each chunk with other bytes in the middle.
+fn changed(mut files: Vec<Vec<Vec<u8>>>) -> Vec<Vec<Vec<u8>>> {
+    files.iter_mut().flatten().for_each(|chunk| chunk[1000..1040].fill(7));
+    files
+}
+
+/// A repository that has `files`, and hints of them.
+fn repository_of(files: &[Vec<Vec<u8>>]) -> (Arc<dyn Media>, Arc<Repository>) {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    let repository = open(media.clone(), 1).expect("it opens");
+    store(&repository, &files.concat(), None, false);
+    assert_eq!(hints(&*media).len(), 1, "hints of them");
+    (media, repository)
+}
+
+fn hints(media: &dyn Media) -> Vec<String> {
+    let listed = media.list(ObjectKind::Hints.folder()).expect("memory lists");
+    listed.into_iter().map(|(path, _)| path).collect()
+}
+
+/// Stores files that have no former version, with so many heads and tails remembered. Returns how many
+/// bytes the regions of file data took.
+fn store_files(repository: &Arc<Repository>, files: &[Vec<Vec<u8>>], ends_max: usize) -> usize {
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let (view, ticket) = (writer.view().clone(), writer.ticket());
+    let mut inline = Inline::new(writer, Verify::All).expect("it opens");
+    let index = inline.index().clone();
+    let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
+    let mut matcher = Matcher::new(&reader, &index, ticket).with_ends_max(ends_max);
+    for file in files {
+        matcher.begin(None);
+        for chunk in file {
+            inline.store_similar(chunk, &mut matcher).expect("it is stored");
+        }
+    }
+    inline.commit(Outcome::Snapshot(Box::new(Snapshot::empty()))).expect("it ends");
+    let view = View::list(repository).expect("it lists");
+    let reader = Reader::open(repository.clone(), view).expect("it opens");
+    for chunk in files.iter().flatten() {
+        let read = reader.chunk(Class::Data, &fingerprint(repository, chunk)).expect("it is there");
+        assert_eq!(*read, **chunk, "it comes back");
+    }
+    let mut stored = 0;
+    for container in reader.index().containers().iter().filter(|it| it.name.ticket == ticket) {
+        let directory = load_directory(repository, container).expect("it is well");
+        stored += directory.regions.iter().map(|region| region.stored_len as usize).sum::<usize>();
+    }
+    stored
+}
+
+/// Files without a former version are found by their first and last bytes. With a quarter of the memory
+/// that is needed a quarter of small files is found, and nearly all of larger ones.
+#[test]
+fn less_memory_finds_less() {
+    for (count, chunk_count) in [(400, 1), (40, 10)] {
+        let before = files(count, chunk_count);
+        let after = changed(before.clone());
+        let needed = 2 * usize::try_from(count * chunk_count).expect("small");
+        // Objects are somewhat longer than what is in them.
+        let stored = [needed * 5 / 4, needed / 2, needed / 4, 0].map(|ends_max| {
+            let (_, repository) = repository_of(&before);
+            store_files(&repository, &after, ends_max)
+        });
+        println!(
+            "{count} files of {chunk_count} chunks: {stored:?} bytes with all, a half, a quarter, none"
+        );
+        let [all, half, quarter, none] = stored;
+        assert!(none > 1_600_000 && all * 15 < none, "{stored:?}");
+        assert!(all < half && half < quarter && quarter < none, "{stored:?}");
+        let part = if chunk_count == 1 { 0.8 } else { 0.4 };
+        assert!((quarter as f64) < none as f64 * part, "{stored:?}");
+    }
+}
+
+/// Where the beginning is as it was, what follows it is found as well; and what is known leads on.
+#[test]
+fn what_follows_what_is_known_is_found() {
+    let before = files(10, 4);
+    let mut after = before.clone();
+    // Neither head nor tail of the last two is left.
+    for chunk in after.iter_mut().flat_map(|file| &mut file[2..]) {
+        chunk[..20].fill(1);
+        chunk[3990..].fill(2);
+    }
+    let (_, repository) = repository_of(&before);
+    let stored = store_files(&repository, &after, usize::MAX);
+    assert!(stored < 10_000, "{stored} bytes of 80,000 that are new");
+}
+
+/// Without hints more is stored, and nothing fails; nor with such as lie or are damaged.
+#[test]
+fn hints_may_be_gone_or_lie() {
+    let before = files(30, 3);
+    let after = changed(before.clone());
+    let (_, repository) = repository_of(&before);
+    let found = store_files(&repository, &after, usize::MAX);
+    let (media, repository) = repository_of(&before);
+    media.delete(&hints(&*media)[0]).expect("memory deletes");
+    let lost = store_files(&repository, &after, usize::MAX);
+    assert!(found * 5 < lost, "{found} and {lost}");
+
+    let lie = |change: &dyn Fn(&mut Hints)| {
+        let (media, repository) = repository_of(&before);
+        let path = hints(&*media).remove(0);
+        let name = ObjectName::parse(&path).expect("a name");
+        let mut hints =
+            repository.get(name).and_then(|body| Hints::decode(&body)).expect("it is well");
+        change(&mut hints);
+        media.delete(&path).expect("memory deletes");
+        repository.seal_and_put(name, &hints.encode()).expect("memory takes it");
+        store_files(&repository, &after, usize::MAX)
+    };
+    assert_eq!(lie(&|_| {}), found, "what is true");
+    let stored = lie(&|hints| hints.containers[0].ends.reverse());
+    assert!(stored <= lost + 5000, "the wrong chunks: {stored}");
+    let stored = lie(&|hints| hints.containers[0].container.count += 1);
+    assert_eq!(stored, lost, "a container that is not there");
+    let stored = lie(&|hints| {
+        let ContainerEnds { container, ends } = hints.containers[0].clone();
+        let ends = ends.repeat(1000);
+        hints.containers.insert(0, ContainerEnds { container, ends });
+    });
+    assert!(stored <= lost + 5000, "more than the container has: {stored}");
+    let (media, repository) = repository_of(&before);
+    let path = hints(&*media).remove(0);
+    let mut bytes = media.get(&path).expect("it is there").to_vec();
+    bytes[100] ^= 1;
+    media.delete(&path).expect("memory deletes");
+    media.put_new(&path, bytes.into()).expect("memory takes it");
+    assert_eq!(store_files(&repository, &after, usize::MAX), lost, "damaged");
+}
+
+/// Hints go with the containers that they speak of.
+#[test]
+fn hints_go_when_all_is_gone_of_which_they_speak() {
+    let (media, repository) = repository_of(&files(20, 3));
+    let old = hints(&*media);
+    forget(&repository, |view| {
+        Ok::<_, Error>(view.snapshots().into_iter().map(|(id, _)| id).collect())
+    })
+    .expect("it is forgotten");
+    prune(&repository, &PruneOptions::default(), &(), |_| true).expect("it works");
+    store(&repository, &[new()], None, false);
+    assert_eq!(hints(&*media).len(), 2, "old and new");
+    let options = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
+    Sweeper::new(repository.clone(), options).step(&()).expect("it is swept");
+    let left = hints(&*media);
+    assert!(left.len() == 1 && left != old, "{left:?}");
+}
