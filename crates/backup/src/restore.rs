@@ -27,6 +27,7 @@
 //! A full target ends the restore, since nothing else would fit either. A file that is larger than
 //! the target's file system or a limit of the process allows is a problem of that file alone.
 
+mod ahead;
 mod file;
 mod links;
 mod metadata;
@@ -38,14 +39,16 @@ mod walker;
 use std::num::NonZero;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use bytes::Bytes;
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::Fingerprint;
 use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::Entry;
+use cutpoint_store::reader::Plan;
 use rustix::fs::{Mode, OFlags};
 
+use self::ahead::Ahead;
 use self::run::Run;
 use self::selection::Selection;
 use self::walker::Walker;
@@ -53,6 +56,9 @@ use crate::files::Handle;
 
 /// Larger files than this, in bytes, are written in pieces of about this size, several at once.
 pub const PIECE_LEN: u64 = 8 << 20;
+
+/// How much a restore holds of what it will need soon, if it is told nothing else, in bytes.
+const PLAN_BYTES_MAX: usize = 96 << 20;
 
 /// So many jobs wait at most for each thread. Each can keep a folder of the target open.
 const JOBS_PER_THREAD: usize = 16;
@@ -90,6 +96,7 @@ pub fn restore(
         threads => threads,
     };
     let queue_len = (threads * JOBS_PER_THREAD).min(256);
+    let plan = reader.plan(options.plan_bytes_max);
     let (sender, receiver) = crossbeam_channel::bounded(queue_len);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -97,7 +104,8 @@ pub fn restore(
             scope.spawn(move || walker::work(run, &receiver));
         }
         drop(receiver);
-        Walker::new(&run, sender, selection).walk(root, made)
+        let ahead = Ahead::new(plan.as_ref(), sender);
+        Walker::new(&run, ahead, selection).walk(root, made)
     })?;
     run.finish()
 }
@@ -148,7 +156,14 @@ pub trait SnapshotReader: Sync {
     /// # Errors
     ///
     /// `Corrupt`, `Missing` or `Media`: the file that needs it fails, the others are restored.
-    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Arc<[u8]>>;
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes>;
+
+    /// A plan that is told ahead which chunks will be asked for, and may hold so many bytes for
+    /// that. Without one each chunk is read when it is asked for.
+    fn plan(&self, bytes_max: usize) -> Option<Plan<'_>> {
+        let _ = bytes_max;
+        None
+    }
 }
 
 /// Hears of what a restore does. All methods can be called from several threads at once.
@@ -199,6 +214,9 @@ pub enum Overwrite {
 pub struct RestoreOptions {
     /// How many threads write files; 0 is as many as the machine has.
     pub threads: usize,
+    /// How much is held of what will be needed soon, in bytes, decoded. Less has things read more often;
+    /// it makes no other difference.
+    pub plan_bytes_max: usize,
     /// What to do where the target has something already.
     pub overwrite: Overwrite,
     /// Whether to set owners and groups.
@@ -219,6 +237,7 @@ impl Default for RestoreOptions {
     fn default() -> RestoreOptions {
         RestoreOptions {
             threads: 0,
+            plan_bytes_max: PLAN_BYTES_MAX,
             overwrite: Overwrite::Never,
             owners: rustix::process::geteuid().is_root(),
             numeric_owners: false,

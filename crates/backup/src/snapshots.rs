@@ -1,12 +1,11 @@
 //! A restore reads snapshots through the store's reader.
 
-use std::sync::Arc;
-
+use bytes::Bytes;
 use cutpoint_store::error::Result;
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::Entry;
-use cutpoint_store::reader::Reader;
+use cutpoint_store::reader::{Plan, Reader};
 
 use crate::restore::SnapshotReader;
 
@@ -25,7 +24,11 @@ impl SnapshotReader for Reader {
         Ok(Box::new(Reader::segments(self, content)))
     }
 
-    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Arc<[u8]>> {
-        Ok(Arc::from(&*Reader::chunk(self, Class::Data, fingerprint)?))
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes> {
+        Reader::chunk(self, Class::Data, fingerprint).map(Bytes::from_owner)
+    }
+
+    fn plan(&self, bytes_max: usize) -> Option<Plan<'_>> {
+        Some(Reader::plan(self, bytes_max))
     }
 }

@@ -11,7 +11,7 @@ use cutpoint_store::check::Portion;
 use cutpoint_store::retention::{Grouping, Period, Policy, Span};
 use cutpoint_store::seal::Suite;
 
-use crate::defaults::{self, DEFAULT_CUT};
+use crate::defaults::{self, DEFAULT_CUT, Preset};
 use crate::exit;
 use crate::units::{
     parse_count, parse_large_size, parse_percent, parse_portion, parse_size, parse_span,
@@ -235,6 +235,9 @@ pub(crate) struct ConfigArgs {
 /// Settings of a repository; each keeps its value where it is not given.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Settings {
+    /// Sizes and level for a purpose; the options below go before it
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<Mode>,
     /// How data is cut, for example `fastcdc:avg=16k`, `seqcdc:avg=16k` or `fixed:size=4k`
     #[arg(long, value_name = "SPEC")]
     pub(crate) cut: Option<String>,
@@ -254,6 +257,31 @@ pub(crate) struct Settings {
     /// What becomes of chunks that resemble those of the former version of a file
     #[arg(long, value_enum)]
     pub(crate) matching: Option<Matching>,
+}
+
+/// What settings are for. `docs/modes.md` has the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// Saves in less time: --compression-level 1
+    Fast,
+    /// What has no other purpose: --region-size 2M --container-size 16M --compression-level 3
+    Default,
+    /// Takes the least space: --region-size 4M --container-size 48M --compression-level 12
+    Max,
+    /// For files of which pieces are read: --region-size 128k
+    Random,
+}
+
+impl Mode {
+    /// The settings of the mode.
+    pub(crate) fn preset(self) -> Preset {
+        match self {
+            Mode::Fast => defaults::FAST,
+            Mode::Default => defaults::DEFAULT,
+            Mode::Max => defaults::MAX,
+            Mode::Random => defaults::RANDOM,
+        }
+    }
 }
 
 /// What becomes of chunks that resemble others.

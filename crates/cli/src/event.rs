@@ -171,6 +171,12 @@ pub(crate) enum Summary<'a> {
         symlink_count: u64,
         special_count: u64,
         unchanged_count: u64,
+        /// Requests for regions, and what they fetched.
+        request_count: u64,
+        fetched_bytes: u64,
+        /// Regions that were decoded, and how many of them again.
+        region_count: u64,
+        repeated_region_count: u64,
         problem_count: u64,
         warning_count: u64,
         elapsed_ns: u64,

@@ -15,7 +15,7 @@ use cutpoint_store::repository::{InitOptions, Repository};
 use cutpoint_store::seal::{Suite, Unlock};
 use cutpoint_store::view::View;
 
-use crate::args::{Encryption, Global, Matching, Settings};
+use crate::args::{Encryption, Global, Matching, Mode, Settings};
 use crate::defaults;
 use crate::exit::{Exit, Failure};
 use crate::recovery::Kit;
@@ -272,6 +272,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
     let location = location(global)?;
     refuse_foreign(location)?;
     let settings = new.settings;
+    let preset = settings.mode.unwrap_or(Mode::Default).preset();
     let suite = global.secrets.encryption.unwrap_or(Encryption::Auto).suite();
     let options = InitOptions {
         suite,
@@ -279,9 +280,9 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
             settings.cut.as_deref().unwrap_or(defaults::DEFAULT_CUT),
             suite != Suite::None,
         )?,
-        region_size: settings.region_size.unwrap_or(defaults::REGION_SIZE),
-        container_size: settings.container_size.unwrap_or(defaults::CONTAINER_SIZE),
-        compression_level: settings.compression_level.unwrap_or(defaults::COMPRESSION_LEVEL),
+        region_size: settings.region_size.unwrap_or(preset.region_size),
+        container_size: settings.container_size.unwrap_or(preset.container_size),
+        compression_level: settings.compression_level.unwrap_or(preset.compression_level),
         composites: settings.matching != Some(Matching::Off),
         parity_percent: settings.parity.unwrap_or(defaults::PARITY_PERCENT),
     };

@@ -1,5 +1,8 @@
 //! Reading: from a fingerprint to bytes, and from a snapshot to its trees and recipes.
 
+mod plan;
+mod regions;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,11 +23,10 @@ use crate::repository::Repository;
 use crate::seal::{HEADER_LEN, Opener, PartKind};
 use crate::view::View;
 use crate::writer::decode_region_into;
+pub use plan::{Plan, Step};
+pub use regions::ReadStatistics;
+use regions::{Claim, Regions};
 
-/// How much of decoded regions is kept, in bytes.
-const REGIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// How many buffers without use are kept.
-const SPARE_BUFFERS_MAX: usize = 2;
 /// How many openers (keys of containers) are kept.
 const OPENERS_MAX: usize = 256;
 
@@ -38,7 +40,7 @@ pub struct Reader {
     listings: AtomicU64,
     /// Whether what was cached of the index has been dropped.
     is_rebuilt: AtomicBool,
-    regions: Mutex<Regions>,
+    regions: Arc<Regions>,
     openers: Mutex<HashMap<(Class, PartName), Arc<Opener>>>,
 }
 
@@ -59,64 +61,17 @@ impl ChunkBytes {
     }
 }
 
+impl AsRef<[u8]> for ChunkBytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl std::ops::Deref for ChunkBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         &self.region[self.range.clone()]
-    }
-}
-
-type RegionName = (Class, PartName, u16);
-
-/// Decoded regions that were used last; the one that was not used for longest goes first. Buffers are
-/// used again: fresh memory costs as much as filling it.
-#[derive(Default)]
-struct Regions {
-    spare: Vec<Vec<u8>>,
-    /// As many as threads have decoded at once.
-    decompressors: Vec<Decompressor<'static>>,
-    decoded: HashMap<RegionName, (Arc<Vec<u8>>, u64)>,
-    uses: u64,
-    bytes: usize,
-}
-
-impl std::fmt::Debug for Regions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Regions").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
-impl Regions {
-    /// A buffer, perhaps without memory, and a decompressor, where there is one.
-    fn take_tools(&mut self) -> (Vec<u8>, Option<Decompressor<'static>>) {
-        (self.spare.pop().unwrap_or_default(), self.decompressors.pop())
-    }
-
-    fn get(&mut self, name: &RegionName) -> Option<Arc<Vec<u8>>> {
-        self.uses += 1;
-        let (bytes, used) = self.decoded.get_mut(name)?;
-        *used = self.uses;
-        Some(bytes.clone())
-    }
-
-    fn insert(&mut self, name: RegionName, bytes: Arc<Vec<u8>>) {
-        self.bytes += bytes.len();
-        if let Some((before, _)) = self.decoded.insert(name, (bytes, self.uses)) {
-            self.bytes -= before.len();
-        }
-        while self.bytes > REGIONS_BYTES_MAX && self.decoded.len() > 1 {
-            let oldest = self.decoded.iter().min_by_key(|(_, (_, used))| *used);
-            let Some(oldest) = oldest.map(|(name, _)| *name) else { return };
-            if let Some((bytes, _)) = self.decoded.remove(&oldest) {
-                self.bytes -= bytes.len();
-                if let Some(bytes) = Arc::into_inner(bytes)
-                    && self.spare.len() < SPARE_BUFFERS_MAX
-                {
-                    self.spare.push(bytes);
-                }
-            }
-        }
     }
 }
 
@@ -184,7 +139,7 @@ impl Reader {
             view: Mutex::new(view),
             listings: AtomicU64::new(0),
             is_rebuilt: AtomicBool::new(false),
-            regions: Mutex::default(),
+            regions: Arc::default(),
             openers: Mutex::default(),
         }
     }
@@ -407,11 +362,10 @@ impl Reader {
     }
 
     fn region(&self, class: Class, loaded: &Loaded, number: u16) -> Result<Arc<Vec<u8>>> {
-        let key = (class, loaded.container.name, number);
-        let lock = || self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bytes) = lock().get(&key) {
-            return Ok(bytes);
-        }
+        let (turn, fetched) = match self.regions.claim((class, loaded.container.name, number)) {
+            Claim::Decoded(bytes) => return Ok(bytes),
+            Claim::Turn(turn, fetched) => (turn, fetched),
+        };
         let name = ObjectName::Container(class, loaded.container.name);
         let record = loaded
             .directory
@@ -419,12 +373,18 @@ impl Reader {
             .get(usize::from(number))
             .ok_or_else(|| Error::corrupt(name, format!("has no region {number}")))?;
         let opener = self.opener(class, loaded.container.name)?;
-        let media = self.repository.media();
-        let offset = u64::from(record.offset);
-        let part = media.get_range(&name.to_string(), offset, record.stored_len as usize)?;
+        let part = match fetched {
+            Some(part) => part,
+            None => {
+                let (offset, len) = (u64::from(record.offset), record.stored_len as usize);
+                let part = self.repository.media().get_range(&name.to_string(), offset, len)?;
+                self.regions.count_request(len);
+                part
+            }
+        };
         let mut part = Vec::from(part);
         opener.open(PartKind::Region(u32::from(number)), &mut part)?;
-        let (buffer, decompressor) = lock().take_tools();
+        let (buffer, decompressor) = turn.take_tools();
         let mut decompressor = match decompressor {
             Some(decompressor) => decompressor,
             None => Decompressor::new().map_err(|error| Error::invalid("zstd", error))?,
@@ -433,10 +393,13 @@ impl Reader {
         let bytes = decode_region_into(&mut decompressor, codec, part, raw_len, buffer)
             .map_err(|error| error.of(format!("{name}: region {number}")))?;
         let bytes = Arc::new(bytes);
-        let mut regions = lock();
-        regions.decompressors.push(decompressor);
-        regions.insert(key, bytes.clone());
+        turn.decoded(&bytes, decompressor);
         Ok(bytes)
+    }
+
+    /// What was read so far.
+    pub fn statistics(&self) -> ReadStatistics {
+        self.regions.statistics()
     }
 
     fn opener(&self, class: Class, container: PartName) -> Result<Arc<Opener>> {

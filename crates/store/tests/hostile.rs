@@ -556,6 +556,29 @@ fn composites_that_lie_are_refused() {
     }
 }
 
+/// However its extents lie, a chunk needs its own region and one for each of 64 wholes.
+#[test]
+fn a_chunk_needs_65_regions_at_most() {
+    let repository = new_repository();
+    let wholes: Vec<Vec<u8>> = (0..64).map(|seed| SplitMix64::bytes(seed, 50)).collect();
+    // Each is taken from twice.
+    let list: Vec<(u16, u32, u32)> =
+        (0..128).map(|number| (number % 64, u32::from(number / 64) * 25, 25)).collect();
+    let halves =
+        [0..25, 25..50].map(|half| wholes.iter().flat_map(move |it| it[half.clone()].to_vec()));
+    let bytes: Vec<u8> = halves.into_iter().flatten().collect();
+    let mut regions: Vec<_> =
+        wholes.iter().map(|bytes| (vec![], vec![Planted::whole(&repository, bytes)])).collect();
+    let references = regions.iter().map(|(_, records)| records[0].fingerprint).collect();
+    regions.push((references, vec![Planted::composite(&repository, &bytes, &list)]));
+    plant_regions(&repository, &regions, |record| record.form == Form::Composite);
+    let reader = reader(&repository);
+    let chunk = repository.keys().fingerprint(Class::Data, &bytes);
+    assert_eq!(*reader.chunk(Class::Data, &chunk).expect("it is well"), bytes, "its bytes");
+    let statistics = reader.statistics();
+    assert_eq!((statistics.region_count, statistics.request_count), (65, 65), "{statistics:?}");
+}
+
 /// Each claims 16 MiB, of three bytes. A few are tried, and the check says that it left the others.
 #[test]
 fn composites_that_claim_much_cost_little() {

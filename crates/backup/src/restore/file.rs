@@ -19,7 +19,7 @@ use super::{PIECE_LEN, SnapshotReader};
 use crate::files::folder::Identity;
 
 /// A piece has no more segments than this, however short they are.
-const PIECE_SEGMENTS_MAX: usize = 8192;
+pub(super) const PIECE_SEGMENTS_MAX: usize = 8192;
 
 /// Bytes of large files are written in steps of about this length: what was decoded a moment ago
 /// is still in the cache, and nothing larger is gathered.

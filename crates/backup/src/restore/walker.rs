@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::iter;
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 use cutpoint_store::error::{Error, Result};
-use cutpoint_store::format::recipe::Content;
+use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::{Entry, EntryKind, check_name};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
-use super::file::{Buffer, NewFile, Piece, Pieces, ends_in_hole, gather};
+use super::ahead::{Ahead, Planned};
+use super::file::{Buffer, NewFile, PIECE_SEGMENTS_MAX, Piece, Pieces, ends_in_hole, gather};
 use super::links::{Link, LinkOwner, Written};
 use super::place::{EXISTS, Folder, PathNode, Place, Standing, TWIN, Taken};
 use super::run::{Failure, Run, count};
@@ -64,13 +65,13 @@ struct Known {
 /// Goes through the tree `root`.
 pub(super) struct Walker<'r, 'a> {
     run: &'r Run<'a>,
-    jobs: Sender<Job>,
+    jobs: Ahead<'r>,
     selection: Selection,
     links: HashMap<(u64, u64), Known>,
 }
 
 impl<'r, 'a> Walker<'r, 'a> {
-    pub(super) fn new(run: &'r Run<'a>, jobs: Sender<Job>, selection: Selection) -> Walker<'r, 'a> {
+    pub(super) fn new(run: &'r Run<'a>, jobs: Ahead<'r>, selection: Selection) -> Walker<'r, 'a> {
         Walker { run, jobs, selection, links: HashMap::new() }
     }
 
@@ -142,6 +143,7 @@ impl<'r, 'a> Walker<'r, 'a> {
             let missing = Failure::Refused("not in the snapshot");
             self.selection.for_each_missing(|path| self.run.fail(path, &missing));
         }
+        self.jobs.end(self.run.stopped());
         // Deepest first, for the sake of long paths.
         while stack.pop().is_some() {}
         Ok(())
@@ -285,7 +287,7 @@ impl<'r, 'a> Walker<'r, 'a> {
         let large = entry.kind == EntryKind::File
             && entry.size > PIECE_LEN
             && !matches!(role, Role::Further(_));
-        let job = if large {
+        if large {
             let link = match role {
                 Role::First(owner) => Some(owner),
                 Role::Only | Role::Further(_) => None,
@@ -295,8 +297,9 @@ impl<'r, 'a> Walker<'r, 'a> {
             for piece in pieces {
                 match piece {
                     Ok(piece) => {
+                        let segments = piece.segments.clone();
                         let job = Job::Piece { file: Arc::clone(&file), piece };
-                        if self.run.stopped() || self.jobs.send(job).is_err() {
+                        if self.run.stopped() || !self.jobs.send(job, &segments) {
                             break;
                         }
                     }
@@ -308,11 +311,30 @@ impl<'r, 'a> Walker<'r, 'a> {
             }
             release_file(self.run, file);
             return;
-        } else {
-            Job::Item { place, entry, role }
+        }
+        let segments = self.segments_ahead(&place, &entry, &role);
+        self.jobs.send(Job::Item { place, entry, role }, &segments);
+    }
+
+    /// What of a file no larger than a piece will be read, as far as that can be told.
+    fn segments_ahead(&self, place: &Place, entry: &Entry, role: &Role) -> Vec<Segment> {
+        let is_written = || match standing(self.run, place, entry) {
+            Ok(Standing::Nothing | Standing::Replace) => true,
+            Ok(Standing::Same(..) | Standing::Refused(_)) | Err(_) => false,
         };
-        // Without receivers a thread has panicked, which the caller will see.
-        self.jobs.send(job).ok();
+        let is_read = self.jobs.is_planned()
+            && entry.kind == EntryKind::File
+            && !matches!(role, Role::Further(_))
+            && is_written();
+        match &entry.content {
+            Content::Segments(segments) if is_read => segments.clone(),
+            Content::Recipe(_) if is_read => match self.run.reader.segments(&entry.content) {
+                // Who reads it for the file hears of what is wrong.
+                Ok(segments) => segments.map_while(Result::ok).take(PIECE_SEGMENTS_MAX).collect(),
+                Err(_) => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
     }
 
     /// What the name of `entry` is among the names of its file.
@@ -350,9 +372,10 @@ impl<'r, 'a> Walker<'r, 'a> {
 }
 
 /// Does jobs until there are no more.
-pub(super) fn work(run: &Run<'_>, jobs: &Receiver<Job>) {
+pub(super) fn work(run: &Run<'_>, jobs: &Receiver<Planned>) {
     let mut buffer = Buffer::default();
-    for job in jobs {
+    // What was planned for a job is held until it is done.
+    for (job, _step) in jobs {
         match job {
             Job::Item { place, entry, role } => item(run, place, entry, role, &mut buffer),
             Job::Piece { file, piece } => {

@@ -5,10 +5,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use bytes::Bytes;
 use cutpoint_backup::restore::{
     Overwrite, RestoreMonitor, RestoreOptions, SnapshotReader, restore,
 };
@@ -208,7 +208,7 @@ impl<F: Fn() + Sync> SnapshotReader for Meddled<'_, F> {
         self.call().segments(content)
     }
 
-    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Arc<[u8]>> {
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes> {
         self.call().chunk(fingerprint)
     }
 }
@@ -430,7 +430,7 @@ impl<F: Fn() + Sync> SnapshotReader for AtTree<'_, F> {
         self.store.segments(content)
     }
 
-    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Arc<[u8]>> {
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes> {
         self.store.chunk(fingerprint)
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use cutpoint_backup::files::{Extent, Step, Walk, WalkOptions, open_file, xattrs};
 use cutpoint_backup::restore::{
     RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader, restore,
@@ -159,9 +160,9 @@ impl SnapshotReader for MemoryStore {
         Ok(Box::new(segments.iter().copied().map(Ok)))
     }
 
-    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Arc<[u8]>> {
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes> {
         self.asked.fetch_add(1, Relaxed);
-        let found = self.chunks.get(fingerprint).cloned();
+        let found = self.chunks.get(fingerprint).cloned().map(Bytes::from_owner);
         found.ok_or_else(|| Error::missing(format!("chunk {fingerprint}"), "is nowhere"))
     }
 }

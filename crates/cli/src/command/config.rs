@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use cutpoint_store::format::config::Config;
 
-use crate::args::{ConfigArgs, Global, Matching};
+use crate::args::{ConfigArgs, Global, Matching, Mode};
 use crate::event::Event;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
@@ -26,6 +26,11 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
             );
         }
         config.cut = cut;
+    }
+    if let Some(preset) = args.mode.map(Mode::preset) {
+        config.region_size = preset.region_size;
+        config.container_size = preset.container_size;
+        config.compression_level = preset.compression_level;
     }
     config.region_size = args.region_size.unwrap_or(config.region_size);
     config.container_size = args.container_size.unwrap_or(config.container_size);

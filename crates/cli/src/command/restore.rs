@@ -9,6 +9,7 @@ use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, res
 use cutpoint_store::error::{Error as StoreError, Kind};
 use cutpoint_store::format::tree::EntryKind;
 use cutpoint_store::name::TicketId;
+use cutpoint_store::reader::ReadStatistics;
 
 use crate::args::{Global, Restore};
 use crate::event::{self, Event, Summary};
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let done = restore(&reader, &root, &args.to, &options, &monitor);
     report.end_progress();
     let done = done.map_err(explain)?;
-    summarize(id, &done, &args.to, report)?;
+    summarize(id, &done, &reader.statistics(), &args.to, report)?;
     Ok(Exit::of_problems(done.failed_entries.max(report.problem_count())))
 }
 
@@ -108,7 +109,13 @@ impl RestoreMonitor for Monitor<'_> {
     }
 }
 
-fn summarize(id: TicketId, done: &RestoreStats, to: &Path, report: &Report) -> Result<()> {
+fn summarize(
+    id: TicketId,
+    done: &RestoreStats,
+    read: &ReadStatistics,
+    to: &Path,
+    report: &Report,
+) -> Result<()> {
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Restore {
             snapshot: id.to_string(),
@@ -119,6 +126,10 @@ fn summarize(id: TicketId, done: &RestoreStats, to: &Path, report: &Report) -> R
             symlink_count: done.made_symlinks,
             special_count: done.made_specials,
             unchanged_count: done.unchanged_entries,
+            request_count: read.request_count,
+            fetched_bytes: read.fetched_bytes,
+            region_count: read.region_count,
+            repeated_region_count: read.repeated_region_count,
             problem_count: done.failed_entries,
             warning_count: done.warnings,
             elapsed_ns: report.elapsed_ns(),
@@ -138,6 +149,15 @@ fn summarize(id: TicketId, done: &RestoreStats, to: &Path, report: &Report) -> R
         text.push_str(&format!("; {} unchanged", done.unchanged_entries));
     }
     report.note(&format!("{text}."));
+    report.detail(|| {
+        format!(
+            "Read {} by {}; {} decoded, {} of them again.",
+            units::size(read.fetched_bytes),
+            units::count(read.request_count, "request"),
+            units::count(read.region_count, "region"),
+            read.repeated_region_count,
+        )
+    });
     if done.failed_entries > 0 {
         report.warn(&format!("{}: not restored", units::count(done.failed_entries, "problem")));
     }

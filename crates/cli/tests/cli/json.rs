@@ -35,6 +35,11 @@ fn every_verb_speaks_json() {
     assert_eq!(types(&sandbox.json(["debug", "--list"])), ["object"], "debug");
     let restore = sandbox.json(["restore", "latest", "--to", "back"]);
     assert_eq!(types(&restore).last().map(String::as_str), Some("summary"), "restore");
+    let read = restore.last().expect("a summary");
+    let count = |name: &str| read[name].as_u64().expect("a number");
+    assert!(count("request_count") <= count("region_count"), "requests fetch a region or more");
+    assert!(count("region_count") > 0 && count("fetched_bytes") > 0, "something was read");
+    assert_eq!(count("repeated_region_count"), 0, "nothing is read twice");
     let mut again = sandbox.command(["restore", "latest", "--to", "back", "--json"]);
     let again = run(&mut again).ended(1, &[]).events();
     assert!(again.iter().any(|event| event["type"] == "problem"), "restore with problems");

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
 use cutpoint_testing::SplitMix64;
+use serde_json::json;
 
 use crate::sandbox::{Sandbox, describe, make_source, run, run_with_input};
 
@@ -220,6 +221,43 @@ fn settings_change() {
     assert_eq!(value("config-number"), 2, "twice");
     sandbox.run(["config", "--compression-level", "99"]).ended(2, &["99 is not in -7 to 19"]);
     sandbox.run(["config", "--cut", "seqcdc:avg=1"]).ended(2, &["cut specification"]);
+}
+
+/// A mode is some settings at once; what is given by itself goes before it.
+#[test]
+fn a_mode_sets_what_is_not_given() {
+    let sandbox = Sandbox::new();
+    let names = ["region-size", "container-size", "compression-level", "cut", "matching"];
+    let values = |settings: &[serde_json::Value]| -> Vec<serde_json::Value> {
+        let value = |name: &&str| settings.iter().find(|it| it["name"] == *name).cloned();
+        names.iter().filter_map(value).map(|setting| setting["value"].clone()).collect()
+    };
+    let init = |repository: &str, options: &[&str]| {
+        let mut command = sandbox.command(["init", "--encryption", "none", "--repo", repository]);
+        run(command.args(options)).well();
+        values(&sandbox.json(["config", "--repo", repository]))
+    };
+    let plain = init("plain", &[]);
+    let (cut, on) = (plain[3].clone(), json!("on"));
+    let expect = |region: u32, container: u32, level: i32, matching: &str| {
+        vec![json!(region), json!(container), json!(level), cut.clone(), json!(matching)]
+    };
+    let [region, container] = [2 << 20, 16 << 20];
+    assert_eq!(plain[4], on, "without a mode");
+    assert_eq!(plain, expect(region, container, 3, "on"), "without a mode");
+    assert_eq!(init("default", &["--mode", "default"]), plain, "default");
+    assert_eq!(init("fast", &["--mode", "fast"]), expect(region, container, 1, "on"), "fast");
+    assert_eq!(init("max", &["--mode", "max"]), expect(4 << 20, 48 << 20, 12, "on"), "max");
+    let given = ["--compression-level", "5", "--matching", "off", "--mode", "random"];
+    assert_eq!(init("random", &given), expect(128 << 10, container, 5, "off"), "random");
+    let change = |options: &[&str]| {
+        let all = [&["config", "--repo", "max"][..], options].concat();
+        values(&sandbox.json(all))
+    };
+    assert_eq!(change(&["--parity", "5%"]), expect(4 << 20, 48 << 20, 12, "on"), "no mode given");
+    let given = ["--mode", "fast", "--region-size", "256k"];
+    assert_eq!(change(&given), expect(256 << 10, container, 1, "on"), "a change");
+    sandbox.run(["config", "--mode", "faster"]).ended(2, &["faster", "random"]);
 }
 
 #[test]

@@ -1,0 +1,226 @@
+//! A restore that is planned brings back what one without a plan does, by fewer requests.
+
+mod common;
+#[path = "common/repository.rs"]
+#[allow(dead_code, reason = "other tests need more of it")]
+mod repository;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cutpoint_backup::backup::backup;
+use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
+use cutpoint_store::error::Result;
+use cutpoint_store::media::{Media, Memory, Put};
+use cutpoint_store::reader::{ReadStatistics, Reader};
+use cutpoint_store::repository::Repository;
+use cutpoint_store::view::View;
+use cutpoint_testing::SplitMix64;
+
+use common::{files, options};
+use repository::{Seeded, compare, init, unlock};
+
+/// A medium that takes its time for data, and counts how many wait for it at once.
+#[derive(Debug)]
+struct Far {
+    memory: Memory,
+    pause: Duration,
+    waiting_count: AtomicU64,
+    waiting_count_max: AtomicU64,
+}
+
+impl Far {
+    fn new(pause: Duration) -> Far {
+        let (waiting_count, waiting_count_max) = (AtomicU64::new(0), AtomicU64::new(0));
+        Far { memory: Memory::new(), pause, waiting_count, waiting_count_max }
+    }
+}
+
+impl Media for Far {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        self.memory.put_new(name, bytes)
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        self.memory.sync(name)
+    }
+
+    fn get(&self, name: &str) -> Result<Bytes> {
+        self.memory.get(name)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        if name.starts_with("data/") && !self.pause.is_zero() {
+            let waiting_count = self.waiting_count.fetch_add(1, Relaxed) + 1;
+            self.waiting_count_max.fetch_max(waiting_count, Relaxed);
+            std::thread::sleep(self.pause);
+            self.waiting_count.fetch_sub(1, Relaxed);
+        }
+        self.memory.get_range(name, offset, len)
+    }
+
+    fn head(&self, name: &str) -> Result<Option<u64>> {
+        self.memory.head(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        self.memory.list(prefix)
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        self.memory.delete(name)
+    }
+
+    fn describe(&self) -> String {
+        "far".to_owned()
+    }
+}
+
+/// Five versions: a large file of which some bytes change each day, a middle one, holes, many small
+/// ones, and two names of one file.
+fn save_versions(media: &Arc<dyn Media>, root: &Path) -> Arc<Repository> {
+    let repository = init(media, &Seeded::new(1));
+    let mut random = SplitMix64::new(3);
+    let mut large: Vec<u8> = random.take(9_500_000).iter().map(|byte| byte & 15).collect();
+    large[4_000_000..5_000_000].fill(0);
+    let mut middle: Vec<u8> = random.take(900_000).iter().map(|byte| byte & 31).collect();
+    fs::create_dir(root.join("small")).expect("a folder");
+    for number in 0..40 {
+        let path = root.join(format!("small/{number}"));
+        fs::write(path, random.take(300 * number)).expect("a file");
+    }
+    fs::hard_link(root.join("small/7"), root.join("seven")).expect("a link");
+    for day in 0..5 {
+        for bytes in [&mut large, &mut middle] {
+            for _ in 0..bytes.len() / 30_000 {
+                let at = random.below(bytes.len() - 20);
+                bytes[at..at + 20].copy_from_slice(&random.take(20));
+            }
+        }
+        fs::write(root.join("large"), &large).expect("a file");
+        fs::write(root.join("middle"), &middle).expect("a file");
+        let report = backup(&repository, files(root), &options(2), &()).expect("it is saved");
+        assert!(day == 0 || report.statistics.composite_count > 100, "day {day}");
+    }
+    repository
+}
+
+#[derive(Default)]
+struct Problems(Mutex<Vec<(PathBuf, String)>>);
+
+impl RestoreMonitor for Problems {
+    fn problem(&self, path: &Path, message: &str) {
+        let mut problems = self.0.lock().expect("nobody panics");
+        problems.push((path.to_path_buf(), message.to_owned()));
+    }
+}
+
+struct Restored {
+    target: tempfile::TempDir,
+    stats: RestoreStats,
+    read: ReadStatistics,
+    problems: Vec<(PathBuf, String)>,
+}
+
+fn restore_last(repository: &Arc<Repository>, options: &RestoreOptions) -> Restored {
+    let view = View::list(repository).expect("it lists");
+    let root = view.snapshots().last().expect("a snapshot").1.root.clone();
+    let reader = Reader::open(repository.clone(), view).expect("a reader");
+    let target = tempfile::tempdir().expect("a target");
+    let problems = Problems::default();
+    let stats = restore(&reader, &root, target.path(), options, &problems).expect("it ends");
+    let mut problems = problems.0.into_inner().expect("nobody panics");
+    problems.sort();
+    Restored { target, stats, read: reader.statistics(), problems }
+}
+
+/// No plan at all is one that may hold nothing.
+fn holding(plan_bytes_max: usize, threads: usize) -> RestoreOptions {
+    RestoreOptions { plan_bytes_max, threads, ..RestoreOptions::default() }
+}
+
+fn source_in(root: &Path, target: &Path) -> PathBuf {
+    target.join(root.strip_prefix("/").expect("absolute"))
+}
+
+#[test]
+fn a_plan_saves_requests_and_changes_nothing_else() {
+    let root = tempfile::tempdir().expect("a folder");
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = save_versions(&media, root.path());
+    let mut unplanned = None;
+    for (plan_bytes_max, threads) in [(0, 1), (1, 1), (500_000, 2), (96 << 20, 1), (96 << 20, 4)] {
+        let case = format!("{plan_bytes_max} bytes, {threads} threads");
+        let restored = restore_last(&repository, &holding(plan_bytes_max, threads));
+        assert_eq!(restored.problems, [], "{case}");
+        compare(root.path(), &source_in(root.path(), restored.target.path()));
+        let (stats, read) = (restored.stats, restored.read);
+        assert_eq!(read.repeated_region_count, 0, "{case}: all fits into what is kept");
+        let (stats_before, read_before) = unplanned.get_or_insert((stats, read));
+        assert_eq!(stats, *stats_before, "{case}");
+        assert_eq!(read.region_count, read_before.region_count, "{case}");
+        if plan_bytes_max == 0 {
+            assert_eq!(read.request_count, read.region_count, "{case}: one for each");
+        } else if plan_bytes_max > 1 << 20 {
+            assert!(read.request_count * 3 < read.region_count, "{case}: {read:?}");
+        }
+    }
+}
+
+#[test]
+fn a_far_medium_is_asked_for_several_things_at_once() {
+    let root = tempfile::tempdir().expect("a folder");
+    let memory: Arc<dyn Media> = Arc::new(Memory::new());
+    save_versions(&memory, root.path());
+    let mut counts = Vec::new();
+    for plan_bytes_max in [0, 96 << 20] {
+        let far = Arc::new(Far::new(Duration::from_millis(3)));
+        for (name, bytes) in repository::contents(&*memory) {
+            far.put_new(&name, bytes.into()).expect("memory takes it");
+        }
+        let media: Arc<dyn Media> = far.clone();
+        let environment = Seeded::new(9);
+        let repository =
+            Arc::new(Repository::open(media, environment, &unlock()).expect("it opens"));
+        let restored = restore_last(&repository, &holding(plan_bytes_max, 1));
+        assert_eq!(restored.problems, [], "{plan_bytes_max}");
+        counts.push(far.waiting_count_max.load(Relaxed));
+    }
+    assert!(counts[0] <= 2 && counts[1] >= 3, "waiting at once, at most: {counts:?}");
+}
+
+/// What cannot be read is found by whoever reads ahead, and told to whoever writes the file.
+#[test]
+fn damage_is_named_as_without_a_plan() {
+    let root = tempfile::tempdir().expect("a folder");
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = save_versions(&media, root.path());
+    let containers = media.list("data").expect("memory lists");
+    let (name, len) = containers.first().expect("a container");
+    let mut bytes = media.get(name).expect("memory has it").to_vec();
+    bytes[usize::try_from(*len).expect("small") / 3] ^= 1;
+    media.delete(name).expect("memory deletes");
+    media.put_new(name, bytes.into()).expect("memory takes it");
+    let without = restore_last(&repository, &holding(0, 1));
+    assert!(!without.problems.is_empty(), "something is damaged");
+    for threads in [1, 4] {
+        let with = restore_last(&repository, &holding(96 << 20, threads));
+        assert_eq!(with.stats, without.stats, "{threads} threads");
+        let paths = |restored: &Restored| -> Vec<PathBuf> {
+            restored.problems.iter().map(|(path, _)| path.clone()).collect()
+        };
+        assert_eq!(paths(&with), paths(&without), "{threads} threads");
+        for (path, message) in &with.problems {
+            assert!(message.contains("is damaged"), "{}: {message}", path.display());
+            let file = with.target.path().join(path.strip_prefix("/").unwrap_or(path));
+            assert!(!file.exists(), "{} is not restored", path.display());
+        }
+    }
+    media.delete(name).expect("memory deletes");
+    let gone = restore_last(&repository, &holding(96 << 20, 2));
+    assert!(gone.problems.len() >= without.problems.len(), "{:?}", gone.problems);
+}
