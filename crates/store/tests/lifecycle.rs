@@ -20,7 +20,7 @@ use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::lifecycle::{forget, hold, note, release, unforget};
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
-use cutpoint_store::name::TicketId;
+use cutpoint_store::name::{PartName, TicketId};
 use cutpoint_store::record::{Recorded, publish};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
@@ -193,6 +193,30 @@ fn a_prune_hears_of_a_hold_in_between() {
     assert_eq!((view.taken().len(), view.held().len()), (1, 1), "one taken, one held");
     assert_eq!(view.prunes[&2].ticket, Some(writer.ticket()), "the writer of the record");
     assert_tidy(&repository);
+}
+
+/// Who finds a number taken that is not listed yet reads what lies there.
+#[test]
+fn what_is_not_listed_yet_is_heard_of() {
+    let (media, _, ids) = start(2);
+    let [a, b] = ids[..] else { panic!("two: {ids:?}") };
+    let other = open(media.clone(), 2).expect("it opens");
+    let overtaken = Overtaken::new(media.clone(), When::BeforePutUnlisted("prunes"), move || {
+        hold(&other, &[a]).expect("nobody was faster");
+    });
+    let repository = open(overtaken, 3).expect("it opens");
+    let mut writer = Writer::begin(repository, Purpose::Other).expect("it begins");
+    let view_before = writer.view().clone();
+    let record = Prune { held: vec![b], ..Prune::default() };
+    let none = BTreeSet::new();
+    let recorded = publish(&mut writer, &view_before, record, &none, |newer, faster, mine| {
+        assert_eq!(faster.len(), 1, "one was faster");
+        assert!(newer.held().contains(&a), "and this it held");
+        Ok(Some(mine))
+    });
+    assert!(matches!(recorded, Ok(Recorded::Done(2))), "the next number: {recorded:?}");
+    let view = view(&open(media, 4).expect("it opens"));
+    assert_eq!(view.held(), ids.iter().copied().collect(), "both are held");
 }
 
 #[test]
@@ -428,7 +452,10 @@ fn who_slept_records_nothing() {
         if !sleeps_in_between {
             sleeper.slept_ns.store(SLEPT_NS, Ordering::SeqCst);
         }
-        let record = Prune { held: vec![ids[1]], ..Prune::default() };
+        let own = PartName { ticket: writer.ticket(), count: 0 };
+        let others = PartName { ticket: ids[0], count: 1000 };
+        let published = vec![others, own];
+        let record = Prune { held: vec![ids[1]], published, ..Prune::default() };
         let recorded =
             publish(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, mine| {
                 Ok(Some(mine))
@@ -437,6 +464,9 @@ fn who_slept_records_nothing() {
         let view = view(&repository);
         assert!(!view.held().contains(&ids[1]), "it recorded nothing");
         assert!(view.commits.contains_key(&writer.ticket()), "and has ended");
+        // What it has stored is found all the same; what others have is not its own to publish.
+        let ended = &view.commits[&writer.ticket()];
+        assert_eq!(ended.segments, [own], "it publishes what it has put");
         // Begun anew, it goes well.
         hold(&repository, &[ids[1]]).expect("memory takes it");
         assert_tidy(&repository);

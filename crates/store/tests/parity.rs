@@ -329,10 +329,16 @@ fn what_a_disk_refuses_comes_back() {
     assert_eq!(restore_all(&repository).expect("all is there"), 1);
 }
 
-/// Backs up, forgets the first snapshot, prunes and sweeps.
+/// Backs up, forgets the first of the snapshots before, prunes and sweeps.
 fn go_on(repository: &Arc<Repository>) -> Result<()> {
-    back_up(repository, &[1, 2, 30, 31], false)?;
+    go_on_to_prune(repository)?;
+    sweep_all(repository).map(drop)
+}
+
+fn go_on_to_prune(repository: &Arc<Repository>) -> Result<()> {
+    // Clocks of processes begin anew here: by time, the snapshot that comes now may be the first.
     let first = View::list(repository)?.snapshots().first().map(|(id, _)| *id);
+    back_up(repository, &[1, 2, 30, 31], false)?;
     let ids: Vec<TicketId> = first.into_iter().collect();
     let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
     writer.commit(Outcome::Forget(ids), Vec::new(), &BTreeSet::new())?;
@@ -342,15 +348,18 @@ fn go_on(repository: &Arc<Repository>) -> Result<()> {
         small_count_max: usize::MAX,
         ..PruneOptions::default()
     };
-    prune(repository, &everything, &(), |_| true)?;
-    sweep_all(repository)
+    prune(repository, &everything, &(), |_| true).map(drop)
 }
 
-fn sweep_all(repository: &Arc<Repository>) -> Result<()> {
+/// Returns how much parity went.
+fn sweep_all(repository: &Arc<Repository>) -> Result<u64> {
     let options = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
     let mut sweeper = Sweeper::new(repository.clone(), options);
-    while sweeper.step(&())? != Sweep::Nothing {}
-    Ok(())
+    let mut parity_count = 0;
+    while let Sweep::Done(swept) = sweeper.step(&())? {
+        parity_count += swept.parity_count;
+    }
+    Ok(parity_count)
 }
 
 /// The containers that have parity are those that are there.
@@ -372,20 +381,49 @@ fn assert_parity_follows(media: &dyn Media, case: &str) {
 #[test]
 fn parity_goes_with_its_container() {
     let media = memory(PERCENT);
-    let left_over = names(&*media, ObjectKind::Parity).remove(0);
-    let bytes = media.get(&left_over).expect("it is there");
+    let before = copy(&*media);
     let repository = open(media.clone(), 2).expect("it opens");
     go_on(&repository).expect("nothing fails here");
     assert_parity_follows(&*media, "after the sweep");
+    let mut all = names(&*before, ObjectKind::Parity).into_iter();
+    let left_over = all.find(|name| media.head(name).is_ok_and(|len| len.is_none()));
+    let left_over = left_over.expect("a container has gone");
+    let bytes = before.get(&left_over).expect("it was there");
     assert_clean(&repository, "after the sweep");
     assert_eq!(restore_all(&repository).expect("all is there"), 1);
     // It comes late, and its container has been swept.
-    replace(&*media, &left_over, bytes.to_vec());
+    media.put_new(&left_over, bytes).expect("memory takes it");
     assert_clean(&repository, "with parity that came late");
     let repository = open(media.clone(), 3).expect("it opens");
     back_up(&repository, &[60], false).expect("nothing fails here");
     go_on(&repository).expect("nothing fails here");
     assert_parity_follows(&*media, "after the next sweep");
+}
+
+/// Parity of a container that is gone but was not condemned stays: what a rescue of the disk finds of
+/// the container may need it.
+#[test]
+fn parity_of_what_is_lost_stays() {
+    let media = memory(PERCENT);
+    let repository = open(media.clone(), 2).expect("it opens");
+    go_on_to_prune(&repository).expect("nothing fails here");
+    let condemned = View::list(&repository).expect("memory lists").condemned();
+    let mut live = containers(&*media).into_iter().filter(|name| match ObjectName::parse(name) {
+        Ok(ObjectName::Container(class, part)) => !condemned.contains(&(class, part)),
+        _ => panic!("{name} is no container"),
+    });
+    let lost = live.next().expect("something stays");
+    let bytes = media.get(&lost).expect("it is there").to_vec();
+    media.delete(&lost).expect("memory deletes");
+    let before = names(&*media, ObjectKind::Parity);
+    let gone = sweep_all(&repository).expect("nothing needs it here");
+    let after = names(&*media, ObjectKind::Parity);
+    assert!(gone > 0, "that of what was condemned goes");
+    assert_eq!(after.len() as u64, before.len() as u64 - gone);
+    media.put_new(&lost, zeroed(bytes, 20_000..20_100).into()).expect("memory takes it");
+    let done = repaired(&media, 3);
+    assert_eq!(done.rebuilt.len(), 1, "{done:?}");
+    assert_clean(&open(media.clone(), 4).expect("it opens"), "after the repair");
 }
 
 /// A run that is cut off at any call, or has one call fail, leaves nothing but containers without

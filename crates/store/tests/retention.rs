@@ -137,7 +137,7 @@ fn held_and_future_ones_fill_no_place() {
         ("2026-11-18 08:00", ""),
         ("2026-11-19 08:00", "last 2"),
         ("2026-11-20 08:00 held", "held"),
-        ("2026-11-21 08:00", "last 1"),
+        ("2026-11-21 12:00", "last 1"), // now
         ("2026-11-21 12:01", "dated in the future"),
         ("2200-01-01 00:00", "dated in the future"),
     ];
@@ -187,6 +187,9 @@ fn months_are_those_of_the_calendar() {
     let rows =
         [("2026-02-28 07:59", ""), ("2026-02-28 08:00", "within"), ("2026-03-31 08:00", "within")];
     table(&by_span(Period::Each, 1, 0), &utc, NOW, &rows);
+    // A month of the year before is an older one, whatever its number.
+    let rows = [("2025-12-10 08:00", "monthly 2"), ("2026-02-10 08:00", "monthly 1")];
+    table(&by_count(Period::Month, 2), &utc, NOW, &rows);
 }
 
 #[test]

@@ -12,20 +12,20 @@ mod whole;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cutpoint_store::error::Kind;
+use cutpoint_store::error::{Kind, Result};
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::{Damage, Outcome};
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::Index;
 use cutpoint_store::lifecycle::forget;
-use cutpoint_store::media::{Media, Memory};
+use cutpoint_store::media::{Fault, Faulty, Media, Memory};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{PruneOptions, prune};
 use cutpoint_store::record::{Recorded, publish};
 use cutpoint_store::repair::{IndexOptions, repair_index};
 use cutpoint_store::repository::Repository;
-use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper};
+use cutpoint_store::sweep::{Awaited, Sweep, SweepOptions, Sweeper, Swept};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Writer};
 
@@ -163,6 +163,134 @@ fn nobody_waits_for_a_commit_that_was_given_up() {
     let repository = open(media, 2).expect("it opens");
     let step = Sweeper::new(repository, PATIENT).step(&()).expect("it works");
     assert!(matches!(step, Sweep::Done(_)), "{step:?}");
+}
+
+/// For whom it waits, of those that stop the sweep of a record.
+fn awaited(step: Result<Sweep>, record: u64) -> Vec<(TicketId, Option<u32>)> {
+    match step.expect("it works") {
+        Sweep::Waiting { number, writers } => {
+            assert_eq!(number, record);
+            let id = |each: &Awaited| each.process.as_ref().map(|process| process.process_id);
+            writers.iter().map(|each| (each.ticket, id(each))).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A sweep waits for those backups that had begun when it first looked at the record, and for no
+/// others.
+#[test]
+fn a_sweep_waits_for_whom_it_has_seen() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    let begin = |process, purpose| {
+        let repository = open(media.clone(), process).expect("it opens");
+        Writer::begin(repository, purpose).expect("it begins")
+    };
+    let [one, two, _] = [[1], [2], [3]].map(|files| snapshot(&repository, &files));
+    let mut first = begin(20, Purpose::Backup);
+    begin(19, Purpose::Other);
+    forget_these(&repository, &[one]);
+    assert_eq!(prune_whole(&repository), 1);
+    let (mut sweeper, mut faster) =
+        (Sweeper::new(repository.clone(), PATIENT), Sweeper::new(repository.clone(), PATIENT));
+    // What is no backup cannot end in a snapshot.
+    let seen = [(first.ticket(), Some(20))];
+    assert_eq!(awaited(sweeper.step(&()), 1), seen);
+    assert_eq!(awaited(faster.step(&()), 1), seen);
+    let mut late = begin(18, Purpose::Backup);
+    assert_eq!(awaited(sweeper.step(&()), 1), seen, "the late one has seen the record");
+    first.void(Vec::new()).expect("memory takes it");
+    let step = faster.step(&()).expect("it works");
+    assert!(matches!(step, Sweep::Done(Swept { number: 1, .. })), "{step:?}");
+    // The next record the late one has not seen.
+    forget_these(&repository, &[two]);
+    assert_eq!(prune_whole(&repository), 2);
+    assert_eq!(awaited(sweeper.step(&()), 2), [(late.ticket(), Some(18))]);
+    late.void(Vec::new()).expect("memory takes it");
+    let step = sweeper.step(&()).expect("it works");
+    assert!(matches!(step, Sweep::Done(Swept { number: 2, .. })), "{step:?}");
+}
+
+/// What a sweep deletes besides containers: tickets of those that have ended, and segments.
+#[test]
+fn tickets_of_those_that_have_ended_go() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    let one = snapshot(&repository, &[1]);
+    snapshot(&repository, &[2]);
+    forget_these(&repository, &[one]);
+    prune_whole(&repository);
+    let tickets = || media.list(ObjectKind::Ticket.folder()).expect("it lists").len() as u64;
+    let before = tickets();
+    match Sweeper::new(repository, PATIENT).step(&()).expect("it works") {
+        Sweep::Done(swept) => assert_eq!(swept.ticket_count, before, "{swept:?}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(tickets(), 1, "its own");
+}
+
+/// Whose ticket cannot be read may be at work; whose ticket goes has ended.
+#[test]
+fn a_ticket_may_be_unreadable_or_gone() {
+    let begin = || {
+        let media = memory();
+        let repository = open(media.clone(), 1).expect("it opens");
+        let one = snapshot(&repository, &[1]);
+        snapshot(&repository, &[2]);
+        let open_one = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+        let ticket = open_one.ticket();
+        forget_these(&repository, &[one]);
+        prune_whole(&repository);
+        (media, repository, ticket, ObjectName::Ticket { ticket, renewal: 0 }.to_string())
+    };
+    let (media, repository, ticket, name) = begin();
+    let bytes = media.get(&name).expect("it is there");
+    media.delete(&name).expect("it goes");
+    media.put_new(&name, bytes.slice(..bytes.len() - 1)).expect("memory takes it");
+    let step = Sweeper::new(repository, PATIENT).step(&());
+    assert_eq!(awaited(step, 1), [(ticket, None)], "nobody knows whose it is");
+    let mut outcomes = BTreeSet::new();
+    for call in 0.. {
+        let (media, _, ticket, name) = begin();
+        let whole = media.clone();
+        let overtaken = Overtaken::new(media, When::BeforeCall(call), move || {
+            whole.delete(&name).expect("it goes");
+        });
+        // A process that draws other tickets.
+        let sweeping = open(overtaken.clone(), 0).expect("it opens");
+        let done = match Sweeper::new(sweeping, PATIENT).step(&()) {
+            Ok(Sweep::Done(_)) => true,
+            step => awaited(step, 1) != [(ticket, Some(1))],
+        };
+        outcomes.insert(done);
+        if !overtaken.has_acted() {
+            break;
+        }
+    }
+    assert_eq!(outcomes.len(), 2, "it went before and after it was looked at");
+}
+
+/// Where the medium fails, nobody is taken for one that has ended.
+#[test]
+fn a_failure_ends_nobody() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    let one = snapshot(&repository, &[1]);
+    snapshot(&repository, &[2]);
+    let _at_work = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    forget_these(&repository, &[one]);
+    prune_whole(&repository);
+    let faulty = Arc::new(Faulty::new(media.clone(), Fault::None));
+    let step = Sweeper::new(open(faulty.clone(), 0).expect("it opens"), PATIENT).step(&());
+    assert!(matches!(step, Ok(Sweep::Waiting { .. })), "{step:?}");
+    // From a process that draws other tickets.
+    for call in 0..faulty.calls() {
+        let faulty = Arc::new(Faulty::new(media.clone(), Fault::FailsAt(call)));
+        let Ok(sweeping) = open(faulty, 0) else { continue };
+        let step = Sweeper::new(sweeping, PATIENT).step(&());
+        assert!(matches!(step, Err(_) | Ok(Sweep::Waiting { .. })), "call {call}: {step:?}");
+    }
 }
 
 /// What is put after the containers were listed and committed before the commits are.

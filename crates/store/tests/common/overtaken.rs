@@ -15,6 +15,8 @@ pub(crate) enum When {
     BeforeCall(u64),
     /// Before the first put of a name that begins so.
     BeforePut(&'static str),
+    /// The same; from then on listings of this folder lag behind, and lack the highest name.
+    BeforePutUnlisted(&'static str),
     /// After the first listing of this folder.
     AfterList(&'static str),
 }
@@ -67,7 +69,9 @@ impl Overtaken {
 
 impl Media for Overtaken {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        if matches!(self.when, When::BeforePut(prefix) if name.starts_with(prefix)) {
+        if let When::BeforePut(prefix) | When::BeforePutUnlisted(prefix) = self.when
+            && name.starts_with(prefix)
+        {
             self.act();
         }
         self.inner().put_new(name, bytes)
@@ -90,11 +94,16 @@ impl Media for Overtaken {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        let listed = self.inner().list(prefix);
-        if matches!(self.when, When::AfterList(folder) if prefix == folder) {
-            self.act();
+        let mut listed = self.inner().list(prefix)?;
+        match self.when {
+            When::AfterList(folder) if prefix == folder => self.act(),
+            When::BeforePutUnlisted(folder) if prefix == folder && self.has_acted() => {
+                listed.sort();
+                listed.pop();
+            }
+            _ => {}
         }
-        listed
+        Ok(listed)
     }
 
     fn delete(&self, name: &str) -> Result<()> {
