@@ -1,6 +1,6 @@
 //! Reading: from a fingerprint to bytes, and from a snapshot to its trees and recipes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +25,8 @@ use crate::writer::decode_region_into;
 const REGIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How many buffers without use are kept.
 const SPARE_BUFFERS_MAX: usize = 2;
+/// How many chunks are kept that were read last: small files share them.
+const CHUNKS_MAX: usize = 8;
 /// How many openers (keys of containers) are kept.
 const OPENERS_MAX: usize = 256;
 
@@ -39,6 +41,8 @@ pub struct Reader {
     /// Whether what was cached of the index has been dropped.
     is_rebuilt: AtomicBool,
     regions: Mutex<Regions>,
+    /// Verified.
+    chunks: Mutex<VecDeque<(Class, Fingerprint, ChunkBytes)>>,
     openers: Mutex<HashMap<(Class, PartName), Arc<Opener>>>,
 }
 
@@ -185,6 +189,7 @@ impl Reader {
             listings: AtomicU64::new(0),
             is_rebuilt: AtomicBool::new(false),
             regions: Mutex::default(),
+            chunks: Mutex::default(),
             openers: Mutex::default(),
         }
     }
@@ -228,6 +233,22 @@ impl Reader {
     /// Both only after another listing and another try (R3); `Missing` only of an index that was
     /// made from the segments by this very process.
     pub fn chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        let lock = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it =
+            |kept: &&(Class, Fingerprint, ChunkBytes)| kept.0 == class && kept.1 == *fingerprint;
+        if let Some((.., chunk)) = lock().iter().find(is_it) {
+            return Ok(chunk.clone());
+        }
+        let chunk = self.chunk_anew(class, fingerprint)?;
+        let mut chunks = lock();
+        if chunks.len() >= CHUNKS_MAX {
+            chunks.pop_front();
+        }
+        chunks.push_back((class, *fingerprint, chunk.clone()));
+        Ok(chunk)
+    }
+
+    fn chunk_anew(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let listings = self.listings.load(Ordering::Acquire);
         let mut error = match self.try_chunk(class, fingerprint) {
             Ok(chunk) => return Ok(chunk),
