@@ -1,6 +1,7 @@
 //! From files to a snapshot.
 
 mod batch;
+mod bundle;
 mod cutting;
 mod decide;
 mod pipeline;

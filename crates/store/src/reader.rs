@@ -3,7 +3,7 @@
 mod plan;
 mod regions;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +27,8 @@ pub use plan::{Plan, Step};
 pub use regions::ReadStatistics;
 use regions::{Claim, Regions};
 
+/// How many chunks are kept that were read last: small files share them.
+const CHUNKS_MAX: usize = 8;
 /// How many openers (keys of containers) are kept.
 const OPENERS_MAX: usize = 256;
 
@@ -41,6 +43,8 @@ pub struct Reader {
     /// Whether what was cached of the index has been dropped.
     is_rebuilt: AtomicBool,
     regions: Arc<Regions>,
+    /// Verified.
+    chunks: Mutex<VecDeque<(Class, Fingerprint, ChunkBytes)>>,
     openers: Mutex<HashMap<(Class, PartName), Arc<Opener>>>,
 }
 
@@ -140,6 +144,7 @@ impl Reader {
             listings: AtomicU64::new(0),
             is_rebuilt: AtomicBool::new(false),
             regions: Arc::default(),
+            chunks: Mutex::default(),
             openers: Mutex::default(),
         }
     }
@@ -183,6 +188,22 @@ impl Reader {
     /// Both only after another listing and another try (R3); `Missing` only of an index that was
     /// made from the segments by this very process.
     pub fn chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+        let lock = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it =
+            |kept: &&(Class, Fingerprint, ChunkBytes)| kept.0 == class && kept.1 == *fingerprint;
+        if let Some((.., chunk)) = lock().iter().find(is_it) {
+            return Ok(chunk.clone());
+        }
+        let chunk = self.chunk_anew(class, fingerprint)?;
+        let mut chunks = lock();
+        if chunks.len() >= CHUNKS_MAX {
+            chunks.pop_front();
+        }
+        chunks.push_back((class, *fingerprint, chunk.clone()));
+        Ok(chunk)
+    }
+
+    fn chunk_anew(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let listings = self.listings.load(Ordering::Acquire);
         let mut error = match self.try_chunk(class, fingerprint) {
             Ok(chunk) => return Ok(chunk),

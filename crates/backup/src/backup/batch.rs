@@ -1,5 +1,7 @@
 //! Batches: what the source hands on, about a mebibyte at a time.
 
+use std::ops::Range;
+
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::Entry;
@@ -26,23 +28,60 @@ pub(super) enum Event {
     Item(Box<Entry>),
     /// Another name of a file that came before.
     Link(Box<Entry>),
-    /// The next file is a new version of this.
-    Former(Box<Content>),
+    /// What follows, up to [`Event::File`] or [`Event::Dropped`], is of one file, a new version of this
+    /// where there is something.
+    Begin(Option<Box<Content>>),
     /// The next chunk of the current file lies in the batch.
-    Chunk {
-        start: usize,
-        len: usize,
-        /// Filled in by a worker.
-        fingerprint: Fingerprint,
-        /// Filled in by a worker: all bytes are zero.
-        zeros: bool,
-    },
+    Chunk(Cut),
+    /// A chunk that the next files share, and what they were before.
+    Bundle(Cut, Box<Content>),
+    /// The current file has these bytes of the last bundle.
+    Part { offset: u64, length: u64 },
     /// The current file has this next: a hole, or what the parent has of it.
     Piece(Segment),
     /// The current file is complete; its size follows from its pieces.
     File(Box<Entry>),
     /// The current file could not be read to its end: what came of it is dropped.
     Dropped,
+}
+
+/// A chunk in a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) start: usize,
+    pub(super) len: usize,
+    /// Filled in by a worker.
+    pub(super) fingerprint: Fingerprint,
+    /// Filled in by a worker: all bytes are zero.
+    pub(super) zeros: bool,
+}
+
+impl Cut {
+    /// The bytes at `range` of the batch.
+    pub(super) fn new(range: Range<usize>) -> Cut {
+        Cut {
+            start: range.start,
+            len: range.len(),
+            fingerprint: Fingerprint([0; 32]),
+            zeros: false,
+        }
+    }
+
+    pub(super) fn end(&self) -> usize {
+        self.start + self.len
+    }
+
+    /// What a recipe says of `length` bytes of the chunk, from `offset` on.
+    pub(super) fn segment(&self, offset: u64, length: u64) -> Segment {
+        match self.zeros {
+            true => Segment::Zeros { length },
+            false => Segment::Chunk { fingerprint: self.fingerprint, offset, length },
+        }
+    }
+
+    pub(super) fn bytes<'a>(&self, batch: &'a [u8]) -> &'a [u8] {
+        &batch[self.start..self.end()]
+    }
 }
 
 /// Bytes of files, and what they belong to.
@@ -63,12 +102,12 @@ impl Batch {
     pub(super) fn fingerprint(&mut self, keys: &Keys) {
         let (mut chunks, mut wanted) = (Vec::new(), Vec::new());
         for event in &mut self.events {
-            if let Event::Chunk { start, len, fingerprint, zeros } = event {
-                let chunk = &self.bytes[*start..*start + *len];
-                *zeros = is_zero(chunk);
-                if !*zeros {
+            if let Event::Chunk(cut) | Event::Bundle(cut, _) = event {
+                let chunk = cut.bytes(&self.bytes);
+                cut.zeros = is_zero(chunk);
+                if !cut.zeros {
                     chunks.push(chunk);
-                    wanted.push(fingerprint);
+                    wanted.push(&mut cut.fingerprint);
                 }
             }
         }

@@ -15,7 +15,8 @@ use cutpoint_store::index::{Index, Scope};
 use cutpoint_store::reader::{Entries, Reader};
 
 use super::BackupMonitor;
-use super::batch::{BATCH_EVENTS_MAX, Batch, Event};
+use super::batch::{BATCH_EVENTS_MAX, Batch, Cut, Event};
+use super::bundle::Bundling;
 use super::shared::{Job, Shared};
 use crate::files::folder::Handle;
 use crate::files::read::{Extent, SourceFile, open_file};
@@ -54,7 +55,7 @@ pub(super) struct Begun {
 }
 
 /// How far a file or a stream was cut.
-enum Cut {
+enum Reach {
     /// To its end.
     Whole,
     /// Until the ticket was old. These bytes were read and are in no chunk.
@@ -91,6 +92,8 @@ pub(super) struct Cutting<'a> {
     linked: HashSet<(u64, u64)>,
     /// How many bytes of the current file its events have.
     cut_size: u64,
+    /// Where small files share chunks: how.
+    pub(super) bundling: Option<&'a Bundling>,
     /// What the chunker appends to, and is empty in between.
     ends: Vec<usize>,
 }
@@ -128,6 +131,7 @@ impl<'a> Cutting<'a> {
             counts: SourceCounts::default(),
             linked: HashSet::new(),
             cut_size: 0,
+            bundling: None,
             ends: Vec::new(),
         }
     }
@@ -380,11 +384,11 @@ impl<'a> Cutting<'a> {
         if entry.size == 0 {
             return self.event(Event::Item(Box::new(entry)));
         }
-        self.tell_former(before.as_ref())?;
+        self.begin_file(before.as_ref())?;
         let begun = before.filter(|before| self.is_begun(before, &entry));
         match self.read_file(&file, &entry, begun)? {
-            Ok(Cut::Whole) => {}
-            Ok(Cut::Begun(_)) => return self.begun(entry),
+            Ok(Reach::Whole) => {}
+            Ok(Reach::Begun(_)) => return self.begun(entry),
             Err(error) => {
                 self.linked.remove(&key);
                 self.problem(path, &error.to_string());
@@ -398,15 +402,22 @@ impl<'a> Cutting<'a> {
             }
             Err(error) => self.problem(path, &error.to_string()),
         }
-        self.event(Event::File(Box::new(entry)))
+        // A bundle that ends where its names say so is the same the next time; one that a batch ends
+        // is not.
+        let is_nearly_full = self.fill >= self.batch_len() / 4 * 3;
+        let ends_bundle = is_nearly_full
+            && self.bundling.as_ref().is_some_and(|bundling| bundling.may_end(&entry.name));
+        self.event(Event::File(Box::new(entry)))?;
+        if ends_bundle { self.send() } else { Ok(()) }
     }
 
-    /// What is read next is a new version of `before`, if there is one.
-    fn tell_former(&mut self, before: Option<&Entry>) -> Result<()> {
-        match before.filter(|before| before.kind == EntryKind::File) {
-            Some(Entry { content: Content::Empty | Content::Raw(_), .. }) | None => Ok(()),
-            Some(before) => self.event(Event::Former(Box::new(before.content.clone()))),
-        }
+    /// What is read next is a file, a new version of `before`, if there is one.
+    fn begin_file(&mut self, before: Option<&Entry>) -> Result<()> {
+        let former = match before.filter(|before| before.kind == EntryKind::File) {
+            Some(Entry { content: Content::Empty | Content::Raw(_), .. }) | None => None,
+            Some(before) => Some(Box::new(before.content.clone())),
+        };
+        self.event(Event::Begin(former))
     }
 
     /// Rule W8: the checkpoint has the beginning of the file, and the next attempt goes on there.
@@ -439,7 +450,7 @@ impl<'a> Cutting<'a> {
         file: &SourceFile,
         entry: &Entry,
         begun: Option<Entry>,
-    ) -> Result<std::io::Result<Cut>> {
+    ) -> Result<std::io::Result<Reach>> {
         let begun_size = match begun {
             Some(begun) => self.take_begun(&begun.content, begun.size)?,
             None => 0,
@@ -473,13 +484,13 @@ impl<'a> Cutting<'a> {
                         Ok((count, at < end && count == want))
                     };
                     match self.cut(&[], read, may_stop)? {
-                        Ok(Cut::Whole) => {}
+                        Ok(Reach::Whole) => {}
                         other => return Ok(other),
                     }
                 }
             }
         }
-        Ok(Ok(Cut::Whole))
+        Ok(Ok(Reach::Whole))
     }
 
     /// Cuts `tail` and what `read` gives: it fills the buffer and says how far, and whether more may
@@ -490,7 +501,7 @@ impl<'a> Cutting<'a> {
         tail: &[u8],
         mut read: impl FnMut(&mut [u8]) -> std::io::Result<(usize, bool)>,
         may_stop: impl Fn(u64) -> bool,
-    ) -> Result<std::io::Result<Cut>> {
+    ) -> Result<std::io::Result<Reach>> {
         self.batch()?;
         let mut start = self.fill;
         if let Some(batch) = &mut self.batch {
@@ -513,7 +524,7 @@ impl<'a> Cutting<'a> {
                 if more && self.shared.is_old() && may_stop(self.cut_size) {
                     let tail = batch.bytes[start..self.fill].to_vec();
                     self.fill = start;
-                    return Ok(Ok(Cut::Begun(tail)));
+                    return Ok(Ok(Reach::Begun(tail)));
                 }
             }
             let batch_is_full = self.fill == batch.bytes.len();
@@ -526,12 +537,7 @@ impl<'a> Cutting<'a> {
                 }
                 for end in self.ends.drain(..) {
                     let len = end - start;
-                    batch.events.push(Event::Chunk {
-                        start,
-                        len,
-                        fingerprint: Fingerprint([0; 32]),
-                        zeros: false,
-                    });
+                    batch.events.push(Event::Chunk(Cut::new(start..end)));
                     start = end;
                     self.cut_size += len as u64;
                 }
@@ -541,7 +547,7 @@ impl<'a> Cutting<'a> {
                 if batch_is_full || batch.events.len() >= BATCH_EVENTS_MAX {
                     self.send()?;
                 }
-                return Ok(Ok(Cut::Whole));
+                return Ok(Ok(Reach::Whole));
             }
             if batch_is_full {
                 // The rest of the batch, less than a largest chunk, goes on in the next one.
@@ -576,7 +582,7 @@ impl<'a> Cutting<'a> {
             }
             before => before?,
         };
-        self.tell_former(before.as_ref())?;
+        self.begin_file(before.as_ref())?;
         self.resume(before, begun.size)?;
         let (monitor, shared) = (self.monitor, self.shared);
         let read = |buffer: &mut [u8]| {
@@ -601,8 +607,8 @@ impl<'a> Cutting<'a> {
             Error::new(Kind::Invalid, "standard input", error.to_string())
         })?;
         match cut {
-            Cut::Whole => self.event(Event::File(Box::new(entry))),
-            Cut::Begun(tail) => {
+            Reach::Whole => self.event(Event::File(Box::new(entry))),
+            Reach::Begun(tail) => {
                 *begun = Begun { size: self.cut_size, tail };
                 self.begun(entry)
             }

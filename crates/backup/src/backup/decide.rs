@@ -10,7 +10,7 @@ use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_store::seal::Keys;
 use cutpoint_store::writer::{Matcher, Packer, RecipeWriter, TreeWriter};
 
-use super::batch::{Batch, Event};
+use super::batch::{Batch, Cut, Event};
 
 /// A folder whose entries are still coming.
 struct OpenFolder {
@@ -35,6 +35,8 @@ pub(super) struct Decide<'a> {
     cut: String,
     folders: Vec<OpenFolder>,
     file: Option<RecipeWriter>,
+    /// The chunk that small files share now.
+    bundle: Option<Cut>,
     /// Contents of files that have several names.
     links: HashMap<(u64, u64), Linked>,
     pub(super) statistics: Statistics,
@@ -55,6 +57,7 @@ impl<'a> Decide<'a> {
             cut,
             folders: vec![OpenFolder { entry: None, tree: TreeWriter::new() }],
             file: None,
+            bundle: None,
             links: HashMap::new(),
             statistics: Statistics::default(),
             lost_links: 0,
@@ -88,27 +91,20 @@ impl<'a> Decide<'a> {
                         None => self.lost_links += 1,
                     }
                 }
-                Event::Former(content) => self.compare_with(Some(&content)),
-                Event::Chunk { start, len, fingerprint, zeros } => {
-                    let length = len as u64;
-                    let segment = if zeros {
-                        Segment::Zeros { length }
-                    } else {
-                        let chunk = &bytes[start..start + len];
-                        match &mut self.matcher {
-                            Some(matcher) => {
-                                self.packer.store_similar(fingerprint, chunk, matcher)?;
-                            }
-                            None => {
-                                self.packer.store(Class::Data, fingerprint, chunk)?;
-                            }
-                        }
-                        if self.packer.has_regions() {
-                            hand_on(&mut self.packer)?;
-                        }
-                        Segment::Chunk { fingerprint, offset: 0, length }
-                    };
-                    self.piece(segment)?;
+                Event::Begin(former) => self.compare_with(former.as_deref()),
+                Event::Chunk(cut) => {
+                    self.store(&cut, bytes, hand_on)?;
+                    self.piece(cut.segment(0, cut.len as u64))?;
+                }
+                Event::Bundle(cut, former) => {
+                    self.compare_with(Some(&former));
+                    self.store(&cut, bytes, hand_on)?;
+                    self.compare_with(None);
+                    self.bundle = Some(cut);
+                }
+                Event::Part { offset, length } => {
+                    let bundle = self.bundle.ok_or_else(misordered)?;
+                    self.piece(bundle.segment(offset, length))?;
                 }
                 Event::Piece(segment) => self.piece(segment)?,
                 Event::File(mut entry) => {
@@ -127,6 +123,24 @@ impl<'a> Decide<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Stores a chunk, unless it is known or of zeros.
+    fn store(
+        &mut self,
+        cut: &Cut,
+        batch: &[u8],
+        hand_on: &mut dyn FnMut(&mut Packer) -> Result<()>,
+    ) -> Result<()> {
+        if cut.zeros {
+            return Ok(());
+        }
+        let chunk = cut.bytes(batch);
+        match &mut self.matcher {
+            Some(matcher) => self.packer.store_similar(cut.fingerprint, chunk, matcher)?,
+            None => self.packer.store(Class::Data, cut.fingerprint, chunk)?,
+        };
+        if self.packer.has_regions() { hand_on(&mut self.packer) } else { Ok(()) }
     }
 
     fn compare_with(&mut self, former: Option<&Content>) {

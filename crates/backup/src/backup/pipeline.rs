@@ -30,6 +30,7 @@ use cutpoint_store::writer::{
 
 use super::BackupMonitor;
 use super::batch::{BATCH_SIZE, Batch};
+use super::bundle::Bundling;
 use super::cutting::{Begun, Cutting, Former, SourceCounts};
 use super::decide::Decide;
 use super::shared::{Job, Shared};
@@ -93,6 +94,10 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let index = run.index.clone();
     let is_matched = config.matches_imperfectly();
     let matcher = is_matched.then(|| Matcher::new(run.reader, &index, writer.ticket()));
+    // Of one file that has changed in a bundle only that is stored, where composites are.
+    let chunk_len_max = run.chunker.chunk_size_max().unwrap_or(usize::MAX);
+    let bundling = is_matched.then(|| Bundling::new(keys.clone(), chunk_len_max));
+    let bundling = bundling.as_ref();
     let level = config.compression_level;
     let shared = Shared::default();
     let threads = run.threads.max(1);
@@ -118,7 +123,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
             .map(|_| {
                 let (jobs, keys) = (jobs.clone(), keys.clone());
                 let (decide_out, archive_out) = (decide_out.clone(), archive_out.clone());
-                scope.spawn(move || work(&jobs, &keys, level, &decide_out, &archive_out))
+                scope.spawn(move || work(&jobs, &keys, bundling, level, &decide_out, &archive_out))
             })
             .collect();
         drop(jobs);
@@ -160,8 +165,9 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
 
         // The source runs here.
         let (chunker, monitor, started_ns) = (run.chunker, run.monitor, run.started_ns);
-        let source =
+        let mut source =
             Cutting::new(chunker, run.former, monitor, &shared, free, jobs_out, started_ns);
+        source.bundling = bundling;
         let sourced = catch_unwind(AssertUnwindSafe(|| run_source(source, input)));
         // After a panic, too: the other threads would wait for ever.
         let (batches, is_well) = match &sourced {
@@ -236,6 +242,7 @@ fn join_unit(thread: std::thread::ScopedJoinHandle<'_, ()>) -> Result<()> {
 fn work(
     jobs: &Receiver<Job>,
     keys: &Keys,
+    bundling: Option<&Bundling>,
     level: i32,
     decide: &Sender<ToDecide>,
     archive: &Sender<ToArchive>,
@@ -247,6 +254,9 @@ fn work(
         let sent = match job {
             Job::Fingerprint(mut batch) => {
                 let fingerprinted = catch_unwind(AssertUnwindSafe(|| {
+                    if let Some(bundling) = bundling {
+                        bundling.apply(&mut batch);
+                    }
                     batch.fingerprint(keys);
                     batch
                 }));
@@ -436,11 +446,10 @@ fn put_all(
 
 #[cfg(test)]
 mod tests {
-    use cutpoint_store::fingerprint::Fingerprint;
     use cutpoint_store::seal::{Keyring, RepositoryId, Secret, Suite};
 
     use super::*;
-    use crate::backup::batch::Event;
+    use crate::backup::batch::{Cut, Event};
 
     /// Whoever waits for a batch hears that it does not come; the panic is passed on.
     #[test]
@@ -450,15 +459,14 @@ mod tests {
         let keys = Keys::derive(&keyring, Suite::None);
         let mut batch = Batch::new(10);
         // It lies outside of its batch.
-        let fingerprint = Fingerprint([0; 32]);
-        batch.events.push(Event::Chunk { start: 5, len: 100, fingerprint, zeros: false });
+        batch.events.push(Event::Chunk(Cut::new(5..105)));
         let (jobs_out, jobs) = unbounded();
         jobs_out.send(Job::Fingerprint(batch)).expect("it is open");
         drop(jobs_out);
         let (decide_out, decide) = unbounded();
         let (archive_out, _archive) = unbounded();
         let worked = catch_unwind(AssertUnwindSafe(|| {
-            work(&jobs, &keys, 1, &decide_out, &archive_out);
+            work(&jobs, &keys, None, 1, &decide_out, &archive_out);
         }));
         assert!(worked.is_err(), "the panic is passed on");
         assert!(matches!(decide.try_recv(), Ok(ToDecide::End(0, false))), "the end is told");
