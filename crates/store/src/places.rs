@@ -314,6 +314,12 @@ pub(crate) type KeptChunks = HashMap<Fingerprint, Need>;
 /// The records that stay in a container, in the order in which they lie: of each chunk that is `kept`
 /// one, a whole if there is any. Of a chunk that it does not have as it is needed there is none.
 pub(crate) fn staying<'a>(directory: &'a Directory, kept: &KeptChunks) -> Vec<&'a ChunkRecord> {
+    let numbers = staying_numbers(directory, kept).into_iter();
+    numbers.map(|number| &directory.chunks[number]).collect()
+}
+
+/// The numbers of what is [`staying`].
+pub(crate) fn staying_numbers(directory: &Directory, kept: &KeptChunks) -> Vec<usize> {
     let mut best: HashMap<Fingerprint, usize> = HashMap::with_capacity(kept.len());
     for (number, chunk) in directory.chunks.iter().enumerate() {
         if kept.get(&chunk.fingerprint).is_some_and(|need| need.is_met_by(chunk.form)) {
@@ -325,7 +331,7 @@ pub(crate) fn staying<'a>(directory: &'a Directory, kept: &KeptChunks) -> Vec<&'
     }
     let mut numbers: Vec<usize> = best.into_values().collect();
     numbers.sort_unstable();
-    numbers.into_iter().map(|number| &directory.chunks[number]).collect()
+    numbers
 }
 
 /// The containers that exist, with their lengths.

@@ -7,6 +7,7 @@ pub mod commit;
 pub mod config;
 pub mod directory;
 pub mod extents;
+pub mod grouping;
 pub mod map;
 mod packed;
 pub mod parity;

@@ -12,6 +12,8 @@ use crate::format::directory::{
     CHUNK_RECORD_LEN, ChunkRecord, Codec, DIRECTORY_PADDING, Directory, REGION_COUNT_MAX,
     REGION_RECORD_LEN, RegionRecord,
 };
+use crate::format::grouping::Grouping;
+use crate::format::map::Extra;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::name::{ObjectName, PartName, TicketId};
 use crate::repository::Repository;
@@ -106,6 +108,8 @@ pub struct Archive {
     pending_regions: BTreeSet<u64>,
     pending_bytes: u64,
     published_ns: u64,
+    /// What every directory says besides.
+    extra: Extra,
     ready: Vec<SealedPart>,
     /// What is sealed, for comparing, and what it opens to.
     plain: Vec<u8>,
@@ -155,11 +159,17 @@ impl Archive {
             pending_regions: BTreeSet::new(),
             pending_bytes: 0,
             published_ns: now,
+            extra: Extra::new(),
             ready: Vec::new(),
             plain: Vec::new(),
             opened: Vec::new(),
             statistics: ArchiveStatistics::default(),
         }
+    }
+
+    /// The same, with containers that say of themselves how their regions were made.
+    pub(super) fn grouped(self, grouping: Grouping) -> Archive {
+        Archive { extra: grouping.encode(), ..self }
     }
 
     /// Takes the next region.
@@ -240,7 +250,7 @@ impl Archive {
         let salt = self.repository.salt()?;
         let sealer = Sealer::new(self.repository.keys(), object, salt);
         self.ready.push(SealedPart::new(object, sealer.header().to_vec(), false));
-        let directory = Directory::default();
+        let directory = Directory { extra: self.extra.clone(), ..Directory::default() };
         Ok(OpenContainer { name, sealer, opener: None, directory, regions: BTreeSet::new() })
     }
 
