@@ -49,4 +49,3 @@ fn what_is_too_short_or_uniform_has_none() {
         assert_eq!(super_features(&[byte; 100_000]), None, "{byte}");
     }
 }
-

@@ -57,6 +57,8 @@ pub struct Plan {
     pub dissolved_count: u64,
     /// Their size, as they are: about as much is written, and less where it compresses.
     pub dissolved_bytes: u64,
+    /// The size of the containers that had stayed for such composites alone, and go now.
+    pub released_bytes: u64,
     /// Index segments that are merged into few.
     pub merged_segment_count: u64,
     /// Where it optimizes: containers that were optimized before, and stay as they are.
@@ -177,6 +179,7 @@ pub(super) fn choose(
         rescued_count: survey.places.going.len() as u64,
         dissolved_count: survey.places.dissolved.len() as u64,
         dissolved_bytes: survey.places.dissolved_bytes,
+        released_bytes: survey.places.released_bytes,
         ..Plan::default()
     };
     let containers = &survey.places.containers;

@@ -162,20 +162,20 @@ impl Regrouping<'_> {
     /// What the newest snapshot of each machine and source needs, in the order of its streams.
     fn newest(&mut self) -> Result<()> {
         let survey = self.survey;
-        let mut newest: BTreeMap<(&str, &[Vec<u8>]), ((i64, TicketId), &Content)> = BTreeMap::new();
+        let mut newest: BTreeMap<(&str, &[Vec<u8>]), (i64, TicketId)> = BTreeMap::new();
+        let snapshot = |id| survey.view.commits.get(id).and_then(|commit| commit.snapshot());
         for id in &survey.marked {
             let Some(commit) = survey.view.commits.get(id) else { continue };
             let Some(snapshot) = commit.snapshot() else { continue };
-            let found = ((commit.time_ns, *id), &snapshot.root);
-            let before = newest.entry((&snapshot.host, &snapshot.sources)).or_insert(found);
-            if found.0 > before.0 {
-                *before = found;
-            }
+            let age = (commit.time_ns, *id);
+            let of_source = newest.entry((&snapshot.host, &snapshot.sources)).or_insert(age);
+            *of_source = age.max(*of_source);
         }
-        let mut roots: Vec<_> = newest.into_values().collect();
-        roots.sort_by_key(|(age, _)| std::cmp::Reverse(*age));
+        let mut newest: Vec<(i64, TicketId)> = newest.into_values().collect();
+        newest.sort_unstable_by_key(|age| std::cmp::Reverse(*age));
+        let mut roots = newest.iter().filter_map(|(_, id)| snapshot(id));
         let mut seen = Recent::default();
-        roots.into_iter().try_for_each(|(_, root)| self.walk(root, &mut seen))
+        roots.try_for_each(|snapshot| self.walk(&snapshot.root, &mut seen))
     }
 
     fn walk(&mut self, root: &Content, seen: &mut Recent<()>) -> Result<()> {
@@ -451,6 +451,7 @@ fn place(location: &Location, group: u64, container: u32, whole: bool) -> [u8; P
 }
 
 fn unplace(place: &[u8; PLACE_LEN]) -> (u32, usize, bool) {
-    let number = |at: usize| place[at..at + 4].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+    let number =
+        |at: usize| place[at..at + 4].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
     (number(10), number(14) as usize, place[18] != 0)
 }

@@ -187,7 +187,12 @@ impl Inline {
 
     /// Stores a chunk whose fingerprint the caller has verified as a whole, even if this writer has it
     /// as a composite.
-    pub(crate) fn store_whole(&mut self, class: Class, name: Fingerprint, chunk: &[u8]) -> Result<()> {
+    pub(crate) fn store_whole(
+        &mut self,
+        class: Class,
+        name: Fingerprint,
+        chunk: &[u8],
+    ) -> Result<()> {
         self.packer.store_whole(class, name, chunk);
         self.pump()
     }
