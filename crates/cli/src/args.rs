@@ -164,6 +164,8 @@ pub(crate) enum Verb {
     Forget(Forget),
     /// Free what no snapshot needs any more
     Prune(Prune),
+    /// Make what is stored smaller, and the newest snapshots quick to read
+    Optimize(Optimize),
     /// Hold snapshots: no rule forgets them, and no prune takes them
     Hold(Hold),
     /// Change the tags and the description of snapshots
@@ -500,6 +502,13 @@ pub(crate) struct Prune {
     /// The size of the containers that are rewritten at most; 0 rewrites nothing
     #[arg(long, value_name = "SIZE", value_parser = parse_large_size)]
     pub(crate) rewrite_max: Option<u64>,
+    #[command(flatten)]
+    pub(crate) clearing: Clearing,
+}
+
+/// When what was condemned is deleted.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Clearing {
     /// Wait for other clients, and delete what can be deleted then
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) wait: bool,
@@ -511,6 +520,42 @@ pub(crate) struct Prune {
     /// objects atomically, it also vouches that nobody else is at work
     #[arg(long, conflicts_with_all = ["dry_run", "settle"])]
     pub(crate) exclusive: bool,
+}
+
+/// Arguments of `optimize`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Stores again what is not optimized yet: in larger regions, compressed more, the newest snapshots in the
+order in which they are read, and what only older ones need beside what it resembles. That takes time
+(decoding and compressing all of it), and room for the new containers until the old ones are deleted.
+It is a prune as well: snapshots that were forgotten are taken. A second run has nothing to do, unless
+there is more since, or it is asked for more.
+
+Examples:
+  cutpoint optimize --dry-run                  what would be done, and an estimate of what it saves
+  cutpoint optimize                            all that is not optimized yet
+  cutpoint optimize --rewrite-max 50g          at most 50 GiB now, and the rest another time
+  cutpoint optimize --compression-level 19     slowly, and as small as can be")]
+pub(crate) struct Optimize {
+    /// Show what would be done, and do nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// The size of the containers that are rewritten at most
+    #[arg(long, value_name = "SIZE", value_parser = parse_large_size)]
+    pub(crate) rewrite_max: Option<u64>,
+    /// How much is compressed together, at most 16M: larger compresses better, and makes reading single
+    /// files slower
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
+    pub(crate) region_size: u32,
+    /// The level of zstd, 1 to 19
+    #[arg(long, value_name = "LEVEL", default_value_t = 12)]
+    pub(crate) compression_level: i32,
+    /// Store containers again, too, of which next to nothing is compressed: they become no smaller, but
+    /// their chunks lie in order, and may become composites
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) clearing: Clearing,
 }
 
 /// What `forget` keeps.

@@ -6,6 +6,7 @@
 //! them. As the new stream goes on, the window moves along the old one; what it holds and has indexed
 //! stays, so that no old byte is looked at twice. Where much was inserted or removed, a [`Scout`] says how
 //! far to go.
+//! [`super_features`] tell which chunks resemble each other, wherever they are.
 //!
 //! ```
 //! use cutpoint_matching::{Piece, Window};
@@ -22,9 +23,11 @@
 #![forbid(unsafe_code)]
 
 mod common;
+mod features;
 mod scout;
 mod window;
 
 pub use common::{common_prefix, common_suffix};
+pub use features::{SUPER_FEATURE_COUNT, super_features};
 pub use scout::Scout;
 pub use window::{COPY_LEN_MIN, Piece, Window};

@@ -28,8 +28,9 @@ use cutpoint_store::format::recipe::{Content, Segment as Piece};
 use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::Index;
-use cutpoint_store::media::{Fault, Faulty};
+use cutpoint_store::media::{Fault, Faulty, Media, Memory};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
+use cutpoint_store::repair::{IndexOptions, repair_index};
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
@@ -425,4 +426,39 @@ fn a_chunk_that_is_not_what_its_record_says() {
     assert!(error.contains(&bad.to_string()), "the chunk is named: {error}");
     let damaged: Vec<_> = findings.report.damages.iter().map(|d| d.fingerprint).collect();
     assert_eq!(damaged, [bad], "and it can be recorded");
+}
+
+/// What deletes looks for what composites refer to only where the index says that there are composites.
+#[test]
+fn an_index_that_is_wrong_about_composites_is_named() {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    backup::init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[100], false).expect("it works");
+    back_up(&repository, &[101, 7], false).expect("it works");
+    let view = View::list(&repository).expect("it lists");
+    let clean = check_on(&repository, false, 1);
+    assert_eq!(errors(&clean), [""; 0], "nothing is wrong yet");
+    let mut turned: BTreeSet<String> = BTreeSet::new();
+    for part in view.segments() {
+        let name = ObjectName::Segment(part);
+        let body = repository.get(name).expect("it is there");
+        let mut segment = Segment::decode(&body).expect("it decodes");
+        for container in segment.containers.iter_mut().filter(|each| each.class == Class::Data) {
+            container.has_composites = !container.has_composites;
+            turned.insert(ObjectName::Container(Class::Data, container.name).to_string());
+        }
+        media.delete(&name.to_string()).expect("it goes");
+        repository.seal_and_put(name, &segment.encode()).expect("memory takes it");
+    }
+    assert_eq!(turned.len(), 2, "one with composites, and one without");
+    for read_data in [false, true] {
+        let findings = check_on(&repository, read_data, 1);
+        let named: BTreeSet<String> =
+            findings.of(FindingKind::Corrupt).map(str::to_owned).collect();
+        assert_eq!(named, turned, "{read_data}: {:#?}", findings.all);
+        assert_eq!(findings.report.lost_count, 0, "all can be read");
+    }
+    repair_index(&repository, &IndexOptions::default(), &()).expect("it works");
+    assert_eq!(errors(&check_on(&repository, true, 1)), [""; 0], "made anew");
 }

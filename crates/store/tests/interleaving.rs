@@ -22,7 +22,7 @@ use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_store::index::{Index, Scope};
 use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
-use cutpoint_store::prune::{self as pruning, PruneOptions};
+use cutpoint_store::prune::{self as pruning, OptimizeOptions, PruneOptions};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::record::{Recorded, publish};
 use cutpoint_store::repository::Repository;
@@ -378,6 +378,21 @@ fn prune(actor: &mut Actor) -> Result<()> {
     pruning::prune(&actor.repository, &options, &(), |_| true).map(drop)
 }
 
+/// Stores again what stays, in another order and compressed more.
+fn optimize(actor: &mut Actor) -> Result<()> {
+    if actor.chance(3) {
+        forget(actor)?;
+    }
+    let options = OptimizeOptions {
+        region_size: [16 * 1024, 64 * 1024][actor.random.below(2)],
+        compression_level: [1, 3][actor.random.below(2)],
+        rewrite_bytes_max: [70_000, u64::MAX, u64::MAX][actor.random.below(3)],
+        spares_incompressible: false,
+        ..OptimizeOptions::default()
+    };
+    pruning::optimize(&actor.repository, &options, &(), |_| true).map(drop)
+}
+
 /// Forgets every snapshot, and condemns every container.
 fn prune_all(actor: &mut Actor) -> Result<()> {
     forget_where(actor, |_, _| true)?;
@@ -430,6 +445,9 @@ fn cast(random: &mut SplitMix64) -> Cast {
     match random.below(3) {
         0 => cast.push((reader, check, 2, random.below(300))),
         _ => cast.push((reader, read_all, 3, random.below(300))),
+    }
+    if random.below(4) == 0 {
+        cast.push((writer, optimize, 4, random.below(300)));
     }
     cast
 }

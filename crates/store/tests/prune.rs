@@ -9,6 +9,8 @@ mod knowing;
 mod overtaken;
 #[path = "common/packed.rs"]
 mod packed;
+#[path = "common/retiring.rs"]
+mod retiring;
 #[path = "common/whole.rs"]
 mod whole;
 
@@ -16,17 +18,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use cutpoint_store::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
-use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::error::{Kind, Result};
 use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::commit::{Outcome, Snapshot};
-use cutpoint_store::format::directory::{ChunkRecord, Form};
+use cutpoint_store::format::commit::Outcome;
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
-use cutpoint_store::index::{Index, load_directory};
 use cutpoint_store::lifecycle::{hold, unforget};
-use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::media::{Fault, Faulty, Media};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{Phase, Plan, PruneMonitor, PruneOptions, Pruned, plan, prune};
 use cutpoint_store::record::{Recorded, publish};
@@ -35,9 +34,12 @@ use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper, Swept};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
-use backup::{back_up, init, init_with, open, restore_all};
-use knowing::store_knowing;
+use backup::{back_up, open, restore_all};
 use overtaken::{Overtaken, When};
+use retiring::{
+    ALONE, Named, assert_clean, back_up_knowing, composite_count, forget, memory,
+    memory_with_composites, size, start, start_similar, sweep_all,
+};
 
 /// Everything that is not needed goes.
 const ALL: PruneOptions = PruneOptions {
@@ -47,78 +49,9 @@ const ALL: PruneOptions = PruneOptions {
     small_count_max: usize::MAX,
     is_alone: false,
 };
-const ALONE: SweepOptions = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
-
-fn memory() -> Arc<dyn Media> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    media
-}
-
-/// Takes the snapshots of these places, oldest first, off the lists.
-fn forget(repository: &Arc<Repository>, places: &[usize]) -> Result<()> {
-    let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
-    let ids: Vec<TicketId> = writer
-        .view()
-        .commits
-        .iter()
-        .filter(|(_, commit)| commit.snapshot().is_some())
-        .map(|(id, commit)| (commit.time_ns, *id))
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .map(|(_, id)| id)
-        .collect();
-    let chosen = places.iter().map(|place| ids[*place]).collect();
-    writer.commit(Outcome::Forget(chosen), Vec::new(), &BTreeSet::new()).map(drop)
-}
-
-/// Sweeps until nothing is left to sweep.
-fn sweep_all(repository: &Arc<Repository>) -> Result<Swept> {
-    let mut sweeper = Sweeper::new(repository.clone(), ALONE);
-    let mut total = Swept::default();
-    loop {
-        match sweeper.step(&())? {
-            Sweep::Nothing => return Ok(total),
-            Sweep::Done(swept) => {
-                total.container_count += swept.container_count;
-                total.container_bytes += swept.container_bytes;
-                total.rescued_count += swept.rescued_count;
-                total.segment_count += swept.segment_count;
-            }
-            waiting => panic!("nobody else is there: {waiting:?}"),
-        }
-    }
-}
 
 fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<Pruned> {
     Ok(prune(repository, options, &(), |_| true)?.expect("it was approved"))
-}
-
-#[derive(Default)]
-struct Findings(Mutex<Vec<String>>);
-
-impl CheckMonitor for Findings {
-    fn finding(&self, finding: &Finding) {
-        if finding.is_error() {
-            let text = format!("{}: {}", finding.object, finding.message);
-            self.0.lock().expect("no panics").push(text);
-        }
-    }
-}
-
-/// Nothing is wrong, and every byte can be read.
-fn assert_clean(repository: &Arc<Repository>, when: &str) {
-    let findings = Findings::default();
-    let options =
-        CheckOptions { read_data: Some(Portion::All), threads: 1, ..CheckOptions::default() };
-    check(repository, &options, &findings).expect("the check goes through");
-    let findings = findings.0.into_inner().expect("no panics");
-    assert!(findings.is_empty(), "{when}: {findings:#?}");
-}
-
-fn size(media: &dyn Media) -> u64 {
-    let kinds = [ObjectKind::Data, ObjectKind::Meta].map(ObjectKind::folder);
-    kinds.iter().flat_map(|kind| media.list(kind).expect("it lists")).map(|(_, len)| len).sum()
 }
 
 /// What a repository with only these snapshots takes.
@@ -129,58 +62,6 @@ fn size_of(backups: &[&[u64]]) -> u64 {
         back_up(&repository, files, false).expect("it works");
     }
     size(&*media)
-}
-
-/// Three snapshots that share some; the first two are forgotten.
-fn start() -> Arc<dyn Media> {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
-    for files in [&[1, 2, 3, 4][..], &[3, 4, 5, 6], &[4, 6, 7, 8]] {
-        let committed = back_up(&repository, files, true).expect("it works");
-        assert_eq!(committed, Committed::Done, "nobody is there to end it");
-    }
-    forget(&repository, &[0, 1]).expect("it works");
-    media
-}
-
-/// Versions of two files, and some others; the first two snapshots are forgotten. What the third
-/// refers to are some chunks of a container of the first, of which it has others, and another container.
-fn start_similar() -> Arc<dyn Media> {
-    let media = memory_with_composites();
-    let repository = open(media.clone(), 1).expect("it opens");
-    for files in [&[2, 3, 100, 200][..], &[3, 5, 101], &[5, 102, 250]] {
-        let committed = back_up(&repository, files, true).expect("it works");
-        assert_eq!(committed, Committed::Done, "nobody is there to end it");
-    }
-    assert!(composite_count(&repository) >= 6, "versions resemble each other");
-    forget(&repository, &[0, 1]).expect("it works");
-    media
-}
-
-fn memory_with_composites() -> Arc<dyn Media> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
-    media
-}
-
-/// What the directories of containers have that an index names.
-fn records(repository: &Arc<Repository>) -> Vec<ChunkRecord> {
-    let view = View::list(repository).expect("it lists");
-    let containers = Index::open_without_cache(repository.clone(), &view).expect("it opens");
-    let condemned = view.condemned();
-    let mut records = Vec::new();
-    for container in containers.containers() {
-        if !condemned.contains(&(container.class, container.name)) {
-            let directory = load_directory(repository, &container).expect("it is well");
-            assert_eq!(container.has_composites, directory.has_composites(), "{container:?}");
-            records.extend(directory.chunks);
-        }
-    }
-    records
-}
-
-fn composite_count(repository: &Arc<Repository>) -> usize {
-    records(repository).iter().filter(|record| record.form == Form::Composite).count()
 }
 
 /// What composites refer to stays with them, or they are stored again as wholes: whatever is less.
@@ -268,21 +149,6 @@ fn composites_that_lost_what_they_refer_to_are_in_nobodys_way() {
         assert_eq!(restore_all(&repository).expect("it restores"), 4);
         assert_clean(&repository, "composites that nothing reached");
     }
-}
-
-/// Stores file `number` as a writer does that knows only of the snapshots `known`, one of which has
-/// another version of it.
-fn back_up_knowing(repository: &Arc<Repository>, number: u64, known: &[TicketId]) -> TicketId {
-    let mut writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
-    let mut view = writer.view().clone();
-    view.commits.retain(|id, _| known.contains(id));
-    let ticket = writer.ticket();
-    let (segments, root) =
-        store_knowing(repository, ticket, view, number).expect("memory takes it");
-    let snapshot = Snapshot { root, ..Snapshot::empty() };
-    let outcome = Outcome::Snapshot(Box::new(snapshot));
-    writer.commit(outcome, segments, &BTreeSet::new()).expect("it commits");
-    ticket
 }
 
 /// Two writers that do not know of each other store two chunks as each other's reference.
@@ -455,16 +321,6 @@ fn a_repository_with_losses_is_left_alone() {
         assert!(view.prunes.is_empty(), "{kind:?}: something is condemned");
         sweep_all(&repository).ok();
         assert_eq!(size(&*media), before, "{kind:?}: something is gone");
-    }
-}
-
-/// What was passed over.
-#[derive(Default)]
-struct Named(Mutex<Vec<String>>);
-
-impl PruneMonitor for Named {
-    fn passed_over(&self, error: &Error) {
-        self.0.lock().expect("no panics").push(error.to_string());
     }
 }
 
@@ -923,8 +779,20 @@ fn a_prune_is_judged_by_what_came_in_between() {
     // What concerns the snapshots that it takes, or condemns anything: it plans again.
     type Act = fn(&Arc<Repository>, &[TicketId]);
     let acts: [(&str, Act, bool); 4] = [
-        ("hold", |other, ids| drop(hold(other, &ids[..1]).expect("memory takes it")), false),
-        ("unforget", |other, ids| drop(unforget(other, &ids[..1]).expect("it comes back")), false),
+        (
+            "hold",
+            |other, ids| {
+                hold(other, &ids[..1]).expect("memory takes it");
+            },
+            false,
+        ),
+        (
+            "unforget",
+            |other, ids| {
+                unforget(other, &ids[..1]).expect("it comes back");
+            },
+            false,
+        ),
         (
             "take",
             |other, ids| {

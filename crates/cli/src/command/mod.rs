@@ -14,6 +14,7 @@ mod hold;
 mod init;
 mod key;
 mod ls;
+mod optimize;
 mod prune;
 mod repair;
 mod restore;
@@ -40,6 +41,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Snapshots(snapshots) => snapshots::run(snapshots, global, report),
         Verb::Forget(forget) => forget::run(forget, global, report),
         Verb::Prune(prune) => prune::run(prune, global, report),
+        Verb::Optimize(optimize) => optimize::run(optimize, global, report),
         Verb::Hold(hold) => hold::run(hold, global, report),
         Verb::Tag(tag) => tag::run(tag, global, report),
         Verb::Ls(ls) => ls::run(ls, global, report),

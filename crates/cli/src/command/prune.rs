@@ -1,14 +1,15 @@
 //! `prune`: frees what no snapshot needs any more.
 
+use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::prune::{self, Phase, Plan, PruneMonitor, PruneOptions, Pruned};
 use cutpoint_store::sweep::{Awaited, Sweep, SweepOptions, Sweeper};
 
-use crate::args::{Global, Prune};
+use crate::args::{Clearing, Global, Prune};
 use crate::event::{Event, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -28,18 +29,18 @@ const TRIES: usize = 8;
 
 pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit> {
     let session = Session::open(global, report)?;
-    let monitor = Monitor { report, interrupt: Interrupt::listen()? };
+    let monitor = Monitor::new(report)?;
     let options = PruneOptions {
         unused_max: args.unused_max,
         rewrite_bytes_max: args.rewrite_max.unwrap_or(u64::MAX),
-        is_alone: args.exclusive,
+        is_alone: args.clearing.exclusive,
         ..PruneOptions::default()
     };
-    if !args.dry_run && !args.exclusive {
+    if !args.dry_run && !args.clearing.exclusive {
         require_atomic(&session, report)?;
     }
     report.begin_progress();
-    let done = prune(args, &session, &options, &monitor, settle_ns(args, global)?);
+    let done = prune(args, &session, &options, &monitor, settle_ns(&args.clearing, global)?);
     report.end_progress();
     let (pruned, freed) = done?;
     summarize(args, &pruned, &freed, report)?;
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit
 }
 
 /// A prune counts on its record being the only one of its number.
-fn require_atomic(session: &Session, report: &Report) -> Result<()> {
+pub(super) fn require_atomic(session: &Session, report: &Report) -> Result<()> {
     let media = session.repository.media();
     let probed = session::try_out(&**media, report)?;
     if probed.may_be_shared() && session.repository.config().creates_atomically() {
@@ -61,14 +62,14 @@ fn require_atomic(session: &Session, report: &Report) -> Result<()> {
 
 /// What was deleted, and what has to wait.
 #[derive(Default)]
-struct Freed {
-    container_count: u64,
-    container_bytes: u64,
+pub(super) struct Freed {
+    pub(super) container_count: u64,
+    pub(super) container_bytes: u64,
     rescued_count: u64,
-    waiting: Option<Sweep>,
+    pub(super) waiting: Option<Sweep>,
 }
 
-fn settle_ns(args: &Prune, global: &Global) -> Result<i64> {
+pub(super) fn settle_ns(args: &Clearing, global: &Global) -> Result<i64> {
     if args.exclusive {
         return Ok(0);
     }
@@ -87,8 +88,25 @@ fn prune(
     let repository = &session.repository;
     if args.dry_run {
         let plan = prune::plan(repository, options, monitor)?;
-        return Ok((Pruned { number: None, plan, written_bytes: 0 }, Freed::default()));
+        return Ok((Pruned { plan, ..Pruned::default() }, Freed::default()));
     }
+    between_sweeps(&args.clearing, session, monitor, settle_ns, || {
+        let pruned = prune::prune(repository, options, monitor, |plan| {
+            show_plan(plan, monitor.report);
+            true
+        })?;
+        pruned.ok_or_else(|| Failure::failed("it was called off").into())
+    })
+}
+
+/// Deletes what was condemned before, acts, and deletes what can be deleted of that.
+pub(super) fn between_sweeps(
+    args: &Clearing,
+    session: &Session,
+    monitor: &Monitor<'_>,
+    settle_ns: i64,
+    act: impl FnOnce() -> Result<Pruned>,
+) -> Result<(Pruned, Freed)> {
     let sweeping =
         SweepOptions { settle_ns, end_others: args.exclusive, ..SweepOptions::default() };
     let mut freed = Freed::default();
@@ -100,11 +118,7 @@ fn prune(
         }
         swept => swept?,
     }
-    let pruned = prune::prune(repository, options, monitor, |plan| {
-        show_plan(plan, monitor.report);
-        true
-    })?;
-    let Some(pruned) = pruned else { return Err(Failure::failed("it was called off").into()) };
+    let pruned = act()?;
     sweep(session, sweeping, args.wait, monitor, &mut freed)?;
     Ok((pruned, freed))
 }
@@ -157,9 +171,39 @@ fn prune_stop(monitor: &Monitor<'_>) -> Result<()> {
     Err(Failure::new(Exit::Interrupted, message).into())
 }
 
-struct Monitor<'a> {
+/// Shows how far a prune is.
+pub(super) struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
+    /// When it began to store again.
+    rewriting: Mutex<Option<Instant>>,
+}
+
+impl<'a> Monitor<'a> {
+    pub(super) fn new(report: &'a Report) -> Result<Monitor<'a>> {
+        let interrupt = Interrupt::listen()?;
+        Ok(Monitor { report, interrupt, rewriting: Mutex::default() })
+    }
+
+    pub(super) fn report(&self) -> &'a Report {
+        self.report
+    }
+
+    fn rewriting(&self, done: u64, total: u64) -> String {
+        let mut began = self.rewriting.lock().unwrap_or_else(PoisonError::into_inner);
+        let elapsed = began.get_or_insert_with(Instant::now).elapsed();
+        let of_time = |value: u128, by: u128| u64::try_from(value / by.max(1)).unwrap_or(u64::MAX);
+        let rate = of_time(u128::from(done) * 1000, elapsed.as_millis());
+        let left = u128::from(total.saturating_sub(done)) * elapsed.as_millis();
+        let left = Duration::from_millis(of_time(left, u128::from(done)));
+        format!(
+            "Storing again: {} of {}, {}/s, {} left",
+            units::size(done),
+            units::size(total),
+            units::size(rate),
+            units::duration(left)
+        )
+    }
 }
 
 impl PruneMonitor for Monitor<'_> {
@@ -168,9 +212,9 @@ impl PruneMonitor for Monitor<'_> {
             Phase::Mark => format!("Going through snapshots: {done} of {total}"),
             Phase::Look => "Looking up what they need".to_owned(),
             Phase::Weigh => format!("Looking at containers: {done} of {total}"),
-            Phase::Rewrite => {
-                format!("Rewriting containers: {} of {}", units::size(done), units::size(total))
-            }
+            Phase::Sample => format!("Compressing a sample: {done} of {total} containers"),
+            Phase::Compare => format!("Looking for what is alike: {done} of {total} containers"),
+            Phase::Rewrite => self.rewriting(done, total),
         });
     }
 
@@ -199,10 +243,7 @@ fn show_plan(plan: &Plan, report: &Report) {
         units::size(plan.rewritten_bytes),
         units::size(plan.moved_bytes),
     ));
-    if plan.adopted_count > 0 {
-        let count = units::count(plan.adopted_count, "container");
-        report.note(&format!("{count} of interrupted runs are taken up."));
-    }
+    note_others(plan, report);
     if plan.pinned_count > 0 {
         report.note(&format!(
             "{} ({}) stay only because composites refer to them.",
@@ -212,20 +253,29 @@ fn show_plan(plan: &Plan, report: &Report) {
     }
     if plan.dissolved_count > 0 {
         report.note(&format!(
-            "{} ({}) are stored again as wholes.",
+            "{} ({}) are stored again as wholes; {} of containers had stayed for them alone.",
             units::count(plan.dissolved_count, "composite"),
-            units::size(plan.dissolved_bytes)
+            units::size(plan.dissolved_bytes),
+            units::size(plan.released_bytes)
         ));
-    }
-    if plan.merged_segment_count > 0 {
-        let count = units::count(plan.merged_segment_count, "index segment");
-        report.note(&format!("{count} are merged."));
     }
     report.note(&format!(
         "Frees {}; {} of what stays are unused.",
         units::size(plan.freed_bytes()),
         units::size(plan.unused_bytes)
     ));
+}
+
+/// What is done besides.
+pub(super) fn note_others(plan: &Plan, report: &Report) {
+    if plan.adopted_count > 0 {
+        let count = units::count(plan.adopted_count, "container");
+        report.note(&format!("{count} of interrupted runs are taken up."));
+    }
+    if plan.merged_segment_count > 0 {
+        let count = units::count(plan.merged_segment_count, "index segment");
+        report.note(&format!("{count} are merged."));
+    }
 }
 
 fn waiting_text(waiting: &Sweep) -> String {
@@ -280,6 +330,7 @@ fn summarize(args: &Prune, pruned: &Pruned, freed: &Freed, report: &Report) -> R
             pinned_bytes: plan.pinned_bytes,
             dissolved_count: plan.dissolved_count,
             dissolved_bytes: plan.dissolved_bytes,
+            released_bytes: plan.released_bytes,
             merged_segment_count: plan.merged_segment_count,
             freed_bytes: plan.freed_bytes(),
             written_bytes: pruned.written_bytes,
@@ -296,6 +347,12 @@ fn summarize(args: &Prune, pruned: &Pruned, freed: &Freed, report: &Report) -> R
     if pruned.number.is_none() {
         report.note("There is nothing to condemn.");
     }
+    say_freed(freed, report, "prune");
+    Ok(())
+}
+
+/// What was deleted, and what has to wait for the next run of `verb`.
+pub(super) fn say_freed(freed: &Freed, report: &Report, verb: &str) {
     if freed.container_count > 0 {
         report.note(&format!(
             "Deleted {} ({}).",
@@ -304,7 +361,6 @@ fn summarize(args: &Prune, pruned: &Pruned, freed: &Freed, report: &Report) -> R
         ));
     }
     if let Some(waiting) = &freed.waiting {
-        report.note(&format!("{}; the next prune does it, or --wait.", waiting_text(waiting)));
+        report.note(&format!("{}; the next {verb} does it, or --wait.", waiting_text(waiting)));
     }
-    Ok(())
 }

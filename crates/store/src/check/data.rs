@@ -110,7 +110,8 @@ fn check_container(
             .map_or_else(|| read_record(check.repository, task.class, task.name, len), Ok);
         record
             .and_then(|record| load_directory(check.repository, &record))
-            .map(|_| Protected::Unread(task.record.map_or(len, |record| record.stored_len.into())))
+            .map(|directory| compare_with_index(check, task, &directory))
+            .map(|()| Protected::Unread(task.record.map_or(len, |record| record.stored_len.into())))
     };
     let protected = result.as_ref().unwrap_or(&Protected::Damaged);
     parity::check_container(check, seen, task, protected)?;
@@ -125,6 +126,18 @@ fn check_container(
             check.failed(name, error, task.need)
         }
     }
+}
+
+/// What deletes looks for references only where the index says that there are composites.
+fn compare_with_index(check: &Check<'_>, task: &Task, directory: &Directory) {
+    let Some(record) = task.record else { return };
+    let message = match (record.has_composites, directory.has_composites()) {
+        (false, true) => "has composites, and the index says that it has none",
+        (true, false) => "has no composites, and the index says that it has some",
+        _ => return,
+    };
+    let message = format!("{message}; `cutpoint repair index` makes that anew");
+    check.wrong(FindingKind::Corrupt, name(task), message, task.need);
 }
 
 fn may_be_gone(check: &Check<'_>, seen: &Seen, task: &Task) -> Result<bool> {
@@ -172,6 +185,7 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
     let mut directory = scan.part(offset, length)?;
     opener.open(PartKind::Directory, &mut directory)?;
     let directory = Directory::decode(&directory, offset)?;
+    compare_with_index(check, task, &directory);
     let mut chunks = directory.chunks.as_slice();
     for (region, number) in directory.regions.iter().zip(0_u16..) {
         let here = chunks.partition_point(|chunk| chunk.region <= number);

@@ -8,6 +8,7 @@ pub mod config;
 pub mod directory;
 pub mod ends;
 pub mod extents;
+pub mod grouping;
 pub mod map;
 mod packed;
 pub mod parity;

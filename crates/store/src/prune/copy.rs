@@ -6,11 +6,12 @@ use std::sync::Arc;
 use zstd::bulk::Decompressor;
 
 use super::plan::{Chosen, is_copied};
+use super::regroup::{Regrouped, regroup};
 use super::survey::{Survey, object};
 use super::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::{ChunkRecord, Form};
+use crate::format::directory::{ChunkRecord, Form, RegionRecord};
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::index::{Loaded, Location, load_directory};
 use crate::name::{ObjectName, PartName};
@@ -28,6 +29,9 @@ pub(super) struct Moved {
     pub(super) published: Vec<PartName>,
     pub(super) condemned: Vec<(Class, PartName)>,
     pub(super) written_bytes: u64,
+    /// Wholes that became composites, and their size.
+    pub(super) recomposed_count: u64,
+    pub(super) recomposed_bytes: u64,
 }
 
 /// Gives the writer back; where something fails it has been ended.
@@ -37,12 +41,15 @@ pub(super) fn store(
     chosen: &Chosen,
     monitor: &dyn PruneMonitor,
 ) -> Result<(Writer, Moved)> {
-    let mut inline = Inline::anew(writer)?;
+    let mut inline = match chosen.grouping {
+        Some(grouping) => Inline::grouped(writer, grouping)?,
+        None => Inline::anew(writer)?,
+    };
     match store_all(&mut inline, survey, chosen, monitor) {
-        Ok(condemned) => {
+        Ok(moved) => {
             let written_bytes = inline.stored_bytes();
             let (writer, published) = inline.into_parts();
-            Ok((writer, Moved { published, condemned, written_bytes }))
+            Ok((writer, Moved { published, written_bytes, ..moved }))
         }
         Err(error) => {
             inline.into_parts().0.abandon(&error).ok();
@@ -56,7 +63,7 @@ fn store_all(
     survey: &Survey,
     chosen: &Chosen,
     monitor: &dyn PruneMonitor,
-) -> Result<Vec<(Class, PartName)>> {
+) -> Result<Moved> {
     let repository = inline.writer().repository().clone();
     let containers = &survey.places.containers;
     let going = survey.places.going.iter().map(|need| (need.class, need.fingerprint));
@@ -67,13 +74,42 @@ fn store_all(
     }
     let dead = chosen.dead.iter().map(|number| containers[*number as usize].name());
     let mut condemned: Vec<(Class, PartName)> = dead.collect();
+    let Regrouped { broken, recomposed_count, recomposed_bytes } = match chosen.grouping {
+        Some(_) => regroup(inline, survey, chosen, monitor, &mut condemned)?,
+        None => Regrouped {
+            broken: rewrite_all(inline, survey, chosen, monitor, &mut condemned)?,
+            recomposed_count: 0,
+            recomposed_bytes: 0,
+        },
+    };
+    if !broken.is_empty() {
+        keep_other_copies(&repository, survey, &broken, &mut condemned)?;
+    }
+    if !survey.adopted.containers.is_empty() {
+        inline.publish_existing(&survey.adopted)?;
+    }
+    merge_segments(inline, &repository, survey, &chosen.merged)?;
+    inline.publish()?;
+    let (published, written_bytes) = (Vec::new(), 0);
+    Ok(Moved { published, condemned, written_bytes, recomposed_count, recomposed_bytes })
+}
+
+/// Rewrites container by container, and adds those to `condemned` of which all was stored again. Returns
+/// what could not be.
+fn rewrite_all(
+    inline: &mut Inline,
+    survey: &Survey,
+    chosen: &Chosen,
+    monitor: &dyn PruneMonitor,
+    condemned: &mut Vec<(Class, PartName)>,
+) -> Result<HashSet<Fingerprint>> {
     let mut kept = survey.places.kept()?;
     let mut tolerance = Tolerance::default();
     let mut done_bytes = 0;
     let mut broken: HashSet<Fingerprint> = HashSet::new();
     for number in &chosen.rewritten {
         stop_if_cancelled(monitor)?;
-        let container = &containers[*number as usize];
+        let container = &survey.places.containers[*number as usize];
         let chunks = kept.of(*number)?;
         match rewrite(inline, survey, container, &chunks) {
             Ok(()) => condemned.push(container.name()),
@@ -88,15 +124,7 @@ fn store_all(
         monitor.progress(Phase::Rewrite, done_bytes, chosen.plan.rewritten_bytes);
     }
     kept.end()?;
-    if !broken.is_empty() {
-        keep_other_copies(&repository, survey, &broken, &mut condemned)?;
-    }
-    if !survey.adopted.containers.is_empty() {
-        inline.publish_existing(&survey.adopted)?;
-    }
-    merge_segments(inline, &repository, survey, &chosen.merged)?;
-    inline.publish()?;
-    Ok(condemned)
+    Ok(broken)
 }
 
 /// Takes back what may have a better copy of a chunk that is in a container which cannot be read.
@@ -119,7 +147,7 @@ fn keep_other_copies(
 }
 
 /// Stores again the chunks of a container that are `kept`, region by region.
-fn rewrite(
+pub(super) fn rewrite(
     inline: &mut Inline,
     survey: &Survey,
     container: &Container,
@@ -143,7 +171,7 @@ fn rewrite(
 }
 
 /// A container whose regions are read.
-struct Source<'a> {
+pub(super) struct Source<'a> {
     repository: &'a Repository,
     reader: &'a Reader,
     loaded: Arc<Loaded>,
@@ -153,7 +181,7 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn open(
+    pub(super) fn open(
         repository: &'a Repository,
         survey: &'a Survey,
         container: &Container,
@@ -166,19 +194,32 @@ impl<'a> Source<'a> {
         Ok(Source { repository, reader: &survey.reader, loaded, name, opener, decompressor })
     }
 
-    /// Stores again what of a region is `live`, which is not nothing: as it is compressed, where that
-    /// is most of it; else as wholes.
-    fn rewrite(&mut self, inline: &mut Inline, live: &[&ChunkRecord]) -> Result<()> {
-        let (repository, name, class) = (self.repository, self.name, self.loaded.container.class);
-        let number = live[0].region;
+    /// The regions of the container.
+    pub(super) fn regions(&self) -> Vec<RegionRecord> {
+        self.loaded.directory.regions.clone()
+    }
+
+    /// A region of this number, which there must be: decoded, and as it is encoded.
+    pub(super) fn decode(&mut self, number: u16) -> Result<(Vec<u8>, Vec<u8>)> {
+        let name = self.name;
         let region = &self.loaded.directory.regions[usize::from(number)];
         let (offset, stored_len) = (u64::from(region.offset), region.stored_len as usize);
-        let part = repository.media().get_range(&name.to_string(), offset, stored_len)?;
+        let part = self.repository.media().get_range(&name.to_string(), offset, stored_len)?;
         let mut part = part.to_vec();
         self.opener.open(PartKind::Region(u32::from(number)), &mut part)?;
         let bytes =
             decode_region(&mut self.decompressor, region.codec, part.clone(), region.raw_len)
                 .map_err(|error| error.of(format!("{name}: region {number}")))?;
+        Ok((bytes, part))
+    }
+
+    /// Stores again what of a region is `live`, which is not nothing: as it is compressed, where that
+    /// is most of it; else as wholes.
+    fn rewrite(&mut self, inline: &mut Inline, live: &[&ChunkRecord]) -> Result<()> {
+        let (repository, name, class) = (self.repository, self.name, self.loaded.container.class);
+        let number = live[0].region;
+        let (bytes, part) = self.decode(number)?;
+        let region = &self.loaded.directory.regions[usize::from(number)];
         let payload = |chunk: &ChunkRecord| {
             let start = chunk.offset as usize;
             bytes.get(start..start + chunk.payload_len as usize).unwrap_or_default()

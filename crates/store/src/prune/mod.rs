@@ -7,13 +7,17 @@
 //! table of containers: what is needed is sorted in files.
 
 mod copy;
+mod optimize;
 mod plan;
+mod regroup;
+mod sample;
 mod survey;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Kind, Result};
+use crate::format::grouping::Grouping;
 use crate::format::prune::Prune;
 use crate::format::ticket::Purpose;
 use crate::name::TicketId;
@@ -21,6 +25,7 @@ use crate::record::{Recorded, publish};
 use crate::repository::Repository;
 use crate::view::View;
 use crate::writer::Writer;
+pub use optimize::{OptimizeOptions, optimize, plan_optimize};
 pub use plan::Plan;
 use survey::Survey;
 pub(crate) use survey::{mark, open_index, require_nothing_lost};
@@ -57,6 +62,30 @@ impl Default for PruneOptions {
     }
 }
 
+/// What is to be done.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    options: PruneOptions,
+    /// Where containers are optimized: how.
+    grouping: Option<Grouping>,
+    /// Whether what is not compressed is left alone then.
+    spares_incompressible: bool,
+}
+
+impl Task {
+    /// How much of composites may become wholes because what they refer to takes more.
+    fn dissolved_bytes_max(&self) -> u64 {
+        // A prune does that: here it would only be in the way of the order.
+        if self.grouping.is_some() { 0 } else { self.options.rewrite_bytes_max }
+    }
+}
+
+impl From<PruneOptions> for Task {
+    fn from(options: PruneOptions) -> Task {
+        Task { options, grouping: None, spares_incompressible: false }
+    }
+}
+
 /// What a prune is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -66,7 +95,12 @@ pub enum Phase {
     Look,
     /// Reads what containers that are used in part have: containers.
     Weigh,
-    /// Stores again what has to move: bytes of containers.
+    /// Compresses a sample of what is to be optimized: containers.
+    Sample,
+    /// Looks for what resembles each other: containers.
+    Compare,
+    /// Stores again what has to move: bytes, of containers where it is a prune, of chunks where it
+    /// optimizes.
     Rewrite,
 }
 
@@ -100,7 +134,7 @@ pub(crate) fn stop_if_cancelled(monitor: &dyn PruneMonitor) -> Result<()> {
 }
 
 /// What a prune has done.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pruned {
     /// The number of its record; `None` where there was nothing to record.
     pub number: Option<u64>,
@@ -108,6 +142,10 @@ pub struct Pruned {
     pub plan: Plan,
     /// How much it wrote, in bytes.
     pub written_bytes: u64,
+    /// Chunks that were whole and resemble others, stored again as composites.
+    pub recomposed_count: u64,
+    /// Their size, in bytes.
+    pub recomposed_bytes: u64,
 }
 
 /// What a prune would do now. Writes nothing.
@@ -120,9 +158,17 @@ pub fn plan(
     options: &PruneOptions,
     monitor: &dyn PruneMonitor,
 ) -> Result<Plan> {
+    plan_task(repository, &(*options).into(), monitor)
+}
+
+fn plan_task(
+    repository: &Arc<Repository>,
+    task: &Task,
+    monitor: &dyn PruneMonitor,
+) -> Result<Plan> {
     let view = View::list(repository)?;
-    let survey = Survey::new(repository, view, None, options.rewrite_bytes_max, monitor)?;
-    Ok(plan::choose(&survey, repository, options, monitor)?.plan)
+    let survey = Survey::new(repository, view, None, task.dissolved_bytes_max(), monitor)?;
+    Ok(plan::choose(&survey, repository, task, monitor)?.plan)
 }
 
 /// Takes the snapshots that were forgotten, condemns what nothing else needs, and stores again what
@@ -139,24 +185,26 @@ pub fn prune(
     repository: &Arc<Repository>,
     options: &PruneOptions,
     monitor: &dyn PruneMonitor,
+    approve: impl FnMut(&Plan) -> bool,
+) -> Result<Option<Pruned>> {
+    run(repository, (*options).into(), monitor, approve)
+}
+
+fn run(
+    repository: &Arc<Repository>,
+    mut task: Task,
+    monitor: &dyn PruneMonitor,
     mut approve: impl FnMut(&Plan) -> bool,
 ) -> Result<Option<Pruned>> {
-    let mut options = *options;
     let mut written_bytes = 0;
     let mut conflict = None;
     let mut may_dissolve = true;
     for _ in 0..TRIES {
-        let begin = if options.is_alone { Writer::begin_alone } else { Writer::begin };
+        let begin = if task.options.is_alone { Writer::begin_alone } else { Writer::begin };
         let writer = begin(repository.clone(), Purpose::Prune)?;
-        let dissolved_bytes_max = if may_dissolve { options.rewrite_bytes_max } else { 0 };
-        let attempt = attempt(
-            writer,
-            &options,
-            dissolved_bytes_max,
-            monitor,
-            &mut approve,
-            &mut written_bytes,
-        );
+        let dissolved_bytes_max = if may_dissolve { task.dissolved_bytes_max() } else { 0 };
+        let attempt =
+            attempt(writer, &task, dissolved_bytes_max, monitor, &mut approve, &mut written_bytes);
         match attempt {
             Ok(Attempt::Done(pruned)) => return Ok(pruned),
             Ok(Attempt::Undissolved(error)) => {
@@ -167,10 +215,10 @@ pub fn prune(
             Ok(Attempt::Again) => conflict = None,
             Err(error) if error.kind() == Kind::Conflict => conflict = Some(error),
             // A record alone needs next to nothing.
-            Err(error) if error.kind() == Kind::Full && options.rewrite_bytes_max > 0 => {
+            Err(error) if error.kind() == Kind::Full && task.options.rewrite_bytes_max > 0 => {
                 monitor.passed_over(&error);
-                options =
-                    PruneOptions { rewrite_bytes_max: 0, segment_count_max: usize::MAX, ..options };
+                task.options.rewrite_bytes_max = 0;
+                task.options.segment_count_max = usize::MAX;
             }
             Err(error) => return Err(error),
         }
@@ -224,7 +272,7 @@ fn or_abandon<T>(writer: &mut Writer, result: Result<T>) -> Result<T> {
 
 fn attempt(
     mut writer: Writer,
-    options: &PruneOptions,
+    task: &Task,
     dissolved_bytes_max: u64,
     monitor: &dyn PruneMonitor,
     approve: &mut dyn FnMut(&Plan) -> bool,
@@ -236,7 +284,7 @@ fn attempt(
         let renewing = Renewing { writer: Mutex::new(&mut writer), monitor };
         let survey = Survey::new(&repository, view, own, dissolved_bytes_max, &renewing);
         survey.and_then(|survey| {
-            let chosen = plan::choose(&survey, &repository, options, &renewing)?;
+            let chosen = plan::choose(&survey, &repository, task, &renewing)?;
             Ok((survey, chosen))
         })
     };
@@ -244,7 +292,8 @@ fn attempt(
     let is_approved = approve(&chosen.plan);
     if !is_approved || chosen.is_nothing() {
         writer.void(Vec::new())?;
-        let pruned = Pruned { number: None, plan: chosen.plan, written_bytes: *written_bytes };
+        let written_bytes = *written_bytes;
+        let pruned = Pruned { plan: chosen.plan, written_bytes, ..Pruned::default() };
         return Ok(Attempt::Done(is_approved.then_some(pruned)));
     }
     let (mut writer, moved) = match copy::store(writer, &survey, &chosen, monitor) {
@@ -294,8 +343,13 @@ fn attempt(
     let recorded = publish(&mut writer, &survey.view, record, &BTreeSet::new(), judge);
     match or_abandon(&mut writer, recorded)? {
         Recorded::Done(number) => {
-            let plan = chosen.plan;
-            let pruned = Pruned { number: Some(number), plan, written_bytes: *written_bytes };
+            let pruned = Pruned {
+                number: Some(number),
+                plan: chosen.plan,
+                written_bytes: *written_bytes,
+                recomposed_count: moved.recomposed_count,
+                recomposed_bytes: moved.recomposed_bytes,
+            };
             Ok(Attempt::Done(Some(pruned)))
         }
         // The copies are found by the next attempt.

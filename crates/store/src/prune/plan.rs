@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::sample::{Sample, is_incompressible};
 use super::survey::Survey;
-use super::{Phase, PruneMonitor, PruneOptions, stop_if_cancelled};
+use super::{Phase, PruneMonitor, PruneOptions, Task, stop_if_cancelled};
 use crate::error::{Result, Tolerance};
 use crate::fingerprint::Class;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
+use crate::format::grouping::Grouping;
 use crate::format::segment::ContainerRecord;
 use crate::index::load_directory;
 use crate::name::PartName;
@@ -55,8 +57,22 @@ pub struct Plan {
     pub dissolved_count: u64,
     /// Their size, as they are: about as much is written, and less where it compresses.
     pub dissolved_bytes: u64,
+    /// The size of the containers that had stayed for such composites alone, and go now.
+    pub released_bytes: u64,
     /// Index segments that are merged into few.
     pub merged_segment_count: u64,
+    /// Where it optimizes: containers that were optimized before, and stay as they are.
+    pub optimized_count: u64,
+    /// Their size.
+    pub optimized_bytes: u64,
+    /// Containers that are left alone because next to nothing of them is compressed.
+    pub spared_count: u64,
+    /// Their size.
+    pub spared_bytes: u64,
+    /// What is decoded, regrouped and compressed anew: chunks, as they are in regions.
+    pub raw_bytes: u64,
+    /// How much of that was compressed to estimate [`Plan::moved_bytes`].
+    pub sampled_bytes: u64,
 }
 
 impl Plan {
@@ -75,6 +91,8 @@ pub(super) struct Chosen {
     pub(super) rewritten: BTreeSet<u32>,
     /// The segments that are superseded.
     pub(super) merged: BTreeSet<PartName>,
+    /// Where it optimizes: how.
+    pub(super) grouping: Option<Grouping>,
 }
 
 impl Chosen {
@@ -107,6 +125,8 @@ struct Use {
     /// Composites that would be stored as wholes, should the rest be stored again; and their size.
     dissolved_count: u64,
     dissolved_bytes: u64,
+    /// What stays of its regions, decoded.
+    raw_bytes: u64,
 }
 
 impl Use {
@@ -125,6 +145,7 @@ impl Use {
             let pinned_len = pinned.map(|chunk| u64::from(chunk.payload_len)).sum();
             found.pinned_bytes += stored(pinned_len);
             let live_len = live.iter().map(|chunk| u64::from(chunk.payload_len)).sum();
+            found.raw_bytes += live_len;
             let dead = u64::from(region.stored_len) - stored(live_len);
             found.live_bytes = found.live_bytes.saturating_sub(dead);
             if !is_copied(region, live) {
@@ -147,9 +168,10 @@ pub(super) fn is_copied(region: &RegionRecord, live: &[&ChunkRecord]) -> bool {
 pub(super) fn choose(
     survey: &Survey,
     repository: &Repository,
-    options: &PruneOptions,
+    task: &Task,
     monitor: &dyn PruneMonitor,
 ) -> Result<Chosen> {
+    let options = &task.options;
     let mut plan = Plan {
         forgotten_count: survey.forgotten.len() as u64,
         marked_count: survey.marked.len() as u64,
@@ -157,6 +179,7 @@ pub(super) fn choose(
         rescued_count: survey.places.going.len() as u64,
         dissolved_count: survey.places.dissolved.len() as u64,
         dissolved_bytes: survey.places.dissolved_bytes,
+        released_bytes: survey.places.released_bytes,
         ..Plan::default()
     };
     let containers = &survey.places.containers;
@@ -191,7 +214,10 @@ pub(super) fn choose(
         let is_small = container.record.stored_len < small_len;
         plan.pinned_count += u64::from(container.pinned_count);
         let mut use_of = Use { live_bytes: stored_len, ..Use::default() };
-        if container.kept_count < container.hint_count || container.pinned_count > 0 {
+        if container.kept_count < container.hint_count
+            || container.pinned_count > 0
+            || task.grouping.is_some()
+        {
             match load_directory(repository, &container.record) {
                 Ok(directory) => {
                     if let Err(error) = container.require_hints(&directory) {
@@ -199,6 +225,9 @@ pub(super) fn choose(
                         continue;
                     }
                     use_of = Use::of(&container.record, &directory, &kept.of(number)?);
+                    if task.spares(&directory, stored_len, &mut plan) {
+                        continue;
+                    }
                     plan.pinned_bytes += use_of.pinned_bytes;
                     if container.kept_count == container.hint_count {
                         // What is left over was copied with a region, and would be again.
@@ -212,17 +241,68 @@ pub(super) fn choose(
                 }
             }
         }
-        if use_of.live_bytes < stored_len || is_small {
+        if use_of.live_bytes < stored_len || is_small || task.grouping.is_some() {
             let class = container.record.class;
             candidates.push(Candidate { number, class, stored_len, use_of, is_small });
         }
     }
     kept.end()?;
     monitor.progress(Phase::Weigh, total, total);
-    let rewritten = choose_rewritten(&mut plan, candidates, options);
+    let rewritten = match task.grouping {
+        None => choose_rewritten(&mut plan, candidates, options),
+        Some(grouping) => {
+            let chosen = choose_regrouped(&mut plan, &candidates, options);
+            let numbers: Vec<u32> = chosen.iter().copied().collect();
+            let sample = Sample::of(repository, survey, &numbers, grouping, monitor)?;
+            plan.sampled_bytes = sample.raw_bytes;
+            plan.moved_bytes = sample.estimate(plan.moved_bytes);
+            chosen
+        }
+    };
     let merged = choose_merged(survey, options);
     plan.merged_segment_count = merged.len() as u64;
-    Ok(Chosen { plan, dead, rewritten, merged })
+    Ok(Chosen { plan, dead, rewritten, merged, grouping: task.grouping })
+}
+
+impl Task {
+    /// Whether a container is not worth optimizing; if so, it is counted in `plan`.
+    fn spares(&self, directory: &Directory, stored_len: u64, plan: &mut Plan) -> bool {
+        let Some(grouping) = self.grouping else { return false };
+        let before = Grouping::decode(&directory.extra);
+        if before.is_some_and(|before| !grouping.is_stronger_than(&before)) {
+            plan.optimized_count += 1;
+            plan.optimized_bytes += stored_len;
+            return true;
+        }
+        if self.spares_incompressible && is_incompressible(&directory.regions) {
+            plan.spared_count += 1;
+            plan.spared_bytes += stored_len;
+            return true;
+        }
+        false
+    }
+}
+
+/// All that was not optimized before, as far as that may be rewritten.
+fn choose_regrouped(
+    plan: &mut Plan,
+    candidates: &[Candidate],
+    options: &PruneOptions,
+) -> BTreeSet<u32> {
+    let mut rewritten = BTreeSet::new();
+    for candidate in candidates {
+        let size = candidate.stored_len;
+        if plan.rewritten_bytes.saturating_add(size) > options.rewrite_bytes_max {
+            plan.unused_bytes += size - candidate.use_of.live_bytes;
+            continue;
+        }
+        rewritten.insert(candidate.number);
+        plan.rewritten_count += 1;
+        plan.rewritten_bytes += size;
+        plan.moved_bytes += candidate.use_of.live_bytes;
+        plan.raw_bytes += candidate.use_of.raw_bytes;
+    }
+    rewritten
 }
 
 /// Those with the most unused come first, until little enough of what stays is unused; and small

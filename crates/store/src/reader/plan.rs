@@ -118,7 +118,7 @@ impl Plan<'_> {
                 if !seen.insert(*reference) {
                     continue;
                 }
-                let is_whole = Location::is_whole;
+                let is_whole = |location: &Location| Ok(location.is_whole());
                 let index = &self.reader.index;
                 if let Ok(Some(whole)) =
                     index.find_where(Class::Data, reference, Scope::Read, is_whole)

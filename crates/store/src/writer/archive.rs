@@ -13,6 +13,8 @@ use crate::format::directory::{
     REGION_RECORD_LEN, RegionRecord,
 };
 use crate::format::ends::{ContainerEnds, Ends, Hints, has_ends};
+use crate::format::grouping::Grouping;
+use crate::format::map::Extra;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::name::{ObjectName, PartName, TicketId};
 use crate::repository::Repository;
@@ -112,6 +114,8 @@ pub struct Archive {
     published_ns: u64,
     /// What no hints object says yet.
     hints: Hints,
+    /// What every directory says besides.
+    extra: Extra,
     ready: Vec<SealedPart>,
     /// What is sealed, for comparing, and what it opens to.
     plain: Vec<u8>,
@@ -165,11 +169,17 @@ impl Archive {
             pending_bytes: 0,
             published_ns: now,
             hints: Hints::default(),
+            extra: Extra::new(),
             ready: Vec::new(),
             plain: Vec::new(),
             opened: Vec::new(),
             statistics: ArchiveStatistics::default(),
         }
+    }
+
+    /// The same, with containers that say of themselves how their regions were made.
+    pub(super) fn grouped(self, grouping: Grouping) -> Archive {
+        Archive { extra: grouping.encode(), ..self }
     }
 
     /// Takes the next region.
@@ -258,7 +268,7 @@ impl Archive {
         let salt = self.repository.salt()?;
         let sealer = Sealer::new(self.repository.keys(), object, salt);
         self.ready.push(SealedPart::new(object, sealer.header().to_vec(), false));
-        let directory = Directory::default();
+        let directory = Directory { extra: self.extra.clone(), ..Directory::default() };
         let (opener, regions, ends) = (None, BTreeSet::new(), Vec::new());
         Ok(OpenContainer { name, sealer, opener, directory, regions, ends })
     }

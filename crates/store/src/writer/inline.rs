@@ -5,12 +5,15 @@ use std::sync::Arc;
 use super::archive::Archive;
 use super::matcher::Matcher;
 use super::packer::{ChunkSink, Packer};
+use super::recompose::{self, Comparison};
 use super::region::{EncodedRegion, RegionCodec, Verify};
 use super::uploads::Uploads;
 use super::{Committed, Writer};
 use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Outcome;
+use crate::format::extents::Extent;
+use crate::format::grouping::Grouping;
 use crate::format::segment::Segment;
 use crate::index::Index;
 use crate::name::PartName;
@@ -25,6 +28,8 @@ pub struct Inline {
     archive: Archive,
     uploads: Uploads,
     encoded: Vec<u8>,
+    /// Made when first needed.
+    comparison: Option<Comparison>,
 }
 
 impl Inline {
@@ -49,6 +54,23 @@ impl Inline {
         Inline::with_index(writer, index, Verify::All)
     }
 
+    /// As [`Inline::anew`], with regions and compression as `grouping` has them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inline::anew`].
+    pub(crate) fn grouped(writer: Writer, grouping: Grouping) -> Result<Inline> {
+        let inline = Inline::anew(writer)?;
+        let keys = inline.writer.repository().keys().clone();
+        let index = inline.index.clone();
+        Ok(Inline {
+            packer: Packer::new(keys, index, grouping.region_size, Verify::All)?,
+            codec: RegionCodec::new(grouping.compression_level)?,
+            archive: inline.archive.grouped(grouping),
+            ..inline
+        })
+    }
+
     /// Begins to store for `writer`: known is what `index` has, which is of the writer's view.
     ///
     /// # Errors
@@ -68,6 +90,7 @@ impl Inline {
             archive: Archive::new(repository.clone(), writer.ticket()),
             uploads: Uploads::default(),
             encoded: Vec::new(),
+            comparison: None,
             index,
             writer,
         })
@@ -154,6 +177,62 @@ impl Inline {
     /// Stores a chunk whose fingerprint the caller has verified, unless this writer has.
     pub(crate) fn store(&mut self, class: Class, name: Fingerprint, chunk: &[u8]) -> Result<()> {
         self.packer.store(class, name, chunk)?;
+        self.pump()
+    }
+
+    /// Whether this writer has stored a chunk; as a whole, if that is asked for.
+    pub(crate) fn has(&self, class: Class, name: &Fingerprint, whole: bool) -> Result<bool> {
+        self.packer.has(class, name, whole)
+    }
+
+    /// Stores a chunk whose fingerprint the caller has verified as a whole, even if this writer has it
+    /// as a composite.
+    pub(crate) fn store_whole(
+        &mut self,
+        class: Class,
+        name: Fingerprint,
+        chunk: &[u8],
+    ) -> Result<()> {
+        self.packer.store_whole(class, name, chunk);
+        self.pump()
+    }
+
+    /// Stores a chunk that the caller has verified to be made of `extents` over `references`, which
+    /// stay, as a composite; if that is worth it. Returns whether it was.
+    pub(crate) fn store_composite(
+        &mut self,
+        (class, name): (Class, Fingerprint),
+        chunk: &[u8],
+        extents: &[Extent],
+        references: &[Fingerprint],
+    ) -> Result<bool> {
+        let composed = recompose::of_extents(extents, references);
+        let stored = composed
+            .is_some_and(|composed| self.packer.store_composed(class, name, chunk, &composed));
+        self.pump()?;
+        Ok(stored)
+    }
+
+    /// Stores a chunk as a composite over the whole `base`, which stays and whose bytes the caller has
+    /// verified; if that is worth it. Returns whether it was.
+    pub(crate) fn store_resembling(
+        &mut self,
+        (class, name): (Class, Fingerprint),
+        chunk: &[u8],
+        base: (Fingerprint, &[u8]),
+    ) -> Result<bool> {
+        let comparison = self.comparison.get_or_insert_with(Comparison::new);
+        let stored = match comparison.compose(chunk, base.0, base.1) {
+            Some(composed) => self.packer.store_composed(class, name, chunk, &composed),
+            None => false,
+        };
+        self.pump()?;
+        Ok(stored)
+    }
+
+    /// Closes the open regions: what follows is of another kind.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.packer.flush();
         self.pump()
     }
 

@@ -14,6 +14,7 @@ mod matcher;
 pub mod mutant;
 mod packer;
 mod recipe;
+mod recompose;
 mod region;
 mod tree;
 mod uploads;

@@ -56,8 +56,8 @@ pub struct Packer {
     probe: Probe,
     open: [Option<Filling>; 2],
     next_region: u64,
-    /// Chunks of this ticket that no segment in the index names yet, with their region's number.
-    own: HashMap<(Class, Fingerprint), u64>,
+    /// Chunks of this ticket that no segment in the index names yet.
+    own: HashMap<(Class, Fingerprint), Own>,
     hits: BTreeSet<(Class, PartName)>,
     /// By container and region: whether what composites there refer to may be referred to.
     confirmed: HashMap<(PartName, u16), bool>,
@@ -66,6 +66,14 @@ pub struct Packer {
     spare: Vec<Vec<u8>>,
     new_chunk_count: [u64; 2],
     new_bytes: [u64; 2],
+}
+
+/// A chunk that this writer has stored.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    /// The number of its region.
+    region: u64,
+    is_whole: bool,
 }
 
 fn slot(class: Class) -> usize {
@@ -132,9 +140,12 @@ impl Packer {
         }
         let composed = matcher.compose(chunk)?;
         let stored = match &composed {
-            Some(composed) => self.store_composite(fingerprint, chunk, composed, matcher),
+            Some(composed) => self.store_composed(Class::Data, fingerprint, chunk, composed),
             None => false,
         };
+        if let Some(composed) = composed.as_ref().filter(|_| stored) {
+            self.hits.extend(matcher.containers(composed).map(|name| (Class::Data, name)));
+        }
         matcher.tell(stored);
         if !stored {
             self.store_whole(Class::Data, fingerprint, chunk);
@@ -187,33 +198,51 @@ impl Packer {
         Ok(is_confirmed)
     }
 
-    fn store_whole(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8]) {
+    /// Whether a chunk was stored by this writer, or is in its index; as a whole, if that is asked
+    /// for. What a composite refers to is not looked for.
+    ///
+    /// # Errors
+    ///
+    /// As the index.
+    pub(super) fn has(&self, class: Class, fingerprint: &Fingerprint, whole: bool) -> Result<bool> {
+        if let Some(own) = self.own.get(&(class, *fingerprint))
+            && (own.is_whole || !whole)
+        {
+            return Ok(true);
+        }
+        let found = self.index.find_where(class, fingerprint, Scope::Write, |location| {
+            Ok(location.is_whole() || !whole)
+        })?;
+        Ok(found.is_some())
+    }
+
+    /// Stores a chunk as a whole, whatever is known of it.
+    pub(super) fn store_whole(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8]) {
         let open = self.open_for(class, chunk.len(), false);
         open.push_whole(fingerprint, chunk);
-        self.stored(class, fingerprint, chunk);
+        self.stored(class, fingerprint, chunk, true);
     }
 
     /// Stores a composite if that is worth it. Returns whether it was.
-    fn store_composite(
+    pub(super) fn store_composed(
         &mut self,
+        class: Class,
         fingerprint: Fingerprint,
         chunk: &[u8],
         composed: &Composed,
-        matcher: &Matcher<'_>,
     ) -> bool {
         let len_max = chunk.len() / COMPOSITE_DIVISOR;
         if composed.literals.len() > len_max {
             return false;
         }
-        let open = self.open_for(Class::Data, composed.literals.len(), true);
+        let open = self.open_for(class, composed.literals.len(), true);
         if !open.push_composite(fingerprint, chunk.len(), composed, len_max) {
             return false;
         }
         self.composites.count += 1;
         self.composites.bytes += chunk.len() as u64;
         self.composites.literal_bytes += composed.literals.len() as u64;
-        self.hits.extend(matcher.containers(composed).map(|name| (Class::Data, name)));
-        self.stored(Class::Data, fingerprint, chunk);
+        self.stored(class, fingerprint, chunk, false);
         true
     }
 
@@ -245,12 +274,12 @@ impl Packer {
     }
 
     /// A chunk has just come into the open region.
-    fn stored(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8]) {
+    fn stored(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8], is_whole: bool) {
         let index = slot(class);
         self.new_chunk_count[index] += 1;
         self.new_bytes[index] += chunk.len() as u64;
         let Some(open) = &mut self.open[index] else { return };
-        self.own.insert((class, fingerprint), open.number());
+        self.own.insert((class, fingerprint), Own { region: open.number(), is_whole });
         open.probe(&mut self.probe);
         let is_over = open.is_incompressible();
         let (len, has_composites) = (open.len(), open.has_composites());
@@ -263,7 +292,8 @@ impl Packer {
         if let Some(open) = self.open[slot(class)].take() {
             let region = open.finish(&self.keys);
             let literals = region.chunks.iter().filter(|chunk| chunk.form == Form::Literal);
-            self.own.extend(literals.map(|chunk| ((class, chunk.fingerprint), region.number)));
+            let own = Own { region: region.number, is_whole: true };
+            self.own.extend(literals.map(|chunk| ((class, chunk.fingerprint), own)));
             self.ready.push(region);
         }
     }
@@ -295,7 +325,7 @@ impl Packer {
     /// Forgets what the index finds from now on: chunks in regions of which `is_published` says
     /// that a segment names them.
     pub fn forget_published(&mut self, is_published: impl Fn(u64) -> bool) {
-        self.own.retain(|_, region| !is_published(*region));
+        self.own.retain(|_, own| !is_published(own.region));
     }
 
     /// The containers of others in which chunks were found (W5).

@@ -13,7 +13,7 @@ use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::lifecycle::{forget, hold, note, release, unforget};
 use cutpoint_store::media::{Fault, Faulty, Media};
 use cutpoint_store::name::TicketId;
-use cutpoint_store::prune::{PruneOptions, plan, prune};
+use cutpoint_store::prune::{OptimizeOptions, PruneOptions, optimize, plan, prune};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repair::{
     Fate, IndexOptions, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair, repair_index,
@@ -480,6 +480,21 @@ fn change(
             let pruned = prune(repository, &options, &(), |_| true)?.expect("it was approved");
             assert_eq!(pruned.plan.forgotten_count, taken.len() as u64, "what a prune takes");
             tally.pruned_snapshots += pruned.plan.forgotten_count;
+            Ok(())
+        }
+        Step::Optimize { compression_level, rewrite_bytes_max } => {
+            let options = OptimizeOptions {
+                region_size: 256 * 1024,
+                compression_level: *compression_level,
+                rewrite_bytes_max: *rewrite_bytes_max,
+                spares_incompressible: false,
+                is_alone: false,
+            };
+            let taken = after.ids(|status| status.is_forgotten && !status.is_held);
+            after.snapshots.retain(|id, _| !taken.contains(id));
+            let done = optimize(repository, &options, &(), |_| true)?.expect("it was approved");
+            assert_eq!(done.plan.forgotten_count, taken.len() as u64, "it takes what a prune does");
+            tally.pruned_snapshots += done.plan.forgotten_count;
             Ok(())
         }
         Step::PlanPrune => {

@@ -42,6 +42,11 @@ pub(crate) enum Step {
         segment_count_max: usize,
         small_count_max: usize,
     },
+    /// Regroups what stays.
+    Optimize {
+        compression_level: i32,
+        rewrite_bytes_max: u64,
+    },
     PlanPrune,
     Sweep {
         is_patient: bool,
@@ -106,7 +111,11 @@ pub(crate) fn generate(random: &mut SplitMix64) -> Move {
     let step = match random.below(80) {
         0..24 => back_up(random),
         24..40 => life_cycle(random),
-        40..47 => any_prune(random),
+        40..46 => any_prune(random),
+        46 => Step::Optimize {
+            compression_level: [1, 3, 5][random.below(3)],
+            rewrite_bytes_max: [100_000, u64::MAX][random.below(2)],
+        },
         47..54 => any_sweep(random),
         54 => Step::PlanPrune,
         55..57 => {

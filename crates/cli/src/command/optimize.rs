@@ -1,0 +1,138 @@
+//! `optimize`: makes what is stored smaller, and the newest snapshots quick to read.
+
+use anyhow::Result;
+use cutpoint_store::prune::{OptimizeOptions, Plan, Pruned, optimize, plan_optimize};
+
+use super::prune::{
+    Freed, Monitor, between_sweeps, note_others, require_atomic, say_freed, settle_ns,
+};
+use crate::args::{Global, Optimize};
+use crate::event::{Event, Summary};
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+use crate::session::Session;
+use crate::units;
+
+pub(crate) fn run(args: &Optimize, global: &Global, report: &Report) -> Result<Exit> {
+    let session = Session::open(global, report)?;
+    let monitor = Monitor::new(report)?;
+    let options = OptimizeOptions {
+        region_size: args.region_size,
+        compression_level: args.compression_level,
+        rewrite_bytes_max: args.rewrite_max.unwrap_or(u64::MAX),
+        spares_incompressible: !args.all,
+        is_alone: args.clearing.exclusive,
+    };
+    if !args.dry_run && !args.clearing.exclusive {
+        require_atomic(&session, report)?;
+    }
+    report.begin_progress();
+    let done = run_optimize(args, &session, &options, &monitor, settle_ns(&args.clearing, global)?);
+    report.end_progress();
+    let (optimized, freed) = done?;
+    summarize(args, &optimized, &freed, report)?;
+    Ok(Exit::of_problems(report.problem_count()))
+}
+
+fn run_optimize(
+    args: &Optimize,
+    session: &Session,
+    options: &OptimizeOptions,
+    monitor: &Monitor<'_>,
+    settle_ns: i64,
+) -> Result<(Pruned, Freed)> {
+    let repository = &session.repository;
+    if args.dry_run {
+        let plan = plan_optimize(repository, options, monitor)?;
+        return Ok((Pruned { plan, ..Pruned::default() }, Freed::default()));
+    }
+    between_sweeps(&args.clearing, session, monitor, settle_ns, || {
+        let done = optimize(repository, options, monitor, |plan| {
+            show_plan(plan, monitor.report());
+            true
+        })?;
+        done.ok_or_else(|| Failure::failed("it was called off").into())
+    })
+}
+
+fn show_plan(plan: &Plan, report: &Report) {
+    report.note(&format!(
+        "Of {} ({}): {} ({}) are read and stored again; {} ({}) were optimized before; {} ({}) do not \
+         compress.",
+        units::count(plan.container_count, "container"),
+        units::size(plan.container_bytes),
+        plan.rewritten_count,
+        units::size(plan.rewritten_bytes),
+        plan.optimized_count,
+        units::size(plan.optimized_bytes),
+        plan.spared_count,
+        units::size(plan.spared_bytes),
+    ));
+    if plan.rewritten_count > 0 {
+        report.note(&format!(
+            "Decodes {}, and writes about {}, as a sample of {} says; less where chunks resemble each \
+             other.",
+            units::size(plan.raw_bytes),
+            units::size(plan.moved_bytes),
+            units::size(plan.sampled_bytes),
+        ));
+    }
+    note_others(plan, report);
+    report.note(&format!("Frees about {}.", units::size(plan.freed_bytes())));
+}
+
+fn summarize(args: &Optimize, done: &Pruned, freed: &Freed, report: &Report) -> Result<()> {
+    let plan = &done.plan;
+    if report.is_json() {
+        return report.event(&Event::Summary(Summary::Optimize {
+            dry_run: args.dry_run,
+            number: done.number,
+            forgotten_count: plan.forgotten_count,
+            kept_count: plan.marked_count,
+            container_count: plan.container_count,
+            container_bytes: plan.container_bytes,
+            condemned_count: plan.dead_count,
+            condemned_bytes: plan.dead_bytes,
+            rewritten_count: plan.rewritten_count,
+            rewritten_bytes: plan.rewritten_bytes,
+            raw_bytes: plan.raw_bytes,
+            sampled_bytes: plan.sampled_bytes,
+            moved_bytes: plan.moved_bytes,
+            optimized_count: plan.optimized_count,
+            optimized_bytes: plan.optimized_bytes,
+            spared_count: plan.spared_count,
+            spared_bytes: plan.spared_bytes,
+            recomposed_count: done.recomposed_count,
+            recomposed_bytes: done.recomposed_bytes,
+            freed_bytes: plan.freed_bytes(),
+            written_bytes: done.written_bytes,
+            deleted_count: freed.container_count,
+            deleted_bytes: freed.container_bytes,
+            waiting: freed.waiting.is_some(),
+            elapsed_ns: report.elapsed_ns(),
+        }));
+    }
+    if args.dry_run {
+        show_plan(plan, report);
+        return Ok(());
+    }
+    if done.number.is_none() {
+        report.note("There is nothing to optimize.");
+    } else {
+        report.note(&format!(
+            "Stored {} in place of {}; {}.",
+            units::size(done.written_bytes),
+            units::size(plan.rewritten_bytes),
+            units::duration(report.elapsed())
+        ));
+    }
+    if done.recomposed_count > 0 {
+        report.note(&format!(
+            "{} ({}) that resemble others are stored as composites now.",
+            units::count(done.recomposed_count, "chunk"),
+            units::size(done.recomposed_bytes)
+        ));
+    }
+    say_freed(freed, report, "optimize");
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! What is needed: chunks, and in which form.
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
+use crate::format::directory::Form;
+use crate::sorted::{Iter, Sorted, Sorter};
+#[cfg(feature = "mutants")]
+use crate::writer::mutant::{self, Mutant};
+
+/// A need as a record: the fingerprint, then what is needed of it.
+pub(crate) const NEED_LEN: usize = FINGERPRINT_LEN + 1;
+/// How much memory each of the sorters takes, in bytes.
+pub(super) const SORTER_BYTES: usize = 24 * 1024 * 1024;
+
+/// Of the last byte of a need: its class.
+const META: u8 = 1;
+/// A composite refers to the chunk: only a whole will do.
+const WHOLE: u8 = 2;
+/// Of a whole: snapshots reach the chunk as well.
+const REACHED: u8 = 4;
+
+/// A chunk that is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    pub(crate) class: Class,
+    pub(crate) fingerprint: Fingerprint,
+    /// Whether only a whole meets it: composites refer to it.
+    pub(crate) is_whole: bool,
+    /// Whether snapshots reach it, not composites alone.
+    pub(crate) is_reached: bool,
+}
+
+impl Need {
+    pub(super) fn encode(self) -> [u8; NEED_LEN] {
+        let mut need = [0; NEED_LEN];
+        need[..FINGERPRINT_LEN].copy_from_slice(&self.fingerprint.0);
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        need[FINGERPRINT_LEN] = flag(self.class == Class::Meta, META)
+            | flag(self.is_whole, WHOLE)
+            | flag(self.is_whole && self.is_reached, REACHED);
+        need
+    }
+
+    pub(super) fn decode(need: &[u8; NEED_LEN]) -> Need {
+        let mut fingerprint = Fingerprint([0; FINGERPRINT_LEN]);
+        fingerprint.0.copy_from_slice(&need[..FINGERPRINT_LEN]);
+        let flags = need[FINGERPRINT_LEN];
+        Need {
+            class: if flags & META == 0 { Class::Data } else { Class::Meta },
+            fingerprint,
+            is_whole: flags & WHOLE != 0,
+            is_reached: flags & WHOLE == 0 || flags & REACHED != 0,
+        }
+    }
+
+    /// Whether a record of this form meets it.
+    pub(super) fn is_met_by(&self, form: Form) -> bool {
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::MeetsReferencesByComposites) {
+            return true;
+        }
+        !self.is_whole || form != Form::Composite
+    }
+}
+
+/// What is needed: chunks, each once.
+pub(crate) struct Needs {
+    pub(super) sorter: Sorter<NEED_LEN>,
+}
+
+impl Needs {
+    /// With files in `folder`, if there is one.
+    pub(crate) fn new(folder: Option<&Path>) -> Needs {
+        Needs { sorter: Sorter::new(folder, SORTER_BYTES) }
+    }
+
+    /// A snapshot reaches a chunk: any record of it will do.
+    ///
+    /// # Errors
+    ///
+    /// `Full` or `Media`, of a temporary file.
+    pub(crate) fn push(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
+        let fingerprint = *fingerprint;
+        let need = Need { class, fingerprint, is_whole: false, is_reached: true };
+        self.sorter.push(need.encode())
+    }
+
+    /// A composite refers to a chunk: only a whole will do.
+    pub(super) fn push_reference(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
+        let fingerprint = *fingerprint;
+        let need = Need { class, fingerprint, is_whole: true, is_reached: false };
+        self.sorter.push(need.encode())
+    }
+
+    /// All of them, sorted by fingerprint.
+    pub(crate) fn finish(self) -> Sorted<NEED_LEN> {
+        self.sorter.finish()
+    }
+}
+
+/// What snapshots and what composites need, side by side.
+pub(super) struct Both<'a> {
+    iters: [Iter<'a, NEED_LEN>; 2],
+    next: [Option<[u8; NEED_LEN]>; 2],
+}
+
+impl<'a> Both<'a> {
+    pub(super) fn new(one: &'a Sorted<NEED_LEN>, other: &'a Sorted<NEED_LEN>) -> Result<Both<'a>> {
+        let mut iters = [one.iter()?, other.iter()?];
+        let next = [iters[0].next()?, iters[1].next()?];
+        Ok(Both { iters, next })
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<[u8; NEED_LEN]>> {
+        let least = match self.next {
+            [Some(one), Some(other)] => usize::from(other < one),
+            [None, _] => 1,
+            _ => 0,
+        };
+        let next = self.next[least];
+        if next.is_some() {
+            self.next[least] = self.iters[least].next()?;
+        }
+        Ok(next)
+    }
+}
+
+/// Of needs that begin with one hint, in order: who needs a whole of a chunk has what others need of it.
+pub(super) fn merge(needs: &mut Vec<[u8; NEED_LEN]>) {
+    if needs.len() < 2 {
+        return;
+    }
+    let mut merged: Vec<[u8; NEED_LEN]> = Vec::with_capacity(needs.len());
+    for need in needs.drain(..) {
+        let each = Need::decode(&need);
+        let any = Need { is_whole: false, ..each }.encode();
+        match merged.iter_mut().find(|before| each.is_whole && **before == any) {
+            Some(before) => *before = Need { is_reached: true, ..each }.encode(),
+            None => merged.push(need),
+        }
+    }
+    *needs = merged;
+}

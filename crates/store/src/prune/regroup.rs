@@ -1,0 +1,457 @@
+//! Stores again what has to move, in an order in which it compresses and reads well ([`super::optimize`]).
+//!
+//! First what the newest snapshots need, in the order of their streams, each whole where it is needed
+//! first; then the rest, with what resembles each other side by side, or as composites of one of them.
+//! None of this is relied on: at the end each container is gone through, and what stays of it must
+//! have been stored and published as it is needed, or it is copied as a prune copies; else the container
+//! stays. So P4 holds whatever comes before.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use cutpoint_matching::super_features;
+
+use super::copy::rewrite;
+use super::plan::Chosen;
+use super::survey::{Survey, object};
+use super::{Phase, PruneMonitor, stop_if_cancelled};
+use crate::error::{Error, Kind, Result, Tolerance};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::commit::Damage;
+use crate::format::recipe::Content;
+use crate::format::tree::EntryKind;
+use crate::index::{Loaded, Location};
+use crate::name::{PartName, TicketId};
+use crate::places::{KeptChunks, staying_numbers};
+use crate::reach::{Inside, Node, enter, enter_recipe};
+use crate::recent::Recent;
+use crate::sorted::Sorter;
+use crate::writer::Inline;
+
+/// So many wholes are remembered by what they resemble: that takes 60 MB. Of those of the newest
+/// snapshots half as many.
+const BASES_MAX: usize = 400_000;
+/// A chunk below this length is not worth a reference.
+const RESEMBLING_LEN_MIN: usize = 1024;
+/// How much memory the sorter of the order takes, in bytes.
+const SORTER_BYTES: usize = 24 * 1024 * 1024;
+/// So many chunks of directories are kept.
+const LOADED_CHUNKS_MAX: usize = 400_000;
+/// Where a chunk comes in the order: class, form, group, container, number, whether it is needed whole.
+const PLACE_LEN: usize = 1 + 1 + 8 + 4 + 4 + 1;
+
+/// What came of it.
+pub(super) struct Regrouped {
+    /// What of containers that stay could not be stored again.
+    pub(super) broken: HashSet<Fingerprint>,
+    /// Wholes that became composites, and their size.
+    pub(super) recomposed_count: u64,
+    pub(super) recomposed_bytes: u64,
+}
+
+/// Stores again what stays of the containers that are rewritten, and adds those to `condemned` of which
+/// all was.
+pub(super) fn regroup(
+    inline: &mut Inline,
+    survey: &Survey,
+    chosen: &Chosen,
+    monitor: &dyn PruneMonitor,
+    condemned: &mut Vec<(Class, PartName)>,
+) -> Result<Regrouped> {
+    let has_composites = inline.writer().repository().config().matches_imperfectly();
+    let mut regrouping = Regrouping {
+        inline,
+        survey,
+        chosen,
+        monitor,
+        moves: fates(survey, chosen),
+        damaged: survey.view.damaged(),
+        has_composites,
+        bases: Bases::default(),
+        loaded: LoadedLately::default(),
+        done_bytes: 0,
+        recomposed_count: 0,
+        recomposed_bytes: 0,
+    };
+    regrouping.newest()?;
+    regrouping.inline.flush()?;
+    regrouping.others()?;
+    regrouping.inline.publish()?;
+    let broken = regrouping.complete(condemned)?;
+    let Regrouping { recomposed_count, recomposed_bytes, .. } = regrouping;
+    Ok(Regrouped { broken, recomposed_count, recomposed_bytes })
+}
+
+/// Which containers are rewritten, and which stay. What goes in any case is not in it.
+fn fates(survey: &Survey, chosen: &Chosen) -> HashMap<(Class, PartName), bool> {
+    let dead: HashSet<u32> = chosen.dead.iter().copied().collect();
+    let containers = (0..).zip(&survey.places.containers);
+    containers
+        .filter(|(number, container)| container.is_usable() && !dead.contains(number))
+        .map(|(number, container)| (container.name(), chosen.rewritten.contains(&number)))
+        .collect()
+}
+
+fn is_bearable(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Missing | Kind::Corrupt)
+}
+
+/// What there is, or nothing where it cannot be read: then the container stays.
+fn bear<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if is_bearable(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Wholes, by what they resemble.
+#[derive(Default)]
+struct Bases {
+    /// Of a super-feature, the number of the first whole that has it.
+    by_feature: HashMap<u64, u32>,
+    wholes: Vec<(Class, Fingerprint)>,
+}
+
+impl Bases {
+    /// The first whole that shares a super-feature with `bytes`. If there is none, `chunk` is remembered
+    /// as one, as long as there are fewer than `count_max`.
+    fn find_or_add(
+        &mut self,
+        chunk: (Class, Fingerprint),
+        bytes: &[u8],
+        count_max: usize,
+    ) -> Option<u32> {
+        let kind = u64::from(chunk.0 == Class::Meta);
+        let features = super_features(bytes)?.map(|feature| feature ^ kind);
+        let found = features.iter().find_map(|feature| self.by_feature.get(feature)).copied();
+        if found.is_none() && self.wholes.len() < count_max {
+            let number = u32::try_from(self.wholes.len()).ok()?;
+            self.wholes.push(chunk);
+            self.by_feature.extend(features.map(|feature| (feature, number)));
+            return Some(number);
+        }
+        found
+    }
+}
+
+/// The directories that were needed last.
+#[derive(Default)]
+struct LoadedLately {
+    loaded: HashMap<u32, Arc<Loaded>>,
+    chunk_count: usize,
+}
+
+struct Regrouping<'a> {
+    inline: &'a mut Inline,
+    survey: &'a Survey,
+    chosen: &'a Chosen,
+    monitor: &'a dyn PruneMonitor,
+    /// Of containers that count, whether they are rewritten.
+    moves: HashMap<(Class, PartName), bool>,
+    damaged: HashSet<Damage>,
+    has_composites: bool,
+    bases: Bases,
+    loaded: LoadedLately,
+    done_bytes: u64,
+    recomposed_count: u64,
+    recomposed_bytes: u64,
+}
+
+impl Regrouping<'_> {
+    /// What the newest snapshot of each machine and source needs, in the order of its streams.
+    fn newest(&mut self) -> Result<()> {
+        let survey = self.survey;
+        let mut newest: BTreeMap<(&str, &[Vec<u8>]), (i64, TicketId)> = BTreeMap::new();
+        let snapshot = |id| survey.view.commits.get(id).and_then(|commit| commit.snapshot());
+        for id in &survey.marked {
+            let Some(commit) = survey.view.commits.get(id) else { continue };
+            let Some(snapshot) = commit.snapshot() else { continue };
+            let age = (commit.time_ns, *id);
+            let of_source = newest.entry((&snapshot.host, &snapshot.sources)).or_insert(age);
+            *of_source = age.max(*of_source);
+        }
+        let mut newest: Vec<(i64, TicketId)> = newest.into_values().collect();
+        newest.sort_unstable_by_key(|age| std::cmp::Reverse(*age));
+        let mut roots = newest.iter().filter_map(|(_, id)| snapshot(id));
+        let mut seen = Recent::default();
+        roots.try_for_each(|snapshot| self.walk(&snapshot.root, &mut seen))
+    }
+
+    fn walk(&mut self, root: &Content, seen: &mut Recent<()>) -> Result<()> {
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut named: Vec<Fingerprint> = Vec::new();
+        let mut data = |fingerprint: &Fingerprint, _, _| {
+            named.push(*fingerprint);
+            Ok(())
+        };
+        enter(root, true, &mut nodes, &mut data)?;
+        while let Some(node) = nodes.pop() {
+            if seen.get(&node.key()).is_some() {
+                continue;
+            }
+            seen.put(node.key(), ());
+            let fingerprint = node.fingerprint();
+            self.take(Class::Meta, &fingerprint, false)?;
+            let bytes = bear(self.survey.reader.chunk(Class::Meta, &fingerprint))?;
+            let Some(bytes) = bytes else { continue };
+            let first = nodes.len();
+            let mut data = |fingerprint: &Fingerprint, _, _| {
+                named.push(*fingerprint);
+                Ok(())
+            };
+            match bear(node.decode(&bytes))? {
+                Some(Inside::Recipe(recipe)) => {
+                    let is_tree = matches!(node, Node::Recipe { is_tree: true, .. });
+                    enter_recipe(&recipe, is_tree, &mut nodes, &mut data)?;
+                }
+                Some(Inside::Tree(entries)) => {
+                    for entry in entries {
+                        let is_tree = entry.kind == EntryKind::Folder;
+                        enter(&entry.content, is_tree, &mut nodes, &mut data)?;
+                    }
+                }
+                None => {}
+            }
+            // The last one is next.
+            nodes[first..].reverse();
+            for fingerprint in named.drain(..) {
+                self.take(Class::Data, &fingerprint, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that the writer is still at it, and asks whether to stop.
+    fn breathe(&mut self) -> Result<()> {
+        // Where that fails, the next try may not; and the end looks at it (W5).
+        self.inline.writer().renew().ok();
+        stop_if_cancelled(self.monitor)
+    }
+
+    /// Stores a chunk that has to move, unless that was done. Returns whether it has a place that
+    /// stays, or has been stored; as a whole, if that is asked for.
+    fn take(&mut self, class: Class, fingerprint: &Fingerprint, whole: bool) -> Result<bool> {
+        self.breathe()?;
+        if self.inline.has(class, fingerprint, whole)? {
+            return Ok(true);
+        }
+        let (locations, failure) = self.survey.reader.index().locations(class, fingerprint);
+        if let Some(error) = failure.filter(|error| !is_bearable(error)) {
+            return Err(error);
+        }
+        let mut found: Option<Location> = None;
+        for location in locations.into_iter().filter(|location| location.is_whole() || !whole) {
+            let container = location.loaded.container.name;
+            let damage = Damage { class, container, fingerprint: *fingerprint };
+            match self.moves.get(&(class, container)) {
+                _ if self.damaged.contains(&damage) => {}
+                Some(false) => return Ok(true),
+                Some(true) if found.as_ref().is_none_or(|found| !found.is_whole()) => {
+                    found = Some(location);
+                }
+                _ => {}
+            }
+        }
+        found.map_or(Ok(false), |location| self.store(class, &location))
+    }
+
+    /// Stores a chunk again: a whole as a whole, a composite as it is, behind what it refers to. Returns
+    /// whether it could be read.
+    fn store(&mut self, class: Class, location: &Location) -> Result<bool> {
+        let survey = self.survey;
+        let record = location.chunk();
+        let name = record.fingerprint;
+        let Some(bytes) = bear(survey.reader.read(class, location))? else { return Ok(false) };
+        if location.is_whole() {
+            self.inline.store_whole(class, name, &bytes)?;
+            if self.has_composites && class == Class::Data {
+                self.bases.find_or_add((class, name), &bytes, BASES_MAX / 2);
+            }
+        } else {
+            let Some(extents) = bear(survey.reader.extents(class, location))? else {
+                return Ok(false);
+            };
+            let references = &location.region().references;
+            let mut taken = HashSet::new();
+            let mut is_met = true;
+            for extent in extents.iter().filter(|extent| taken.insert(extent.reference)) {
+                // Of a record that is not the one that was chosen to stay, it may be nowhere else.
+                is_met &= self.take(class, &references[usize::from(extent.reference)], true)?;
+            }
+            let inline = &mut self.inline;
+            if !(is_met && inline.store_composite((class, name), &bytes, &extents, references)?) {
+                inline.store_whole(class, name, &bytes)?;
+            }
+        }
+        self.progress(record.payload_len);
+        Ok(true)
+    }
+
+    fn progress(&mut self, len: u32) {
+        self.done_bytes += u64::from(len);
+        let total = self.chosen.plan.raw_bytes.max(self.done_bytes);
+        self.monitor.progress(Phase::Rewrite, self.done_bytes, total);
+    }
+
+    /// The directory of a container, if it can be read.
+    fn load(&mut self, number: u32) -> Result<Option<Arc<Loaded>>> {
+        if let Some(loaded) = self.loaded.loaded.get(&number) {
+            return Ok(Some(loaded.clone()));
+        }
+        let record = self.survey.places.containers[number as usize].record;
+        let repository = self.inline.writer().repository().clone();
+        let Some(loaded) = bear(Loaded::at(&repository, record))? else { return Ok(None) };
+        let loaded = Arc::new(loaded);
+        if self.loaded.chunk_count > LOADED_CHUNKS_MAX {
+            self.loaded = LoadedLately::default();
+        }
+        self.loaded.chunk_count += loaded.directory.chunks.len();
+        self.loaded.loaded.insert(number, loaded.clone());
+        Ok(Some(loaded))
+    }
+
+    /// What else stays: like beside like.
+    fn others(&mut self) -> Result<()> {
+        let survey = self.survey;
+        let folder = self.inline.writer().repository().temporary_folder();
+        let mut order: Sorter<PLACE_LEN> = Sorter::new(folder.as_deref(), SORTER_BYTES);
+        let mut kept = survey.places.kept()?;
+        let total = self.chosen.rewritten.len() as u64;
+        for (done, number) in (0..).zip(&self.chosen.rewritten) {
+            self.monitor.progress(Phase::Compare, done, total);
+            let kept = kept.of(*number)?;
+            let Some(loaded) = self.load(*number)? else { continue };
+            let class = loaded.container.class;
+            for chunk in staying_numbers(&loaded.directory, &kept) {
+                self.breathe()?;
+                let location = Location { loaded: loaded.clone(), chunk };
+                let fingerprint = location.chunk().fingerprint;
+                let whole = kept[&fingerprint].is_whole;
+                if self.inline.has(class, &fingerprint, whole)? {
+                    continue;
+                }
+                let mut group = u64::MAX;
+                if location.is_whole()
+                    && let Some(bytes) = bear(survey.reader.payload(class, &location))?
+                {
+                    let found = self.bases.find_or_add((class, fingerprint), &bytes, BASES_MAX);
+                    // What resembles nothing stays beside its neighbours.
+                    group = found.map_or(self.bases.wholes.len() as u64, u64::from);
+                }
+                order.push(place(&location, group, *number, whole))?;
+            }
+        }
+        kept.end()?;
+        let order = order.finish();
+        let mut order = order.iter()?;
+        while let Some(place) = order.next()? {
+            self.breathe()?;
+            let (number, chunk, whole) = unplace(&place);
+            let Some(loaded) = self.load(number)? else { continue };
+            let class = loaded.container.class;
+            let location = Location { loaded, chunk };
+            let is_stored = self.inline.has(class, &location.chunk().fingerprint, whole)?;
+            if !is_stored && (whole || !self.recompose(class, &location)?) {
+                self.store(class, &location)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a whole as a composite of one that it resembles and that was stored as a whole. Returns
+    /// whether that was possible, and worth it.
+    fn recompose(&mut self, class: Class, location: &Location) -> Result<bool> {
+        let survey = self.survey;
+        let record = location.chunk();
+        let name = record.fingerprint;
+        let is_large = record.chunk_len as usize >= RESEMBLING_LEN_MIN;
+        if !(self.has_composites && class == Class::Data && location.is_whole() && is_large) {
+            return Ok(false);
+        }
+        let Some(bytes) = bear(survey.reader.read(class, location))? else { return Ok(false) };
+        let found = self.bases.find_or_add((class, name), &bytes, 0);
+        let Some((_, base)) = found.map(|number| self.bases.wholes[number as usize]) else {
+            return Ok(false);
+        };
+        // Rule C1: it must not become a composite of itself, nor of what is none.
+        if base == name || !self.inline.has(class, &base, true)? {
+            return Ok(false);
+        }
+        let Some(base_bytes) = bear(survey.reader.chunk(class, &base))? else { return Ok(false) };
+        let stored = self.inline.store_resembling((class, name), &bytes, (base, &base_bytes))?;
+        if stored {
+            self.recomposed_count += 1;
+            self.recomposed_bytes += bytes.len() as u64;
+            self.progress(record.payload_len);
+        }
+        Ok(stored)
+    }
+
+    /// Makes sure of each container that all that stays of it is stored and published; else it stays.
+    fn complete(&mut self, condemned: &mut Vec<(Class, PartName)>) -> Result<HashSet<Fingerprint>> {
+        let survey = self.survey;
+        let mut broken = HashSet::new();
+        let mut tolerance = Tolerance::default();
+        let mut kept = survey.places.kept()?;
+        for number in &self.chosen.rewritten {
+            self.breathe()?;
+            let container = &survey.places.containers[*number as usize];
+            let mut missing = kept.of(*number)?;
+            self.retain_missing(container.record.class, &mut missing)?;
+            if !missing.is_empty() {
+                let copied = rewrite(self.inline, survey, container, &missing);
+                let copied = copied.and_then(|()| self.inline.publish());
+                let copied = copied.and_then(|()| {
+                    self.retain_missing(container.record.class, &mut missing)?;
+                    let left = missing.keys().next().map(|chunk| {
+                        let message = format!("chunk {chunk} could not be stored again");
+                        Error::corrupt(object(container.name()), message)
+                    });
+                    left.map_or(Ok(()), Err)
+                });
+                match copied {
+                    Ok(()) => {}
+                    Err(error) if is_bearable(&error) => {
+                        self.monitor.passed_over(&tolerance.of_one(error)?);
+                        broken.extend(missing.into_keys());
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            condemned.push(container.name());
+        }
+        kept.end()?;
+        Ok(broken)
+    }
+
+    fn retain_missing(&self, class: Class, chunks: &mut KeptChunks) -> Result<()> {
+        let mut missing = KeptChunks::new();
+        for (fingerprint, need) in chunks.drain() {
+            if !self.inline.has(class, &fingerprint, need.is_whole)? {
+                missing.insert(fingerprint, need);
+            }
+        }
+        *chunks = missing;
+        Ok(())
+    }
+}
+
+fn place(location: &Location, group: u64, container: u32, whole: bool) -> [u8; PLACE_LEN] {
+    let mut place = [0; PLACE_LEN];
+    place[0] = u8::from(location.loaded.container.class == Class::Meta);
+    place[1] = u8::from(!location.is_whole());
+    place[2..10].copy_from_slice(&group.to_be_bytes());
+    place[10..14].copy_from_slice(&container.to_be_bytes());
+    let chunk = u32::try_from(location.chunk).unwrap_or(u32::MAX);
+    place[14..18].copy_from_slice(&chunk.to_be_bytes());
+    place[18] = u8::from(whole);
+    place
+}
+
+fn unplace(place: &[u8; PLACE_LEN]) -> (u32, usize, bool) {
+    let number =
+        |at: usize| place[at..at + 4].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+    (number(10), number(14) as usize, place[18] != 0)
+}
