@@ -113,7 +113,7 @@ pub struct Matcher<'a> {
     /// Made when first needed, of so many ends at most.
     finder: Option<Finder>,
     ends_max: usize,
-    /// The chunk right before the next one, if it is known, and the old stream does not have it.
+    /// The chunk right before the next one, if it is known and the old stream does not have it.
     neighbour: Option<Fingerprint>,
     /// How many chunks in a row did not resemble what was found for them.
     found_misses: u32,
@@ -251,9 +251,13 @@ impl<'a> Matcher<'a> {
         Matcher { ends_max, ..self }
     }
 
-    /// What is stored from now on is a new version of `old`; where that is `None`, chunks that are known,
-    /// or begin or end as old ones do, lead to what it may resemble.
+    /// What is stored from now on is a new version of `old`. Where that is `None`, chunks that are known,
+    /// or begin or end as old ones do, lead to what it may resemble; also those of what was stored before,
+    /// for where a folder was renamed, its files follow each other as they did.
     pub fn begin(&mut self, old: Option<&Content>) {
+        if old.is_none() && !self.has_former() {
+            return;
+        }
         self.neighbour = None;
         // Positions of all old streams follow each other: what the window has found stays valid.
         let end = self.stream.as_ref().map_or(0, |stream| stream.end);
@@ -297,32 +301,37 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Looks for an old stream, where there is none or where the one that was found has no more.
-    fn find_stream(&mut self, chunk: &[u8]) -> Result<()> {
-        let neighbour = self.neighbour.take();
-        let is_lost =
-            |stream: &Stream<'_>| stream.is_found && (stream.misses > 0 || neighbour.is_some());
-        if !self.stream.as_ref().is_none_or(is_lost) {
+    /// Goes on behind a known chunk that is right before the next one, where there is no former
+    /// version and what was found does not have it.
+    fn follow_neighbour(&mut self) -> Result<()> {
+        let Some(neighbour) = self.neighbour.take() else { return Ok(()) };
+        if self.has_former() {
             return Ok(());
         }
-        // Muted where it keeps failing: looked for after one chunk, two, four, and so forth.
+        if let Some(location) = self.place(&neighbour)? {
+            self.begin_at(&location, true);
+        }
+        Ok(())
+    }
+
+    /// Looks for an old chunk that begins or ends as `chunk` does. Returns whether there is one.
+    fn find_ends(&mut self, chunk: &[u8]) -> Result<bool> {
+        // Muted where it keeps failing: looked for after two chunks, four, and so forth.
         if let Some(bits) = self.found_misses.checked_sub(MISSES_MAX) {
             self.unlooked += 1;
             if self.unlooked < 1 << bits.min(PAUSE_BITS_MAX) {
-                return Ok(());
+                return Ok(false);
             }
             self.unlooked = 0;
         }
-        let behind = match neighbour {
-            Some(neighbour) => self.place(&neighbour)?,
-            None => None,
-        };
-        if let Some(location) = behind {
-            self.begin_at(&location, true);
-        } else if let Some(location) = self.resembling(chunk)? {
-            self.begin_at(&location, false);
-        }
-        Ok(())
+        let Some(location) = self.resembling(chunk)? else { return Ok(false) };
+        self.begin_at(&location, false);
+        Ok(true)
+    }
+
+    /// Whether what is stored is a new version of something.
+    fn has_former(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| !stream.is_found)
     }
 
     /// A place of a chunk, always the same.
@@ -408,7 +417,15 @@ impl<'a> Matcher<'a> {
 
     /// Takes the next chunk of the new stream apart, where there is anything to compare it with.
     pub(super) fn compose(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
-        self.find_stream(chunk)?;
+        self.follow_neighbour()?;
+        let composed = self.compose_here(chunk)?;
+        let is_much = |composed: &Composed| composed.literals.len() * 2 <= chunk.len();
+        let is_done = self.has_former() || composed.as_ref().is_some_and(is_much);
+        if is_done || !self.find_ends(chunk)? { Ok(composed) } else { self.compose_here(chunk) }
+    }
+
+    /// The same, by the old stream that there is.
+    fn compose_here(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let len = chunk.len() as u64;
         stream.pause = stream.pause.saturating_sub(1);
