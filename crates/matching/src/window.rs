@@ -1,5 +1,7 @@
 //! A stretch of an old stream, in which new bytes are looked for.
 
+use std::ops::Range;
+
 use crate::common::{common_prefix, common_suffix};
 
 /// So many bytes are hashed.
@@ -13,6 +15,11 @@ pub const COPY_LEN_MIN: usize = KEY_LEN + STEP;
 const COPY_LEN_MIN_EXPECTED: usize = 24;
 /// The table has 2 to the power of so many slots.
 const TABLE_BITS: u32 = 16;
+/// The table knows one place of a key. If that is not where the bytes would be, the nearest to it is
+/// looked for, so many bytes to both sides: it is cheaper to name, and what follows is there as well.
+const NEAR_LEN: usize = 256;
+/// It is taken unless the other copy is more than so many times as long.
+const NEAR_TIMES: usize = 8;
 /// Nothing found for so many bytes: every second position is looked at from there on, and so forth.
 const PATIENCE_LEN: usize = 512;
 
@@ -48,6 +55,16 @@ pub struct Window {
     table: Vec<u32>,
     /// The next position to be put into the table.
     indexed: u64,
+}
+
+/// A piece of new bytes that is in the window.
+#[derive(Clone, Copy, Debug)]
+struct Extended {
+    /// Where it begins in the new bytes.
+    start: usize,
+    /// And in the window's.
+    old: usize,
+    len: usize,
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -143,6 +160,26 @@ impl Window {
         (at >= self.dropped && word(&self.bytes, at) == Some(key)).then_some(at)
     }
 
+    /// What `new` has in common with the window around `new[literal.end]` and `bytes[old]`, which have a key in
+    /// common.
+    fn extend(&self, new: &[u8], literal: Range<usize>, old: usize) -> Extended {
+        let at = literal.end;
+        let behind = common_suffix(&new[literal], &self.bytes[self.dropped..old]);
+        let before = common_prefix(&new[at + KEY_LEN..], &self.bytes[old + KEY_LEN..]);
+        Extended { start: at - behind, old: old - behind, len: behind + KEY_LEN + before }
+    }
+
+    /// The place of `key` that is nearest to `expected`, if that is nearer than `found`.
+    fn nearest(&self, key: u64, expected: i64, found: usize) -> Option<usize> {
+        let center = usize::try_from(expected).ok()?;
+        let radius = NEAR_LEN.min(center.abs_diff(found).checked_sub(1)?);
+        let is_there = |at: &usize| *at >= self.dropped && word(&self.bytes, *at) == Some(key);
+        (1..=radius).find_map(|distance| {
+            let before = center.checked_sub(distance).filter(is_there);
+            before.or_else(|| Some(center + distance).filter(is_there))
+        })
+    }
+
     /// Takes `new` apart. `expected` is the position in the old stream where its first byte would be
     /// if it had not changed. The pieces are appended; their lengths add up to that of `new`.
     pub fn find(&self, new: &[u8], expected: u64, pieces: &mut Vec<Piece>) {
@@ -154,26 +191,33 @@ impl Window {
             let ahead = usize::try_from(expected + (at - literal) as i64).ok();
             let ahead =
                 ahead.filter(|old| *old >= self.dropped && word(&self.bytes, *old) == Some(key));
-            let (found, len_min) = match ahead {
-                Some(old) => (Some(old), COPY_LEN_MIN_EXPECTED),
-                None => (self.look_up(key), COPY_LEN_MIN),
-            };
-            if let Some(old) = found {
-                let behind = common_suffix(&new[literal..at], &self.bytes[self.dropped..old]);
-                let before = common_prefix(&new[at + KEY_LEN..], &self.bytes[old + KEY_LEN..]);
-                let len = behind + KEY_LEN + before;
-                if len >= len_min {
-                    let start = at - behind;
-                    if start > literal {
-                        pieces.push(Piece::Literal { len: start - literal });
-                    }
-                    let position = self.base + (old - behind) as u64;
-                    pieces.push(Piece::Copy { position, len });
-                    at = start + len;
-                    literal = at;
-                    expected = (old - behind + len) as i64;
-                    continue;
+            let found = match ahead {
+                Some(old) => {
+                    let copy = self.extend(new, literal..at, old);
+                    (copy.len >= COPY_LEN_MIN_EXPECTED).then_some(copy)
                 }
+                None => {
+                    let far = self.look_up(key).map(|old| self.extend(new, literal..at, old));
+                    // Looked for only where there is a copy anyway: it takes longer than a look into the table.
+                    far.filter(|far| far.len >= COPY_LEN_MIN).map(|far| {
+                        let expected = expected + (at - literal) as i64;
+                        let near = self.nearest(key, expected, far.old + (at - far.start));
+                        near.map(|near| self.extend(new, literal..at, near))
+                            .filter(|near| near.len >= COPY_LEN_MIN_EXPECTED)
+                            .filter(|near| near.len * NEAR_TIMES >= far.len)
+                            .unwrap_or(far)
+                    })
+                }
+            };
+            if let Some(Extended { start, old, len }) = found {
+                if start > literal {
+                    pieces.push(Piece::Literal { len: start - literal });
+                }
+                pieces.push(Piece::Copy { position: self.base + old as u64, len });
+                at = start + len;
+                literal = at;
+                expected = (old + len) as i64;
+                continue;
             }
             at += 1 + (at - literal) / PATIENCE_LEN;
         }

@@ -145,3 +145,24 @@ proptest! {
         taken_apart(&window, &old, &new, expected);
     }
 }
+
+/// Of a text that is there several times, the copy near the expected place is taken, not the one that the
+/// table has seen last: what follows is there as well, and near places are cheap to name.
+#[test]
+fn the_nearest_copy_is_taken() {
+    let mut random = SplitMix64::new(5);
+    let (repeated, own) = (random.take(200), random.take(3000));
+    let old = [&own[..1000], &repeated, &own[1000..], &repeated, &random.take(500)].concat();
+    let mut window = Window::new(0);
+    window.push(&old);
+    // Something is inserted before: no byte is where it would be.
+    let new = [&own[..990], &random.take(30), &old[1000..2000]].concat();
+    let mut pieces = Vec::new();
+    window.find(&new, 0, &mut pieces);
+    let copies = [
+        Piece::Copy { position: 0, len: 990 },
+        Piece::Literal { len: 30 },
+        Piece::Copy { position: 1000, len: 1000 },
+    ];
+    assert_eq!(pieces, copies);
+}

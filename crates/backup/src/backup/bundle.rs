@@ -19,7 +19,7 @@ use super::batch::{Batch, Cut, Event};
 const FILE_LEN_MAX: usize = 64 * 1024;
 /// No bundle has more bytes.
 const BUNDLE_LEN_MAX: usize = 192 * 1024;
-/// One that has so many ends with the next name that says so.
+/// One that has so many, or half of what it may have, ends with the next name that says so.
 const BUNDLE_LEN_MIN: usize = 64 * 1024;
 /// A name says so if its keyed hash ends in two zero bits.
 const HASH_MASK: u64 = 3;
@@ -29,6 +29,7 @@ const HASH_MASK: u64 = 3;
 pub(super) struct Bundling {
     keys: Keys,
     file_len_max: usize,
+    bundle_len_min: usize,
     bundle_len_max: usize,
 }
 
@@ -46,10 +47,12 @@ struct SmallFile {
 impl Bundling {
     /// Bundles where no chunk is to have more than `chunk_len_max` bytes.
     pub(super) fn new(keys: Keys, chunk_len_max: usize) -> Bundling {
+        let bundle_len_max = BUNDLE_LEN_MAX.min(chunk_len_max);
         Bundling {
             keys,
             file_len_max: FILE_LEN_MAX.min(chunk_len_max / 2),
-            bundle_len_max: BUNDLE_LEN_MAX.min(chunk_len_max),
+            bundle_len_min: BUNDLE_LEN_MIN.min(bundle_len_max / 2),
+            bundle_len_max,
         }
     }
 
@@ -132,7 +135,7 @@ impl Bundling {
                 let (last, next) = (&pair[0], &pair[1]);
                 next.bytes.start != last.bytes.end
                     || next.bytes.end - start > self.bundle_len_max
-                    || (last.may_end && last.bytes.end - start >= BUNDLE_LEN_MIN)
+                    || (last.may_end && last.bytes.end - start >= self.bundle_len_min)
             };
             let end = files.windows(2).position(is_end).map_or(files.len(), |last| last + 1);
             let (bundle, rest) = files.split_at(end);

@@ -74,13 +74,27 @@ pub(crate) fn unlock() -> Unlock {
 }
 
 pub(crate) fn init(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Repository> {
+    init_with(media, environment, true)
+}
+
+/// Without composites.
+#[allow(dead_code, reason = "not every test has use for it")]
+pub(crate) fn init_exact(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Repository> {
+    init_with(media, environment, false)
+}
+
+fn init_with(
+    media: &Arc<dyn Media>,
+    environment: &Arc<Seeded>,
+    composites: bool,
+) -> Arc<Repository> {
     let options = InitOptions {
         suite: Suite::ChaCha20Poly1305,
         cut: "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0".to_owned(),
         region_size: 64 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 3,
-        composites: true,
+        composites,
         parity_percent: 0,
     };
     let environment: Arc<dyn Environment> = environment.clone();
