@@ -58,7 +58,7 @@ use crate::files::Handle;
 pub const PIECE_LEN: u64 = 8 << 20;
 
 /// How much a restore holds of what it will need soon, if it is told nothing else, in bytes.
-const PLAN_BYTES_MAX: usize = 96 << 20;
+const PLAN_BYTES_MAX: usize = 48 << 20;
 
 /// So many jobs wait at most for each thread. Each can keep a folder of the target open.
 const JOBS_PER_THREAD: usize = 16;

@@ -63,6 +63,10 @@ impl Media for Far {
         self.memory.get_range(name, offset, len)
     }
 
+    fn requests_ahead_max(&self) -> usize {
+        4
+    }
+
     fn head(&self, name: &str) -> Result<Option<u64>> {
         self.memory.head(name)
     }
@@ -150,7 +154,7 @@ fn source_in(root: &Path, target: &Path) -> PathBuf {
 #[test]
 fn a_plan_saves_requests_and_changes_nothing_else() {
     let root = tempfile::tempdir().expect("a folder");
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let media: Arc<dyn Media> = Arc::new(Far::new(Duration::ZERO));
     let repository = save_versions(&media, root.path());
     let mut unplanned = None;
     for (plan_bytes_max, threads) in [(0, 1), (1, 1), (500_000, 2), (96 << 20, 1), (96 << 20, 4)] {
@@ -197,7 +201,7 @@ fn a_far_medium_is_asked_for_several_things_at_once() {
 #[test]
 fn damage_is_named_as_without_a_plan() {
     let root = tempfile::tempdir().expect("a folder");
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let media: Arc<dyn Media> = Arc::new(Far::new(Duration::ZERO));
     let repository = save_versions(&media, root.path());
     let containers = media.list("data").expect("memory lists");
     let (name, len) = containers.first().expect("a container");

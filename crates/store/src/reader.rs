@@ -13,7 +13,7 @@ use zstd::bulk::Decompressor;
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::ChunkRecord;
+use crate::format::directory::{ChunkRecord, Codec};
 use crate::format::extents::{self, Extent};
 use crate::format::recipe::{Content, RecipeChunk, Segment};
 use crate::format::tree::Entry;
@@ -405,7 +405,9 @@ impl Reader {
         };
         let mut part = Vec::from(part);
         opener.open(PartKind::Region(u32::from(number)), &mut part)?;
-        let (buffer, decompressor) = turn.take_tools();
+        // What is stored as it is needs no second buffer.
+        let room = if record.codec == Codec::Store { 0 } else { record.raw_len as usize };
+        let (buffer, decompressor) = turn.take_tools(room);
         let mut decompressor = match decompressor {
             Some(decompressor) => decompressor,
             None => Decompressor::new().map_err(|error| Error::invalid("zstd", error))?,

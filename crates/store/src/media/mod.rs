@@ -94,6 +94,12 @@ pub trait Media: Debug + Send + Sync {
     /// `Missing` where there is no such object; `Corrupt` where it is shorter; `Media`.
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes>;
 
+    /// How many ranges are worth being asked for at once, ahead of their need. None where an answer
+    /// comes as fast as a copy is made.
+    fn requests_ahead_max(&self) -> usize {
+        0
+    }
+
     /// Returns the length of an object in bytes, or `None` where there is none.
     fn head(&self, name: &str) -> Result<Option<u64>>;
 

@@ -2,8 +2,8 @@
 //!
 //! A restore knows what it will write long before it does. It tells a plan the chunks of each of its
 //! steps, in the order in which it will take them. The plan looks up in which regions they are, and
-//! has them fetched, several requests at once, those that lie side by side by one. They are kept,
-//! decoded once, until the last of the steps that were told has used them. What lies farther apart
+//! has them fetched where the medium is far, several requests at once, those that lie side by side by
+//! one. They are kept, decoded once, until the last of the steps that were told has used them. What lies farther apart
 //! than the plan may hold is decoded again; [`ReadStatistics`](super::ReadStatistics) counts that.
 //!
 //! A plan is advice. What it does not know, cannot find or cannot read is read when it is needed, by
@@ -19,9 +19,6 @@ use crate::fingerprint::{Class, Fingerprint};
 use crate::index::{Location, Scope};
 use crate::name::ObjectName;
 use crate::repository::Repository;
-
-/// How many requests are on their way at once.
-const REQUESTS_MAX: usize = 8;
 
 /// What is going to be read of data. There is one at a time for each reader.
 #[derive(Debug)]
@@ -54,13 +51,14 @@ impl Reader {
     /// A plan that holds about `bytes_max` of regions at most, counted as they are decoded; besides
     /// those that the reader keeps anyway.
     pub fn plan(&self, bytes_max: usize) -> Plan<'_> {
-        self.regions.open();
+        let request_count = self.repository.media().requests_ahead_max();
+        self.regions.open(request_count > 0);
         let fetch = |_| {
             let (repository, regions) = (self.repository.clone(), self.regions.clone());
             std::thread::Builder::new().spawn(move || fetch_all(&repository, &regions)).ok()
         };
         // Without any, whoever needs something reads it.
-        let threads = (0..REQUESTS_MAX).filter_map(fetch).collect();
+        let threads = (0..request_count).filter_map(fetch).collect();
         Plan { reader: self, bytes_max, threads }
     }
 }

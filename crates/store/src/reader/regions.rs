@@ -13,14 +13,16 @@ use crate::fingerprint::Class;
 use crate::format::directory::RegionRecord;
 use crate::name::PartName;
 
-/// How much is kept of decoded regions that nobody wants, in bytes.
+/// How much is kept of decoded regions that nobody wants, in bytes, less what is wanted.
 const KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// So much is kept of them in any case, in bytes: a step may need more than there is room for.
+const KEPT_BYTES_MIN: usize = 16 * 1024 * 1024;
 /// A region counts as so many bytes at least: its place in the tables takes some, too.
 const REGION_BYTES_MIN: usize = 4096;
-/// How many buffers without use are kept.
-const SPARE_BUFFERS_MAX: usize = 4;
+/// How much memory is kept in buffers without use, in bytes.
+const SPARE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// One request fetches no more than this, unless one region has more, in bytes.
-const FETCH_LEN_MAX: u64 = 4 * 1024 * 1024;
+const FETCH_LEN_MAX: u64 = 2 * 1024 * 1024;
 /// So much between two regions is read and thrown away rather than asked for separately, in bytes.
 const GAP_LEN_MAX: u64 = 128 * 1024;
 /// So many regions that nobody wants may lie between two that one request fetches.
@@ -102,6 +104,9 @@ struct State {
     step_count: usize,
     /// Fresh memory costs as much as filling it: buffers are used again.
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
+    /// How many wait for a change.
+    waiting_count: usize,
     /// As many as threads have decoded at once.
     decompressors: Vec<Decompressor<'static>>,
     statistics: ReadStatistics,
@@ -141,10 +146,10 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// A buffer, perhaps without memory, and a decompressor, where there is one.
-    pub(super) fn take_tools(&self) -> (Vec<u8>, Option<Decompressor<'static>>) {
+    /// A buffer for `len` bytes, perhaps without memory, and a decompressor, where there is one.
+    pub(super) fn take_tools(&self, len: usize) -> (Vec<u8>, Option<Decompressor<'static>>) {
         let mut state = self.regions.lock();
-        (state.spare.pop().unwrap_or_default(), state.decompressors.pop())
+        (state.take_spare(len), state.decompressors.pop())
     }
 
     /// The region is there, decoded by `decompressor`.
@@ -152,28 +157,21 @@ impl Turn<'_> {
         let mut state = self.regions.lock();
         state.decompressors.push(decompressor);
         state.count_decoded(self.name, bytes.len());
-        state.end_turn(&self.name, Stage::Decoded(bytes.clone()));
-        drop(state);
-        self.end();
+        self.is_done = true;
+        self.regions.end_turn(state, &self.name, Stage::Decoded(bytes.clone()));
     }
 
     /// The region was read.
     fn fetched(mut self, bytes: Bytes) {
-        self.regions.lock().end_turn(&self.name, Stage::Fetched(bytes));
-        self.end();
-    }
-
-    fn end(&mut self) {
         self.is_done = true;
-        self.regions.changed.notify_all();
+        self.regions.end_turn(self.regions.lock(), &self.name, Stage::Fetched(bytes));
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.regions.lock().end_turn(&self.name, Stage::Wanted);
-            self.end();
+            self.regions.end_turn(self.regions.lock(), &self.name, Stage::Wanted);
         }
     }
 }
@@ -206,6 +204,28 @@ impl Regions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until something is there, or free, that was not.
+    fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting_count += 1;
+        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting_count -= 1;
+        state
+    }
+
+    /// Tells those who wait, if any: that is a call of the system.
+    fn tell(&self, state: MutexGuard<'_, State>) {
+        let is_awaited = state.waiting_count > 0;
+        drop(state);
+        if is_awaited {
+            self.changed.notify_all();
+        }
+    }
+
+    fn end_turn(&self, mut state: MutexGuard<'_, State>, name: &RegionName, stage: Stage) {
+        state.end_turn(name, stage);
+        self.tell(state);
+    }
+
     /// A region that is needed now. Waits for those who are at it.
     pub(super) fn claim(&self, name: RegionName) -> Claim<'_> {
         let mut state = self.lock();
@@ -217,7 +237,7 @@ impl Regions {
             let fetched = match &slot.stage {
                 Stage::Decoded(bytes) => return Claim::Decoded(bytes.clone()),
                 Stage::Busy => {
-                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state = self.wait(state);
                     continue;
                 }
                 Stage::Fetched(bytes) => Some(bytes.clone()),
@@ -254,7 +274,7 @@ impl Regions {
             (slot.offset, slot.stored_len) = (record.offset, record.stored_len);
             slot.raw_len = record.raw_len;
             state.wanted_bytes += slot.wanted_bytes();
-            if matches!(slot.stage, Stage::Wanted) {
+            if matches!(slot.stage, Stage::Wanted) && !state.is_closed {
                 state.queue.push_back(name);
                 self.queued.notify_one();
             }
@@ -269,7 +289,7 @@ impl Regions {
             state.release(&name);
         }
         state.evict();
-        self.changed.notify_all();
+        self.tell(state);
     }
 
     /// Whether all that is wanted takes `bytes` or more.
@@ -282,15 +302,16 @@ impl Regions {
     pub(super) fn begin_step(&self, bytes_max: usize) {
         let mut state = self.lock();
         while state.wanted_bytes >= bytes_max && state.step_count > 0 {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wait(state);
         }
         state.step_count += 1;
     }
 
     /// A step that was handed over is done.
     pub(super) fn end_step(&self) {
-        self.lock().step_count -= 1;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.step_count -= 1;
+        self.tell(state);
     }
 
     /// What is to be fetched next; waits for it. `None` once closed.
@@ -346,9 +367,9 @@ impl Regions {
         fetch
     }
 
-    /// Begins, and goes on fetching until [`Regions::close`].
-    pub(super) fn open(&self) {
-        self.lock().is_closed = false;
+    /// What is wanted from now on is to be fetched, until [`Regions::close`]; or is not.
+    pub(super) fn open(&self, is_fetched: bool) {
+        self.lock().is_closed = !is_fetched;
     }
 
     /// Nothing more is fetched.
@@ -390,17 +411,33 @@ impl State {
         }
     }
 
+    /// The smallest buffer that has room for `len` bytes.
+    fn take_spare(&mut self, len: usize) -> Vec<u8> {
+        if len == 0 {
+            return Vec::new();
+        }
+        let fitting = self.spare.iter().enumerate().filter(|(_, spare)| spare.capacity() >= len);
+        let Some((place, _)) = fitting.min_by_key(|(_, spare)| spare.capacity()) else {
+            return Vec::new();
+        };
+        let spare = self.spare.swap_remove(place);
+        self.spare_bytes -= spare.capacity();
+        spare
+    }
+
     /// Lets go of what nobody wants, the longest unused first.
     fn evict(&mut self) {
-        while self.kept_bytes > KEPT_BYTES_MAX {
+        let kept_bytes_max = KEPT_BYTES_MAX.saturating_sub(self.wanted_bytes).max(KEPT_BYTES_MIN);
+        while self.kept_bytes > kept_bytes_max {
             let kept = self.slots.iter().filter(|(_, slot)| slot.kept_bytes() > 0);
             let oldest = kept.min_by_key(|(_, slot)| slot.used).map(|(name, _)| *name);
             let Some(slot) = oldest.and_then(|name| self.slots.remove(&name)) else { return };
             self.kept_bytes -= slot.kept_bytes();
             if let Stage::Decoded(bytes) = slot.stage
                 && let Some(bytes) = Arc::into_inner(bytes)
-                && self.spare.len() < SPARE_BUFFERS_MAX
+                && self.spare_bytes + bytes.capacity() <= SPARE_BYTES_MAX
             {
+                self.spare_bytes += bytes.capacity();
                 self.spare.push(bytes);
             }
         }
@@ -484,12 +521,12 @@ mod tests {
     fn a_request_has_an_end() {
         let regions = Regions::default();
         for number in 0..3 {
-            let (offset, stored_len) = (64 + u32::from(number) * 3_000_000, 3_000_000);
+            let (offset, stored_len) = (64 + u32::from(number) * 1_500_000, 1_500_000);
             let record = RegionRecord { offset, stored_len, ..record(number) };
             regions.want(name(1, number), &record, ROOM);
         }
         for number in 0..3 {
-            assert_eq!(next(&regions).3, [number], "4 MiB have no room for two");
+            assert_eq!(next(&regions).3, [number], "2 MiB have no room for two");
         }
     }
 
@@ -505,12 +542,18 @@ mod tests {
         }
         let is_kept: Vec<bool> =
             (0..=6).map(|number| regions.lock().slots.contains_key(&name(1, number))).collect();
-        assert_eq!(is_kept, [true, true, false, false, true, true, true], "0 wanted, 1 used");
-        assert_eq!(regions.lock().kept_bytes, KEPT_BYTES_MAX, "what nobody wants");
+        assert_eq!(is_kept, [true, true, false, false, false, true, true], "0 wanted, 1 used");
+        assert_eq!(regions.lock().kept_bytes, 3 * large, "with what is wanted no more than 4");
         regions.release([name(1, 0)].into_iter());
-        assert!(!regions.lock().slots.contains_key(&name(1, 0)), "used long ago");
         let state = regions.lock();
-        assert_eq!((state.kept_bytes, state.wanted_bytes), (KEPT_BYTES_MAX, 0), "all is counted");
+        assert_eq!((state.kept_bytes, state.wanted_bytes), (4 * large, 0), "all is counted");
+        drop(state);
+        // Whatever is wanted, something else is kept.
+        let record = RegionRecord { raw_len: 64 << 20, ..record(9) };
+        regions.want(name(1, 9), &record, ROOM);
+        regions.release(std::iter::empty());
+        assert_eq!(regions.lock().kept_bytes, KEPT_BYTES_MIN, "two");
+        assert!(!regions.lock().slots.contains_key(&name(1, 0)), "used long ago");
     }
 
     #[test]

@@ -42,6 +42,8 @@ use crate::error::{Error, Kind, Result};
 const SILENCE: Duration = Duration::from_secs(60);
 /// A put of a large object takes longer; slower than this, in bytes a second, is not waited for.
 const UPLOAD_BYTES_PER_S_MIN: u64 = 100_000;
+/// So many ranges are asked for ahead of their need: an answer takes as long as megabytes take.
+const REQUESTS_AHEAD_MAX: usize = 8;
 /// Threads that move bytes between sockets and the threads that wait for them.
 const RUNTIME_THREADS: usize = 2;
 /// No more is allocated because a server says that an object is so large, in bytes.
@@ -280,6 +282,10 @@ impl Media for S3 {
                 _ => Err(error),
             },
         }
+    }
+
+    fn requests_ahead_max(&self) -> usize {
+        REQUESTS_AHEAD_MAX
     }
 
     fn head(&self, name: &str) -> Result<Option<u64>> {
