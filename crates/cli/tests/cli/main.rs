@@ -9,6 +9,7 @@ mod forget;
 mod json;
 mod keys;
 mod old_versions;
+mod optimize;
 mod prune;
 mod repair;
 mod rollback;

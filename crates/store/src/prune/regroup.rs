@@ -135,6 +135,9 @@ impl Bases {
     }
 }
 
+/// A machine, and what of it was saved.
+type Origin<'a> = (&'a str, &'a [Vec<u8>]);
+
 /// The directories that were needed last.
 #[derive(Default)]
 struct LoadedLately {
@@ -162,7 +165,7 @@ impl Regrouping<'_> {
     /// What the newest snapshot of each machine and source needs, in the order of its streams.
     fn newest(&mut self) -> Result<()> {
         let survey = self.survey;
-        let mut newest: BTreeMap<(&str, &[Vec<u8>]), (i64, TicketId)> = BTreeMap::new();
+        let mut newest: BTreeMap<Origin<'_>, (i64, TicketId)> = BTreeMap::new();
         let snapshot = |id| survey.view.commits.get(id).and_then(|commit| commit.snapshot());
         for id in &survey.marked {
             let Some(commit) = survey.view.commits.get(id) else { continue };
