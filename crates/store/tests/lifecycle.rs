@@ -523,6 +523,21 @@ fn a_writer_says_once_an_hour_that_it_is_at_it() {
     }
 }
 
+/// A writer that may be alive is taken for dead once it has said nothing for a day.
+#[test]
+fn who_is_silent_for_a_day_is_ended() {
+    const HOUR_NS: u64 = 3600 * 1_000_000_000;
+    let (media, repository, _) = start(0);
+    let silent = Writer::begin(repository, Purpose::Other).expect("it begins").ticket();
+    for (hours, ended) in [(23, vec![]), (25, vec![silent])] {
+        let machine = Machine::at(0, (1 << 60) + hours * HOUR_NS);
+        let repository = Repository::open(media.clone(), machine, &unlock()).expect("it opens");
+        let mut next = Writer::begin(Arc::new(repository), Purpose::Other).expect("it begins");
+        assert_eq!(next.ended(), ended, "after {hours} hours");
+        next.void(Vec::new()).expect("memory takes it");
+    }
+}
+
 /// A judge that fails, and one that changes the record.
 #[test]
 fn the_judge_decides() {

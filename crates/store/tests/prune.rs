@@ -1017,8 +1017,20 @@ fn a_prune_is_judged_by_what_came_in_between() {
     // What concerns the snapshots that it takes, or condemns anything: it plans again.
     type Act = fn(&Arc<Repository>, &[TicketId]);
     let acts: [(&str, Act, bool); 4] = [
-        ("hold", |other, ids| drop(hold(other, &ids[..1]).expect("memory takes it")), false),
-        ("unforget", |other, ids| drop(unforget(other, &ids[..1]).expect("it comes back")), false),
+        (
+            "hold",
+            |other, ids| {
+                hold(other, &ids[..1]).expect("memory takes it");
+            },
+            false,
+        ),
+        (
+            "unforget",
+            |other, ids| {
+                unforget(other, &ids[..1]).expect("it comes back");
+            },
+            false,
+        ),
         (
             "take",
             |other, ids| {

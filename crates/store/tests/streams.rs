@@ -46,7 +46,8 @@ impl Chunks {
             };
             let below = self.recipe(fingerprint);
             assert_eq!(below.level + 1, recipe.level, "one level below");
-            assert_eq!(below.segments.iter().map(Segment::length).sum::<u64>(), *length);
+            let found: u64 = below.segments.iter().map(Segment::length).sum();
+            assert_eq!(found, *length, "the length of what is below");
             self.leaves(fingerprint, into);
         }
     }
