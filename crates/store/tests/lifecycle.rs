@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use backup::{Machine, back_up, init, open, restore_all, unlock};
 use cutpoint_store::environment::{Environment, Process};
 use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::format::commit::Outcome;
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::lifecycle::{forget, hold, note, release, unforget};
@@ -24,8 +25,8 @@ use cutpoint_store::name::{PartName, TicketId};
 use cutpoint_store::record::{Recorded, publish};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
-use cutpoint_store::writer::Writer;
 use cutpoint_store::writer::mutant::{self, Mutant};
+use cutpoint_store::writer::{Committed, Writer};
 use overtaken::{Overtaken, When};
 
 /// A repository with so many snapshots, and their ids, oldest first.
@@ -470,6 +471,70 @@ fn who_slept_records_nothing() {
         // Begun anew, it goes well.
         hold(&repository, &[ids[1]]).expect("memory takes it");
         assert_tidy(&repository);
+    }
+}
+
+/// W5 and W8: a writer that says once an hour that it is still at it may be as slow as it likes, but is
+/// old one day. One that was silent for too long is not believed, whatever it says afterwards.
+#[test]
+fn a_writer_says_once_an_hour_that_it_is_at_it() {
+    const HOUR_NS: u64 = 3600 * 1_000_000_000;
+    for (silent_hours, is_believed) in [(1, true), (11, true), (13, false)] {
+        let (media, repository, ids) = start(1);
+        drop(repository);
+        let sleeper = Arc::new(Sleeper { machine: Machine::new(3), slept_ns: AtomicU64::new(0) });
+        let sleep = |hours: u64| {
+            sleeper.slept_ns.fetch_add(hours * HOUR_NS, Ordering::SeqCst);
+        };
+        let repository = Repository::open(media.clone(), sleeper.clone(), &unlock());
+        let repository = Arc::new(repository.expect("it opens"));
+        let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
+        assert_eq!(writer.ended(), [], "nobody is dead");
+        writer.renew().expect("memory takes it");
+        let mut slept = 0;
+        for renewal in 1..4 {
+            assert!(!writer.is_old(), "after {slept} hours");
+            sleep(1);
+            slept += 1;
+            writer.renew().expect("memory takes it");
+            writer.renew().expect("once is enough");
+            let ticket = writer.ticket().to_string();
+            let listed = media.list("tickets").expect("memory lists");
+            let count = listed.iter().filter(|(name, _)| name.contains(&ticket)).count();
+            assert_eq!(count, 1 + renewal, "after {slept} hours");
+        }
+        for _ in 0..2 {
+            sleep(silent_hours);
+            slept += silent_hours;
+            writer.renew().expect("memory takes it");
+        }
+        assert_eq!(writer.is_old(), slept > 20, "after {slept} hours");
+        let outcome = Outcome::Forget(ids.clone());
+        let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it ends");
+        let expected = if is_believed { Committed::Done } else { Committed::Ended };
+        assert_eq!(committed, expected, "silent for {silent_hours} hours");
+        let is_forgotten = view(&repository).takeable() == set([ids[0]]);
+        assert_eq!(is_forgotten, is_believed, "silent for {silent_hours} hours");
+        // Whoever leaves a ticket behind is found.
+        let dead = Writer::begin(repository, Purpose::Other).expect("it begins").ticket();
+        let next = open(media, 4).expect("it opens");
+        let next = Writer::begin(next, Purpose::Other).expect("it begins");
+        assert_eq!(next.ended(), [dead], "it is dead");
+    }
+}
+
+/// A writer that may be alive is taken for dead once it has said nothing for a day.
+#[test]
+fn who_is_silent_for_a_day_is_ended() {
+    const HOUR_NS: u64 = 3600 * 1_000_000_000;
+    let (media, repository, _) = start(0);
+    let silent = Writer::begin(repository, Purpose::Other).expect("it begins").ticket();
+    for (hours, ended) in [(23, vec![]), (25, vec![silent])] {
+        let machine = Machine::at(0, (1 << 60) + hours * HOUR_NS);
+        let repository = Repository::open(media.clone(), machine, &unlock()).expect("it opens");
+        let mut next = Writer::begin(Arc::new(repository), Purpose::Other).expect("it begins");
+        assert_eq!(next.ended(), ended, "after {hours} hours");
+        next.void(Vec::new()).expect("memory takes it");
     }
 }
 

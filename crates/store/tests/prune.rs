@@ -34,7 +34,7 @@ use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper, Swept};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
-use backup::{back_up, open, restore_all};
+use backup::{CHUNK_LEN, back_up, back_up_by, file, open, restore_all};
 use overtaken::{Overtaken, When};
 use retiring::{
     ALONE, Named, assert_clean, back_up_knowing, composite_count, forget, memory,
@@ -396,6 +396,98 @@ fn a_damaged_container_is_not_rewritten() {
     assert!(media.head(&name).expect("it answers").is_some(), "the damaged container is gone");
 }
 
+/// A chunk is in two containers. The one that is to be rewritten cannot be read: then the other, of
+/// which nothing else is needed, stays as well.
+#[test]
+fn another_copy_of_what_cannot_be_read_stays() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    let begin = || Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let (one, other) = (begin(), begin());
+    for (writer, files) in [(one, [1, 2]), (other, [1, 3])] {
+        back_up_by(writer, &files, BTreeMap::new(), false, Snapshot::empty()).expect("it works");
+    }
+    back_up(&repository, &[1], false).expect("it works");
+    forget(&repository, &[0, 1]).expect("it works");
+    let containers = list_data(&*media);
+    let name = |number: usize| {
+        let (class, part) = containers[number];
+        ObjectName::Container(class, part).to_string()
+    };
+    assert_eq!(containers.len(), 2, "the third has nothing new");
+    let least = usize::from(containers[1].1 < containers[0].1);
+    let mut bytes = media.get(&name(least)).expect("it is there").to_vec();
+    for at in (64..29_000).step_by(1000) {
+        bytes[at] ^= 1;
+    }
+    media.delete(&name(least)).expect("it goes");
+    media.put_new(&name(least), bytes.into()).expect("it comes back");
+    let planned = plan(&repository, &ALL, &()).expect("it works");
+    assert!(planned.dead_count >= 1 && planned.rewritten_count >= 1, "{planned:?}");
+    prune(&repository, &ALL, &Named::default(), |_| true).expect("it works").expect("it ran");
+    sweep_all(&repository).expect("it works");
+    for number in 0..2 {
+        assert!(media.head(&name(number)).expect("it answers").is_some(), "{}", name(number));
+    }
+    assert_eq!(restore_all(&repository).expect("the other has it"), 1);
+}
+
+/// Of two containers that have a chunk, one that no segment had named may be the one that stays.
+#[test]
+fn what_was_adopted_is_found() {
+    for process in 1..6 {
+        let media = memory();
+        let repository = open(media.clone(), process).expect("it opens");
+        let writer = Writer::begin(repository, Purpose::Backup).expect("it begins");
+        let mut inline = Inline::new(writer, Verify::All).expect("it begins");
+        for chunk in file(1).chunks(CHUNK_LEN) {
+            inline.store_data(chunk).expect("it stores");
+        }
+        inline.publish().expect("it publishes");
+        drop(inline);
+        let (segment, _) = media.list(ObjectKind::Segment.folder()).expect("it lists").remove(0);
+        media.delete(&segment).expect("as if it had died before");
+        let repository = open(media.clone(), process + 10).expect("it opens");
+        back_up(&repository, &[1], false).expect("it works");
+        let pruned = prune_all(&repository, &ALL).expect("it works");
+        assert_eq!((pruned.plan.adopted_count, pruned.plan.dead_count), (1, 1), "{pruned:?}");
+        sweep_all(&repository).expect("it works");
+        assert_eq!(restore_all(&repository).expect("it restores"), 1);
+        assert_clean(&repository, "what was adopted");
+    }
+}
+
+/// Segments are merged though no container moves; what is gone is in none of the new ones.
+#[test]
+fn segments_of_containers_that_stay_are_merged() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    for number in 0..6 {
+        back_up(&repository, &[number], true).expect("it works");
+    }
+    let options = PruneOptions { segment_count_max: 2, rewrite_bytes_max: 0, ..ALL };
+    for (round, snapshots) in [(0, 5), (1, 5)] {
+        forget(&repository, &[round]).expect("it works");
+        let before = listed(&*media);
+        let pruned = prune_all(&repository, &options).expect("it works");
+        assert_eq!(pruned.plan.rewritten_count, 0, "{pruned:?}");
+        assert!(pruned.plan.merged_segment_count > 0, "{pruned:?}");
+        sweep_all(&repository).expect("it works");
+        let count = media.list(ObjectKind::Segment.folder()).expect("it lists").len();
+        assert_eq!(count, 1, "merged");
+        assert_eq!(restore_all(&repository).expect("it restores"), snapshots);
+        assert_clean(&repository, "after merging");
+        let view = View::list(&repository).expect("it lists");
+        let index = Index::open_without_cache(repository.clone(), &view).expect("it opens");
+        for container in index.containers() {
+            let name = ObjectName::Container(container.class, container.name).to_string();
+            assert!(before.contains_key(&name), "{name} was gone before");
+        }
+        // Not alone any more: there is something to merge.
+        back_up(&repository, &[10 + round as u64], true).expect("it works");
+    }
+}
+
 /// A backup that began before the prune finds its chunks in what is condemned, and ends in time.
 #[test]
 fn what_a_late_snapshot_needs_is_stored_again() {
@@ -669,16 +761,16 @@ fn composites_of_regions_that_are_taken_apart_become_wholes() {
 struct Stopping {
     asked: AtomicU64,
     limit: u64,
-    phases: Mutex<Vec<Phase>>,
+    /// What it heard last of each.
+    phases: Mutex<Vec<(Phase, u64, u64)>>,
 }
 
 impl PruneMonitor for Stopping {
     fn progress(&self, phase: Phase, done: u64, total: u64) {
         assert!(done <= total, "{phase:?}: {done} of {total}");
         let mut phases = self.phases.lock().expect("no panics");
-        if phases.last() != Some(&phase) {
-            phases.push(phase);
-        }
+        phases.retain(|(each, ..)| *each != phase);
+        phases.push((phase, done, total));
     }
 
     fn cancelled(&self) -> bool {
@@ -697,7 +789,9 @@ fn a_prune_can_be_stopped() {
     let whole = Stopping { limit: u64::MAX, ..Stopping::default() };
     prune(&begin().1, &ALL, &whole, |_| true).expect("it works").expect("it ran");
     let phases = whole.phases.into_inner().expect("no panics");
-    assert_eq!(phases, [Phase::Mark, Phase::Look, Phase::Weigh, Phase::Rewrite]);
+    let heard: Vec<Phase> = phases.iter().map(|(phase, ..)| *phase).collect();
+    assert_eq!(heard, [Phase::Mark, Phase::Look, Phase::Weigh, Phase::Rewrite]);
+    assert!(phases.iter().all(|(_, done, total)| done == total && *total > 0), "{phases:?}");
     let asked = whole.asked.into_inner();
     assert!(asked > 10, "asked {asked} times");
     for limit in 0..asked {

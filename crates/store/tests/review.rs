@@ -169,7 +169,7 @@ fn nobody_waits_for_a_commit_that_was_given_up() {
 fn awaited(step: Result<Sweep>, record: u64) -> Vec<(TicketId, Option<u32>)> {
     match step.expect("it works") {
         Sweep::Waiting { number, writers } => {
-            assert_eq!(number, record);
+            assert_eq!(number, record, "the record at hand");
             let id = |each: &Awaited| each.process.as_ref().map(|process| process.process_id);
             writers.iter().map(|each| (each.ticket, id(each))).collect()
         }
