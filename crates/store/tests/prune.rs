@@ -20,10 +20,11 @@ use std::sync::{Arc, Mutex};
 
 use cutpoint_store::error::{Kind, Result};
 use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::commit::Outcome;
+use cutpoint_store::format::commit::{Outcome, Snapshot};
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::index::Index;
 use cutpoint_store::lifecycle::{hold, unforget};
 use cutpoint_store::media::{Fault, Faulty, Media};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
