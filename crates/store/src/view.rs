@@ -203,10 +203,16 @@ impl View {
     }
 
     /// The segments that count: named by a commit or a prune, and not superseded.
+    ///
+    /// Not what a void names that ended a writer whose lost commit was given up: the void goes with
+    /// the next sweep, and no prune has published its segments anew.
     pub fn segments(&self) -> BTreeSet<PartName> {
         let mut segments: BTreeSet<PartName> = BTreeSet::new();
-        for commit in self.commits.values() {
-            segments.extend(&commit.segments);
+        let taken = self.taken();
+        for (ticket, commit) in &self.commits {
+            if commit.snapshot().is_some() || !taken.contains(ticket) {
+                segments.extend(&commit.segments);
+            }
         }
         for prune in self.prunes.values() {
             segments.extend(&prune.published);

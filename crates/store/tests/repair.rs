@@ -484,6 +484,35 @@ fn a_lost_commit_can_be_given_up() {
     }
 }
 
+/// What a lost commit had published others still need: a new index names it, though there is a ticket
+/// of its writer; and once the commit is given up, nothing that goes with it is relied on.
+#[test]
+fn what_a_lost_commit_had_published_is_named_anew() {
+    let store = Store::new(&everything(&*{
+        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        init(media.clone()).expect("memory takes it");
+        back_up(&open(media.clone(), 0).expect("it opens"), &[2], false).expect("it works");
+        media
+    }));
+    let first = View::list(&store.repository).expect("it lists").snapshots()[0].0;
+    // All that it needs is there.
+    back_up(&later(&store), &[2], false).expect("it works");
+    store.replace(&ObjectName::Commit(first).to_string(), None);
+    let read = |when: &str| restore_all(&later(&store)).unwrap_or_else(|e| panic!("{when}: {e}"));
+    restore_all(&later(&store)).expect_err("nobody says where it is");
+    repair_all(&store);
+    assert_eq!(read("a new index"), 1, "the snapshot that is left");
+
+    let (done, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+    assert_eq!(done.lost_commits, BTreeSet::from([first]), "it is given up");
+    back_up(&later(&store), &[2, 3], false).expect("it works");
+    let all = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
+    prune(&later(&store), &all, &(), |_| true).expect("it prunes");
+    sweep_all(&later(&store));
+    assert_eq!(read("swept"), 2, "snapshots");
+    assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
+}
+
 /// Sweeps until nothing is left to sweep; returns the last record that was swept.
 fn sweep_all(repository: &Arc<Repository>) -> Option<u64> {
     let options = SweepOptions { settle_ns: 0, ..SweepOptions::default() };

@@ -196,7 +196,11 @@ impl<'a> Anew<'a> {
             _ => None,
         });
         let ended: &[TicketId] = if self.writer.is_none() { &self.report.ended } else { &[] };
-        let is_at_work = |ticket: &TicketId| !has_ended(view, *ticket) && !ended.contains(ticket);
+        // Whose commit others have seen is not at work, though it is gone.
+        let seen = view.seen();
+        let is_at_work = |ticket: &TicketId| {
+            !has_ended(view, *ticket) && !ended.contains(ticket) && !seen.contains(ticket)
+        };
         let at_work: HashSet<TicketId> = writers.filter(is_at_work).collect();
         let mut tolerance = Tolerance::default();
         let old = self.read_old(view, &mut tolerance)?;

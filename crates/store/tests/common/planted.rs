@@ -78,7 +78,8 @@ pub(crate) fn put_container(
     bytes.extend_from_slice(&part);
     let stored_len = u32::try_from(bytes.len()).expect("small");
     repository.put(name, Bytes::from(bytes))?;
-    let has_composites = false;
+    let read = Directory::decode(directory, u64::from(directory_offset));
+    let has_composites = read.is_ok_and(|read| read.has_composites());
     let name = PART;
     Ok(ContainerRecord { name, class, has_composites, stored_len, directory_offset, directory_len })
 }
