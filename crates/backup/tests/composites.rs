@@ -223,6 +223,34 @@ fn a_folder_that_was_renamed_takes_hardly_more() {
     assert!(grown[2] > grown[1] * 10, "{grown:?}");
 }
 
+/// One small file in four keeps its name, between others that do not: what little is known of a bundle
+/// does not keep it from being found by its ends.
+#[test]
+fn small_files_of_which_few_keep_their_names_take_little() {
+    let root = tempfile::tempdir().expect("a folder");
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(&media, &Seeded::new(7));
+    let mut random = SplitMix64::new(14);
+    for number in 0..60 {
+        let path = root.path().join(format!("{number:02} old"));
+        fs::write(path, text(&mut random, 10_000)).expect("a file");
+    }
+    save(&repository, root.path(), 2);
+    for number in 0..60 {
+        let old = root.path().join(format!("{number:02} old"));
+        let mut bytes = fs::read(&old).expect("it is there");
+        bytes[5000..5020].fill(b'!');
+        let name = if number % 4 == 1 { "old" } else { "new" };
+        fs::remove_file(old).expect("it goes");
+        fs::write(root.path().join(format!("{number:02} {name}")), bytes).expect("a file");
+    }
+    let Statistics { new_bytes, composite_bytes, literal_bytes, .. } =
+        save(&repository, root.path(), 2).statistics;
+    restore_and_compare(&repository, root.path());
+    let stored_bytes = new_bytes - composite_bytes + literal_bytes;
+    assert!(stored_bytes < 60_000, "{stored_bytes} of 600,000");
+}
+
 /// A file that has nothing to do with its former version costs what it would without one.
 #[test]
 fn what_does_not_resemble_is_stored_whole() {

@@ -33,8 +33,8 @@ pub(super) enum Event {
     Begin(Option<Box<Content>>),
     /// The next chunk of the current file lies in the batch.
     Chunk(Cut),
-    /// A chunk that the next files share, and what they were before.
-    Bundle(Cut, Box<Content>),
+    /// A chunk that the next files share, and what they were before, where there is something.
+    Bundle(Cut, Option<Box<Content>>),
     /// The current file has these bytes of the last bundle.
     Part { offset: u64, length: u64 },
     /// The current file has this next: a hole, or what the parent has of it.

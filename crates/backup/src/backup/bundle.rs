@@ -3,7 +3,7 @@
 //! Each chunk takes a record in a directory, a hint in the index and a fingerprint wherever it is named,
 //! whatever its size: of small files that resemble their former versions that is more than what is new in
 //! them. So several are one chunk, and the recipe of each names its part of it. What a bundle is compared
-//! with is what its files were before.
+//! with is what its files were before, where most of it was there before.
 //!
 //! Which files share a bundle depends on what is read one after the other, and on their names: where
 //! nothing but bytes inside of files has changed, the same files are together again.
@@ -67,8 +67,8 @@ impl Bundling {
         let mut changes: Vec<(Range<usize>, Vec<Event>)> = Vec::new();
         for bundle in self.bundles(&files).iter().filter(|bundle| bundle.len() > 1) {
             let bytes = bundle[0].bytes.start..bundle[bundle.len() - 1].bytes.end;
-            let former = former(&batch.events, bundle);
-            let mut added = vec![Event::Bundle(Cut::new(bytes.clone()), Box::new(former))];
+            let former = former(&batch.events, bundle).map(Box::new);
+            let mut added = vec![Event::Bundle(Cut::new(bytes.clone()), former)];
             for file in *bundle {
                 let offset = (file.bytes.start - bytes.start) as u64;
                 added.push(Event::Part { offset, length: file.bytes.len() as u64 });
@@ -146,12 +146,17 @@ impl Bundling {
     }
 }
 
-/// What the files of a bundle were before, one after the other.
-fn former(events: &[Event], files: &[SmallFile]) -> Content {
+/// What the files of a bundle were before, one after the other. Nothing where those that have no former
+/// version are more than half of its bytes: what such a bundle resembles, its ends say, or what was stored
+/// before it.
+fn former(events: &[Event], files: &[SmallFile]) -> Option<Content> {
     let mut former: Vec<Segment> = Vec::new();
+    let (mut len, mut known_len) = (0, 0);
     for file in files {
+        len += file.bytes.len();
         let Event::Begin(Some(content)) = &events[file.events.start] else { continue };
         let Content::Segments(segments) = &**content else { continue };
+        known_len += file.bytes.len();
         for segment in segments {
             // Neighbours in a chunk are one piece again: it is read once.
             if let (
@@ -166,5 +171,5 @@ fn former(events: &[Event], files: &[SmallFile]) -> Content {
             former.push(*segment);
         }
     }
-    Content::Segments(former)
+    (known_len * 2 >= len).then_some(Content::Segments(former))
 }

@@ -97,7 +97,7 @@ impl<'a> Decide<'a> {
                     self.piece(cut.segment(0, cut.len as u64))?;
                 }
                 Event::Bundle(cut, former) => {
-                    self.compare_with(Some(&former));
+                    self.compare_with(former.as_deref());
                     self.store(&cut, bytes, hand_on)?;
                     self.compare_with(None);
                     self.bundle = Some(cut);
