@@ -10,8 +10,11 @@ use crate::sandbox::{Run, Sandbox, make_source, run};
 
 const SET_IDS: u32 = 0o6000;
 
-fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/format-1")
+/// Without composites, and with them and all that came with them.
+const FOLDERS: [&str; 2] = ["format-1", "format-1-composites"];
+
+fn data(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(folder)
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -81,11 +84,11 @@ fn restored(folder: &Path) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Every snapshot of a copy of the repository `name` comes back as it was; then the repository can be
-/// written to.
-fn comes_back(name: &str, unlock: &[&str]) {
+/// Every snapshot of a copy of the repository `name` in `folder` comes back as it was; then the repository
+/// can be written to.
+fn comes_back(folder: &str, name: &str, unlock: &[&str]) {
     let sandbox = Sandbox::new();
-    copy(&data(), &sandbox.path(""));
+    copy(&data(folder), &sandbox.path(""));
     fs::rename(sandbox.path(name), sandbox.path("repo")).expect("renamed");
     for secret in ["key", "passphrase", "recovery-kit"] {
         let private = fs::Permissions::from_mode(0o600);
@@ -114,7 +117,7 @@ fn comes_back(name: &str, unlock: &[&str]) {
     let is_root = fs::metadata(sandbox.path("")).expect("the folder").uid() == 0;
     let mut compared = 0;
     for id in listed.iter().chain(&forgotten) {
-        let expected = fs::read_to_string(data().join(format!("{name}.expected/{id}")))
+        let expected = fs::read_to_string(data(folder).join(format!("{name}.expected/{id}")))
             .expect("each snapshot has its listing");
         by(&["restore", &format!("{id}:/mnt/data"), "--to", id]).well();
         let mut found = restored(&sandbox.path(id));
@@ -136,19 +139,19 @@ fn comes_back(name: &str, unlock: &[&str]) {
 
 #[test]
 fn format_1_with_encryption() {
-    comes_back("encrypted", &["--key-file", "key"]);
+    FOLDERS.map(|folder| comes_back(folder, "encrypted", &["--key-file", "key"]));
 }
 
 #[test]
 fn format_1_without_encryption() {
-    comes_back("open", &[]);
+    FOLDERS.map(|folder| comes_back(folder, "open", &[]));
 }
 
 #[test]
 fn passphrases_and_recovery_kits_of_format_1_open_it() {
     for unlock in [["--passphrase-file", "passphrase"], ["--key-file", "recovery-kit"]] {
         let sandbox = Sandbox::new();
-        copy(&data(), &sandbox.path(""));
+        copy(&data("format-1"), &sandbox.path(""));
         fs::rename(sandbox.path("encrypted"), sandbox.path("repo")).expect("renamed");
         let file = sandbox.path(unlock[1]);
         fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("set");
