@@ -98,16 +98,34 @@ pub fn restore(
     let queue_len = (threads * JOBS_PER_THREAD).min(256);
     let plan = reader.plan(options.plan_bytes_max);
     let (sender, receiver) = crossbeam_channel::bounded(queue_len);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            let (run, receiver) = (&run, receiver.clone());
-            scope.spawn(move || walker::work(run, &receiver));
+    std::thread::scope(|fetchers| {
+        let plan = plan.as_ref();
+        for plan in
+            plan.into_iter().flat_map(|plan| std::iter::repeat_n(plan, plan.fetcher_count()))
+        {
+            fetchers.spawn(|| plan.fetch());
         }
-        drop(receiver);
-        let ahead = Ahead::new(plan.as_ref(), sender);
-        Walker::new(&run, ahead, selection).walk(root, made)
+        // They end when all is restored, or when this panics.
+        let _ending = plan.map(Ending);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let (run, receiver) = (&run, receiver.clone());
+                scope.spawn(move || walker::work(run, &receiver));
+            }
+            drop(receiver);
+            Walker::new(&run, Ahead::new(plan, sender), selection).walk(root, made)
+        })
     })?;
     run.finish()
+}
+
+/// Ends a plan.
+struct Ending<'a>(&'a Plan<'a>);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// Opens `target`; it may be a symbolic link to a folder. Returns whether it was made: if it is to

@@ -11,21 +11,18 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use super::Reader;
 use super::regions::{RegionName, Regions};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::index::{Location, Scope};
 use crate::name::ObjectName;
-use crate::repository::Repository;
 
 /// What is going to be read of data. There is one at a time for each reader.
 #[derive(Debug)]
 pub struct Plan<'a> {
     reader: &'a Reader,
     bytes_max: usize,
-    threads: Vec<JoinHandle<()>>,
 }
 
 /// Chunks that will be read together, in some order. Dropped once they have been.
@@ -51,30 +48,38 @@ impl Reader {
     /// A plan that holds about `bytes_max` of regions at most, counted as they are decoded; besides
     /// those that the reader keeps anyway.
     pub fn plan(&self, bytes_max: usize) -> Plan<'_> {
-        let request_count = self.repository.media().requests_ahead_max();
-        self.regions.open(request_count > 0);
-        let fetch = |_| {
-            let (repository, regions) = (self.repository.clone(), self.regions.clone());
-            std::thread::Builder::new().spawn(move || fetch_all(&repository, &regions)).ok()
-        };
-        // Without any, whoever needs something reads it.
-        let threads = (0..request_count).filter_map(fetch).collect();
-        Plan { reader: self, bytes_max, threads }
-    }
-}
-
-fn fetch_all(repository: &Repository, regions: &Regions) {
-    while let Some(fetch) = regions.next_fetch() {
-        let (class, container) = fetch.container;
-        let name = ObjectName::Container(class, container).to_string();
-        if let Ok(bytes) = repository.media().get_range(&name, fetch.offset, fetch.len) {
-            regions.count_request(bytes.len());
-            fetch.fetched(&bytes);
-        }
+        let plan = Plan { reader: self, bytes_max };
+        self.regions.open(plan.fetcher_count() > 0);
+        plan
     }
 }
 
 impl Plan<'_> {
+    /// How many threads should [`fetch`](Plan::fetch): none where the medium is near, and whoever needs
+    /// something reads it.
+    pub fn fetcher_count(&self) -> usize {
+        self.reader.repository.media().requests_ahead_max()
+    }
+
+    /// Fetches what is wanted, until the plan [ends](Plan::end). What cannot be read is left to whoever
+    /// needs it.
+    pub fn fetch(&self) {
+        let (media, regions) = (self.reader.repository.media(), &self.reader.regions);
+        while let Some(fetch) = regions.next_fetch() {
+            let (class, container) = fetch.container;
+            let name = ObjectName::Container(class, container).to_string();
+            if let Ok(bytes) = media.get_range(&name, fetch.offset, fetch.len) {
+                regions.count_request(bytes.len());
+                fetch.fetched(&bytes);
+            }
+        }
+    }
+
+    /// Nothing more is fetched.
+    pub fn end(&self) {
+        self.reader.regions.close();
+    }
+
     /// Whether there is room to begin another step.
     pub fn has_room(&self) -> bool {
         !self.reader.regions.wants_at_least(self.bytes_max / 2)
@@ -140,10 +145,6 @@ impl Step {
 
 impl Drop for Plan<'_> {
     fn drop(&mut self) {
-        self.reader.regions.close();
-        for thread in self.threads.drain(..) {
-            // One that panicked has given back what it had.
-            thread.join().ok();
-        }
+        self.end();
     }
 }
