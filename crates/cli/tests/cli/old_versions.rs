@@ -139,12 +139,12 @@ fn comes_back(folder: &str, name: &str, unlock: &[&str]) {
 
 #[test]
 fn format_1_with_encryption() {
-    FOLDERS.map(|folder| comes_back(folder, "encrypted", &["--key-file", "key"]));
+    FOLDERS.iter().for_each(|folder| comes_back(folder, "encrypted", &["--key-file", "key"]));
 }
 
 #[test]
 fn format_1_without_encryption() {
-    FOLDERS.map(|folder| comes_back(folder, "open", &[]));
+    FOLDERS.iter().for_each(|folder| comes_back(folder, "open", &[]));
 }
 
 #[test]
