@@ -100,10 +100,10 @@ pub fn restore(
     let (sender, receiver) = crossbeam_channel::bounded(queue_len);
     std::thread::scope(|fetchers| {
         let plan = plan.as_ref();
-        for plan in
-            plan.into_iter().flat_map(|plan| std::iter::repeat_n(plan, plan.fetcher_count()))
-        {
-            fetchers.spawn(|| plan.fetch());
+        if let Some(plan) = plan {
+            for _ in 0..plan.fetcher_count() {
+                fetchers.spawn(|| plan.fetch());
+            }
         }
         // They end when all is restored, or when this panics.
         let _ending = plan.map(Ending);

@@ -112,6 +112,11 @@ impl Error {
         self.kind
     }
 
+    /// Whether something is damaged or gone: trying again does not help, but doing without may.
+    pub fn is_loss(&self) -> bool {
+        matches!(self.kind, Kind::Corrupt | Kind::Missing)
+    }
+
     /// The object that the error is about; may be empty.
     pub fn object(&self) -> &str {
         &self.object

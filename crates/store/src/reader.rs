@@ -209,7 +209,7 @@ impl Reader {
             Ok(chunk) => return Ok(chunk),
             Err(error) => error,
         };
-        if matches!(error.kind(), Kind::Missing | Kind::Corrupt) && self.list_again(listings)? {
+        if error.is_loss() && self.list_again(listings)? {
             error = match self.try_chunk(class, fingerprint) {
                 Ok(chunk) => return Ok(chunk),
                 Err(error) => error,
@@ -273,7 +273,6 @@ impl Reader {
         nowhere: fn(Class, &Fingerprint) -> Error,
         accepts: impl Fn(&Location) -> bool,
     ) -> Result<ChunkBytes> {
-        let is_bearable = |error: &Error| matches!(error.kind(), Kind::Missing | Kind::Corrupt);
         let (mut chunk, mut failure) = (None, None);
         let found = self.index.find_where(class, fingerprint, Scope::Read, |location| {
             if !accepts(location) {
@@ -282,14 +281,14 @@ impl Reader {
             match self.read(class, location) {
                 Ok(read) => chunk = Some(read),
                 // The first failure says most: it is of the place that should have been read.
-                Err(error) if is_bearable(&error) => failure = failure.take().or(Some(error)),
+                Err(error) if error.is_loss() => failure = failure.take().or(Some(error)),
                 Err(error) => return Err(error),
             }
             Ok(chunk.is_some())
         });
         match (chunk, found, failure) {
             (Some(chunk), ..) => Ok(chunk),
-            (_, Err(error), _) if !is_bearable(&error) => Err(error),
+            (_, Err(error), _) if !error.is_loss() => Err(error),
             (_, _, Some(error)) | (_, Err(error), None) => Err(error),
             (_, Ok(_), None) => Err(nowhere(class, fingerprint)),
         }

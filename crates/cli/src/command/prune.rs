@@ -113,7 +113,7 @@ pub(super) fn between_sweeps(
     // What earlier prunes have condemned goes first: that may make the room for this one.
     match sweep(session, sweeping, false, monitor, &mut freed) {
         // A snapshot that is broken, and forgotten by now, has to be taken before that can go on.
-        Err(error) if error.downcast_ref::<Error>().is_some_and(is_loss) => {
+        Err(error) if error.downcast_ref::<Error>().is_some_and(Error::is_loss) => {
             monitor.report.warn(&format!("nothing was deleted: {error:#}"));
         }
         swept => swept?,
@@ -121,10 +121,6 @@ pub(super) fn between_sweeps(
     let pruned = act()?;
     sweep(session, sweeping, args.wait, monitor, &mut freed)?;
     Ok((pruned, freed))
-}
-
-fn is_loss(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Corrupt | Kind::Missing)
 }
 
 /// Deletes what can be deleted now; with `wait`, all.

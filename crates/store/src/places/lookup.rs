@@ -377,7 +377,7 @@ fn name_of(location: &Location) -> (Class, PartName) {
 
 /// Takes what cannot be read for absent; a medium that fails is another matter.
 fn absent(error: Error) -> Result<()> {
-    if matches!(error.kind(), Kind::Corrupt | Kind::Missing) { Ok(()) } else { Err(error) }
+    if error.is_loss() { Ok(()) } else { Err(error) }
 }
 
 #[cfg(test)]

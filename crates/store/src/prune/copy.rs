@@ -9,7 +9,7 @@ use super::plan::{Chosen, is_copied};
 use super::regroup::{Regrouped, regroup};
 use super::survey::{Survey, object};
 use super::{Phase, PruneMonitor, stop_if_cancelled};
-use crate::error::{Error, Kind, Result, Tolerance};
+use crate::error::{Error, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::{ChunkRecord, Form, RegionRecord};
 use crate::format::segment::{ContainerRecord, Segment};
@@ -114,7 +114,7 @@ fn rewrite_all(
         match rewrite(inline, survey, container, &chunks) {
             Ok(()) => condemned.push(container.name()),
             // It stays as it is, and what of it was stored again is there twice.
-            Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Missing) => {
+            Err(error) if error.is_loss() => {
                 monitor.passed_over(&tolerance.of_one(error)?);
                 broken.extend(chunks.into_keys());
             }

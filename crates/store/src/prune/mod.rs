@@ -236,10 +236,6 @@ enum Attempt {
     Undissolved(Error),
 }
 
-fn is_unreadable(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Corrupt | Kind::Missing)
-}
-
 /// Says once an hour that the prune is still at it, however long it looks around.
 struct Renewing<'a> {
     writer: Mutex<&'a mut Writer>,
@@ -297,7 +293,7 @@ fn attempt(
         return Ok(Attempt::Done(is_approved.then_some(pruned)));
     }
     let (mut writer, moved) = match copy::store(writer, &survey, &chosen, monitor) {
-        Err(error) if is_unreadable(&error) && !survey.places.dissolved.is_empty() => {
+        Err(error) if error.is_loss() && !survey.places.dissolved.is_empty() => {
             return Ok(Attempt::Undissolved(error));
         }
         stored => stored?,

@@ -81,6 +81,12 @@ impl Plan {
         let written_bytes = self.moved_bytes + self.dissolved_bytes;
         (self.dead_bytes + self.rewritten_bytes).saturating_sub(written_bytes)
     }
+
+    fn count_rewritten(&mut self, candidate: &Candidate) {
+        self.rewritten_count += 1;
+        self.rewritten_bytes += candidate.stored_len;
+        self.moved_bytes += candidate.use_of.live_bytes;
+    }
 }
 
 /// The plan, container by container.
@@ -297,9 +303,7 @@ fn choose_regrouped(
             continue;
         }
         rewritten.insert(candidate.number);
-        plan.rewritten_count += 1;
-        plan.rewritten_bytes += size;
-        plan.moved_bytes += candidate.use_of.live_bytes;
+        plan.count_rewritten(candidate);
         plan.raw_bytes += candidate.use_of.raw_bytes;
     }
     rewritten
@@ -338,9 +342,7 @@ fn choose_rewritten(
             continue;
         }
         rewritten.insert(candidate.number);
-        plan.rewritten_count += 1;
-        plan.rewritten_bytes += size;
-        plan.moved_bytes += candidate.use_of.live_bytes;
+        plan.count_rewritten(candidate);
         plan.dissolved_count += candidate.use_of.dissolved_count;
         plan.dissolved_bytes += candidate.use_of.dissolved_bytes;
         unused_bytes -= unused(candidate);

@@ -15,7 +15,7 @@ use super::copy::rewrite;
 use super::plan::Chosen;
 use super::survey::{Survey, object};
 use super::{Phase, PruneMonitor, stop_if_cancelled};
-use crate::error::{Error, Kind, Result, Tolerance};
+use crate::error::{Error, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Damage;
 use crate::format::recipe::Content;
@@ -92,15 +92,11 @@ fn fates(survey: &Survey, chosen: &Chosen) -> HashMap<(Class, PartName), bool> {
         .collect()
 }
 
-fn is_bearable(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Missing | Kind::Corrupt)
-}
-
 /// What there is, or nothing where it cannot be read: then the container stays.
 fn bear<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(error) if is_bearable(&error) => Ok(None),
+        Err(error) if error.is_loss() => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -240,7 +236,7 @@ impl Regrouping<'_> {
             return Ok(true);
         }
         let (locations, failure) = self.survey.reader.index().locations(class, fingerprint);
-        if let Some(error) = failure.filter(|error| !is_bearable(error)) {
+        if let Some(error) = failure.filter(|error| !error.is_loss()) {
             return Err(error);
         }
         let mut found: Option<Location> = None;
@@ -415,7 +411,7 @@ impl Regrouping<'_> {
                 });
                 match copied {
                     Ok(()) => {}
-                    Err(error) if is_bearable(&error) => {
+                    Err(error) if error.is_loss() => {
                         self.monitor.passed_over(&tolerance.of_one(error)?);
                         broken.extend(missing.into_keys());
                         continue;

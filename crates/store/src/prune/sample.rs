@@ -5,7 +5,7 @@ use zstd::bulk::Compressor;
 use super::copy::Source;
 use super::survey::Survey;
 use super::{Phase, PruneMonitor, stop_if_cancelled};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::format::directory::{Codec, RegionRecord};
 use crate::format::grouping::Grouping;
 use crate::repository::Repository;
@@ -46,7 +46,7 @@ impl Sample {
                 .and_then(|mut source| read(&mut source, grouping.region_size as usize));
             let (raw, stored_bytes) = match found {
                 Ok(found) => found,
-                Err(error) if matches!(error.kind(), Kind::Missing | Kind::Corrupt) => continue,
+                Err(error) if error.is_loss() => continue,
                 Err(error) => return Err(error),
             };
             let len = compressor.compress(&raw).map_err(failed)?.len();

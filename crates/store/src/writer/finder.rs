@@ -1,7 +1,7 @@
 //! Finds old chunks that begin or end as a new one does, for files that have no former version.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 
 use crate::fingerprint::Class;
 use crate::format::ends::{ENDS_LEN, Ends, Hints};
@@ -42,17 +42,16 @@ impl Finder {
         ends_max: usize,
     ) -> Finder {
         let containers = index.containers().into_iter();
-        let containers = containers
-            .filter(|container| container.class == Class::Data && container.name.ticket != own);
-        let mut known: HashMap<TicketId, Vec<PartName>> = HashMap::new();
-        for container in containers {
-            known.entry(container.name.ticket).or_default().push(container.name);
-        }
+        let known: HashSet<PartName> = containers
+            .filter(|container| container.class == Class::Data && container.name.ticket != own)
+            .map(|container| container.name)
+            .collect();
+        let writers: HashSet<TicketId> = known.iter().map(|name| name.ticket).collect();
         let listed = repository.media().list(ObjectKind::Hints.folder()).unwrap_or_default();
         let mut objects: Vec<(Reverse<i64>, PartName, u64)> = listed
             .into_iter()
             .filter_map(|(path, len)| match ObjectName::parse(&path) {
-                Ok(ObjectName::Hints(name)) if known.contains_key(&name.ticket) => {
+                Ok(ObjectName::Hints(name)) if writers.contains(&name.ticket) => {
                     let time = times.get(&name.ticket).copied().unwrap_or(i64::MIN);
                     Some((Reverse(time), name, len))
                 }
@@ -78,8 +77,7 @@ impl Finder {
                 continue;
             };
             for container in hints.containers {
-                let is_known = known.get(&container.container.ticket);
-                if !is_known.is_some_and(|names| names.contains(&container.container)) {
+                if !known.contains(&container.container) {
                     continue;
                 }
                 finder.containers.push((next, container.container));

@@ -60,15 +60,9 @@ impl Inline {
     ///
     /// As [`Inline::anew`].
     pub(crate) fn grouped(writer: Writer, grouping: Grouping) -> Result<Inline> {
-        let inline = Inline::anew(writer)?;
-        let keys = inline.writer.repository().keys().clone();
-        let index = inline.index.clone();
-        Ok(Inline {
-            packer: Packer::new(keys, index, grouping.region_size, Verify::All)?,
-            codec: RegionCodec::new(grouping.compression_level)?,
-            archive: inline.archive.grouped(grouping),
-            ..inline
-        })
+        let index = Arc::new(Index::empty(writer.repository().clone()));
+        let inline = Inline::with_grouping(writer, index, Verify::All, grouping)?;
+        Ok(Inline { archive: inline.archive.grouped(grouping), ..inline })
     }
 
     /// Begins to store for `writer`: known is what `index` has, which is of the writer's view.
@@ -77,16 +71,22 @@ impl Inline {
     ///
     /// As the compressor.
     pub(crate) fn with_index(writer: Writer, index: Arc<Index>, verify: Verify) -> Result<Inline> {
+        let config = writer.repository().config();
+        let (region_size, compression_level) = (config.region_size, config.compression_level);
+        Inline::with_grouping(writer, index, verify, Grouping { region_size, compression_level })
+    }
+
+    fn with_grouping(
+        writer: Writer,
+        index: Arc<Index>,
+        verify: Verify,
+        grouping: Grouping,
+    ) -> Result<Inline> {
         let repository = writer.repository().clone();
-        let config = repository.config();
+        let keys = repository.keys().clone();
         Ok(Inline {
-            packer: Packer::new(
-                repository.keys().clone(),
-                index.clone(),
-                config.region_size,
-                verify,
-            )?,
-            codec: RegionCodec::new(config.compression_level)?,
+            packer: Packer::new(keys, index.clone(), grouping.region_size, verify)?,
+            codec: RegionCodec::new(grouping.compression_level)?,
             archive: Archive::new(repository.clone(), writer.ticket()),
             uploads: Uploads::default(),
             encoded: Vec::new(),

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use cutpoint_matching::{Piece, Scout, Window};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::{Form, REGION_RAW_LEN_MAX};
 use crate::format::ends::numbers_with_ends;
@@ -215,11 +215,6 @@ impl Stream<'_> {
     }
 }
 
-/// Whether old bytes that cannot be had are simply not used.
-fn is_bearable(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Missing | Kind::Corrupt)
-}
-
 impl<'a> Matcher<'a> {
     /// Reads old chunks by `reader`; refers to what `index` allows, but for what the writer of
     /// `own` stores itself.
@@ -358,7 +353,7 @@ impl<'a> Matcher<'a> {
         let loaded = match self.index.container(Class::Data, container) {
             Ok(Some(loaded)) => loaded,
             Ok(None) => return Ok(None),
-            Err(error) if is_bearable(&error) => return Ok(None),
+            Err(error) if error.is_loss() => return Ok(None),
             Err(error) => return Err(error),
         };
         let chunk = numbers_with_ends(&loaded.directory.chunks).nth(number);
@@ -390,7 +385,7 @@ impl<'a> Matcher<'a> {
     /// The old stream is not used any more.
     fn give_up(&mut self, error: Error) -> Result<()> {
         self.stream = None;
-        if is_bearable(&error) { Ok(()) } else { Err(error) }
+        if error.is_loss() { Ok(()) } else { Err(error) }
     }
 
     /// Whether what was composed last was worth it.
@@ -482,7 +477,7 @@ impl<'a> Matcher<'a> {
             // From the middle of a piece on at first: what lies before it is of no use.
             let skipped = usize::try_from(scout.end().saturating_sub(old.position)).unwrap_or(0);
             let chunk = match self.old_chunk(&old, |_| Ok(true)) {
-                Err(error) if !is_bearable(&error) => return Err(error),
+                Err(error) if !error.is_loss() => return Err(error),
                 chunk => chunk.ok().flatten(),
             };
             let chunk = chunk
@@ -534,7 +529,7 @@ impl<'a> Matcher<'a> {
                 Ok(true) => {}
                 // The window goes on behind it.
                 Ok(false) => self.restart(old.end()),
-                Err(error) if is_bearable(&error) => self.restart(old.end()),
+                Err(error) if error.is_loss() => self.restart(old.end()),
                 Err(error) => return Err(error),
             }
             number += 1;
@@ -636,7 +631,7 @@ impl<'a> Matcher<'a> {
                 return Ok(false);
             }
             match accepts(location) {
-                Err(error) if is_bearable(&error) => Ok(false),
+                Err(error) if error.is_loss() => Ok(false),
                 accepted => accepted,
             }
         })

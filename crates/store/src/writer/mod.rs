@@ -581,7 +581,7 @@ pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<Committed
         match repository.get(ObjectName::Segment(part)) {
             Ok(_) => whole.push(part),
             // It would be named as damage by every later view.
-            Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Missing) => {}
+            Err(error) if error.is_loss() => {}
             Err(error) => return Err(error),
         }
     }
