@@ -1,6 +1,7 @@
 //! The archive: seals encoded regions into containers, and says in segments where chunks are.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -26,6 +27,8 @@ const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
 const SEGMENT_NS: u64 = 60 * 1_000_000_000;
 /// A hints object is put when there is so much for it, in chunks.
 const ENDS_COUNT_MAX: usize = 1 << 20;
+/// So much padding is borne at three quarters of a container's size, and when it is full, in bytes.
+const PADDING_BORNE: Range<usize> = 2048..16 * 1024;
 
 /// The next bytes of an object that is to be put. Objects must be ended in the order in which
 /// their last parts come.
@@ -246,12 +249,15 @@ impl Archive {
             is_last: false,
             stored: None,
         });
-        // Near the target, end after a region that leaves little to pad.
+        // Near the target, end after a region that leaves little to pad; less the more may follow.
         let target = self.repository.config().container_size as usize;
-        let is_near = open.sealer.len() >= target - target / 4;
-        let fits = open.padding() < PADDING_CONTAINER / 8;
+        let near = open.sealer.len().checked_sub(target - target / 4);
+        let fits = near.is_some_and(|near| {
+            let borne = PADDING_BORNE.start + near * PADDING_BORNE.len() / (target / 4).max(1);
+            open.padding() < borne
+        });
         if open.sealer.len() >= target
-            || (is_near && fits)
+            || fits
             || open.directory_len() >= target / 2
             || open.directory.regions.len() == REGION_COUNT_MAX
         {

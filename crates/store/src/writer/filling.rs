@@ -11,6 +11,8 @@ use crate::seal::Keys;
 
 /// What a reference costs in the directory, in bytes. It does not compress.
 const REFERENCE_LEN: usize = 32;
+/// What is left of the payloads of composites when they are compressed, of a hundred bytes.
+const PAYLOAD_PERCENT: usize = 80;
 /// A region has no more references.
 const REFERENCE_COUNT_MAX: usize = u16::MAX as usize;
 
@@ -93,8 +95,9 @@ impl Filling {
         self.region.chunks.push(chunk);
     }
 
-    /// Takes a chunk of `chunk_len` bytes as a composite, unless that would take more than `len_max`
-    /// bytes: new bytes, extents, and references that are new here. Returns whether it did.
+    /// Takes a chunk of `chunk_len` bytes as a composite, unless what that takes beside its new bytes is
+    /// more than `len_max` bytes: extents, compressed, and references that are new here. Returns whether
+    /// it did.
     pub(super) fn push_composite(
         &mut self,
         fingerprint: Fingerprint,
@@ -137,7 +140,7 @@ impl Filling {
         let before = self.payloads.len();
         extents::encode(&list, &mut self.payloads);
         let payload_len = self.payloads.len() - before;
-        let len = composed.literals.len() + payload_len + added.len() * REFERENCE_LEN;
+        let len = payload_len * PAYLOAD_PERCENT / 100 + added.len() * REFERENCE_LEN;
         if len > len_max {
             self.payloads.truncate(before);
             return false;

@@ -61,6 +61,13 @@ pub(super) struct Composed {
     pub(super) sources: Vec<Fingerprint>,
 }
 
+impl Composed {
+    /// Whether the old stream has half of `chunk` or more: then the new one stands there for certain.
+    pub(super) fn has_most_of(&self, chunk: &[u8]) -> bool {
+        self.literals.len() * 2 <= chunk.len()
+    }
+}
+
 /// A piece of the old stream. Positions count bytes of chunks alone, without holes and zeros.
 #[derive(Clone, Copy, Debug)]
 struct Old {
@@ -388,17 +395,18 @@ impl<'a> Matcher<'a> {
         if error.is_loss() { Ok(()) } else { Err(error) }
     }
 
-    /// Whether what was composed last was worth it.
-    pub(super) fn tell(&mut self, stored: bool) {
+    /// Whether what was composed last was worth it, and whether it shows where the new stream stands.
+    pub(super) fn tell(&mut self, stored: bool, shows_place: bool) {
         let Some(stream) = &mut self.stream else { return };
         if stream.is_found {
             self.found_misses = if stored { 0 } else { self.found_misses.saturating_add(1) };
         }
-        if stored {
+        if stored && shows_place {
             stream.found(stream.expected);
         } else if stream.pause == 0 {
+            // A scout looks for a better place.
             stream.misses += 1;
-            if let Some(bits) = stream.misses.checked_sub(MISSES_MAX) {
+            if !stored && let Some(bits) = stream.misses.checked_sub(MISSES_MAX) {
                 stream.pause = 1 + (1 << bits.min(PAUSE_BITS_MAX));
             }
         }
@@ -414,8 +422,8 @@ impl<'a> Matcher<'a> {
     pub(super) fn compose(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
         self.follow_neighbour()?;
         let composed = self.compose_here(chunk)?;
-        let is_much = |composed: &Composed| composed.literals.len() * 2 <= chunk.len();
-        let is_done = self.has_former() || composed.as_ref().is_some_and(is_much);
+        let is_much = composed.as_ref().is_some_and(|composed| composed.has_most_of(chunk));
+        let is_done = self.has_former() || is_much;
         if is_done || !self.find_ends(chunk)? { Ok(composed) } else { self.compose_here(chunk) }
     }
 

@@ -28,8 +28,9 @@ pub trait ChunkSink {
 /// So many regions are remembered of which it is known whether their composites count.
 const CONFIRMED_MAX: usize = 64 * 1024;
 
-/// A composite is stored where it takes no more than this part of the chunk.
-const COMPOSITE_DIVISOR: usize = 2;
+/// A composite is stored where it takes no more than so many sixteenths of what the chunk takes, when
+/// both are compressed: each has its price when it is read.
+const WORTH_SIXTEENTHS: usize = 15;
 
 /// A region with composites is so many times smaller than others. What many versions have added to a
 /// file is in as many regions, and who reads it keeps them all.
@@ -146,7 +147,7 @@ impl Packer {
         if let Some(composed) = composed.as_ref().filter(|_| stored) {
             self.hits.extend(matcher.containers(composed).map(|name| (Class::Data, name)));
         }
-        matcher.tell(stored);
+        matcher.tell(stored, composed.as_ref().is_some_and(|it| it.has_most_of(chunk)));
         if !stored {
             self.store_whole(Class::Data, fingerprint, chunk);
         }
@@ -231,10 +232,12 @@ impl Packer {
         chunk: &[u8],
         composed: &Composed,
     ) -> bool {
-        let len_max = chunk.len() / COMPOSITE_DIVISOR;
-        if composed.literals.len() > len_max {
+        // New bytes compress as the chunk does.
+        let whole_len = self.probe.compressed_len(chunk);
+        let literals_len = composed.literals.len() * whole_len / chunk.len().max(1);
+        let Some(len_max) = (whole_len * WORTH_SIXTEENTHS / 16).checked_sub(literals_len) else {
             return false;
-        }
+        };
         let open = self.open_for(class, composed.literals.len(), true);
         if !open.push_composite(fingerprint, chunk.len(), composed, len_max) {
             return false;

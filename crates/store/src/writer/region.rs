@@ -208,9 +208,12 @@ impl RegionCodec {
 /// A region of at least this many bytes is sampled, and closed at once where that does not shrink:
 /// only what compresses gains by larger regions.
 pub(super) const PROBE_LEN: usize = 128 * 1024;
-/// The sample: this many pieces of this length.
+/// A sample is this many pieces.
 const SAMPLE_PIECES: usize = 4;
-const SAMPLE_PIECE_LEN: usize = 4096;
+/// The length of a piece of a region, in bytes.
+const REGION_PIECE_LEN: usize = 4096;
+/// The length of a piece of a chunk, in bytes.
+const CHUNK_PIECE_LEN: usize = 2048;
 
 /// Tells by a sample whether compressing is worth the time.
 pub(super) struct Probe(Compressor<'static>);
@@ -227,16 +230,32 @@ impl Probe {
     }
 
     /// Whether a sample shrinks by less than 1 % with the fastest compressor, which sees repeats
-    /// and uneven distributions alike. `bytes` are at least as many as a sample.
+    /// and uneven distributions alike.
     pub(super) fn looks_incompressible(&mut self, bytes: &[u8]) -> bool {
-        let mut sample = [0; SAMPLE_PIECES * SAMPLE_PIECE_LEN];
-        let step = bytes.len() / SAMPLE_PIECES;
-        for (piece, target) in sample.chunks_exact_mut(SAMPLE_PIECE_LEN).enumerate() {
-            let start = piece * step;
-            target.copy_from_slice(&bytes[start..start + SAMPLE_PIECE_LEN]);
-        }
-        let compressed = self.0.compress(&sample).map_or(0, |compressed| compressed.len());
-        compressed * 100 > sample.len() * 99
+        let (len, compressed_len) = self.compress_sample(bytes, REGION_PIECE_LEN);
+        compressed_len * 100 > len * 99
+    }
+
+    /// About how many bytes a chunk takes when it is compressed.
+    pub(super) fn compressed_len(&mut self, chunk: &[u8]) -> usize {
+        let (len, compressed_len) = self.compress_sample(chunk, CHUNK_PIECE_LEN);
+        if len == 0 { 0 } else { chunk.len() * compressed_len / len }
+    }
+
+    /// Compresses a sample of `bytes`: pieces of `piece_len` bytes, evenly spread, or all of them
+    /// where they are fewer. Returns how long it was and is.
+    fn compress_sample(&mut self, bytes: &[u8], piece_len: usize) -> (usize, usize) {
+        let pieces: Vec<u8>;
+        let sample = if bytes.len() <= SAMPLE_PIECES * piece_len {
+            bytes
+        } else {
+            let step = bytes.len() / SAMPLE_PIECES;
+            let piece = |number| &bytes[number * step..][..piece_len];
+            pieces = (0..SAMPLE_PIECES).flat_map(piece).copied().collect();
+            &pieces
+        };
+        let compressed = self.0.compress(sample);
+        (sample.len(), compressed.map_or(sample.len(), |it| it.len().min(sample.len())))
     }
 }
 
