@@ -17,7 +17,7 @@ use cutpoint_store::repository::Repository;
 use cutpoint_testing::SplitMix64;
 
 use common::{files, options};
-use repository::{Seeded, contents, init, restore_and_compare};
+use repository::{Seeded, contents, init, init_exact, restore_and_compare};
 
 /// Text of few words, so that it compresses and that short pieces of it occur many times.
 fn text(random: &mut SplitMix64, len: usize) -> Vec<u8> {
@@ -268,6 +268,36 @@ fn what_does_not_resemble_is_stored_whole() {
         assert!(grown < 3_200_000, "day {day}: {grown} bytes");
         restore_and_compare(&repository, root.path());
     }
+}
+
+/// By how much a repository grows when `old` becomes `new`, with and without matching.
+fn growth(old: &[u8], new: &[u8]) -> [usize; 2] {
+    [init, init_exact].map(|init| {
+        let root = tempfile::tempdir().expect("a folder");
+        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        let repository = init(&media, &Seeded::new(5));
+        fs::write(root.path().join("rows"), old).expect("a file");
+        save(&repository, root.path(), 2);
+        fs::write(root.path().join("rows"), new).expect("a file");
+        let before = stored_bytes(&*media);
+        save(&repository, root.path(), 2);
+        restore_and_compare(&repository, root.path());
+        stored_bytes(&*media) - before
+    })
+}
+
+/// Less than half of a chunk is old, and worth it: it does not compress.
+#[test]
+fn what_does_not_compress_is_matched_in_part() {
+    let mut random = SplitMix64::new(14);
+    let old = random.take(1_500_000);
+    let mut new = old.clone();
+    for row in new.chunks_mut(2000) {
+        let len = row.len() * 3 / 5;
+        row[..len].copy_from_slice(&random.take(len));
+    }
+    let [on, off] = growth(&old, &new);
+    assert!(on * 10 < off * 8, "{on} bytes, {off} without matching");
 }
 
 /// Much that is new does not hide what follows it, though nothing is as it was.
