@@ -239,7 +239,7 @@ impl Probe {
     /// About how many bytes a chunk takes when it is compressed.
     pub(super) fn compressed_len(&mut self, chunk: &[u8]) -> usize {
         let (len, compressed_len) = self.compress_sample(chunk, CHUNK_PIECE_LEN);
-        if len == 0 { 0 } else { chunk.len() * compressed_len / len }
+        (chunk.len() * compressed_len).checked_div(len).unwrap_or(0)
     }
 
     /// Compresses a sample of `bytes`: pieces of `piece_len` bytes, evenly spread, or all of them
