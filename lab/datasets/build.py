@@ -152,9 +152,13 @@ def build(names, options):
         given = {"BYTES": wanted, "VERSIONS": options.versions, "SEED": options.seed}
         environment = {name: value for name, value in os.environ.items() if name not in given} | {name: str(value) for name, value in given.items() if value is not None}
         environment |= {"DATA": str(work), "SETS": ",".join(names), "FACTS": str(work / "facts"), "PYTHONDONTWRITEBYTECODE": "1"}
-        ran = subprocess.run([python, str(builder)] if builder.suffix == ".py" else [str(builder)], env=environment, stderr=subprocess.PIPE, text=True, errors="replace")
-        sys.stderr.write(ran.stderr)
-        if ran.returncode: raise Failed((ran.stderr.strip().splitlines() or [f"{builder.name} ended with {ran.returncode}"])[-1])
+        command = [python, str(builder)] if builder.suffix == ".py" else [str(builder)]
+        with open(work / "errors", "w+", errors="replace") as errors, subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace") as process:
+            for line in process.stdout: print(line, end="", flush=True)
+            code = process.wait(); errors.seek(0); said = errors.read()
+        if code:   # the builder's own line, or what there is
+            lines = said.strip().splitlines() or [f"{builder.name} ended with {code}"]; own = [line for line in lines if line.startswith(f"{builder.name}: ")]
+            raise Failed((own or lines)[-1])
         facts = work / "facts"; lines = facts.read_text(encoding="utf-8").splitlines() if facts.exists() else []
         told = {key: value for line in lines for key, value in json.loads(line).items()}
         for name in names: finish(name, work, options, told, python)

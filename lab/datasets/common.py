@@ -56,7 +56,7 @@ def run(*command, **options):
     """What a command prints; ends with what it said if it failed."""
     try: ran = subprocess.run(list(map(str, command)), **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
     except OSError as error: fail(f"{command[0]}: {error}")
-    if ran.returncode != 0: fail(f"{' '.join(map(str, command))} ended with {ran.returncode}: {(ran.stderr or b'').decode(errors='replace').strip()[-2000:]}")
+    if ran.returncode != 0: fail(f"{' '.join(map(str, command))} ended with {ran.returncode}: {(ran.stderr or ran.stdout or b'').decode(errors='replace').strip()[-2000:]}")
     return ran.stdout.decode() if ran.stdout is not None else ""
 
 
@@ -88,8 +88,8 @@ def said(name, version):
 
 
 def scratch():
-    """A folder beside the data that is gone when its `with` ends."""
-    DATA.mkdir(parents=True, exist_ok=True); return tempfile.TemporaryDirectory(dir=DATA, prefix=".scratch-", ignore_cleanup_errors=True)
+    """A folder (below TMPDIR) that is gone when its `with` ends."""
+    return tempfile.TemporaryDirectory(prefix="datasets-", ignore_cleanup_errors=True)
 
 
 def noise(label, size):

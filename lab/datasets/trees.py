@@ -20,7 +20,7 @@ SOURCES = {
     "CODE": ("go", "k8s.io/kubernetes", KUBERNETES),
     "CODETAR": ("go", "k8s.io/kubernetes", KUBERNETES),
     "VERSION-SMALL": ("cargo", "openssl-src", "300.1.3 300.1.5 300.1.6 300.2.0 300.2.2 300.3.0 300.3.1 300.3.2 300.4.0 300.4.2 300.5.0 300.5.1".split()),
-    "VERSION-LARGE": ("go", "github.com/cilium/cilium", [f"v1.15.{patch}" for patch in range(10)]),
+    "VERSION-LARGE": ("go", "github.com/cilium/cilium", [f"v1.15.{patch}" for patch in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10)]),
     "VERSION-RANGE": ("go", "k8s.io/kubernetes", [f"v1.{minor}.0" for minor in range(8, 36, 3)]),
     "LNX": ("apt", "linux-source", None),
 }

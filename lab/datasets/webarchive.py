@@ -10,7 +10,7 @@ from common import DAY_S, START_S, Words, number, seed, version_folder, versions
 
 count = versions(4); start = seed(20260601); source = random.Random(start); words = Words(start, 3000)
 budget = number("BYTES", 160 << 20) // count
-DEPARTMENTS = [words.words[place * 7] for place in range(12)]
+DEPARTMENTS = [words.words[place * 7] for place in range(max(2, min(12, budget // (160 << 10))))]   # fewer for a small site: each has 35 KB of its own
 
 
 def template(department, edition):
