@@ -89,18 +89,20 @@ class Image:
     def __init__(self, path, size):
         self.path = path; self.now_s = START_S; self.folders = {"."}; self.commands = []; zero = "00000000-0000-4000-8000-000000000001"
         with open(path, "wb") as file: file.truncate(size)
-        run(need("mke2fs", "e2fsprogs"), "-q", "-F", "-t", "ext4", "-b", 4096, "-i", 4096, "-U", zero, "-E", f"hash_seed={zero},lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0", path, env=self.clock())
+        run(need("mke2fs", "e2fsprogs"), "-q", "-F", "-t", "ext4", "-b", 4096, "-i", 4096, "-J", "size=4", "-U", zero, "-E", f"hash_seed={zero},lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0", path, env=self.clock())
 
     def clock(self): return os.environ | {"E2FSPROGS_FAKE_TIME": str(self.now_s)}
 
     def folder(self, path):
-        if path not in self.folders: self.folder(os.path.dirname(path) or "."); self.commands.append(f'mkdir "/{path}"'); self.folders.add(path)
+        if path not in self.folders: self.at(path, 'mkdir "{}"'); self.folders.add(path)
 
-    def write(self, path, source):
-        folder, name = os.path.split(path); self.folder(folder or "."); self.commands += [f'cd "/{folder}"', f'write "{source}" "{name}"']
+    def at(self, path, command):
+        """Asks for a command in the folder of a path, with the path's last part."""
+        parent, name = os.path.split(path); self.folder(parent or "."); self.commands += [f'cd "/{parent}"', command.format(name)]
 
-    def link(self, path, target): folder, name = os.path.split(path); self.folder(folder or "."); self.commands += [f'cd "/{folder}"', f'symlink "{name}" "{target}"']
-    def remove(self, path): self.commands.append(f'rm "/{path}"')
+    def write(self, path, source): self.at(path, f'write "{source}" "{{}}"')
+    def link(self, path, target): self.at(path, f'symlink "{{}}" "{target}"')
+    def remove(self, path): self.at(path, 'rm "{}"')
 
     def apply(self):
         """Carries out what was asked for, and has e2fsck look at the outcome."""
@@ -117,13 +119,19 @@ class Image:
             for page, content in pages.items(): file.seek(int(blocks[page]) * 4096); file.write(content)
 
 
+def page_of(label, page):
+    """A page of a database that is not full. (None is empty: debugfs leaves out blocks of zeros.)"""
+    return noise(f"{label} {page}", 3000) + bytes(1096)
+
+
 def build_vm(work):
     count = versions(5, 1 + len(LATER)); budget = number("BYTES", None); packages = Packages(f"{work}/packages"); start = seed(20260901); source = random.Random(start); words = Words(start)
     closure = packages.closure(SYSTEM + ["nginx-light", "redis-server"]); offered = packages.offered(closure)
     upgrades = [name for name in sorted(closure) if len(offered[name]) > 1]; root = Path(work, "root")
     debs = [packages.file(name, offered[name][-1]) if name in upgrades else file for name, (_, file) in closure.items()]; inside = sizes(debs)
-    size = max(16 << 20, budget // count if budget else sum(size + 4096 for size in inside.values()) * 2 + (64 << 20)) >> 20 << 20
-    is_chosen = thin(inside, size // 2); root.mkdir(); unpack(debs, root, is_chosen); new = Path(work, "new"); new.mkdir(); image = Image(f"{work}/disk.img", size)
+    inside = {path: -(-size // 4096) * 4096 + 4096 for path, size in inside.items()}   # in blocks, and one more for each, as most folders hold few files
+    size = max(32 << 20, budget // count if budget else sum(inside.values()) * 2 + (64 << 20)) >> 20 << 20
+    is_chosen = thin(inside, size * 45 // 100); root.mkdir(); unpack(debs, root, is_chosen); new = Path(work, "new"); new.mkdir(); image = Image(f"{work}/disk.img", size)
     unit = size // 400; database = "var/lib/app/data.db"; home = {}; state = {"turn": 0}
 
     def put(path, content):
@@ -138,7 +146,7 @@ def build_vm(work):
 
     def document(): return words.text(source, source.randrange(200, max(400, unit // 4))) if source.random() < .7 else noise(f"VM {start} {source.getrandbits(64)}", source.randrange(200, max(400, unit // 4)))
 
-    known = set(); put_tree(root, known); pages = max(8, size // 12 // 4096); put(database, noise(f"VM {start}", pages * 2048) + bytes(pages * 2048))
+    known = set(); put_tree(root, known); pages = max(8, size // 12 // 4096); put(database, b"".join(map(page_of, [f"VM {start} 1"] * pages, range(pages))))
     while sum(home.values()) < 8 * unit: path = f"home/user/{words.choose(source, 1)[0]}/{source.getrandbits(32):08x}"; content = document(); home[path] = len(content); put(path, content)
     for version in range(1, count + 1):
         image.now_s = START_S + version * DAY_S; log = words.text(source, unit); put(f"var/log/app/{version:03d}.log", log)
@@ -153,7 +161,7 @@ def build_vm(work):
             for path in touched[:len(touched) // 3]: del home[path]
             for _ in range(len(touched) // 2): path = f"home/user/new{version}/{source.getrandbits(32):08x}"; content = document(); home[path] = len(content); put(path, content)
         image.apply()
-        if version > 1: image.write_pages(database, {page: noise(f"VM {start} {version} {page}", 3000) + bytes(1096) for page in source.sample(range(pages), max(1, pages // 50))})
+        if version > 1: image.write_pages(database, {page: page_of(f"VM {start} {version}", page) for page in source.sample(range(pages), max(1, pages // 50))})
         folder = version_folder("VM", version); shutil.copyfile(image.path, folder / "disk.img"); os.utime(folder / "disk.img", (image.now_s,) * 2); said("VM", version)
     fact(upgraded=" ".join(f"{name} {offered[name][-1]} {offered[name][0]}" for name in upgrades), e2fsprogs=run("dpkg-query", "-W", "-f", "${Version}", "e2fsprogs"))
 

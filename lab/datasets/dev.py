@@ -3,7 +3,7 @@
 
 Shared libraries and programs for Linux that Rust, C and C++ compilers made, with Python sources beside them. Each night one project has a
 new release, the others are as the night before. The SeqCDC papers' DEV was 100 backups of a Rust build server, of which 98 % was there
-before; 20 nights here. With BYTES, fewer projects, the smallest first.
+before; 20 nights here. With BYTES, fewer projects, the smallest first, and nights without a release.
 """
 import shutil, sys, zipfile
 from pathlib import Path
@@ -24,18 +24,18 @@ FOR = ["--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "
        *(word for platform in ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64") for word in ("--platform", platform))]
 
 budget = number("BYTES", None); taken = []; total = 0
-count = versions(20)
+count = versions(20, 1 + sum(len(names.split()) - 1 for _, _, names in PROJECTS))
 for project in PROJECTS:
     total += project[1] * 1e6
     if taken and budget and total > budget / count: break
     taken.append(project)
-releases = {name: names.split() for name, _, names in taken}; most = 1 + sum(len(names) - 1 for names in releases.values())
-if count > most: count = versions(min(count, most), most)
+releases = {name: names.split() for name, _, names in taken}
 at = {name: 0 for name in releases}; built = {}
 with scratch() as work:
     for version in range(1, count + 1):
         if version > 1:
-            names = [name for name in releases if at[name] + 1 < len(releases[name])]; at[names[(version - 2) % len(names)]] += 1
+            name = PROJECTS[(version - 2) % len(PROJECTS)][0]
+            if name in at: at[name] += 1
         folder = version_folder("DEV", version)
         for name, place in at.items():
             release = releases[name][place]; own = Path(work) / f"{name}-{release}"
