@@ -53,6 +53,7 @@ SETS = {
     "DEV": Set("dev.py", RELEASES, "pip", paper=True),
     "PDF": Set("pdf.py", ARCHIVE, "apt", ("pypdf==7.1.0",), paper=True),
     "RDS": Set("rds.py", CHANCE, "redis-server", ("redis==8.1.0",), paper=True),
+    "RDS-BENCH": Set("redisbench.py", CHANCE, "redis-server, redis-benchmark", paper=True),
     "TPCC": Set("pg.py", CHANCE, "PostgreSQL", paper=True),
     "TPCC-DUMP": Set("pg.py", SEED, "PostgreSQL", paper=True),
     "PG": Set("pg.py", CHANCE, "PostgreSQL"),

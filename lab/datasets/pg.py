@@ -72,10 +72,10 @@ def order_entry_load(names, count):
     # A whole warehouse has about 100 MiB in the raw folder, 68 MiB in a dump; the empty server 13 MiB.
     whole = max(0.01, (per_version - (13 << 20)) / (100 << 20) if "TPCC" in names else per_version / (68 << 20))
     warehouses = max(1, round(whole)); items = max(500, round(100_000 * whole / warehouses)); customers = max(30, round(3000 * whole / warehouses))
-    transactions = number("TRANSACTIONS", max(20, round(400 * whole))); fact(warehouses=warehouses, items=items, customers_of_a_district=customers, transactions=transactions)
+    transactions = number("TRANSACTIONS", max(20, round(150 * whole))); fact(warehouses=warehouses, items=items, customers_of_a_district=customers, transactions=transactions)
     given = [f"{key}={value}" for key, value in (("warehouses", warehouses), ("items", items), ("customers", customers), ("seed", start % 2**31))]
     scripts = Path(__file__).resolve().parent / "pgsql"
-    with Server("-c autovacuum=off -c min_wal_size=2MB -c max_wal_size=8MB -c max_parallel_workers_per_gather=0 -c synchronize_seqscans=off", ["--wal-segsize=1"]) as server:
+    with Server("-c autovacuum=off -c min_wal_size=2MB -c max_wal_size=2MB -c max_parallel_workers_per_gather=0 -c synchronize_seqscans=off", ["--wal-segsize=1"]) as server:
         for script in scripts.iterdir(): shutil.copy(script, server.folder); os.chmod(Path(server.folder, script.name), 0o644)
         server.run("createdb", *server.to, "tpcc")
         server.sql("tpcc", *(word for pair in given for word in ("-v", pair)), "-f", "load.sql")
