@@ -147,6 +147,7 @@ def build(names, options):
         if (out / name).exists() and not (out / f"{name}.manifest").exists(): raise Failed(f"{out / name} has no manifest beside it, so it is not replaced: move or remove it")
     wanted = size_bytes(options.size); free = shutil.disk_usage(out).free
     if wanted and free < wanted * len(names): raise Failed(f"{out} has {free} bytes free, {wanted * len(names)} are needed")
+    hashes = {path: hash_of(HERE / path) for path in (builder.name, "common.py")}   # of what is about to run
     python = python_with(sorted({package for set_ in sets for package in set_.packages}), out)
     work = out / f".building-{names[0]}"; shutil.rmtree(work, ignore_errors=True); work.mkdir()
     try:
@@ -162,17 +163,16 @@ def build(names, options):
             raise Failed((own or lines)[-1])
         facts = work / "facts"; lines = facts.read_text(encoding="utf-8").splitlines() if facts.exists() else []
         told = {key: value for line in lines for key, value in json.loads(line).items()}
-        for name in names: finish(name, work, options, told, python)
+        for name in names: finish(name, work, options, hashes, told)
     finally: shutil.rmtree(work, ignore_errors=True)
 
 
-def finish(name, work, options, told, python):
+def finish(name, work, options, hashes, told):
     """Gives a set that was built its manifest and its place."""
     made = work / name; out = options.out
     versions = sorted(path.name for path in made.iterdir()) if made.is_dir() else []
     files = entries(made) if versions else []
     if not files: raise Failed(f"{SETS[name].builder} made no files of {name}")
-    hashes = {path: hash_of(HERE / path) for path in (SETS[name].builder, "common.py")}
     facts = {"set": name, "builder": hashes, "size": options.size, "versions": versions, "repeats": REPEATS[SETS[name].repeats],
              "made with": {"python": platform.python_version()} | {package.split("==")[0]: package.split("==")[1] for package in SETS[name].packages} | told}
     write_manifest(work / "manifest", facts, files)
