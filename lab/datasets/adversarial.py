@@ -6,8 +6,11 @@
 # AD-EXTENTS  of every 64 bytes 12 are new: worth it, with as many extents as there can be.
 # AD-SHUFFLE  blocks of 512 bytes of the version before in another order: each chunk is made of as many others as it can be.
 # AD-KEYS     every 32 bytes begin with the same 8, and 12 of the others are new: each place looks like each other.
-import os, numpy as np
-data = os.environ.get("DATA", "data"); size = int(os.environ.get("SIZE_MIB", "64")) << 20; R = np.random.default_rng(20261121)
+import os
+from common import DATA as data, fail, number, seed, versions, wanted
+try: import numpy as np
+except ImportError: fail("the package numpy is missing: pip install numpy")
+count = versions(4); size = max(1 << 17, number("BYTES", count * (number("SIZE_MIB", 64) << 20)) // count // 512 * 512); R = np.random.default_rng(seed(20261121))
 def noise(n): return R.integers(0, 256, n, dtype=np.uint8)
 def renew(file, period, begin, end):   # bytes begin..end of every period are new
     rows = file[:len(file) // period * period].reshape(-1, period).copy(); rows[:, begin:end] = noise(rows.shape[0] * (end - begin)).reshape(-1, end - begin); return rows.reshape(-1)
@@ -23,6 +26,7 @@ sets = {
 }
 for name, (first, next_) in sets.items():
     file = first()
-    for v in range(1, 5):
+    for v in range(1, count + 1):
         if v > 1: file = next_(file)
+        if f"AD-{name}" not in wanted(f"AD-{name}"): continue   # made all the same: each set begins where the chance of the one before ends
         d = f"{data}/AD-{name}/v{v:02d}"; os.makedirs(d, exist_ok=True); file.tofile(d + "/file"); os.utime(d + "/file", (1700000000 + v * 86400,) * 2)

@@ -2,9 +2,10 @@
 # SMALL: 200,000 small files (0..16 KiB, text, records and incompressible) in a nested tree, 3 versions.
 # Each next version changes 2 % of the files (a line edited, lines added, some rewritten), adds 1 % and deletes 0.5 %.
 # Everything follows from the seed; mtimes change only with a file's bytes or a folder's entries.
-# FILES=n makes a smaller set.
+# FILES or BYTES make a smaller set.
 import math, os, random, shutil
-data = os.environ.get("DATA", "data"); N = int(os.environ.get("FILES", 200_000)); SEED = 20260201; T0 = 1700000000; TOP = 16 << 10
+from common import DATA as data, number, seed, versions
+VERSIONS = versions(3); SEED = seed(20260201); N = number("FILES", max(100, number("BYTES", 200_000 * 3900 * VERSIONS) // (3900 * VERSIONS))); T0 = 1700000000; TOP = 16 << 10
 W = random.Random(SEED)
 syl = "ba co di fe gu ha ki lo mu ne or pa re si ta un ve wi ex yo".split()
 vocab = sorted({"".join(W.choices(syl, k=W.randrange(1, 5))) for _ in range(6000)}); W.shuffle(vocab)
@@ -49,7 +50,7 @@ def name(i):
 V = random.Random(SEED + 1); live = list(range(N)); top = N; rev = {}; changed_at = {}
 for i in live: name(i); changed_at[i] = T0 - random.Random(i).randrange(300 * 86400)
 dir_at = {}
-for v in range(1, 4):
+for v in range(1, VERSIONS + 1):
     root = f"{data}/SMALL/v{v:02d}"; prev = f"{data}/SMALL/v{v - 1:02d}"; shutil.rmtree(root, ignore_errors=True); now = T0 + v * 86400
     edits, gone, new = set(), set(), []
     if v > 1:

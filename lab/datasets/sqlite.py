@@ -4,7 +4,8 @@
 # (popular ones more often), an event log that grows and is trimmed. B-tree pages split, free pages are used again.
 # Everything follows from the seed and SQLite's own version.
 import os, random, shutil, sqlite3, tempfile
-data = os.environ.get("DATA", "data"); R = random.Random(20260301); T0 = 1700000000
+from common import DATA as data, fact, number, seed, versions
+VERSIONS = versions(6); R = random.Random(seed(20260301)); fact(sqlite=sqlite3.sqlite_version); T0 = 1700000000
 words = [w.lower() for l in open("/usr/share/common-licenses/GPL-3") for w in l.split() if w.isalpha()]
 def text(n): return " ".join(R.choices(words, k=n))
 w = tempfile.mkdtemp(dir=os.environ.get("TMPDIR")); db = w + "/app.db"; c = sqlite3.connect(db, isolation_level=None)
@@ -17,7 +18,8 @@ create index orders_customer on orders(customer, at);
 create table line(order_id int, n int, item int, qty int, price int, primary key(order_id, n)) without rowid;
 create table event(id integer primary key, at int, kind text, body text);
 create index event_at on event(kind, at);""")
-C, I, O, E = 205_000, 95_000, 525_000, 415_000
+FULL = 155 << 20; share = number("BYTES", VERSIONS * FULL) / VERSIONS / FULL   # of the rows
+C, I, O, E = (max(100, round(rows * share)) for rows in (205_000, 95_000, 525_000, 415_000))
 now = T0; next_o = 1; old_o = 1; next_e = 1; old_e = 1
 def zipf(n): return min(n - 1, int(n * R.random() ** 2.5)) + 1
 def order(day):
@@ -39,7 +41,7 @@ for i in range(1, I + 1): c.execute("insert into item values(?,?,?,?,?,?)", (i, 
 for _ in range(O): order(False)
 for _ in range(E): event()
 c.execute("commit")
-for v in range(1, 7):
+for v in range(1, VERSIONS + 1):
     if v > 1:
         c.execute("begin"); now = T0 + v * 86400
         for _ in range(O * 3 // 100): order(True)

@@ -19,7 +19,8 @@ usage: cargo xtask check [--quick | --long]
 
 check    formatting, texts, licences and sources of dependencies, lints, other targets (those whose
          standard library is installed), instructions of the kernels (their assembly, on x86-64),
-         documentation, vectors, tests; ends with 1 and the name of the step that failed
+         documentation, vectors, builders of data sets (with Python), tests; ends with 1 and the name
+         of the step that failed
 --quick  only what needs no building: formatting, texts, licences and sources
 --long   with 10^5 instead of 10^3 random interleavings, and 40,000 instead of 2000 chunks for each mean
          size (about half an hour more)
@@ -40,12 +41,13 @@ const QUICK_STEPS: [Step; 3] = [
 ];
 
 /// What needs a build; the tests are last, so that what they say stands at the end.
-const SLOW_STEPS: [Step; 6] = [
+const SLOW_STEPS: [Step; 7] = [
     ("lints", lints),
     ("other targets", other_targets),
     INSTRUCTIONS,
     ("documentation", documentation),
     ("vectors", vectors),
+    ("data sets", data_sets),
     ("tests", tests),
 ];
 
@@ -177,6 +179,18 @@ fn vectors() -> Result<(), String> {
         }
     }
     if names.is_empty() { Err(format!("{folder}: there are none")) } else { Ok(()) }
+}
+
+/// The builders of data sets that need neither a network nor a server: some seconds.
+fn data_sets() -> Result<(), String> {
+    let mut command = Command::new("python3");
+    if command.arg("--version").output().is_err() {
+        println!("xtask: SKIPPED: python3 is not there: the builders of data sets were not tested");
+        return Ok(());
+    }
+    let mut command = Command::new("python3");
+    command.args(["-B", "lab/datasets/test_build.py"]).current_dir(root());
+    run(command)
 }
 
 fn tests() -> Result<(), String> {
