@@ -158,6 +158,12 @@ impl Deduplicator {
         self.bt.get(fingerprint).map(|entry| &entry.burst)
     }
 
+    /// Returns the reference chunk of a chunk that is stored as a burst.
+    #[must_use]
+    pub fn reference(&self, fingerprint: &Fingerprint) -> Option<Fingerprint> {
+        self.bt.get(fingerprint).map(|entry| entry.reference)
+    }
+
     /// Takes back one write of the chunk of this fingerprint, and frees what nobody needs any more.
     ///
     /// # Errors

@@ -50,9 +50,16 @@ impl Options {
     /// Returns head or tail, none if `chunk` has no such sub-chunk, or it has no table.
     #[must_use]
     pub fn sub_chunk<'a>(&self, side: Side, chunk: &'a [u8]) -> Option<&'a [u8]> {
-        match (side, self.sub_chunks) {
-            (_, SubChunks::None) | (Side::Tail, SubChunks::Head) => None,
-            (side, _) => self.tau.sub_chunk(side, chunk),
+        self.has_table(side).then(|| self.tau.sub_chunk(side, chunk))?
+    }
+
+    /// Whether there is a table for this side.
+    #[must_use]
+    pub fn has_table(&self, side: Side) -> bool {
+        match self.sub_chunks {
+            SubChunks::None => false,
+            SubChunks::Head => side == Side::Head,
+            SubChunks::HeadAndTail => true,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::burst::Bursts;
 use super::filling::Filling;
 use super::matcher::{Composed, Matcher};
 use super::region::{Probe, RawRegion, Verify};
@@ -153,6 +154,35 @@ impl Packer {
         Ok(true)
     }
 
+    /// As [`Packer::store`] of a chunk of data, by BURST: what `bursts` finds a reference chunk for is
+    /// stored as a composite, as long as that is smaller than the chunk.
+    ///
+    /// # Errors
+    ///
+    /// As [`Packer::store_similar`].
+    pub fn store_burst(
+        &mut self,
+        fingerprint: Fingerprint,
+        chunk: &[u8],
+        bursts: &mut Bursts<'_>,
+    ) -> Result<bool> {
+        if self.is_known(Class::Data, &fingerprint)? {
+            return Ok(false);
+        }
+        let len_max = chunk.len().saturating_sub(1);
+        let found = bursts.find(chunk, |composed| {
+            self.push_composed(Class::Data, fingerprint, chunk, composed, len_max)
+        })?;
+        match found {
+            Some(container) => self.hits.extend(container.map(|name| (Class::Data, name))),
+            None => {
+                self.store_whole(Class::Data, fingerprint, chunk);
+                bursts.replace(fingerprint, chunk);
+            }
+        }
+        Ok(true)
+    }
+
     /// Rule W2, and for composites rule C3.
     fn is_known(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<bool> {
         if self.own.contains_key(&(class, *fingerprint)) {
@@ -232,6 +262,18 @@ impl Packer {
         composed: &Composed,
     ) -> bool {
         let len_max = chunk.len() / COMPOSITE_DIVISOR;
+        self.push_composed(class, fingerprint, chunk, composed, len_max)
+    }
+
+    /// Stores a composite if it takes no more than `len_max` bytes. Returns whether it does.
+    fn push_composed(
+        &mut self,
+        class: Class,
+        fingerprint: Fingerprint,
+        chunk: &[u8],
+        composed: &Composed,
+        len_max: usize,
+    ) -> bool {
         if composed.literals.len() > len_max {
             return false;
         }
