@@ -256,8 +256,10 @@ pub(crate) struct Settings {
     /// size, 0% (none) to 100%
     #[arg(long, value_name = "PERCENT", value_parser = parse_whole_percent)]
     pub(crate) parity: Option<u32>,
-    /// What becomes of chunks that resemble those of the former version of a file
-    #[arg(long, value_enum)]
+    /// What becomes of chunks that resemble others: `off`, they are stored like any others; `on`, what they
+    /// have in common with the former version of a file, or what resembles it, is not stored again;
+    /// `burst`, one prefix and suffix in common with one chunk, as BURST's paper has it
+    #[arg(long, value_name = "off|on|burst[:tau=1/8,c_max=255,variant=burst]")]
     pub(crate) matching: Option<Matching>,
 }
 
@@ -287,12 +289,39 @@ impl Mode {
 }
 
 /// What becomes of chunks that resemble others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Matching {
     /// They are stored like any others
     Off,
     /// What they have in common with former versions is not stored again
     On,
+    /// What they have in common with the chunk that begins or ends alike
+    Burst(BurstOptions),
+}
+
+impl FromStr for Matching {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Matching, String> {
+        match text {
+            "off" => Ok(Matching::Off),
+            "on" => Ok(Matching::On),
+            _ if text.starts_with("burst") => {
+                text.parse().map(Matching::Burst).map_err(|error: ParseError| error.to_string())
+            }
+            _ => Err("must be off, on, or burst with options or without".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Matching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Matching::Off => f.write_str("off"),
+            Matching::On => f.write_str("on"),
+            Matching::Burst(options) => options.fmt(f),
+        }
+    }
 }
 
 /// `init`.
