@@ -1,13 +1,16 @@
 //! What can be asked, and the help that teaches it.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use cutpoint_backup::restore::Overwrite;
 use cutpoint_chunking::Level;
 use cutpoint_store::check::Portion;
+use cutpoint_store::format::config::BurstOptions;
 use cutpoint_store::retention::{Grouping, Period, Policy, Span};
 use cutpoint_store::seal::Suite;
 
@@ -180,8 +183,9 @@ Logical is what all snapshots hold together; unique what remains when each chunk
 
 Examples:
   cutpoint stats
-  cutpoint stats --json --repo /mnt/disk/backup")]
-    Stats,
+  cutpoint stats --json --repo /mnt/disk/backup
+  cutpoint stats --bursts                   how many chunks are a prefix and a suffix of one other")]
+    Stats(StatsArgs),
     /// Look for damage
     Check(Check),
     /// Try out a place for repositories: what it can be used for, and how fast it is
@@ -211,6 +215,14 @@ Examples:
     Debug(Debug),
     /// Say who can open the repository: list, add, remove and change keys
     Key(Key),
+}
+
+/// `stats`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StatsArgs {
+    /// Read what resembles others, and count bursts: done anyway where --matching is burst
+    #[arg(long)]
+    pub(crate) bursts: bool,
 }
 
 /// `config`.
@@ -307,7 +319,8 @@ impl FromStr for Matching {
             "off" => Ok(Matching::Off),
             "on" => Ok(Matching::On),
             _ if text.starts_with("burst") => {
-                text.parse().map(Matching::Burst).map_err(|error: ParseError| error.to_string())
+                let options = text.parse::<BurstOptions>();
+                options.map(Matching::Burst).map_err(|error| error.to_string())
             }
             _ => Err("must be off, on, or burst with options or without".to_owned()),
         }
@@ -336,6 +349,8 @@ Examples:
   cutpoint init --repo /mnt/disk/backup --key-file ~/.cutpoint-key --recovery-kit kit.txt
       for a machine: makes a key file, and writes the recovery kit to kit.txt
   cutpoint init --repo /mnt/disk/backup --encryption none
+  cutpoint init --repo /tmp/burst --cut fixed:size=16k --matching burst:c_max=1,variant=head
+      as in BURST's paper, to repeat its measurements: blocks, and one reference chunk for each of them
   cutpoint init --repo s3://bucket/backup --s3-region eu-north-1
       in a bucket that exists; tries whether the storage creates objects atomically, and says so if not"))]
 pub(crate) struct Init {
