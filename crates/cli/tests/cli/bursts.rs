@@ -40,7 +40,7 @@ fn bursts_are_counted() {
     run(command.args(["--matching", "burst:c_max=1"])).well();
     let file = sandbox.path("source");
     let mut bytes = SplitMix64::bytes(1, 40 * 4096);
-    let mut summary = |bytes: &[u8]| {
+    let summary = |bytes: &[u8]| {
         fs::write(&file, bytes).expect("a file");
         let events = sandbox.json(["backup", "source", "--force-read"]);
         events.last().expect("a summary")["bursts"].clone()
@@ -77,7 +77,8 @@ fn bursts_are_counted() {
     let third = summary(&bytes);
     assert_eq!(third["head"]["exhausted_count"], 10, "each has its burst");
     assert_eq!(third["tail"]["hit_count"], 10, "the tail has its own counter");
-    let text = sandbox.run(["stats"]).well().text();
+    let shown = sandbox.run(["stats"]).well();
+    let text = shown.text();
     assert!(text.contains("25  100.0 KiB on 15 chunks; "), "{text}");
     sandbox.run(["check", "--read-data"]).well();
     sandbox.run(["restore", "latest", "--to", "back"]).well();
