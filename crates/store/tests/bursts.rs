@@ -67,13 +67,13 @@ impl Store {
         Store { media, repository }
     }
 
-    /// A backup of one stream of chunks. Publishes after each where `publish` says so. Whoever has died before
-    /// putting hints does not `count`.
-    fn backup_with(
+    /// A backup of one stream of chunks. Publishes after each where `publish` says so, and remembers so many
+    /// bytes of its own.
+    fn backup_within(
         &self,
         chunks: &[Vec<u8>],
         publish: bool,
-        count: bool,
+        recent_bytes_max: usize,
     ) -> (TicketId, BurstStatistics) {
         let repository = &self.repository;
         let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -82,7 +82,8 @@ impl Store {
         let index = inline.index().clone();
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
         let options = repository.config().burst().expect("it is set");
-        let mut bursts = Bursts::new(options, &reader, &index, ticket);
+        let bursts = Bursts::new(options, &reader, &index, ticket);
+        let mut bursts = bursts.with_recent_bytes_max(recent_bytes_max);
         let mut recipe = RecipeWriter::new("fixed".to_owned());
         for chunk in chunks {
             let (fingerprint, _) = inline.store_burst(chunk, &mut bursts).expect("it is stored");
@@ -94,9 +95,7 @@ impl Store {
                 inline.publish().expect("memory takes it");
             }
         }
-        if count {
-            inline.count_bursts(bursts.counts());
-        }
+        inline.count_bursts(bursts.counts());
         let mut file = Entry::new(b"stream", EntryKind::File);
         file.size = recipe.size();
         file.content = recipe.finish(&mut inline).expect("it is stored");
@@ -108,8 +107,12 @@ impl Store {
         (ticket, bursts.statistics())
     }
 
+    fn backup_with(&self, chunks: &[Vec<u8>], publish: bool) -> (TicketId, BurstStatistics) {
+        self.backup_within(chunks, publish, usize::MAX)
+    }
+
     fn backup(&self, chunks: &[Vec<u8>]) -> BurstStatistics {
-        self.backup_with(chunks, false, true).1
+        self.backup_with(chunks, false).1
     }
 
     fn fingerprint(&self, chunk: &[u8]) -> Fingerprint {
@@ -211,7 +214,7 @@ fn an_exhausted_reference_is_replaced() {
         let store = Store::new(QUARTER_ONCE);
         let mut sum = BurstStatistics::default();
         for chunks in chunks.chunks(4 / backup_count) {
-            let statistics = store.backup_with(chunks, publish, true).1;
+            let statistics = store.backup_with(chunks, publish).1;
             sum.head.hit_count += statistics.head.hit_count;
             sum.head.exhausted_count += statistics.head.exhausted_count;
             sum.head.replaced_count += statistics.head.replaced_count;
@@ -266,12 +269,12 @@ fn a_reference_stays_as_long_as_bursts_need_it() {
     let chunk = |seed| [&old[..400], &SplitMix64::bytes(seed, 400)].concat();
     // More bytes than a container takes.
     let bursts: Vec<Vec<u8>> = (0..100).map(chunk).collect();
-    let (first, _) = store.backup_with(std::slice::from_ref(&old), false, true);
-    let (second, _) = store.backup_with(&bursts, false, true);
+    let (first, _) = store.backup_with(std::slice::from_ref(&old), false);
+    let (second, _) = store.backup_with(&bursts, false);
     store.forget(&[first]);
     store.prune(&PruneOptions::default());
     assert!(bursts.iter().all(|chunk| store.is_burst_on(chunk, &old)), "they can be read");
-    let (third, _) = store.backup_with(&[chunk(101)], false, true);
+    let (third, _) = store.backup_with(&[chunk(101)], false);
     assert!(store.is_burst_on(&chunk(101), &old), "it still serves");
     store.check();
     store.forget(&[second, third]);
@@ -281,12 +284,34 @@ fn a_reference_stays_as_long_as_bursts_need_it() {
     store.check();
 }
 
+/// What a writer has stored itself it remembers for a while. What comes too late finds it in the next backup,
+/// with the bursts that it had.
+#[test]
+fn a_writer_forgets_what_it_stored_long_ago() {
+    let chunks =
+        ["hhaaaaaa", "hhbbbbbb", "iicccccc", "jjdddddd", "hheeeeee", "hhffffff"].map(letters);
+    let [old, new, .., last, third] = &chunks;
+    for (recent_bytes_max, is_known) in [(2400, true), (2399, false)] {
+        let options = Options { c_max: 2, ..QUARTER_ONCE };
+        let store = Store::new(options);
+        let (_, statistics) = store.backup_within(&chunks[..5], false, recent_bytes_max);
+        assert!(store.is_burst_on(new, old));
+        assert_eq!(store.is_burst_on(last, old), is_known, "three wholes of 800 bytes");
+        assert_eq!(statistics.lost_count, 0, "its entries went with it");
+        let store = Store::new(options);
+        store.backup_within(&chunks[..4], false, recent_bytes_max);
+        store.backup(&chunks[4..]);
+        assert!(store.is_burst_on(last, old), "the second burst");
+        assert_eq!(store.burst(third), None, "there is no third");
+    }
+}
+
 /// Where that takes less, a prune stores bursts again as they are, and lets their reference chunk go.
 #[test]
 fn a_single_burst_does_not_keep_a_container() {
     let store = Store::new(QUARTER_ONCE);
     let [old, new] = ["hhaaaaaa", "hhbbbbbb"].map(letters);
-    let (first, _) = store.backup_with(std::slice::from_ref(&old), false, true);
+    let (first, _) = store.backup_with(std::slice::from_ref(&old), false);
     store.backup(std::slice::from_ref(&new));
     assert!(store.is_burst_on(&new, &old));
     store.forget(&[first]);
@@ -301,9 +326,9 @@ fn entries_outlive_a_copy() {
     let store = Store::new(QUARTER_ONCE);
     let [old, new, newer] = ["hhaaaaaa", "hhbbbbbb", "hhcccccc"].map(letters);
     let noise: Vec<Vec<u8>> = (100..200).map(|seed| SplitMix64::bytes(seed, 4000)).collect();
-    let (first, _) = store.backup_with(&noise, false, true);
+    let (first, _) = store.backup_with(&noise, false);
     let mixed = [&noise[..], std::slice::from_ref(&old)].concat();
-    let (second, _) = store.backup_with(&[mixed, vec![new.clone()]].concat(), false, true);
+    let (second, _) = store.backup_with(&[mixed, vec![new.clone()]].concat(), false);
     let containers = || store.media.list(ObjectKind::Data.folder()).expect("memory lists");
     let (hints, before) = (store.hints(), containers());
     store.forget(&[first, second]);
@@ -423,7 +448,7 @@ fn the_store_decides_as_the_deduplicator_does() {
             let store = Store::new(options);
             let mut statistics = BurstStatistics::default();
             for blocks in blocks.chunks(blocks.len().div_ceil(backup_count)) {
-                statistics = store.backup_with(blocks, publish, true).1;
+                statistics = store.backup_with(blocks, publish).1;
                 for block in blocks {
                     by_name.insert(deduplicator.write(block), block);
                 }

@@ -80,6 +80,7 @@ struct Wholes<'a> {
     /// What this writer has stored last; `passed_count` wholes were before.
     recent: VecDeque<(Fingerprint, Box<[u8]>)>,
     recent_bytes: usize,
+    recent_bytes_max: usize,
     passed_count: u64,
 }
 
@@ -105,12 +106,20 @@ impl<'a> Bursts<'a> {
                 chunk_count: 0,
                 recent: VecDeque::new(),
                 recent_bytes: 0,
+                recent_bytes_max: RECENT_BYTES_MAX,
                 passed_count: 0,
             },
             made: HashMap::new(),
             is_loaded: false,
             statistics: BurstStatistics::default(),
         }
+    }
+
+    /// Remembers no more than so many bytes of what this writer stores itself.
+    #[must_use]
+    pub fn with_recent_bytes_max(mut self, bytes: usize) -> Bursts<'a> {
+        self.wholes.recent_bytes_max = bytes;
+        self
     }
 
     /// What became of new chunks so far.
@@ -182,7 +191,9 @@ impl<'a> Bursts<'a> {
         self.views.replace(&ends, Reference::Own(number));
         wholes.recent.push_back((fingerprint, chunk.into()));
         wholes.recent_bytes += chunk.len();
-        while wholes.recent.len() > RECENT_COUNT_MAX || wholes.recent_bytes > RECENT_BYTES_MAX {
+        while wholes.recent.len() > RECENT_COUNT_MAX
+            || wholes.recent_bytes > wholes.recent_bytes_max
+        {
             let Some((_, passed)) = wholes.recent.pop_front() else { break };
             let ends = self::ends(wholes.keys(), &self.options, &passed);
             self.views.remove_whole(&ends, Reference::Own(wholes.passed_count));
