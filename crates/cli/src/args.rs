@@ -350,7 +350,7 @@ Examples:
       for a machine: makes a key file, and writes the recovery kit to kit.txt
   cutpoint init --repo /mnt/disk/backup --encryption none
   cutpoint init --repo /tmp/burst --cut fixed:size=16k --matching burst:c_max=1,variant=head
-      as in BURST's paper, to repeat its measurements: blocks, and one reference chunk for each of them
+      to repeat measurements of BURST's paper: blocks, each compared with one that begins alike
   cutpoint init --repo s3://bucket/backup --s3-region eu-north-1
       in a bucket that exists; tries whether the storage creates objects atomically, and says so if not"))]
 pub(crate) struct Init {
