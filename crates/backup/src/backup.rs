@@ -16,7 +16,7 @@ use cutpoint_store::error::{Error, Result};
 use cutpoint_store::format::commit::Statistics;
 use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::repository::Repository;
-use cutpoint_store::writer::Verify;
+use cutpoint_store::writer::{BurstStatistics, Verify};
 
 use crate::files::walk::WalkOptions;
 
@@ -154,6 +154,8 @@ pub struct BackupReport {
     pub parent: Option<TicketId>,
     /// What the snapshot holds and what it added.
     pub statistics: Statistics,
+    /// What became of new chunks by BURST, where that is how they are compared.
+    pub bursts: Option<BurstStatistics>,
     /// Files taken over unread.
     pub unchanged_file_count: u64,
     /// What was excluded.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cutpoint_matching::{common_prefix, common_suffix};
+use cutpoint_matching::common_ends;
 
 /// What is to be done to a reference chunk so that it becomes another: one interval of it is replaced.
 ///
@@ -30,8 +30,7 @@ impl Burst {
     /// [`between`](Burst::between) them leaves alone. They overlap in neither.
     #[must_use]
     pub fn kept(reference: &[u8], chunk: &[u8]) -> (usize, usize) {
-        let prefix = common_prefix(reference, chunk);
-        (prefix, common_suffix(&reference[prefix..], &chunk[prefix..]))
+        common_ends(reference, chunk)
     }
 
     /// Which bytes of the reference chunk are replaced, as offsets in it.

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::convert::Infallible;
 use std::fmt;
 
-use crate::options::Side;
+use cutpoint_matching::burst::{Side, Tau, ViewStatistics, Views};
+
 use crate::{Burst, Fingerprint, Options, SideStatistics, Statistics, TableStatistics};
 
 #[cfg(test)]
@@ -25,8 +27,8 @@ pub struct Deduplicator {
     options: Options,
     dt: HashMap<Fingerprint, Whole>,
     bt: HashMap<Fingerprint, BurstEntry>,
-    /// HeadDT and TailDT, in the order of [`Side::ALL`].
-    sides: [SideTable; 2],
+    /// HeadDT and TailDT.
+    views: Views<Fingerprint, Fingerprint>,
     /// All but the sizes of tables, which the tables know.
     statistics: Statistics,
 }
@@ -51,21 +53,6 @@ struct BurstEntry {
     use_count: u64,
 }
 
-/// HeadDT or TailDT.
-#[derive(Default)]
-struct SideTable {
-    entries: HashMap<Fingerprint, SideEntry>,
-    burst_count: u64,
-    exhausted_count: u64,
-}
-
-/// An entry of HeadDT or TailDT.
-struct SideEntry {
-    reference: Fingerprint,
-    /// How many entries of BT were made by this one.
-    burst_count: u32,
-}
-
 /// There is no chunk of this fingerprint (any more).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown(pub Fingerprint);
@@ -86,7 +73,7 @@ impl Deduplicator {
             options,
             dt: HashMap::new(),
             bt: HashMap::new(),
-            sides: Default::default(),
+            views: Views::new(options.c_max),
             statistics: Statistics::default(),
         }
     }
@@ -106,7 +93,7 @@ impl Deduplicator {
             entry.use_count += 1;
             self.statistics.burst_duplicate_count += 1;
         } else {
-            let sub_fingerprints = Side::ALL.map(|side| self.options.sub_fingerprint(side, chunk));
+            let sub_fingerprints = sub_fingerprints(&self.options, chunk);
             if !self.write_burst(fingerprint, chunk, &sub_fingerprints) {
                 self.write_whole(fingerprint, chunk, &sub_fingerprints);
             }
@@ -121,31 +108,20 @@ impl Deduplicator {
         chunk: &[u8],
         sub_fingerprints: &[Option<Fingerprint>; 2],
     ) -> bool {
-        for ((side, table), sub_fingerprint) in
-            Side::ALL.into_iter().zip(&mut self.sides).zip(sub_fingerprints)
-        {
-            let Some(sub_fingerprint) = sub_fingerprint else { continue };
-            let Some(entry) = table.entries.get_mut(sub_fingerprint) else { continue };
-            if entry.burst_count >= self.options.c_max {
-                table.exhausted_count += 1;
-                continue;
-            }
-            let Some(whole) = self.dt.get_mut(&entry.reference) else { continue };
-            let burst = Burst::between(&whole.data, chunk);
-            entry.burst_count += 1;
+        let dt = &self.dt;
+        let Ok(found) = self.views.find(sub_fingerprints, |_, reference| {
+            let whole = dt.get(&reference);
+            Ok::<_, Infallible>(whole.map(|whole| (reference, Burst::between(&whole.data, chunk))))
+        });
+        let Some((side, (reference, burst))) = found else { return false };
+        if let Some(whole) = self.dt.get_mut(&reference) {
             whole.burst_count += 1;
-            table.burst_count += 1;
-            self.statistics.bursts.add(burst.post_len());
-            self.statistics.burst_len_sixteenths[sixteenths(burst.post_len(), chunk.len())] += 1;
-            let reference = entry.reference;
-            let chunk_len = chunk.len();
-            self.bt.insert(
-                fingerprint,
-                BurstEntry { burst, chunk_len, reference, side, use_count: 1 },
-            );
-            return true;
         }
-        false
+        self.statistics.bursts.add(burst.post_len());
+        self.statistics.burst_len_sixteenths[sixteenths(burst.post_len(), chunk.len())] += 1;
+        let entry = BurstEntry { burst, chunk_len: chunk.len(), reference, side, use_count: 1 };
+        self.bt.insert(fingerprint, entry);
+        true
     }
 
     /// Stores `chunk` as it is: it is the reference chunk of its head and tail from now on.
@@ -155,12 +131,7 @@ impl Deduplicator {
         chunk: &[u8],
         sub_fingerprints: &[Option<Fingerprint>; 2],
     ) {
-        for (table, sub_fingerprint) in self.sides.iter_mut().zip(sub_fingerprints) {
-            if let Some(sub_fingerprint) = sub_fingerprint {
-                let entry = SideEntry { reference: fingerprint, burst_count: 0 };
-                table.entries.insert(*sub_fingerprint, entry);
-            }
-        }
+        self.views.replace(sub_fingerprints, fingerprint);
         self.statistics.unique_count += 1;
         self.statistics.wholes.add(chunk.len());
         self.dt.insert(fingerprint, Whole { data: chunk.into(), use_count: 1, burst_count: 0 });
@@ -185,6 +156,12 @@ impl Deduplicator {
     #[must_use]
     pub fn burst(&self, fingerprint: &Fingerprint) -> Option<&Burst> {
         self.bt.get(fingerprint).map(|entry| &entry.burst)
+    }
+
+    /// Returns the reference chunk of a chunk that is stored as a burst.
+    #[must_use]
+    pub fn reference(&self, fingerprint: &Fingerprint) -> Option<Fingerprint> {
+        self.bt.get(fingerprint).map(|entry| entry.reference)
     }
 
     /// Takes back one write of the chunk of this fingerprint, and frees what nobody needs any more.
@@ -219,12 +196,9 @@ impl Deduplicator {
         self.statistics.burst_len_sixteenths[sixteenths(post_len, entry.chunk_len)] -= 1;
         let Some(whole) = self.dt.get_mut(&entry.reference) else { return };
         whole.burst_count -= 1;
-        let sub_fingerprint = self.options.sub_fingerprint(entry.side, &whole.data);
-        if let Some(sub_fingerprint) = sub_fingerprint
-            && let Some(found) = self.sides[entry.side as usize].entries.get_mut(&sub_fingerprint)
-            && found.reference == entry.reference
-        {
-            found.burst_count -= 1;
+        let sub_fingerprint = sub_fingerprint(&self.options, entry.side, &whole.data);
+        if let Some(sub_fingerprint) = sub_fingerprint {
+            self.views.remove_burst(entry.side, sub_fingerprint, entry.reference);
         }
         self.free_unused(&entry.reference);
     }
@@ -237,23 +211,20 @@ impl Deduplicator {
         }
         let whole = slot.remove();
         self.statistics.wholes.remove(whole.data.len());
-        for (side, table) in Side::ALL.into_iter().zip(&mut self.sides) {
-            if let Some(sub_fingerprint) = self.options.sub_fingerprint(side, &whole.data)
-                && let Entry::Occupied(slot) = table.entries.entry(sub_fingerprint)
-                && slot.get().reference == *fingerprint
-            {
-                slot.remove();
-            }
-        }
+        self.views.remove_whole(&sub_fingerprints(&self.options, &whole.data), *fingerprint);
     }
 
     /// Returns what is held now, and what writes have met so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let [head_dt, tail_dt] = self.sides.each_ref().map(|side| SideStatistics {
-            table: size_of_table(&side.entries),
-            burst_count: side.burst_count,
-            exhausted_count: side.exhausted_count,
+        let [head_dt, tail_dt] = Side::ALL.map(|side| {
+            let view = self.views.statistics(side);
+            let ViewStatistics { entry_count, entry_bytes, .. } = view;
+            SideStatistics {
+                table: TableStatistics { entry_count, entry_bytes },
+                burst_count: view.hit_count,
+                exhausted_count: view.exhausted_count,
+            }
         });
         let (dt, bt) = (size_of_table(&self.dt), size_of_table(&self.bt));
         Statistics { dt, bt, head_dt, tail_dt, ..self.statistics }
@@ -267,6 +238,20 @@ impl fmt::Debug for Deduplicator {
             .field("statistics", &self.statistics())
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the fingerprint of head or tail, none if `chunk` has no such sub-chunk.
+fn sub_fingerprint(options: &Options, side: Side, chunk: &[u8]) -> Option<Fingerprint> {
+    let sub_chunk = options.sub_chunk(side, chunk)?;
+    match options.tau {
+        Tau::Raw => Fingerprint::raw(sub_chunk),
+        Tau::Fraction(_) | Tau::Bytes(_) => Some(Fingerprint::of(sub_chunk)),
+    }
+}
+
+/// Those of both ends.
+fn sub_fingerprints(options: &Options, chunk: &[u8]) -> [Option<Fingerprint>; 2] {
+    Side::ALL.map(|side| sub_fingerprint(options, side, chunk))
 }
 
 fn size_of_table<Key, Value>(table: &HashMap<Key, Value>) -> TableStatistics {

@@ -4,7 +4,8 @@
 //! chunk by a fingerprint of the first or of the last bytes of a chunk, and stores the burst in the
 //! place of the chunk. [`Options`] choose between the variants of the paper.
 //!
-//! Nothing of the store uses this crate: it is here so that the paper's figures can be repeated.
+//! Nothing of the store uses this crate: it is here so that the paper's figures can be repeated. The rule itself
+//! is in `cutpoint_matching::burst`; the store's mode uses that, too.
 //! `docs/burst.md` says where it differs from the paper's listings, which lose data, and from the
 //! paper's code; what the figures give here is there, too.
 //!
@@ -28,11 +29,10 @@
 mod burst;
 mod deduplicator;
 mod fingerprint;
-mod options;
 mod statistics;
 
 pub use burst::Burst;
+pub use cutpoint_matching::burst::{Options, SubChunks, Tau};
 pub use deduplicator::{Deduplicator, Unknown};
 pub use fingerprint::Fingerprint;
-pub use options::{Options, SubChunks, Tau};
 pub use statistics::{Payloads, SECTOR_SIZE, SideStatistics, Statistics, TableStatistics};

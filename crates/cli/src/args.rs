@@ -1,13 +1,16 @@
 //! What can be asked, and the help that teaches it.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use cutpoint_backup::restore::Overwrite;
 use cutpoint_chunking::Level;
 use cutpoint_store::check::Portion;
+use cutpoint_store::format::config::BurstOptions;
 use cutpoint_store::retention::{Grouping, Period, Policy, Span};
 use cutpoint_store::seal::Suite;
 
@@ -180,8 +183,9 @@ Logical is what all snapshots hold together; unique what remains when each chunk
 
 Examples:
   cutpoint stats
-  cutpoint stats --json --repo /mnt/disk/backup")]
-    Stats,
+  cutpoint stats --json --repo /mnt/disk/backup
+  cutpoint stats --bursts                   how many chunks are a prefix and a suffix of one other")]
+    Stats(StatsArgs),
     /// Look for damage
     Check(Check),
     /// Try out a place for repositories: what it can be used for, and how fast it is
@@ -211,6 +215,14 @@ Examples:
     Debug(Debug),
     /// Say who can open the repository: list, add, remove and change keys
     Key(Key),
+}
+
+/// `stats`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StatsArgs {
+    /// Read what resembles others, and count bursts: done anyway where --matching is burst
+    #[arg(long)]
+    pub(crate) bursts: bool,
 }
 
 /// `config`.
@@ -256,8 +268,10 @@ pub(crate) struct Settings {
     /// size, 0% (none) to 100%
     #[arg(long, value_name = "PERCENT", value_parser = parse_whole_percent)]
     pub(crate) parity: Option<u32>,
-    /// What becomes of chunks that resemble those of the former version of a file
-    #[arg(long, value_enum)]
+    /// What becomes of chunks that resemble others: `off`, they are stored like any others; `on`, what they
+    /// have in common with the former version of a file, or what resembles it, is not stored again;
+    /// `burst`, one prefix and suffix in common with one chunk, as BURST's paper has it
+    #[arg(long, value_name = "off|on|burst[:tau=1/8,c_max=255,variant=burst]")]
     pub(crate) matching: Option<Matching>,
 }
 
@@ -287,12 +301,40 @@ impl Mode {
 }
 
 /// What becomes of chunks that resemble others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Matching {
     /// They are stored like any others
     Off,
     /// What they have in common with former versions is not stored again
     On,
+    /// What they have in common with the chunk that begins or ends alike
+    Burst(BurstOptions),
+}
+
+impl FromStr for Matching {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Matching, String> {
+        match text {
+            "off" => Ok(Matching::Off),
+            "on" => Ok(Matching::On),
+            _ if text.starts_with("burst") => {
+                let options = text.parse::<BurstOptions>();
+                options.map(Matching::Burst).map_err(|error| error.to_string())
+            }
+            _ => Err("must be off, on, or burst with options or without".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Matching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Matching::Off => f.write_str("off"),
+            Matching::On => f.write_str("on"),
+            Matching::Burst(options) => options.fmt(f),
+        }
+    }
 }
 
 /// `init`.
@@ -307,6 +349,8 @@ Examples:
   cutpoint init --repo /mnt/disk/backup --key-file ~/.cutpoint-key --recovery-kit kit.txt
       for a machine: makes a key file, and writes the recovery kit to kit.txt
   cutpoint init --repo /mnt/disk/backup --encryption none
+  cutpoint init --repo /tmp/burst --cut fixed:size=16k --matching burst:c_max=1,variant=head
+      to repeat measurements of BURST's paper: blocks, each compared with one that begins alike
   cutpoint init --repo s3://bucket/backup --s3-region eu-north-1
       in a bucket that exists; tries whether the storage creates objects atomically, and says so if not"))]
 pub(crate) struct Init {

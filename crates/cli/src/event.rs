@@ -5,6 +5,7 @@ use std::path::Path;
 
 use cutpoint_chunking::About;
 use cutpoint_store::format::commit::Statistics;
+use cutpoint_store::writer::BurstStatistics;
 use serde::Serialize;
 
 use crate::escape;
@@ -156,6 +157,8 @@ pub(crate) enum Summary<'a> {
         parent: Option<String>,
         #[serde(flatten)]
         statistics: Counts,
+        /// None where chunks are compared otherwise.
+        bursts: Option<BurstCounts>,
         unchanged_file_count: u64,
         excluded_count: u64,
         restart_count: u64,
@@ -503,6 +506,57 @@ pub(crate) struct Stats {
     pub(crate) object_count: u64,
     pub(crate) index_memory_bytes: u64,
     pub(crate) index_stored_bytes: u64,
+    /// None where nobody asked.
+    pub(crate) bursts: Option<BurstStats>,
+}
+
+/// Composites that are bursts: what the paper has in BT.
+#[derive(Default, Serialize)]
+pub(crate) struct BurstStats {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+    pub(crate) data_bytes: u64,
+    pub(crate) reference_count: u64,
+    /// By the number of bits that their length has.
+    pub(crate) data_len_counts: Vec<u64>,
+}
+
+/// What became of new chunks by BURST: the store's statistics under the same names.
+#[derive(Serialize)]
+pub(crate) struct BurstCounts {
+    head: TableCounts,
+    tail: TableCounts,
+    short_count: u64,
+    lost_count: u64,
+    refused_count: u64,
+}
+
+#[derive(Serialize)]
+struct TableCounts {
+    entry_count: u64,
+    entry_bytes: u64,
+    hit_count: u64,
+    exhausted_count: u64,
+    replaced_count: u64,
+}
+
+impl From<&BurstStatistics> for BurstCounts {
+    fn from(statistics: &BurstStatistics) -> BurstCounts {
+        let [head, tail] = [statistics.head, statistics.tail].map(|table| TableCounts {
+            entry_count: table.entry_count,
+            entry_bytes: table.entry_bytes,
+            hit_count: table.hit_count,
+            exhausted_count: table.exhausted_count,
+            replaced_count: table.replaced_count,
+        });
+        BurstCounts {
+            head,
+            tail,
+            short_count: statistics.short_count,
+            lost_count: statistics.lost_count,
+            refused_count: statistics.refused_count,
+        }
+    }
 }
 
 /// What a snapshot holds and what it added: the store's statistics under the same names.

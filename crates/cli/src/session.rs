@@ -296,7 +296,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         None if suite != Suite::None && report.out_is_terminal() => Some(Kit::at_standard_output()),
         None => None,
     };
-    let repository = match make(global, location, &options, report) {
+    let repository = match make(global, location, &options, settings.matching, report) {
         Ok(repository) => repository,
         Err(error) => {
             // Nothing is in it yet.
@@ -332,6 +332,7 @@ fn make(
     global: &Global,
     location: &Path,
     options: &InitOptions,
+    matching: Option<Matching>,
     report: &Report,
 ) -> Result<Repository> {
     let secret = unlock::for_new(&global.secrets, report)?;
@@ -345,9 +346,12 @@ fn make(
     };
     let probed = try_out(&*media, report)?;
     let mut repository = Repository::init(media, Arc::new(System), &secret.unlock, options)?;
-    if !probed.may_be_shared() {
-        let mut config = repository.config().clone();
-        config.set_creates_atomically(false);
+    let mut config = repository.config().clone();
+    config.set_creates_atomically(probed.may_be_shared());
+    if let Some(Matching::Burst(options)) = matching {
+        config.set_burst(Some(options));
+    }
+    if config != *repository.config() {
         repository.set_config(config)?;
     }
     Ok(repository)

@@ -43,6 +43,14 @@ pub fn common_suffix(a: &[u8], b: &[u8]) -> usize {
     len - at + a[..at].iter().rev().zip(b[..at].iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
+/// How many bytes `a` and `b` have in common at their starts, and at their ends. What they have at the
+/// start goes first: the two overlap in neither.
+#[must_use]
+pub fn common_ends(a: &[u8], b: &[u8]) -> (usize, usize) {
+    let prefix = common_prefix(a, b);
+    (prefix, common_suffix(&a[prefix..], &b[prefix..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

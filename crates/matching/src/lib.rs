@@ -6,7 +6,8 @@
 //! them. As the new stream goes on, the window moves along the old one; what it holds and has indexed
 //! stays, so that no old byte is looked at twice. Where much was inserted or removed, a [`Scout`] says how
 //! far to go.
-//! [`super_features`] tell which chunks resemble each other, wherever they are.
+//! [`super_features`] tell which chunks resemble each other, wherever they are. [`burst`] is the paper's own
+//! rule, for who wants just that.
 //!
 //! ```
 //! use cutpoint_matching::{Piece, Window};
@@ -22,12 +23,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod burst;
 mod common;
 mod features;
 mod scout;
 mod window;
 
-pub use common::{common_prefix, common_suffix};
+pub use common::{common_ends, common_prefix, common_suffix};
 pub use features::{SUPER_FEATURE_COUNT, super_features};
 pub use scout::Scout;
 pub use window::{COPY_LEN_MIN, Piece, Window};

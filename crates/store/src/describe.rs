@@ -8,6 +8,7 @@ use zstd::bulk::Decompressor;
 
 use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
+use crate::format::bursts::BurstHints;
 use crate::format::commit::Commit;
 use crate::format::config::Config;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
@@ -66,9 +67,15 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
             text
         }
         ObjectName::Hints(_) => {
-            let containers = Hints::decode(&body()?)?.containers.into_iter();
-            let line = |it: ContainerEnds| format!("{:<12}{}\n", it.ends.len(), it.container);
-            containers.map(line).collect()
+            let hints = Hints::decode(&body()?)?;
+            let line = |it: &ContainerEnds| format!("{:<12}{}\n", it.ends.len(), it.container);
+            let mut text: String = hints.containers.iter().map(line).collect();
+            if let Some(bursts) = BurstHints::decode(&hints.extra) {
+                let count: usize = bursts.ends.iter().map(Vec::len).sum();
+                text.push_str(&format!("{count:<12}for bursts, tau {}\n", bursts.tau));
+                text.push_str(&format!("{:<12}have bursts\n", bursts.counts.len()));
+            }
+            text
         }
         ObjectName::Parity { .. } => parity(repository, name, &bytes)?,
         ObjectName::Container(..) => container(repository, name, &bytes)?,

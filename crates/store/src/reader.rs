@@ -1,5 +1,6 @@
 //! Reading: from a fingerprint to bytes, and from a snapshot to its trees and recipes.
 
+mod burst;
 mod plan;
 mod regions;
 
@@ -23,6 +24,7 @@ use crate::repository::Repository;
 use crate::seal::{HEADER_LEN, Opener, PartKind};
 use crate::view::View;
 use crate::writer::decode_region_into;
+pub use burst::StoredBurst;
 pub use plan::{Plan, Step};
 pub use regions::ReadStatistics;
 use regions::{Claim, Regions};

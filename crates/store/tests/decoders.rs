@@ -92,11 +92,12 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         container_size: 16 * 1024 * 1024,
         compression_level: -3,
         parity_percent: 10,
+        matching: "burst:tau=1/8,c_max=255,variant=burst".to_owned(),
         created_ns: 1 << 60,
         features_read: vec!["a".to_owned()],
         features_write: Vec::new(),
         features_optional: vec!["b".to_owned(), String::new()],
-        extra: vec![(129, vec![0x83, 1, 2, 3])],
+        extra: vec![(130, vec![0x83, 1, 2, 3])],
     };
     let process = Process {
         host: "h".to_owned(),

@@ -8,7 +8,7 @@ use cutpoint_store::format::commit::Statistics;
 use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_store::seal::Keys;
-use cutpoint_store::writer::{Matcher, Packer, RecipeWriter, TreeWriter};
+use cutpoint_store::writer::{Bursts, Matcher, Packer, RecipeWriter, TreeWriter};
 
 use super::batch::{Batch, Cut, Event};
 
@@ -26,12 +26,21 @@ struct Linked {
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// With what new chunks are compared.
+pub(super) enum Compared<'a> {
+    /// With none.
+    None,
+    /// With the former version of what they are of, or what resembles it.
+    Former(Box<Matcher<'a>>),
+    /// With the chunk that begins or ends alike, by BURST.
+    Burst(Box<Bursts<'a>>),
+}
+
 /// Takes batches in order; the packer is where chunks go.
 pub(super) struct Decide<'a> {
     keys: Keys,
     pub(super) packer: Packer,
-    /// Finds what chunks have in common with former versions, where there are some.
-    matcher: Option<Matcher<'a>>,
+    pub(super) compared: Compared<'a>,
     cut: String,
     folders: Vec<OpenFolder>,
     file: Option<RecipeWriter>,
@@ -47,13 +56,13 @@ impl<'a> Decide<'a> {
     pub(super) fn new(
         keys: Keys,
         packer: Packer,
-        matcher: Option<Matcher<'a>>,
+        compared: Compared<'a>,
         cut: String,
     ) -> Decide<'a> {
         Decide {
             keys,
             packer,
-            matcher,
+            compared,
             cut,
             folders: vec![OpenFolder { entry: None, tree: TreeWriter::new() }],
             file: None,
@@ -136,15 +145,18 @@ impl<'a> Decide<'a> {
             return Ok(());
         }
         let chunk = cut.bytes(batch);
-        match &mut self.matcher {
-            Some(matcher) => self.packer.store_similar(cut.fingerprint, chunk, matcher)?,
-            None => self.packer.store(Class::Data, cut.fingerprint, chunk)?,
+        match &mut self.compared {
+            Compared::None => self.packer.store(Class::Data, cut.fingerprint, chunk)?,
+            Compared::Former(matcher) => {
+                self.packer.store_similar(cut.fingerprint, chunk, matcher)?
+            }
+            Compared::Burst(bursts) => self.packer.store_burst(cut.fingerprint, chunk, bursts)?,
         };
         if self.packer.has_regions() { hand_on(&mut self.packer) } else { Ok(()) }
     }
 
     fn compare_with(&mut self, former: Option<&Content>) {
-        if let Some(matcher) = &mut self.matcher {
+        if let Compared::Former(matcher) = &mut self.compared {
             matcher.begin(former);
         }
     }

@@ -15,6 +15,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use cutpoint_chunking::Chunker;
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::bursts::BurstCount;
 use cutpoint_store::format::commit::Statistics;
 use cutpoint_store::format::recipe::Content;
 use cutpoint_store::format::tree::Entry;
@@ -24,15 +25,15 @@ use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Keys;
 use cutpoint_store::writer::{
-    Archive, ArchiveStatistics, EncodedRegion, Matcher, Packer, RegionBuffers, RegionCodec, Upload,
-    Uploads, Verify, Writer,
+    Archive, ArchiveStatistics, BurstStatistics, Bursts, EncodedRegion, Matcher, Packer,
+    RegionBuffers, RegionCodec, Upload, Uploads, Verify, Writer,
 };
 
 use super::BackupMonitor;
 use super::batch::{BATCH_SIZE, Batch};
 use super::bundle::Bundling;
 use super::cutting::{Begun, Cutting, Former, SourceCounts};
-use super::decide::Decide;
+use super::decide::{Compared, Decide};
 use super::shared::{Job, Shared};
 use crate::files::walk::Walk;
 
@@ -70,6 +71,8 @@ pub(super) struct Outcome {
     pub(super) segments: Vec<PartName>,
     pub(super) hits: BTreeSet<(Class, PartName)>,
     pub(super) statistics: Statistics,
+    /// Where that is how chunks are compared.
+    pub(super) bursts: Option<BurstStatistics>,
     pub(super) counts: SourceCounts,
 }
 
@@ -81,7 +84,8 @@ enum ToDecide {
 
 enum ToArchive {
     Region(u64, Result<EncodedRegion>),
-    End(u64),
+    /// So many regions there were, and what is to be said of bursts.
+    End(u64, Vec<BurstCount>),
 }
 
 /// Runs all stages to their end.
@@ -92,11 +96,20 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let packer = Packer::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
     let archive = Archive::new(repository.clone(), writer.ticket());
     let index = run.index.clone();
-    let is_matched = config.matches_imperfectly();
-    let matcher = is_matched.then(|| Matcher::new(run.reader, &index, writer.ticket()));
-    // Of one file that has changed in a bundle only that is stored, where composites are.
+    let compared = match config.burst() {
+        Some(options) => {
+            Compared::Burst(Box::new(Bursts::new(options, run.reader, &index, writer.ticket())))
+        }
+        None if config.matches_imperfectly() => {
+            Compared::Former(Box::new(Matcher::new(run.reader, &index, writer.ticket())))
+        }
+        None => Compared::None,
+    };
+    // Of one file that has changed in a bundle only that is stored, where composites are of any number of
+    // extents.
+    let is_bundled = matches!(compared, Compared::Former(_));
     let chunk_len_max = run.chunker.chunk_size_max().unwrap_or(usize::MAX);
-    let bundling = is_matched.then(|| Bundling::new(keys.clone(), chunk_len_max));
+    let bundling = is_bundled.then(|| Bundling::new(keys.clone(), chunk_len_max));
     let bundling = bundling.as_ref();
     let level = config.compression_level;
     let shared = Shared::default();
@@ -128,7 +141,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
             .collect();
         drop(jobs);
         let decide_thread = {
-            let decide = Decide::new(keys.clone(), packer, matcher, run.cut.clone());
+            let decide = Decide::new(keys.clone(), packer, compared, run.cut.clone());
             let channels = DecideChannels {
                 batches: decide_in,
                 free: free_out,
@@ -209,7 +222,12 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
             (Err(error), _) => Err(error),
             (Ok(()), None) => Err(Error::new(Kind::Interrupted, "backup", "stopped")),
         };
-        Ok(Outcome { root, segments, hits: decide.packer.hits().clone(), statistics, counts })
+        let bursts = match &decide.compared {
+            Compared::Burst(bursts) => Some(bursts.statistics()),
+            _ => None,
+        };
+        let hits = decide.packer.hits().clone();
+        Ok(Outcome { root, segments, hits, statistics, bursts, counts })
     })
 }
 
@@ -366,7 +384,11 @@ fn decide_all<'a>(
         None
     };
     hand_on(&mut decide.packer)?;
-    channels.archive.send(ToArchive::End(next_region)).ok();
+    let counts = match &decide.compared {
+        Compared::Burst(bursts) => bursts.counts(),
+        _ => Vec::new(),
+    };
+    channels.archive.send(ToArchive::End(next_region, counts)).ok();
     Ok((decide, root))
 }
 
@@ -399,7 +421,10 @@ fn archive_all(
             ToArchive::Region(number, region) => {
                 waiting.insert(number, region?);
             }
-            ToArchive::End(count) => end = Some(count),
+            ToArchive::End(count, bursts) => {
+                archive.count_bursts(bursts);
+                end = Some(count);
+            }
         }
         while let Some(region) = waiting.remove(&next) {
             next += 1;

@@ -45,7 +45,7 @@ pub(super) fn run(
         match ended {
             Ended::Done(mut report) => {
                 report.restart_count = restarts - 1;
-                return Ok(report);
+                return Ok(*report);
             }
             Ended::Checkpoint(snapshot) => {
                 checkpoint = Some(snapshot);
@@ -82,7 +82,7 @@ fn chunker(repository: &Repository, cut: &Spec) -> Result<Box<dyn Chunker>, Spec
 
 enum Ended {
     /// All is done.
-    Done(BackupReport),
+    Done(Box<BackupReport>),
     /// The ticket was old; this partial snapshot is the parent of the next attempt.
     Checkpoint(TicketId),
     /// Somebody had ended the ticket.
@@ -215,16 +215,17 @@ impl Attempt {
     }
 
     fn commit(&mut self, outcome: Outcome, cut: &Spec, options: &BackupOptions) -> Result<Ended> {
-        let Outcome { root, segments, hits, statistics, counts } = outcome;
+        let Outcome { root, segments, hits, statistics, bursts, counts } = outcome;
         let root = root?;
-        let mut report = BackupReport {
+        let mut report = Box::new(BackupReport {
             snapshot: None,
             parent: self.parent.as_ref().map(|(id, _)| *id),
             statistics,
+            bursts,
             unchanged_file_count: counts.unchanged_files,
             excluded_count: counts.excluded,
             restart_count: 0,
-        };
+        });
         let is_same = self.parent.as_ref().is_some_and(|(_, parent)| {
             let is_whole = !parent.partial && !counts.partial && statistics.problem_count == 0;
             parent.root == root && is_whole

@@ -20,7 +20,7 @@ fn all(lens: impl Iterator<Item = usize>) -> Payloads {
 
 /// The tables agree with each other, with the statistics and with the model.
 fn verify(deduplicator: &Deduplicator, model: &Model) {
-    let Deduplicator { options, dt, bt, sides, statistics } = deduplicator;
+    let Deduplicator { options, dt, bt, views, statistics } = deduplicator;
     let used = || model.iter().filter(|(_, (_, use_count))| *use_count > 0);
     let wholes = dt.iter().filter(|(_, whole)| whole.use_count > 0).map(|(found, _)| found);
     let stored: BTreeSet<_> = wholes.chain(bt.keys()).collect();
@@ -36,15 +36,14 @@ fn verify(deduplicator: &Deduplicator, model: &Model) {
         assert_eq!(whole.burst_count, bursts, "bursts of a reference chunk");
         assert!(whole.use_count + bursts > 0, "a chunk that nobody needs is gone");
     }
-    for (side, table) in Side::ALL.into_iter().zip(sides) {
-        for (key, entry) in &table.entries {
-            let reference = &dt[&entry.reference].data;
-            assert_eq!(options.sub_fingerprint(side, reference).as_ref(), Some(key), "the key");
-            let found =
-                |burst: &&BurstEntry| burst.reference == entry.reference && burst.side == side;
+    for side in Side::ALL {
+        for (key, reference, burst_count) in views.entries(side) {
+            let chunk = &dt[&reference].data;
+            assert_eq!(sub_fingerprint(options, side, chunk), Some(key), "the key");
+            let found = |burst: &&BurstEntry| burst.reference == reference && burst.side == side;
             let bursts = bt.values().filter(found).count();
-            assert_eq!(entry.burst_count as usize, bursts, "bursts of an entry");
-            assert!(entry.burst_count <= options.c_max, "no more than c_max");
+            assert_eq!(burst_count as usize, bursts, "bursts of an entry");
+            assert!(burst_count <= options.c_max, "no more than c_max");
         }
     }
     assert_eq!(statistics.wholes, all(dt.values().map(|whole| whole.data.len())), "wholes");

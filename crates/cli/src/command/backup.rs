@@ -242,6 +242,7 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
             snapshot: done.snapshot.map(|id| id.to_string()),
             parent: done.parent.map(|id| id.to_string()),
             statistics: statistics.into(),
+            bursts: done.bursts.as_ref().map(Into::into),
             unchanged_file_count: done.unchanged_file_count,
             excluded_count: done.excluded_count,
             restart_count: done.restart_count,
@@ -266,6 +267,14 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
             statistics.composite_count,
             units::size(statistics.composite_bytes),
             units::size(statistics.literal_bytes),
+        ));
+    }
+    if let Some(bursts) = &done.bursts {
+        report.note(&format!(
+            "Bursts: {} by head, {} by tail; {} found what had c_max of them",
+            bursts.head.hit_count,
+            bursts.tail.hit_count,
+            bursts.head.exhausted_count + bursts.tail.exhausted_count,
         ));
     }
     if done.excluded_count > 0 {

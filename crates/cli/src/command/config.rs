@@ -37,7 +37,8 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
     config.compression_level = args.compression_level.unwrap_or(config.compression_level);
     match args.matching {
         None => {}
-        Some(Matching::On) => config.set_matches_imperfectly(),
+        Some(Matching::On) => config.set_burst(None),
+        Some(Matching::Burst(options)) => config.set_burst(Some(options)),
         Some(Matching::Off) if !config.matches_imperfectly() => {}
         Some(Matching::Off) => {
             let message = "--matching off: what was stored by matching has to be read, so that it \
@@ -64,6 +65,11 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
 }
 
 fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
+    let matching = match config.burst() {
+        Some(options) => Matching::Burst(options),
+        None if config.matches_imperfectly() => Matching::On,
+        None => Matching::Off,
+    };
     let settings: [(&str, serde_json::Value); 12] = [
         ("repository", config.repository.to_string().into()),
         ("config-number", number.into()),
@@ -74,7 +80,7 @@ fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
         ("region-size", config.region_size.into()),
         ("container-size", config.container_size.into()),
         ("compression-level", config.compression_level.into()),
-        ("matching", if config.matches_imperfectly() { "on" } else { "off" }.into()),
+        ("matching", matching.to_string().into()),
         ("parity-percent", config.parity_percent.into()),
         ("creates-atomically", config.creates_atomically().into()),
     ];

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Tag(tag) => tag::run(tag, global, report),
         Verb::Ls(ls) => ls::run(ls, global, report),
         Verb::Cat(cat) => cat::run(cat, global, report),
-        Verb::Stats => stats::run(global, report),
+        Verb::Stats(args) => stats::run(args, global, report),
         Verb::Check(check) => check::run(check, global, report),
         Verb::Doctor => doctor::run(global, report),
         Verb::Repair(repair) => repair::run(repair, global, report),

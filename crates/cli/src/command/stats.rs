@@ -1,19 +1,22 @@
 //! `stats`: how large the repository is, and what made it small.
 
+use std::collections::HashSet;
+
 use anyhow::Result;
-use cutpoint_store::fingerprint::Class;
+use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::directory::Form;
 use cutpoint_store::index::load_directory;
 use cutpoint_store::name::{ObjectKind, ObjectName};
+use cutpoint_store::reader::StoredBurst;
 
-use crate::args::Global;
-use crate::event::{Event, Stats, Summary};
+use crate::args::{Global, StatsArgs};
+use crate::event::{BurstStats, Event, Stats, Summary};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::session::Session;
 use crate::units;
 
-pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
+pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let mut stats = Stats::default();
@@ -33,6 +36,8 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
     }
     let condemned = view.condemned();
     let reader = session.reader(view, report)?;
+    let is_burst = session.repository.config().burst().is_some();
+    let mut bursts = (args.bursts || is_burst).then(Bursts::default);
     let containers = reader.index().containers().into_iter();
     // What is condemned is going, or gone.
     for container in containers.filter(|c| !condemned.contains(&(c.class, c.name))) {
@@ -44,6 +49,13 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
                 continue;
             }
         };
+        if let Some(bursts) = &mut bursts
+            && container.class == Class::Data
+            && container.has_composites
+            && let Err(error) = reader.bursts(&container, |_, burst| bursts.add(burst.as_ref()))
+        {
+            report.unreadable(&ObjectName::Container(container.class, container.name), &error);
+        }
         stats.container_count += 1;
         match container.class {
             Class::Data => {
@@ -77,12 +89,50 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
     let index = reader.index().statistics();
     stats.index_memory_bytes = index.memory_bytes;
     stats.set_ratios();
+    stats.bursts = bursts.map(Bursts::finish);
     if report.is_json() {
         report.event(&Event::Summary(Summary::Stats(stats)))?;
     } else {
         show(&stats, report)?;
     }
     Ok(Exit::of_problems(report.problem_count()))
+}
+
+/// Bursts, counted.
+#[derive(Default)]
+struct Bursts {
+    stats: BurstStats,
+    references: HashSet<Fingerprint>,
+}
+
+impl Bursts {
+    fn add(&mut self, burst: Option<&StoredBurst>) {
+        let Some(burst) = burst else { return };
+        let lens = [burst.prefix_len, burst.data_len, burst.suffix_len].map(u64::from);
+        self.stats.count += 1;
+        self.stats.bytes += lens.iter().sum::<u64>();
+        self.stats.data_bytes += u64::from(burst.data_len);
+        let bits = (u32::BITS - burst.data_len.leading_zeros()) as usize;
+        let counts = &mut self.stats.data_len_counts;
+        counts.resize(counts.len().max(bits + 1), 0);
+        counts[bits] += 1;
+        self.references.insert(burst.reference);
+    }
+
+    fn finish(mut self) -> BurstStats {
+        self.stats.reference_count = self.references.len() as u64;
+        self.stats
+    }
+}
+
+/// The least power of two below which half of the bursts are.
+fn half_below(bursts: &BurstStats) -> u64 {
+    let mut left = bursts.count.div_ceil(2);
+    let place = bursts.data_len_counts.iter().position(|count| {
+        left = left.saturating_sub(*count);
+        left == 0
+    });
+    1 << place.unwrap_or(0).min(32)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
@@ -127,6 +177,16 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
         units::count(stats.snapshot_count, "snapshot"),
         units::count(stats.file_count, "file")
     );
+    let bursts = stats.bursts.as_ref().map(|bursts| {
+        let remark = format!(
+            "{} on {}; {} new, half of them less than {}",
+            units::size(bursts.bytes),
+            units::count(bursts.reference_count, "chunk"),
+            units::size(bursts.data_bytes),
+            units::size(half_below(bursts)),
+        );
+        ("bursts", bursts.count.to_string(), remark)
+    });
     let lines = [
         ("logical", units::size(stats.size), of_snapshots),
         ("unique", units::size(stats.unique_bytes), dedup),
@@ -144,7 +204,7 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
             format!("in memory, {} in the repository", units::size(stats.index_stored_bytes)),
         ),
     ];
-    for (name, value, remark) in lines {
+    for (name, value, remark) in lines.into_iter().chain(bursts) {
         report.line(format!("{name:<16} {value:>12}  {remark}").trim_end())?;
     }
     Ok(())

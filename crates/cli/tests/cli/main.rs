@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod bench;
+mod bursts;
 mod cut;
 mod damage;
 mod failures;

@@ -1,5 +1,6 @@
 //! Settings.
 
+pub use cutpoint_matching::burst::Options as BurstOptions;
 use minicbor::Decoder;
 
 use super::map::{
@@ -38,6 +39,9 @@ pub struct Config {
     pub compression_level: i32,
     /// How much parity a container gets, in percent of its length; 0 is none.
     pub parity_percent: u32,
+    /// By which rule chunks are compared, where they are: a text for each rule but the usual one, for which
+    /// this is empty. A text that this version does not know counts as empty.
+    pub matching: String,
     /// When these settings were written, in nanoseconds since 1970.
     pub created_ns: i64,
     /// Features without which a client must not read.
@@ -61,6 +65,9 @@ pub const PARITY_PERCENT: std::ops::RangeInclusive<u32> = 0..=100;
 
 /// The key of the parity. A program that does not know it may ignore it.
 const KEY_PARITY: u32 = KEY_OPTIONAL_MIN;
+/// The key of the rule by which chunks are compared. It changes what is stored as a composite, and not what
+/// a composite is; so it may be ignored, too.
+const KEY_MATCHING: u32 = KEY_OPTIONAL_MIN + 1;
 
 impl Config {
     /// Checks that the settings can be worked with.
@@ -129,6 +136,18 @@ impl Config {
         }
     }
 
+    /// By what options BURST finds reference chunks, where that is how chunks are compared.
+    pub fn burst(&self) -> Option<BurstOptions> {
+        self.matching.parse().ok().filter(|_| self.matches_imperfectly())
+    }
+
+    /// Has chunks be compared by BURST from now on; by the usual rule without options. In both cases they
+    /// are stored as composites.
+    pub fn set_burst(&mut self, options: Option<BurstOptions>) {
+        self.set_matches_imperfectly();
+        self.matching = options.map_or_else(String::new, |options| options.to_string());
+    }
+
     /// Refuses a repository that needs what this version does not have.
     ///
     /// # Errors
@@ -161,6 +180,9 @@ impl Config {
         if self.parity_percent > 0 {
             map.uint(KEY_PARITY, u64::from(self.parity_percent));
         }
+        if !self.matching.is_empty() {
+            map.text(KEY_MATCHING, &self.matching);
+        }
         map.extra(&self.extra);
         map.finish()
     }
@@ -177,6 +199,7 @@ impl Config {
             container_size: 0,
             compression_level: 0,
             parity_percent: 0,
+            matching: String::new(),
             created_ns: 0,
             features_read: Vec::new(),
             features_write: Vec::new(),
@@ -198,6 +221,7 @@ impl Config {
                 9 => config.features_write = read_texts(d)?,
                 10 => config.features_optional = read_texts(d)?,
                 KEY_PARITY => config.parity_percent = d.u32().map_err(malformed)?,
+                KEY_MATCHING => config.matching = d.str().map_err(malformed)?.to_owned(),
                 _ => return Ok(false),
             }
             Ok(true)

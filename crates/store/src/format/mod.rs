@@ -3,6 +3,7 @@
 //! A decoder trusts nothing: no length makes it allocate more than the bytes at hand could hold, and
 //! every error says what was found.
 
+pub mod bursts;
 pub mod commit;
 pub mod config;
 pub mod directory;

@@ -329,10 +329,12 @@ impl Keys {
     /// are found.
     pub fn ends(&self, chunk: &[u8]) -> Option<Ends> {
         let (head, tail) = (chunk.first_chunk::<END_LEN>()?, chunk.last_chunk::<END_LEN>()?);
-        let hash = |end: &[u8]| {
-            u32::try_from(xxh3_64_with_seed(end, self.ends_seed) & u64::from(u32::MAX)).unwrap_or(0)
-        };
-        (chunk.len() >= 2 * END_LEN).then(|| [hash(head), hash(tail)])
+        (chunk.len() >= 2 * END_LEN).then(|| [self.end(head), self.end(tail)])
+    }
+
+    /// The hash of a head or tail, of any length.
+    pub fn end(&self, end: &[u8]) -> u32 {
+        u32::try_from(xxh3_64_with_seed(end, self.ends_seed) & u64::from(u32::MAX)).unwrap_or(0)
     }
 }
 

@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cutpoint_matching::burst::{Side, Tau};
 
 use super::region::{EncodedRegion, RegionBuffers};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Class, FINGERPRINT_LEN};
+use crate::format::bursts::{BurstCount, BurstHints, has_sub_chunks};
 use crate::format::directory::{
     CHUNK_RECORD_LEN, ChunkRecord, Codec, DIRECTORY_PADDING, Directory, REGION_COUNT_MAX,
     REGION_RECORD_LEN, RegionRecord,
@@ -117,6 +119,9 @@ pub struct Archive {
     published_ns: u64,
     /// What no hints object says yet.
     hints: Hints,
+    /// The same for BURST, where that is how chunks are compared: beside `hints`.
+    bursts: BurstHints,
+    tau: Option<Tau>,
     /// What every directory says besides.
     extra: Extra,
     ready: Vec<SealedPart>,
@@ -135,6 +140,8 @@ struct OpenContainer {
     regions: BTreeSet<u64>,
     /// Of chunks by which others may be found.
     ends: Vec<Ends>,
+    /// The same, by BURST.
+    burst_ends: Vec<Ends>,
 }
 
 impl OpenContainer {
@@ -159,7 +166,9 @@ impl Archive {
     /// Seals for the writer of `ticket`.
     pub fn new(repository: Arc<Repository>, ticket: TicketId) -> Archive {
         let now = repository.environment().elapsed_ns();
+        let tau = repository.config().burst().map(|options| options.tau);
         Archive {
+            tau,
             repository,
             ticket,
             open: [None, None],
@@ -172,6 +181,7 @@ impl Archive {
             pending_bytes: 0,
             published_ns: now,
             hints: Hints::default(),
+            bursts: BurstHints::default(),
             extra: Extra::new(),
             ready: Vec::new(),
             plain: Vec::new(),
@@ -203,12 +213,24 @@ impl Archive {
         let kind = PartKind::Region(u32::try_from(number).unwrap_or(u32::MAX));
         let raw_len = raw.bytes.len();
         if class == Class::Data && self.repository.config().matches_imperfectly() {
-            let chunks = raw.chunks.iter().filter(|chunk| has_ends(chunk.form, chunk.chunk_len));
-            open.ends.extend(chunks.map(|chunk| {
+            let keys = self.repository.keys();
+            for chunk in &raw.chunks {
                 let payload = raw.bytes.get(chunk.offset as usize..);
                 let payload = payload.and_then(|bytes| bytes.get(..chunk.payload_len as usize));
-                payload.and_then(|chunk| self.repository.keys().ends(chunk)).unwrap_or_default()
-            }));
+                if has_ends(chunk.form, chunk.chunk_len) {
+                    let ends = payload.and_then(|chunk| keys.ends(chunk));
+                    open.ends.push(ends.unwrap_or_default());
+                }
+                if let Some(tau) = self.tau
+                    && has_sub_chunks(tau, chunk.form, chunk.chunk_len)
+                {
+                    let end = |side| {
+                        let sub_chunk = payload.and_then(|chunk| tau.sub_chunk(side, chunk));
+                        sub_chunk.map_or(0, |sub_chunk| keys.end(sub_chunk))
+                    };
+                    open.burst_ends.push(Side::ALL.map(end));
+                }
+            }
         }
         let mut buffers = RegionBuffers { raw: raw.bytes, encoded };
         let part = match codec {
@@ -275,8 +297,8 @@ impl Archive {
         let sealer = Sealer::new(self.repository.keys(), object, salt);
         self.ready.push(SealedPart::new(object, sealer.header().to_vec(), false));
         let directory = Directory { extra: self.extra.clone(), ..Directory::default() };
-        let (opener, regions, ends) = (None, BTreeSet::new(), Vec::new());
-        Ok(OpenContainer { name, sealer, opener, directory, regions, ends })
+        let (opener, regions, ends, burst_ends) = (None, BTreeSet::new(), Vec::new(), Vec::new());
+        Ok(OpenContainer { name, sealer, opener, directory, regions, ends, burst_ends })
     }
 
     fn close(&mut self, class: Class) {
@@ -304,8 +326,9 @@ impl Archive {
         self.pending_bytes += stored_len as u64;
         self.statistics.container_count += 1;
         self.statistics.stored_bytes += stored_len as u64;
-        if !open.ends.is_empty() {
+        if !open.ends.is_empty() || !open.burst_ends.is_empty() {
             self.hints.containers.push(ContainerEnds { container: open.name, ends: open.ends });
+            self.bursts.ends.push(open.burst_ends);
         }
         let stored = Some(Stored::Container(container));
         self.ready.push(SealedPart { stored, ..SealedPart::new(name, part, true) });
@@ -326,10 +349,15 @@ impl Archive {
 
     /// Hints of what is in containers; nobody needs them.
     fn put_hints(&mut self) -> Result<()> {
-        if self.hints.containers.is_empty() {
+        if self.hints.containers.is_empty() && self.bursts.counts.is_empty() {
             return Ok(());
         }
-        let body = std::mem::take(&mut self.hints).encode();
+        let (mut hints, bursts) =
+            (std::mem::take(&mut self.hints), std::mem::take(&mut self.bursts));
+        if let Some(tau) = self.tau {
+            hints.extra = BurstHints { tau: tau.to_string(), ..bursts }.encode();
+        }
+        let body = hints.encode();
         let name = ObjectName::Hints(PartName { ticket: self.ticket, count: self.hints_count });
         self.hints_count += 1;
         let salt = self.repository.salt()?;
@@ -340,8 +368,10 @@ impl Archive {
     }
 
     fn publish(&mut self, now: u64) -> Result<()> {
-        let ends_count = self.hints.containers.iter().map(|container| container.ends.len());
-        if ends_count.sum::<usize>() >= ENDS_COUNT_MAX {
+        let ends_count: usize =
+            self.hints.containers.iter().map(|container| container.ends.len()).sum();
+        let burst_ends_count: usize = self.bursts.ends.iter().map(Vec::len).sum();
+        if ends_count.max(burst_ends_count) >= ENDS_COUNT_MAX {
             self.put_hints()?;
         }
         self.published_ns = now;
@@ -370,6 +400,11 @@ impl Archive {
     pub(crate) fn publish_existing(&mut self, containers: &Segment) -> Result<()> {
         self.pending.append(containers);
         self.publish(self.repository.environment().elapsed_ns())
+    }
+
+    /// Has the next hints object say what bursts there are.
+    pub fn count_bursts(&mut self, counts: Vec<BurstCount>) {
+        self.bursts.counts = counts;
     }
 
     /// Closes what is open and publishes what is pending.

@@ -30,6 +30,44 @@ fn key(end: u32, is_tail: bool) -> u32 {
     end & !1 | u32::from(is_tail)
 }
 
+/// The containers of file chunks of `index`, but for those of the writer of `own`.
+pub(super) fn known_containers(index: &Index, own: TicketId) -> HashSet<PartName> {
+    let containers = index.containers().into_iter();
+    containers
+        .filter(|container| container.class == Class::Data && container.name.ticket != own)
+        .map(|container| container.name)
+        .collect()
+}
+
+/// The hints objects of the writers of these containers, and their lengths, as far as they are read: those of
+/// the last writers first. `times` says when writers ended.
+pub(super) fn hints_objects(
+    repository: &Repository,
+    known: &HashSet<PartName>,
+    times: &BTreeMap<TicketId, i64>,
+) -> Vec<(PartName, u64)> {
+    let writers: HashSet<TicketId> = known.iter().map(|name| name.ticket).collect();
+    let listed = repository.media().list(ObjectKind::Hints.folder()).unwrap_or_default();
+    let mut objects: Vec<(Reverse<i64>, PartName, u64)> = listed
+        .into_iter()
+        .filter_map(|(path, len)| match ObjectName::parse(&path) {
+            Ok(ObjectName::Hints(name)) if writers.contains(&name.ticket) => {
+                let time = times.get(&name.ticket).copied().unwrap_or(i64::MIN);
+                Some((Reverse(time), name, len))
+            }
+            _ => None,
+        })
+        .collect();
+    objects.sort_unstable();
+    let mut left = READ_BYTES_MAX;
+    objects.retain(|(_, _, len)| {
+        let is_read = *len <= left;
+        left = left.saturating_sub(*len);
+        is_read
+    });
+    objects.into_iter().map(|(_, name, len)| (name, len)).collect()
+}
+
 impl Finder {
     /// Takes up what hints say of the containers that `index` has, but for those of the writer of
     /// `own`. `times` says when writers ended. Hints that are not there or cannot be read are done
@@ -41,38 +79,16 @@ impl Finder {
         times: &BTreeMap<TicketId, i64>,
         ends_max: usize,
     ) -> Finder {
-        let containers = index.containers().into_iter();
-        let known: HashSet<PartName> = containers
-            .filter(|container| container.class == Class::Data && container.name.ticket != own)
-            .map(|container| container.name)
-            .collect();
-        let writers: HashSet<TicketId> = known.iter().map(|name| name.ticket).collect();
-        let listed = repository.media().list(ObjectKind::Hints.folder()).unwrap_or_default();
-        let mut objects: Vec<(Reverse<i64>, PartName, u64)> = listed
-            .into_iter()
-            .filter_map(|(path, len)| match ObjectName::parse(&path) {
-                Ok(ObjectName::Hints(name)) if writers.contains(&name.ticket) => {
-                    let time = times.get(&name.ticket).copied().unwrap_or(i64::MIN);
-                    Some((Reverse(time), name, len))
-                }
-                _ => None,
-            })
-            .collect();
-        objects.sort_unstable();
-        let mut left = READ_BYTES_MAX;
-        objects.retain(|(_, _, len)| {
-            let is_read = *len <= left;
-            left = left.saturating_sub(*len);
-            is_read
-        });
-        let len: u64 = objects.iter().map(|(_, _, len)| len).sum();
+        let known = known_containers(index, own);
+        let objects = hints_objects(repository, &known, times);
+        let len: u64 = objects.iter().map(|(_, len)| len).sum();
         // Some more than there are, with what surrounds them. Where that is too many, evenly fewer.
         let chunk_count = len / ENDS_LEN as u64;
         let kept_count = chunk_count.min(ends_max as u64 / 2);
         let kept_before = |number: u32| u64::from(number) * kept_count / chunk_count.max(1);
         let mut finder = Finder::default();
         let mut next = 0_u32;
-        for (_, name, _) in objects {
+        for (name, _) in objects {
             let Ok(hints) = repository.read(ObjectName::Hints(name), Hints::decode) else {
                 continue;
             };

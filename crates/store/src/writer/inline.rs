@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::archive::Archive;
+use super::burst::Bursts;
 use super::matcher::Matcher;
 use super::packer::{ChunkSink, Packer};
 use super::recompose::{self, Comparison};
@@ -11,6 +12,7 @@ use super::uploads::Uploads;
 use super::{Committed, Writer};
 use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
+use crate::format::bursts::BurstCount;
 use crate::format::commit::Outcome;
 use crate::format::extents::Extent;
 use crate::format::grouping::Grouping;
@@ -130,7 +132,28 @@ impl Inline {
         Ok((fingerprint, is_new))
     }
 
-    /// What counts as stored: for a [`Matcher`].
+    /// As [`Inline::store_data`], by the reference chunk that `bursts` finds. Returns whether it was new, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Packer::store_burst`] and the medium.
+    pub fn store_burst(
+        &mut self,
+        chunk: &[u8],
+        bursts: &mut Bursts<'_>,
+    ) -> Result<(Fingerprint, bool)> {
+        let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
+        let is_new = self.packer.store_burst(fingerprint, chunk, bursts)?;
+        self.pump()?;
+        Ok((fingerprint, is_new))
+    }
+
+    /// Has the next hints object say what bursts there are.
+    pub fn count_bursts(&mut self, counts: Vec<BurstCount>) {
+        self.archive.count_bursts(counts);
+    }
+
+    /// What counts as stored: for a [`Matcher`] or [`Bursts`].
     pub fn index(&self) -> &Arc<Index> {
         &self.index
     }

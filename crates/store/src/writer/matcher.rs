@@ -627,22 +627,13 @@ impl<'a> Matcher<'a> {
         Ok(Some(sources))
     }
 
-    /// Goes through the places of a chunk that may be referred to until `accepts` agrees to one. One
-    /// that cannot be read is passed over.
+    /// As [`find_of_others`].
     fn find(
         &self,
         fingerprint: &Fingerprint,
-        mut accepts: impl FnMut(&Location) -> Result<bool>,
+        accepts: impl FnMut(&Location) -> Result<bool>,
     ) -> Result<Option<Location>> {
-        self.index.find_where(Class::Data, fingerprint, Scope::Write, |location| {
-            if location.loaded.container.name.ticket == self.own {
-                return Ok(false);
-            }
-            match accepts(location) {
-                Err(error) if error.is_loss() => Ok(false),
-                accepted => accepted,
-            }
-        })
+        find_of_others(self.index, self.own, fingerprint, accepts)
     }
 
     /// The number of a whole.
@@ -782,4 +773,23 @@ impl<'a> Matcher<'a> {
         })?;
         Ok(stored)
     }
+}
+
+/// Goes through the places of a chunk that may be referred to, and that the writer of `own` has not stored itself,
+/// until `accepts` agrees to one. One that cannot be read is passed over.
+pub(super) fn find_of_others(
+    index: &Index,
+    own: TicketId,
+    fingerprint: &Fingerprint,
+    mut accepts: impl FnMut(&Location) -> Result<bool>,
+) -> Result<Option<Location>> {
+    index.find_where(Class::Data, fingerprint, Scope::Write, |location| {
+        if location.loaded.container.name.ticket == own {
+            return Ok(false);
+        }
+        match accepts(location) {
+            Err(error) if error.is_loss() => Ok(false),
+            accepted => accepted,
+        }
+    })
 }

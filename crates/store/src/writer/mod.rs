@@ -6,6 +6,7 @@
 //! drives them puts what comes out, in order. [`Inline`] does all of it in the calling thread.
 
 mod archive;
+mod burst;
 mod filling;
 mod finder;
 mod inline;
@@ -38,6 +39,7 @@ use crate::seal::seal_object;
 use crate::view::View;
 
 pub use archive::{Archive, ArchiveStatistics, Published, SealedPart, Stored};
+pub use burst::{BurstStatistics, Bursts};
 pub use inline::Inline;
 pub use matcher::Matcher;
 pub use packer::{ChunkSink, CompositeStatistics, Packer};

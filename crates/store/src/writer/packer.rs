@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::burst::Bursts;
 use super::filling::Filling;
 use super::matcher::{Composed, Matcher};
 use super::region::{Probe, RawRegion, Verify};
@@ -154,6 +155,35 @@ impl Packer {
         Ok(true)
     }
 
+    /// As [`Packer::store`] of a chunk of data, by BURST: what `bursts` finds a reference chunk for is
+    /// stored as a composite, as long as that is smaller than the chunk.
+    ///
+    /// # Errors
+    ///
+    /// As [`Packer::store_similar`].
+    pub fn store_burst(
+        &mut self,
+        fingerprint: Fingerprint,
+        chunk: &[u8],
+        bursts: &mut Bursts<'_>,
+    ) -> Result<bool> {
+        if self.is_known(Class::Data, &fingerprint)? {
+            return Ok(false);
+        }
+        let found = bursts.find(chunk, |composed| {
+            let len_max = chunk.len().checked_sub(composed.literals.len() + 1);
+            self.push_composed(Class::Data, fingerprint, chunk, composed, len_max)
+        })?;
+        match found {
+            Some(container) => self.hits.extend(container.map(|name| (Class::Data, name))),
+            None => {
+                self.store_whole(Class::Data, fingerprint, chunk);
+                bursts.replace(fingerprint, chunk);
+            }
+        }
+        Ok(true)
+    }
+
     /// Rule W2, and for composites rule C3.
     fn is_known(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<bool> {
         if self.own.contains_key(&(class, *fingerprint)) {
@@ -235,7 +265,21 @@ impl Packer {
         // New bytes compress as the chunk does.
         let whole_len = self.probe.compressed_len(chunk);
         let literals_len = composed.literals.len() * whole_len / chunk.len().max(1);
-        let Some(len_max) = (whole_len * WORTH_SIXTEENTHS / 16).checked_sub(literals_len) else {
+        let len_max = (whole_len * WORTH_SIXTEENTHS / 16).checked_sub(literals_len);
+        self.push_composed(class, fingerprint, chunk, composed, len_max)
+    }
+
+    /// Stores a composite if it takes no more than `len_max` bytes beside its new ones, if there is such a
+    /// number. Returns whether it does.
+    fn push_composed(
+        &mut self,
+        class: Class,
+        fingerprint: Fingerprint,
+        chunk: &[u8],
+        composed: &Composed,
+        len_max: Option<usize>,
+    ) -> bool {
+        let Some(len_max) = len_max else {
             return false;
         };
         let open = self.open_for(class, composed.literals.len(), true);
