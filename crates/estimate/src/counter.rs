@@ -1,7 +1,7 @@
 //! Counting chunks by their fingerprints, exactly.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use crate::Savings;
 
@@ -17,7 +17,7 @@ pub type Fingerprint = [u8; FINGERPRINT_LEN];
 /// Memory: between 20 and 40 bytes for each unique chunk.
 #[derive(Clone, Debug, Default)]
 pub struct Counter {
-    seen: HashSet<u128, BuildHasherDefault<KeyHasher>>,
+    seen: HashSet<Key, BuildHasherDefault<KeyHasher>>,
     savings: Savings,
 }
 
@@ -29,7 +29,7 @@ impl Counter {
 
     /// Counts a chunk of `len` bytes, and returns whether there was none like it before.
     pub fn add(&mut self, fingerprint: &Fingerprint, len: u64) -> bool {
-        let is_new = self.seen.insert(key(fingerprint, len));
+        let is_new = self.seen.insert(Key::new(fingerprint, len));
         self.savings.read_bytes += len;
         self.savings.chunk_count += 1;
         if is_new {
@@ -46,14 +46,48 @@ impl Counter {
 
     /// Returns how much memory the fingerprints take, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        table_bytes(self.seen.capacity(), size_of::<u128>())
+        table_bytes(self.seen.capacity(), size_of::<Key>())
     }
 }
 
-/// What tells chunks apart. Published traces have fingerprints of a few bytes, so that the length has a
-/// say; where all 16 are there it changes nothing.
-pub(crate) fn key(fingerprint: &Fingerprint, len: u64) -> u128 {
-    u128::from_le_bytes(*fingerprint) ^ u128::from(len) << 64
+/// A table by keys.
+pub(crate) type KeyMap<Value> = HashMap<Key, Value, BuildHasherDefault<KeyHasher>>;
+
+/// What tells chunks apart: two numbers, which a table packs closer than one of 128 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key([u64; 2]);
+
+impl Key {
+    /// The key of a chunk. Published traces have fingerprints of a few bytes, so that the length has a
+    /// say; where all 16 are there it changes nothing.
+    pub(crate) fn new(fingerprint: &Fingerprint, len: u64) -> Key {
+        let (first, second) = fingerprint.split_at(8);
+        Key([number(first), number(second) ^ len])
+    }
+
+    /// A hash that is as good as random for each `salt`, also where fingerprints are short.
+    pub(crate) fn mixed(self, salt: u64) -> u64 {
+        // The finalizer of SplitMix64, twice.
+        let mix = |value: u64| {
+            let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            value ^ value >> 31
+        };
+        mix(mix(self.0[0] ^ salt).wrapping_add(self.0[1]).wrapping_add(0x9e37_79b9_7f4a_7c15))
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0[0] ^ self.0[1].rotate_left(32));
+    }
+}
+
+/// Eight bytes as a number.
+fn number(bytes: &[u8]) -> u64 {
+    let mut array = [0; 8];
+    array.copy_from_slice(bytes);
+    u64::from_le_bytes(array)
 }
 
 /// The memory of a table of the standard library that has room for `capacity` entries: eight places for
@@ -82,17 +116,6 @@ impl Hasher for KeyHasher {
         let product = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
     }
-
-    fn write_u128(&mut self, value: u128) {
-        let [low, high] = halves(value);
-        self.write_u64(low ^ high.rotate_left(32));
-    }
-}
-
-/// The low and the high half.
-pub(crate) fn halves(value: u128) -> [u64; 2] {
-    #[expect(clippy::cast_possible_truncation, reason = "the halves are what is wanted")]
-    [value as u64, (value >> 64) as u64]
 }
 
 #[cfg(test)]
@@ -135,7 +158,7 @@ mod tests {
             let mut fingerprint = [0; FINGERPRINT_LEN];
             fingerprint[..6].copy_from_slice(&random.next().to_le_bytes()[..6]);
             let mut hasher = KeyHasher::default();
-            hasher.write_u128(key(&fingerprint, 8192));
+            Key::new(&fingerprint, 8192).hash(&mut hasher);
             low[usize::from(hasher.finish().to_le_bytes()[0])] += 1;
         }
         assert!(low.iter().all(|count| (128..512).contains(count)), "{low:?}");

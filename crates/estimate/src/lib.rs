@@ -16,7 +16,9 @@
 #![forbid(unsafe_code)]
 
 mod counter;
+mod sampler;
 mod savings;
 
 pub use counter::{Counter, FINGERPRINT_LEN, Fingerprint};
+pub use sampler::{Estimate, Options as SampleOptions, Sampler};
 pub use savings::Savings;
