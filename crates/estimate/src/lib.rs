@@ -1,7 +1,7 @@
 //! What deduplication would save: counted from chunks as they come, before anything is stored.
 //!
-//! [`Savings`] is what comes of a count, with the two figures that the field uses, and [`Counter`]
-//! counts chunks by their fingerprints.
+//! [`Savings`] is what comes of a count, with the two figures that the field uses. [`Counter`] counts
+//! chunks by their fingerprints, [`Sampler`] does in bounded memory.
 //!
 //! ```
 //! use cutpoint_estimate::Counter;
