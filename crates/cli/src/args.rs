@@ -1,5 +1,8 @@
 //! What can be asked, and the help that teaches it.
 
+#[cfg(feature = "estimate")]
+mod estimate;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -11,6 +14,8 @@ use cutpoint_store::check::Portion;
 use cutpoint_store::retention::{Grouping, Period, Policy, Span};
 use cutpoint_store::seal::Suite;
 
+#[cfg(feature = "estimate")]
+pub(crate) use self::estimate::{Choice, Data, Estimate};
 use crate::defaults::{self, DEFAULT_CUT, Preset};
 use crate::exit;
 use crate::units::{
@@ -201,6 +206,9 @@ Examples:
     Doctor,
     /// Make good what is damaged, as far as it goes
     Repair(Repair),
+    /// Say what deduplication would save, before anything is stored
+    #[cfg(feature = "estimate")]
+    Estimate(Estimate),
     /// Print where an algorithm cuts a file
     Cut(Cut),
     /// Explain the algorithms that cut: rules, parameters, sources

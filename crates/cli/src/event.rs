@@ -7,6 +7,11 @@ use cutpoint_chunking::About;
 use cutpoint_store::format::commit::Statistics;
 use serde::Serialize;
 
+#[cfg(feature = "estimate")]
+mod estimate;
+#[cfg(feature = "estimate")]
+pub(crate) use estimate::Estimate;
+
 use crate::escape;
 
 /// The version of the schema; it rises when a field goes or changes its meaning, not when one comes.
@@ -80,6 +85,9 @@ pub(crate) enum Event<'a> {
     Algorithm(Algorithm),
     /// How fast something is.
     Speed(Speed<'a>),
+    /// What a way to cut would save.
+    #[cfg(feature = "estimate")]
+    Estimate(Box<Estimate>),
     /// What an instruction costs.
     Instruction(InstructionCost<'a>),
     /// What a check found.
@@ -338,6 +346,18 @@ pub(crate) enum Summary<'a> {
         level: &'a str,
         chunk_count: u64,
         size: u64,
+    },
+    /// Data was looked at.
+    #[cfg(feature = "estimate")]
+    Estimate {
+        file_count: u64,
+        folder_count: u64,
+        size: u64,
+        hole_bytes: u64,
+        excluded_count: u64,
+        problem_count: u64,
+        is_partial: bool,
+        elapsed_ns: u64,
     },
     /// Speeds were measured.
     Bench {

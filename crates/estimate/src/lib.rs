@@ -1,7 +1,9 @@
 //! What deduplication would save: counted from chunks as they come, before anything is stored.
 //!
+//! [`estimate()`] reads files once, and says what several ways to cut them would save and cost.
 //! [`Savings`] is what comes of a count, with the two figures that the field uses. [`Counter`] counts
-//! chunks by their fingerprints, [`Sampler`] does in bounded memory.
+//! chunks by their fingerprints, [`Sampler`] does in bounded memory. `docs/estimate.md` says how good
+//! that is.
 //!
 //! ```
 //! use cutpoint_estimate::Counter;
@@ -16,9 +18,15 @@
 #![forbid(unsafe_code)]
 
 mod counter;
+mod estimate;
 mod sampler;
 mod savings;
+mod scan;
 
 pub use counter::{Counter, FINGERPRINT_LEN, Fingerprint};
+pub use estimate::{
+    Bursts, Configured, EstimateError, EstimateOptions, Estimated, Times, estimate,
+};
 pub use sampler::{Estimate, Options as SampleOptions, Sampler};
 pub use savings::Savings;
+pub use scan::{Monitor, Progress, ScanCounts, ScanOptions};

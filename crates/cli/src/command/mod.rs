@@ -9,12 +9,16 @@ mod config;
 mod cut;
 mod debug;
 mod doctor;
+#[cfg(feature = "estimate")]
+mod estimate;
 mod forget;
 mod hold;
 mod init;
 mod key;
 mod ls;
 mod optimize;
+#[cfg(feature = "estimate")]
+mod page;
 mod prune;
 mod repair;
 mod restore;
@@ -50,6 +54,8 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Check(check) => check::run(check, global, report),
         Verb::Doctor => doctor::run(global, report),
         Verb::Repair(repair) => repair::run(repair, global, report),
+        #[cfg(feature = "estimate")]
+        Verb::Estimate(estimate) => estimate::run(estimate, report),
         Verb::Cut(cut) => cut::run(cut, report),
         Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
         Verb::Bench(bench) => bench::run(bench, report),

@@ -1,0 +1,118 @@
+//! What a program hears of the verbs that look at data before anything is stored.
+
+use cutpoint_estimate::{Bursts, Configured, Savings};
+use serde::Serialize;
+
+/// What a way to cut would save. What each field means is in the schema.
+#[derive(Serialize)]
+pub(crate) struct Estimate {
+    spec: String,
+    read_bytes: u64,
+    zero_bytes: u64,
+    chunk_count: u64,
+    unique_chunk_count: u64,
+    chunk_size_mean: Option<f64>,
+    unique_bytes: u64,
+    #[serde(flatten)]
+    figures: Figures,
+    sample: Option<Sample>,
+    compressed_bytes: Option<u64>,
+    metadata_bytes: u64,
+    stored_bytes: u64,
+    stored_space_savings: Option<f64>,
+    stored_dedup_ratio: Option<f64>,
+    bursts: Option<BurstsEstimate>,
+    index_memory_bytes: u64,
+    chunking_ns: u64,
+    fingerprinting_ns: u64,
+    compressing_ns: u64,
+}
+
+/// The two figures of the field.
+#[derive(Serialize)]
+struct Figures {
+    space_savings: Option<f64>,
+    dedup_ratio: Option<f64>,
+}
+
+/// How sure an estimate is.
+#[derive(Serialize)]
+struct Sample {
+    rate: u64,
+    sampled_count: u64,
+    heavy_count: u64,
+    unique_bytes_low: u64,
+    unique_bytes_high: u64,
+    space_savings_low: Option<f64>,
+    space_savings_high: Option<f64>,
+}
+
+/// What it would save beyond that with bursts.
+#[derive(Serialize)]
+struct BurstsEstimate {
+    burst_count: u64,
+    new_bytes: u64,
+    #[serde(flatten)]
+    figures: Figures,
+    compressed_bytes: Option<u64>,
+    metadata_bytes: u64,
+    stored_bytes: u64,
+    stored_space_savings: Option<f64>,
+    stored_dedup_ratio: Option<f64>,
+}
+
+impl Figures {
+    fn of(savings: &Savings) -> Figures {
+        Figures { space_savings: savings.space_savings(), dedup_ratio: savings.dedup_ratio() }
+    }
+}
+
+impl Estimate {
+    /// The event of a configuration.
+    pub(crate) fn of(found: &Configured) -> Estimate {
+        let Configured { dedup, stored, times, .. } = found;
+        let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Estimate {
+            spec: found.spec.clone(),
+            read_bytes: dedup.read_bytes,
+            zero_bytes: found.zero_bytes,
+            chunk_count: dedup.chunk_count,
+            unique_chunk_count: dedup.unique_chunk_count,
+            chunk_size_mean: dedup.chunk_size_mean(),
+            unique_bytes: dedup.stored_bytes,
+            figures: Figures::of(dedup),
+            sample: found.sample.as_ref().map(|sample| {
+                let (unique_bytes_low, unique_bytes_high) = sample.stored_bytes_interval;
+                let interval = sample.space_savings_interval();
+                Sample {
+                    rate: sample.rate,
+                    sampled_count: sample.sampled_count,
+                    heavy_count: sample.heavy_count,
+                    unique_bytes_low,
+                    unique_bytes_high,
+                    space_savings_low: interval.map(|(low, _)| low),
+                    space_savings_high: interval.map(|(_, high)| high),
+                }
+            }),
+            compressed_bytes: found.compressed_bytes,
+            metadata_bytes: found.metadata_bytes,
+            stored_bytes: stored.stored_bytes,
+            stored_space_savings: stored.space_savings(),
+            stored_dedup_ratio: stored.dedup_ratio(),
+            bursts: found.bursts.as_ref().map(|bursts: &Bursts| BurstsEstimate {
+                burst_count: bursts.burst_count,
+                new_bytes: bursts.dedup.stored_bytes,
+                figures: Figures::of(&bursts.dedup),
+                compressed_bytes: bursts.compressed_bytes,
+                metadata_bytes: bursts.metadata_bytes,
+                stored_bytes: bursts.stored.stored_bytes,
+                stored_space_savings: bursts.stored.space_savings(),
+                stored_dedup_ratio: bursts.stored.dedup_ratio(),
+            }),
+            index_memory_bytes: found.index_memory_bytes,
+            chunking_ns: ns(times.chunking),
+            fingerprinting_ns: ns(times.fingerprinting),
+            compressing_ns: ns(times.compressing),
+        }
+    }
+}
