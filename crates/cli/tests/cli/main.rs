@@ -4,6 +4,7 @@ mod algorithms;
 mod bench;
 mod cut;
 mod damage;
+mod estimate;
 mod failures;
 mod forget;
 mod json;

@@ -109,7 +109,9 @@ impl Tally {
             compressed_bytes,
             metadata_bytes,
             stored: dedup.with_stored_bytes(all),
-            index_memory_bytes: dedup.unique_chunk_count * INDEX_MEMORY_BITS / 8,
+            index_memory_bytes: (dedup.unique_chunk_count + self.metadata.packed().chunk_count)
+                * INDEX_MEMORY_BITS
+                / 8,
             times: Times { chunking, fingerprinting, compressing },
             memory_bytes: table_bytes + similar_bytes,
         }
