@@ -15,6 +15,7 @@ use cutpoint_fingerprint::Blake3;
 use crate::sampler::Options;
 use crate::scan::{Cutter, Lane, run};
 use crate::{Estimate, Monitor, Savings, ScanCounts, ScanOptions};
+pub(crate) use metadata::CHUNK_COST;
 use tally::Tally;
 
 /// What is estimated.

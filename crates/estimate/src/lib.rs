@@ -2,7 +2,9 @@
 //!
 //! [`estimate()`] reads files once, and says what several ways to cut them would save and cost.
 //! [`Savings`] is what comes of a count, with the two figures that the field uses. [`Counter`] counts
-//! chunks by their fingerprints, [`Sampler`] does in bounded memory. `docs/estimate.md` says how good
+//! chunks by their fingerprints, [`Sampler`] does in bounded memory. [`trace()`] writes chunks down for
+//! other programs, [`read_trace`] reads what it and others wrote. [`tune()`] looks
+//! for parameters. `docs/estimate.md` says how good
 //! that is.
 //!
 //! ```
@@ -22,6 +24,8 @@ mod estimate;
 mod sampler;
 mod savings;
 mod scan;
+mod trace;
+mod tune;
 
 pub use counter::{Counter, FINGERPRINT_LEN, Fingerprint};
 pub use estimate::{
@@ -30,3 +34,5 @@ pub use estimate::{
 pub use sampler::{Estimate, Options as SampleOptions, Sampler};
 pub use savings::Savings;
 pub use scan::{Monitor, Progress, ScanCounts, ScanOptions};
+pub use trace::{Format, Row, TraceOptions, TraceSavings, Traced, read_trace, trace};
+pub use tune::{Origin, TuneOptions, Tuned, Tuning, tune};

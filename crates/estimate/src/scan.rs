@@ -16,3 +16,4 @@ mod source;
 pub(crate) use cutter::{Chunk, Cutter, Sink};
 pub(crate) use engine::{Job, Lane, Tools, run};
 pub use source::{Monitor, Progress, ScanCounts, ScanOptions};
+pub(crate) use source::{Until, expected_of};

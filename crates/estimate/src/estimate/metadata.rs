@@ -40,7 +40,7 @@ const SEGMENT_STORED_BYTES: u64 = 256 << 20;
 const SMALL_OBJECT_COUNT: u64 = 6;
 
 /// What a chunk costs beside its payload and what names it: a record in the directory, a hint.
-pub(super) const CHUNK_COST: u64 = (CHUNK_RECORD_LEN + HINT_LEN) as u64;
+pub(crate) const CHUNK_COST: u64 = (CHUNK_RECORD_LEN + HINT_LEN) as u64;
 /// What a chunk that is stored as a burst costs beside its new bytes: the same, a reference of 32 bytes
 /// and a payload of some 12 (three extents).
 pub(super) const BURST_COST: u64 = CHUNK_COST + 32 + 12;

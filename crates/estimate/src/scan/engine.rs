@@ -12,7 +12,7 @@ use zstd::bulk::Compressor;
 
 use super::block::Block;
 use super::cutter::{Cutter, Sink};
-use super::source::{Monitor, ScanCounts, ScanOptions, Source, look_ahead};
+use super::source::{Monitor, ScanCounts, ScanOptions, Source, expected_of};
 
 /// So many blocks wait for the slowest lane at most.
 const BLOCK_COUNT_MAX: usize = 16;
@@ -231,14 +231,18 @@ pub(crate) fn run<S: Sink>(
     };
     let stop = AtomicBool::new(false);
     let counts = thread::scope(|scope| {
-        scope.spawn(|| look_ahead(options, monitor, &stop));
+        scope.spawn(|| {
+            if let Some((file_count, size)) = expected_of(options, monitor, &stop) {
+                monitor.expected(file_count, size);
+            }
+        });
         for mut tools in tools {
             let shared = &shared;
             scope.spawn(move || shared.work(&mut tools, 2 * threads));
         }
         let _guard = Guard(&shared);
         let mut send = |block| shared.send(block);
-        let counts = Source::new(options.shard, monitor, &mut send).read(walk);
+        let counts = Source::new(options, monitor, &mut send).read(walk);
         stop.store(true, Ordering::Relaxed);
         shared.end();
         counts

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,9 @@ pub struct ScanOptions {
     /// Of so many parts of the files, which one is read, from 0: whoever reads all of them, on one
     /// machine or several, has read each file once. Which part a file is in, its path decides.
     pub shard: Option<(u32, u32)>,
+    /// Only files whose names have a hash in this share of all hashes: about that share of files, and
+    /// of one name all or none.
+    pub name_share: Option<f64>,
     /// How many threads cut and compress; 0 is as many as there are processors.
     pub threads: usize,
 }
@@ -83,34 +87,76 @@ pub struct ScanCounts {
     pub is_partial: bool,
 }
 
-/// A file's part is decided by a hash of its path; which of so many, from 0.
-fn is_in_shard(path: &Path, shard: Option<(u32, u32)>) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    shard.is_none_or(|(number, count)| {
-        let hash = blake3::hash(path.as_os_str().as_bytes());
-        let mut first = [0; 8];
-        first.copy_from_slice(&hash.as_bytes()[..8]);
-        u64::from_le_bytes(first) % u64::from(count.max(1)) == u64::from(number)
-    })
+impl ScanOptions {
+    /// Whether a file of this path is to be read.
+    fn includes(&self, path: &Path) -> bool {
+        let hash = |bytes: &[u8]| {
+            let mut first = [0; 8];
+            first.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
+            u64::from_le_bytes(first)
+        };
+        let in_shard = self.shard.is_none_or(|(number, count)| {
+            let hash = hash(path.as_os_str().as_bytes());
+            hash % u64::from(count.max(1)) == u64::from(number)
+        });
+        let in_share = self.name_share.is_none_or(|share| {
+            let name = path.file_name().unwrap_or_default();
+            (hash(name.as_bytes()) as f64) < share * u64::MAX as f64
+        });
+        in_shard && in_share
+    }
 }
 
-/// Counts what there will be to read, until `stop`.
-pub(super) fn look_ahead(options: &ScanOptions, monitor: &dyn Monitor, stop: &AtomicBool) {
-    let Ok(walk) = Walk::new(&options.paths, options.walk.clone()) else { return };
+/// Counts files and bytes that there will be to read; `None` where `stop` came before, or the paths
+/// cannot be reached.
+pub(crate) fn expected_of(
+    options: &ScanOptions,
+    monitor: &dyn Monitor,
+    stop: &AtomicBool,
+) -> Option<(u64, u64)> {
+    let walk = Walk::new(&options.paths, options.walk.clone()).ok()?;
     let mut linked = HashSet::new();
     let (mut file_count, mut size) = (0, 0);
     for step in walk {
         if stop.load(Ordering::Relaxed) || monitor.cancelled() {
-            return;
+            return None;
         }
         let Step::Item { path, entry, .. } = step else { continue };
         let is_known = entry.is_hard_link() && !linked.insert((entry.device, entry.inode));
-        if entry.kind == EntryKind::File && !is_known && is_in_shard(&path, options.shard) {
+        if entry.kind == EntryKind::File && !is_known && options.includes(&path) {
             file_count += 1;
             size += entry.size;
         }
     }
-    monitor.expected(file_count, size);
+    Some((file_count, size))
+}
+
+/// A monitor that also ends a scan when somebody else wants that.
+pub(crate) struct Until<'a> {
+    pub(crate) monitor: &'a dyn Monitor,
+    pub(crate) broken: Arc<AtomicBool>,
+}
+
+impl Monitor for Until<'_> {
+    fn progress(&self, progress: &Progress) {
+        self.monitor.progress(progress);
+    }
+
+    fn expected(&self, file_count: u64, size: u64) {
+        self.monitor.expected(file_count, size);
+    }
+
+    fn problem(&self, path: &Path, message: &str) {
+        self.monitor.problem(path, message);
+    }
+
+    fn reading(&self, path: &Path) {
+        self.monitor.reading(path);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.broken.load(Ordering::Relaxed) || self.monitor.cancelled()
+    }
 }
 
 /// Where blocks go. False where nobody wants any more.
@@ -118,7 +164,7 @@ pub(super) type Send<'a> = dyn FnMut(Block) -> bool + 'a;
 
 pub(super) struct Source<'a> {
     monitor: &'a dyn Monitor,
-    shard: Option<(u32, u32)>,
+    options: &'a ScanOptions,
     send: &'a mut Send<'a>,
     block: Block,
     counts: ScanCounts,
@@ -130,12 +176,12 @@ struct Stopped;
 
 impl<'a> Source<'a> {
     pub(super) fn new(
-        shard: Option<(u32, u32)>,
+        options: &'a ScanOptions,
         monitor: &'a dyn Monitor,
         send: &'a mut Send<'a>,
     ) -> Source<'a> {
         let (block, counts) = (Block::default(), ScanCounts::default());
-        Source { monitor, shard, send, block, counts, linked: HashSet::new() }
+        Source { monitor, options, send, block, counts, linked: HashSet::new() }
     }
 
     /// Reads what the walk finds.
@@ -194,7 +240,7 @@ impl<'a> Source<'a> {
         if entry.kind != EntryKind::File {
             return self.event(Event::Item(Arc::new(entry)));
         }
-        if !is_in_shard(path, self.shard) {
+        if !self.options.includes(path) {
             return Ok(());
         }
         let key = (entry.device, entry.inode);
