@@ -15,7 +15,7 @@ use cutpoint_store::retention::{Grouping, Period, Policy, Span};
 use cutpoint_store::seal::Suite;
 
 #[cfg(feature = "estimate")]
-pub(crate) use self::estimate::{Choice, Data, Estimate};
+pub(crate) use self::estimate::{Choice, Data, Estimate, Trace, Tune};
 use crate::defaults::{self, DEFAULT_CUT, Preset};
 use crate::exit;
 use crate::units::{
@@ -209,6 +209,12 @@ Examples:
     /// Say what deduplication would save, before anything is stored
     #[cfg(feature = "estimate")]
     Estimate(Estimate),
+    /// Write down chunks, a row for each, for other programs to count
+    #[cfg(feature = "estimate")]
+    Trace(Trace),
+    /// Look for the parameters that suit some data
+    #[cfg(feature = "estimate")]
+    Tune(Tune),
     /// Print where an algorithm cuts a file
     Cut(Cut),
     /// Explain the algorithms that cut: rules, parameters, sources

@@ -10,7 +10,7 @@ use serde::Serialize;
 #[cfg(feature = "estimate")]
 mod estimate;
 #[cfg(feature = "estimate")]
-pub(crate) use estimate::Estimate;
+pub(crate) use estimate::{Counted, Estimate, Trace, Tuned};
 
 use crate::escape;
 
@@ -88,6 +88,12 @@ pub(crate) enum Event<'a> {
     /// What a way to cut would save.
     #[cfg(feature = "estimate")]
     Estimate(Box<Estimate>),
+    /// What chunk traces say.
+    #[cfg(feature = "estimate")]
+    Trace(Trace),
+    /// What a specification did to a sample.
+    #[cfg(feature = "estimate")]
+    Tuned(Box<Tuned>),
     /// What an instruction costs.
     Instruction(InstructionCost<'a>),
     /// What a check found.
@@ -350,12 +356,28 @@ pub(crate) enum Summary<'a> {
     /// Data was looked at.
     #[cfg(feature = "estimate")]
     Estimate {
+        #[serde(flatten)]
+        counts: Counted,
+        elapsed_ns: u64,
+    },
+    /// Chunks were written down.
+    #[cfg(feature = "estimate")]
+    Trace {
+        #[serde(flatten)]
+        counts: Counted,
+        algorithm: String,
+        row_count: u64,
+        elapsed_ns: u64,
+    },
+    /// Parameters were looked for.
+    #[cfg(feature = "estimate")]
+    Tune {
+        target_size: u64,
+        sample_bytes: u64,
         file_count: u64,
-        folder_count: u64,
-        size: u64,
-        hole_bytes: u64,
-        excluded_count: u64,
-        problem_count: u64,
+        random_bytes: u64,
+        simulated_count: u64,
+        candidate_count: u64,
         is_partial: bool,
         elapsed_ns: u64,
     },

@@ -192,13 +192,7 @@ fn tell(estimated: &Estimated, rows: &[Row<'_>], report: &Report) -> Result<()> 
         report.event(&Event::Estimate(Box::new(event::Estimate::of(row.found))))?;
     }
     report.event(&Event::Summary(Summary::Estimate {
-        file_count: counts.file_count,
-        folder_count: counts.folder_count,
-        size: counts.size,
-        hole_bytes: counts.hole_bytes,
-        excluded_count: counts.excluded_count,
-        problem_count: counts.problem_count,
-        is_partial: counts.is_partial,
+        counts: event::Counted::of(counts),
         elapsed_ns: report.elapsed_ns(),
     }))
 }
@@ -210,6 +204,6 @@ fn gigabytes_per_second(found: &Configured) -> Option<f64> {
 }
 
 /// A share as people read it.
-fn percent(share: Option<f64>) -> String {
+pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }

@@ -25,6 +25,10 @@ mod restore;
 mod snapshots;
 mod stats;
 mod tag;
+#[cfg(feature = "estimate")]
+mod trace;
+#[cfg(feature = "estimate")]
+mod tune;
 
 use anyhow::Result;
 
@@ -56,6 +60,10 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Repair(repair) => repair::run(repair, global, report),
         #[cfg(feature = "estimate")]
         Verb::Estimate(estimate) => estimate::run(estimate, report),
+        #[cfg(feature = "estimate")]
+        Verb::Trace(trace) => trace::run(trace, report),
+        #[cfg(feature = "estimate")]
+        Verb::Tune(tune) => tune::run(tune, report),
         Verb::Cut(cut) => cut::run(cut, report),
         Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
         Verb::Bench(bench) => bench::run(bench, report),

@@ -1,6 +1,8 @@
 //! What a program hears of the verbs that look at data before anything is stored.
 
-use cutpoint_estimate::{Bursts, Configured, Savings};
+use std::path::PathBuf;
+
+use cutpoint_estimate::{Bursts, Configured, Savings, ScanCounts, TraceSavings};
 use serde::Serialize;
 
 /// What a way to cut would save. What each field means is in the schema.
@@ -113,6 +115,107 @@ impl Estimate {
             chunking_ns: ns(times.chunking),
             fingerprinting_ns: ns(times.fingerprinting),
             compressing_ns: ns(times.compressing),
+        }
+    }
+}
+
+/// What a scan has read.
+#[derive(Serialize)]
+pub(crate) struct Counted {
+    file_count: u64,
+    folder_count: u64,
+    size: u64,
+    hole_bytes: u64,
+    excluded_count: u64,
+    problem_count: u64,
+    is_partial: bool,
+}
+
+impl Counted {
+    /// The fields of a summary.
+    pub(crate) fn of(counts: &ScanCounts) -> Counted {
+        let ScanCounts { file_count, folder_count, size, hole_bytes, .. } = *counts;
+        let ScanCounts { excluded_count, problem_count, is_partial, .. } = *counts;
+        Counted {
+            file_count,
+            folder_count,
+            size,
+            hole_bytes,
+            excluded_count,
+            problem_count,
+            is_partial,
+        }
+    }
+}
+
+/// What traces say together.
+#[derive(Serialize)]
+pub(crate) struct Trace {
+    traces: Vec<String>,
+    file_count: u64,
+    read_bytes: u64,
+    zero_bytes: u64,
+    chunk_count: u64,
+    unique_chunk_count: u64,
+    chunk_size_mean: Option<f64>,
+    unique_bytes: u64,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+impl Trace {
+    /// The event of these files.
+    pub(crate) fn of(traces: &[PathBuf], found: &TraceSavings) -> Trace {
+        let savings = found.savings();
+        Trace {
+            traces: traces.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            file_count: found.file_count(),
+            read_bytes: savings.read_bytes,
+            zero_bytes: found.zero_bytes(),
+            chunk_count: savings.chunk_count,
+            unique_chunk_count: savings.unique_chunk_count,
+            chunk_size_mean: savings.chunk_size_mean(),
+            unique_bytes: savings.stored_bytes,
+            figures: Figures::of(&savings),
+        }
+    }
+}
+
+/// What a specification did to a sample.
+#[derive(Serialize)]
+pub(crate) struct Tuned {
+    spec: String,
+    origin: &'static str,
+    random_chunk_size_mean: Option<f64>,
+    chunk_count: u64,
+    unique_chunk_count: u64,
+    chunk_size_mean: Option<f64>,
+    unique_bytes: u64,
+    #[serde(flatten)]
+    figures: Figures,
+    metadata_bytes: u64,
+    net_space_savings: Option<f64>,
+    bytes_per_second: Option<f64>,
+    is_best: bool,
+}
+
+impl Tuned {
+    /// The event of a specification.
+    pub(crate) fn of(tuned: &cutpoint_estimate::Tuned) -> Tuned {
+        let savings = &tuned.savings;
+        Tuned {
+            spec: tuned.spec.to_string(),
+            origin: tuned.origin.name(),
+            random_chunk_size_mean: tuned.random_mean,
+            chunk_count: savings.chunk_count,
+            unique_chunk_count: savings.unique_chunk_count,
+            chunk_size_mean: savings.chunk_size_mean(),
+            unique_bytes: savings.stored_bytes,
+            figures: Figures::of(savings),
+            metadata_bytes: tuned.metadata_bytes,
+            net_space_savings: tuned.net.space_savings(),
+            bytes_per_second: (tuned.bytes_per_second > 0.0).then_some(tuned.bytes_per_second),
+            is_best: tuned.is_best,
         }
     }
 }
