@@ -36,7 +36,7 @@ const TRIGGERS: (u32, u32) = (10, 120);
 const MEAN_TOLERANCE: f64 = 0.1;
 /// How many chunks a simulation has, about: a mean is good to 2 %.
 const SIMULATED_CHUNK_COUNT: usize = 2000;
-const RANDOM_SIZE_MIN: usize = 8 << 20;
+const RANDOM_SIZE_MIN: usize = 1 << 20;
 const RANDOM_SIZE_MAX: usize = 64 << 20;
 /// What random data is made of: the same for everybody.
 const RANDOM_SEED: u64 = 0x7475_6e65;
@@ -113,7 +113,7 @@ pub struct Tuned {
 }
 
 /// What came of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Tuning {
     /// All that was tried, the largest net savings first.
     pub tuned: Vec<Tuned>,
@@ -144,6 +144,12 @@ pub fn tune(
     step: &(dyn Fn(&str, usize, usize) + Sync),
 ) -> Result<Tuning, EstimateError> {
     let sample = collect::collect(&options.scan, options.sample_size_max, monitor)?;
+    if sample.streams.is_empty() {
+        // There is nothing to try anything on.
+        let file_count = sample.counts.file_count;
+        let is_partial = monitor.cancelled();
+        return Ok(Tuning { file_count, is_partial, ..Tuning::default() });
+    }
     let threads = NonZero::new(options.scan.threads)
         .or_else(|| available_parallelism().ok())
         .map_or(1, NonZero::get);
@@ -317,13 +323,13 @@ fn fastcdc(target: usize) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for level in LEVELS {
         for eighths in MIN_EIGHTHS {
+            let (min, max) = (target * eighths / 8, target * FASTCDC_MAX_FACTOR);
             let spec = |normal: usize| -> Option<Spec> {
-                let (min, max) = (target * eighths / 8, target * FASTCDC_MAX_FACTOR / 2 * 2);
                 let text =
                     format!("fastcdc:level={level},min={min},normal={normal},max={max},seed=0");
                 text.parse().and_then(Spec::bounded).ok()
             };
-            let (mut low, mut high) = (target * eighths / 8, target * 2);
+            let (mut low, mut high) = (min, target * 2);
             let mut best: Option<(usize, Spec)> = None;
             while low <= high {
                 let normal = low + (high - low) / 2;

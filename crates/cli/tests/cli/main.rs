@@ -20,3 +20,5 @@ mod sandbox;
 mod schema;
 mod secrets;
 mod together;
+mod trace;
+mod tune;
