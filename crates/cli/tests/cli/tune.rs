@@ -36,7 +36,7 @@ fn parameters_are_found() {
     let papers: Vec<f64> =
         of("paper").iter().map(|each| number(&each["random_chunk_size_mean"])).collect();
     assert_eq!(papers.len(), 3, "Table I");
-    assert!(of("average").len() >= 6, "other rules");
+    assert!(of("average").len() >= 4, "other rules");
     // Ranked, and the front is what it says.
     let savings: Vec<f64> = tuned.iter().map(|each| number(&each["net_space_savings"])).collect();
     assert!(savings.is_sorted_by(|one, other| one >= other), "{savings:?}");

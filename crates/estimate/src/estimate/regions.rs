@@ -28,8 +28,7 @@ struct Totals {
     /// Bytes of the measured regions, each as often as it counts, before and behind compression.
     raw_bytes: AtomicU64,
     stored_bytes: AtomicU64,
-    /// What was really compressed, and the CPU time that it took.
-    compressed_bytes: AtomicU64,
+    /// CPU time of compressing, each as often as it counts.
     compressing_ns: AtomicU64,
 }
 
@@ -59,8 +58,7 @@ pub(super) struct Packed {
     pub(super) raw_bytes: u64,
     /// The share of it that is left.
     pub(super) share: f64,
-    /// What was compressed, and how long it took.
-    pub(super) compressed_bytes: u64,
+    /// How long compressing all of it takes, from what was measured.
     pub(super) compressing_ns: u64,
 }
 
@@ -194,7 +192,6 @@ impl Regions {
             region_count: self.count,
             raw_bytes: self.raw_bytes,
             share: if raw > 0 { stored as f64 / raw as f64 } else { 1.0 },
-            compressed_bytes: self.totals.compressed_bytes.load(Relaxed),
             compressing_ns: self.totals.compressing_ns.load(Relaxed),
         }
     }
@@ -212,8 +209,7 @@ impl Totals {
         let elapsed = thread_cpu_time().saturating_sub(began);
         self.raw_bytes.fetch_add(raw.len() as u64 * weight, Relaxed);
         self.stored_bytes.fetch_add(stored as u64 * weight, Relaxed);
-        self.compressed_bytes.fetch_add(raw.len() as u64, Relaxed);
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        self.compressing_ns.fetch_add(elapsed_ns, Relaxed);
+        self.compressing_ns.fetch_add(elapsed_ns.saturating_mul(weight), Relaxed);
     }
 }

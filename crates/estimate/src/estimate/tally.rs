@@ -92,12 +92,7 @@ impl Tally {
             self.stored(dedup.stored_bytes, dedup.unique_chunk_count, packed, 0);
         let all = compressed_bytes.unwrap_or(dedup.stored_bytes) + metadata_bytes;
         let bursts = self.similar.as_ref().map(|similar| self.bursts(similar, dedup));
-        let compressing = packed.map_or(Duration::ZERO, |packed| {
-            let all = packed.compressing_ns as f64 * dedup.stored_bytes as f64;
-            // What is not worth compressing takes no time.
-            let ns = all / (packed.compressed_bytes.max(1) as f64);
-            Duration::from_secs_f64((ns / 1e9).clamp(0.0, 1e12))
-        });
+        let compressing_ns = packed.map_or(0, |packed| packed.compressing_ns);
         let similar_bytes =
             self.similar.as_ref().map_or(0, |similar| similar.similar.memory_bytes());
         Configured {
@@ -112,7 +107,11 @@ impl Tally {
             index_memory_bytes: (dedup.unique_chunk_count + self.metadata.packed().chunk_count)
                 * INDEX_MEMORY_BITS
                 / 8,
-            times: Times { chunking, fingerprinting, compressing },
+            times: Times {
+                chunking,
+                fingerprinting,
+                compressing: Duration::from_nanos(compressing_ns),
+            },
             memory_bytes: table_bytes + similar_bytes,
         }
     }
