@@ -4,6 +4,7 @@ mod algorithms;
 mod bench;
 mod cut;
 mod damage;
+#[cfg(feature = "estimate")]
 mod estimate;
 mod failures;
 mod forget;
@@ -20,5 +21,7 @@ mod sandbox;
 mod schema;
 mod secrets;
 mod together;
+#[cfg(feature = "estimate")]
 mod trace;
+#[cfg(feature = "estimate")]
 mod tune;
