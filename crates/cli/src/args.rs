@@ -1,5 +1,8 @@
 //! What can be asked, and the help that teaches it.
 
+#[cfg(feature = "estimate")]
+mod estimate;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -14,6 +17,8 @@ use cutpoint_store::format::config::BurstOptions;
 use cutpoint_store::retention::{Grouping, Period, Policy, Span};
 use cutpoint_store::seal::Suite;
 
+#[cfg(feature = "estimate")]
+pub(crate) use self::estimate::{Choice, Data, Estimate, Trace, Tune};
 use crate::defaults::{self, DEFAULT_CUT, Preset};
 use crate::exit;
 use crate::units::{
@@ -205,6 +210,15 @@ Examples:
     Doctor,
     /// Make good what is damaged, as far as it goes
     Repair(Repair),
+    /// Say what deduplication would save, before anything is stored
+    #[cfg(feature = "estimate")]
+    Estimate(Estimate),
+    /// Write down chunks, a row for each, for other programs to count
+    #[cfg(feature = "estimate")]
+    Trace(Trace),
+    /// Look for the parameters that suit some data
+    #[cfg(feature = "estimate")]
+    Tune(Tune),
     /// Print where an algorithm cuts a file
     Cut(Cut),
     /// Explain the algorithms that cut: rules, parameters, sources

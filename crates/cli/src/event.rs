@@ -8,6 +8,11 @@ use cutpoint_store::format::commit::Statistics;
 use cutpoint_store::writer::BurstStatistics;
 use serde::Serialize;
 
+#[cfg(feature = "estimate")]
+mod estimate;
+#[cfg(feature = "estimate")]
+pub(crate) use estimate::{Counted, Estimate, Trace, Tuned};
+
 use crate::escape;
 
 /// The version of the schema; it rises when a field goes or changes its meaning, not when one comes.
@@ -81,6 +86,15 @@ pub(crate) enum Event<'a> {
     Algorithm(Algorithm),
     /// How fast something is.
     Speed(Speed<'a>),
+    /// What a way to cut would save.
+    #[cfg(feature = "estimate")]
+    Estimate(Box<Estimate>),
+    /// What chunk traces say.
+    #[cfg(feature = "estimate")]
+    Trace(Trace),
+    /// What a specification did to a sample.
+    #[cfg(feature = "estimate")]
+    Tuned(Box<Tuned>),
     /// What an instruction costs.
     Instruction(InstructionCost<'a>),
     /// What a check found.
@@ -341,6 +355,34 @@ pub(crate) enum Summary<'a> {
         level: &'a str,
         chunk_count: u64,
         size: u64,
+    },
+    /// Data was looked at.
+    #[cfg(feature = "estimate")]
+    Estimate {
+        #[serde(flatten)]
+        counts: Counted,
+        elapsed_ns: u64,
+    },
+    /// Chunks were written down.
+    #[cfg(feature = "estimate")]
+    Trace {
+        #[serde(flatten)]
+        counts: Counted,
+        algorithm: String,
+        row_count: u64,
+        elapsed_ns: u64,
+    },
+    /// Parameters were looked for.
+    #[cfg(feature = "estimate")]
+    Tune {
+        target_size: u64,
+        sample_bytes: u64,
+        file_count: u64,
+        random_bytes: u64,
+        simulated_count: u64,
+        candidate_count: u64,
+        is_partial: bool,
+        elapsed_ns: u64,
     },
     /// Speeds were measured.
     Bench {

@@ -30,12 +30,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     for path in &args.paths {
         fs::symlink_metadata(path).with_context(|| format!("source {}", path.display()))?;
     }
-    let mut exclude = args.exclude.clone();
-    for file in &args.exclude_file {
-        let text =
-            fs::read_to_string(file).with_context(|| format!("exclude file {}", file.display()))?;
-        exclude.extend(text.lines().map(str::to_owned));
-    }
+    let mut exclude = exclude_patterns(&args.exclude, &args.exclude_file)?;
     let mut session = open(args, global, report)?;
     exclude_own(&args.paths, global, &mut exclude, report)?;
     let parent = parent(args, &session)?;
@@ -80,6 +75,17 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     session.state.save(report);
     summarize(&done, report)?;
     Ok(Exit::of_problems(done.statistics.problem_count.max(report.problem_count())))
+}
+
+/// The patterns of both options.
+pub(crate) fn exclude_patterns(patterns: &[String], files: &[PathBuf]) -> Result<Vec<String>> {
+    let mut exclude = patterns.to_vec();
+    for file in files {
+        let text =
+            fs::read_to_string(file).with_context(|| format!("exclude file {}", file.display()))?;
+        exclude.extend(text.lines().map(str::to_owned));
+    }
+    Ok(exclude)
 }
 
 /// Opens the repository, or makes it where that is wanted.

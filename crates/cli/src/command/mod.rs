@@ -9,18 +9,26 @@ mod config;
 mod cut;
 mod debug;
 mod doctor;
+#[cfg(feature = "estimate")]
+mod estimate;
 mod forget;
 mod hold;
 mod init;
 mod key;
 mod ls;
 mod optimize;
+#[cfg(feature = "estimate")]
+mod page;
 mod prune;
 mod repair;
 mod restore;
 mod snapshots;
 mod stats;
 mod tag;
+#[cfg(feature = "estimate")]
+mod trace;
+#[cfg(feature = "estimate")]
+mod tune;
 
 use anyhow::Result;
 
@@ -50,6 +58,12 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Check(check) => check::run(check, global, report),
         Verb::Doctor => doctor::run(global, report),
         Verb::Repair(repair) => repair::run(repair, global, report),
+        #[cfg(feature = "estimate")]
+        Verb::Estimate(estimate) => estimate::run(estimate, report),
+        #[cfg(feature = "estimate")]
+        Verb::Trace(trace) => trace::run(trace, report),
+        #[cfg(feature = "estimate")]
+        Verb::Tune(tune) => tune::run(tune, report),
         Verb::Cut(cut) => cut::run(cut, report),
         Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
         Verb::Bench(bench) => bench::run(bench, report),

@@ -5,6 +5,8 @@ mod bench;
 mod bursts;
 mod cut;
 mod damage;
+#[cfg(feature = "estimate")]
+mod estimate;
 mod failures;
 mod forget;
 mod json;
@@ -20,3 +22,7 @@ mod sandbox;
 mod schema;
 mod secrets;
 mod together;
+#[cfg(feature = "estimate")]
+mod trace;
+#[cfg(feature = "estimate")]
+mod tune;

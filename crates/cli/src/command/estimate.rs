@@ -1,0 +1,209 @@
+//! `estimate`: what deduplication would save, before anything is stored.
+
+mod page;
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use cutpoint_backup::files::WalkOptions;
+use cutpoint_chunking::Spec;
+use cutpoint_estimate::{
+    Configured, EstimateOptions, Estimated, Monitor, Progress, SampleOptions, ScanOptions, estimate,
+};
+
+use crate::args::{Choice, Data, Estimate};
+use crate::command::backup::exclude_patterns;
+use crate::defaults::{DEFAULT, DEFAULT_CUT};
+use crate::event::{self, Event, Summary};
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::report::Report;
+use crate::units;
+
+/// What is estimated without `--algorithm`: that of new repositories, smaller chunks by the same rule,
+/// chunks by the fastest rule, and fixed sizes as the floor.
+const SPECS: [&str; 5] =
+    [DEFAULT_CUT, "fastcdc:avg=16k", "fastcdc:avg=8k", "seqcdc:avg=16k", "fixed:size=16k"];
+
+/// A place in the table of a sample, with what is kept beside it: so much memory for each chunk.
+const SAMPLE_ENTRY_BYTES: u64 = 60;
+/// Less than this would say nothing.
+const SAMPLE_MEMORY_MIN: u64 = 1 << 20;
+
+/// A configuration as it was asked for, and what it came to.
+struct Row<'a> {
+    label: &'a str,
+    found: &'a Configured,
+}
+
+pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
+    let labels: Vec<&str> = match args.algorithms.is_empty() {
+        true => SPECS.to_vec(),
+        false => args.algorithms.iter().map(String::as_str).collect(),
+    };
+    let specs: Result<Vec<Spec>> = labels
+        .iter()
+        .map(|text| Ok(text.parse::<Spec>().and_then(Spec::bounded).context("--algorithm")?))
+        .collect();
+    let options = EstimateOptions {
+        scan: scan_options(&args.data)?,
+        specs: specs?,
+        bursts: !args.no_bursts,
+        compression: !args.no_compression,
+        compression_level: args.compression_level.unwrap_or(DEFAULT.compression_level),
+        region_size: DEFAULT.region_size as usize,
+        container_size: DEFAULT.container_size.into(),
+        sample: args.sample.then(|| sample_options(args)).transpose()?,
+    };
+    if args.sample && !args.no_bursts {
+        report.detail(|| "a sample knows nothing of bursts: they are left out".to_owned());
+    }
+    let watch = Watch { report, interrupt: Interrupt::listen()? };
+    report.begin_progress();
+    let estimated = estimate(&options, &watch);
+    report.end_progress();
+    let estimated = estimated?;
+    check_data(&estimated.counts, report)?;
+    let rows: Vec<Row<'_>> = labels
+        .iter()
+        .zip(&estimated.configurations)
+        .map(|(label, found)| Row { label, found })
+        .collect();
+    tell(&estimated, &rows, report)?;
+    report.flush()?;
+    if let Some(path) = &args.html {
+        fs::write(path, page::html(&estimated, &rows, report.elapsed())?)
+            .with_context(|| path.display().to_string())?;
+    }
+    Ok(ended(&estimated.counts, report))
+}
+
+/// What a scan is to read.
+pub(crate) fn scan_options(data: &Data) -> Result<ScanOptions> {
+    scan_options_of(&data.paths, &data.choice)
+}
+
+/// The same of paths that need not be there.
+pub(crate) fn scan_options_of(paths: &[PathBuf], choice: &Choice) -> Result<ScanOptions> {
+    for path in paths {
+        fs::symlink_metadata(path).with_context(|| path.display().to_string())?;
+    }
+    Ok(ScanOptions {
+        paths: paths.to_vec(),
+        walk: WalkOptions {
+            one_file_system: choice.one_file_system,
+            exclude: exclude_patterns(&choice.exclude, &choice.exclude_file)?,
+            exclude_caches: choice.exclude_caches,
+        },
+        shard: None,
+        threads: choice.threads,
+    })
+}
+
+fn sample_options(args: &Estimate) -> Result<SampleOptions> {
+    if args.sample_memory < SAMPLE_MEMORY_MIN {
+        return Err(Failure::failed(format!(
+            "--sample-memory: {} is too little for a sample",
+            units::size(args.sample_memory)
+        ))
+        .with_remedy(format!("take {} or more", units::size(SAMPLE_MEMORY_MIN)))
+        .into());
+    }
+    let defaults = SampleOptions::default();
+    // Tables double: seven eighths of a power of two fill one.
+    let places = (args.sample_memory / SAMPLE_ENTRY_BYTES + 1).next_power_of_two() / 2;
+    let entry_count_max = usize::try_from(places / 8 * 7).unwrap_or(usize::MAX);
+    Ok(SampleOptions {
+        entry_count_max,
+        window_count: entry_count_max / 8,
+        salt: args.sample_seed,
+        ..defaults
+    })
+}
+
+/// What has no bytes cannot be measured.
+pub(crate) fn check_data(counts: &cutpoint_estimate::ScanCounts, report: &Report) -> Result<()> {
+    let has_data = counts.size > counts.hole_bytes;
+    if has_data || counts.is_partial || report.problem_count() > 0 {
+        return Ok(());
+    }
+    let files = units::count(counts.file_count, "file");
+    Err(Failure::failed(format!("there is nothing to look at: {files} without a byte"))
+        .with_remedy("name files or folders that hold data")
+        .into())
+}
+
+/// How a scan ended.
+pub(crate) fn ended(counts: &cutpoint_estimate::ScanCounts, report: &Report) -> Exit {
+    match counts.is_partial {
+        true => Exit::Interrupted,
+        false => Exit::of_problems(report.problem_count()),
+    }
+}
+
+/// Shows how far a scan is.
+pub(crate) struct Watch<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) interrupt: Interrupt,
+}
+
+impl Monitor for Watch<'_> {
+    fn progress(&self, progress: &Progress) {
+        let Progress { file_count, size } = *progress;
+        self.report.progress(event::Progress { file_count, size, ..event::Progress::default() });
+    }
+
+    fn expected(&self, file_count: u64, size: u64) {
+        self.report.expect(file_count, size);
+    }
+
+    fn problem(&self, path: &Path, message: &str) {
+        self.report.problem(path, message);
+    }
+
+    fn reading(&self, path: &Path) {
+        self.report.detail_path("reading", path);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.interrupt.is_asked()
+    }
+}
+
+/// Says that what follows is of a part of the data.
+pub(crate) fn warn_of_part(counts: &cutpoint_estimate::ScanCounts, report: &Report) {
+    if counts.is_partial {
+        report.warn(&format!(
+            "interrupted: what follows is of the first {} only",
+            units::size(counts.size)
+        ));
+    }
+}
+
+fn tell(estimated: &Estimated, rows: &[Row<'_>], report: &Report) -> Result<()> {
+    let counts = &estimated.counts;
+    warn_of_part(counts, report);
+    if !report.is_json() {
+        return table::print(estimated, rows, report);
+    }
+    for row in rows {
+        report.event(&Event::Estimate(Box::new(event::Estimate::of(row.found))))?;
+    }
+    report.event(&Event::Summary(Summary::Estimate {
+        counts: event::Counted::of(counts),
+        elapsed_ns: report.elapsed_ns(),
+    }))
+}
+
+/// CPU time a GB, turned round: GB (10^9 bytes) a second of one thread; `None` where it was too short.
+fn gigabytes_per_second(found: &Configured) -> Option<f64> {
+    let seconds = (found.times.chunking + found.times.fingerprinting).as_secs_f64();
+    (seconds > 0.0).then(|| found.dedup.read_bytes as f64 / seconds / 1e9)
+}
+
+/// A share as people read it.
+pub(crate) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}

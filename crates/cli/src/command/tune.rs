@@ -1,0 +1,216 @@
+//! `tune`: parameters for the user's data.
+
+mod page;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use cutpoint_estimate::{Origin, TuneOptions, Tuned, Tuning, tune};
+
+use crate::args::Tune;
+use crate::command::estimate::{Watch, percent, scan_options};
+use crate::event::{self, Event, Summary};
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::report::Report;
+use crate::units;
+
+/// Smaller and larger means no rule here is made for.
+const AVERAGE_MIN: u32 = 1024;
+const AVERAGE_MAX: u32 = 1 << 20;
+/// The size of the chart on a terminal, in characters.
+const CHART_WIDTH: usize = 60;
+const CHART_HEIGHT: usize = 12;
+
+pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
+    if !(AVERAGE_MIN..=AVERAGE_MAX).contains(&args.average) {
+        let (least, most) = (units::size(AVERAGE_MIN.into()), units::size(AVERAGE_MAX.into()));
+        return Err(Failure::failed(format!("--average: must be {least} to {most}")).into());
+    }
+    if args.sample_size == 0 {
+        return Err(Failure::failed("--sample-size: nothing would be looked at").into());
+    }
+    let options = TuneOptions {
+        scan: scan_options(&args.data)?,
+        target_size: args.average as usize,
+        sample_size_max: args.sample_size,
+    };
+    let watch = Watch { report, interrupt: Interrupt::listen()? };
+    if cfg!(debug_assertions) {
+        report.note("this program was built without optimization: speeds say little");
+    }
+    report.begin_progress();
+    let tuning = tune(&options, &watch, &|what, done, all| {
+        report.show(|| format!("{what}: {done} of {all}"));
+    });
+    report.end_progress();
+    let tuning = tuning?;
+    if tuning.is_partial && tuning.tuned.is_empty() {
+        return Err(Failure::new(Exit::Interrupted, "interrupted before anything was tried").into());
+    }
+    if tuning.sample_bytes == 0 && report.problem_count() == 0 {
+        let message = "there is nothing to look at: no file with a byte";
+        return Err(Failure::failed(message)
+            .with_remedy("name files or folders that hold data")
+            .into());
+    }
+    if tuning.is_partial {
+        report.warn("interrupted: what was not tried, or not measured, is missing");
+    }
+    match report.is_json() {
+        true => tell(args, &tuning, report)?,
+        false => print(args, &tuning, report)?,
+    }
+    report.flush()?;
+    if let Some(path) = &args.html {
+        fs::write(path, page::html(args.average.into(), &tuning)?)
+            .with_context(|| path.display().to_string())?;
+    }
+    Ok(match tuning.is_partial {
+        true => Exit::Interrupted,
+        false => Exit::of_problems(report.problem_count()),
+    })
+}
+
+fn tell(args: &Tune, tuning: &Tuning, report: &Report) -> Result<()> {
+    for tuned in &tuning.tuned {
+        report.event(&Event::Tuned(Box::new(event::Tuned::of(tuned))))?;
+    }
+    report.event(&Event::Summary(Summary::Tune {
+        target_size: args.average.into(),
+        sample_bytes: tuning.sample_bytes,
+        file_count: tuning.file_count,
+        random_bytes: tuning.random_bytes,
+        simulated_count: tuning.simulated_count,
+        candidate_count: tuning.candidate_count,
+        is_partial: tuning.is_partial,
+        elapsed_ns: report.elapsed_ns(),
+    }))
+}
+
+fn print(args: &Tune, tuning: &Tuning, report: &Report) -> Result<()> {
+    report.line(&format!(
+        "{} of {}; {} simulated on random data, {} with a mean near {}; {}",
+        units::size(tuning.sample_bytes),
+        units::count(tuning.file_count, "file"),
+        units::count(tuning.simulated_count, "combination"),
+        tuning.candidate_count,
+        units::size(args.average.into()),
+        units::duration(report.elapsed())
+    ))?;
+    report.line("")?;
+    report.line("  net saved    dedup     GB/s  mean here  on random  specification")?;
+    let mut others = 0;
+    for tuned in &tuning.tuned {
+        let is_shown = tuned.is_best || tuned.origin != Origin::Grid;
+        if !is_shown {
+            others += 1;
+            if others > args.top {
+                continue;
+            }
+        }
+        let mark = if tuned.is_best { '*' } else { ' ' };
+        let mean = tuned.savings.read_bytes.checked_div(tuned.savings.chunk_count).unwrap_or(0);
+        let random = tuned.random_mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.0}"));
+        let origin = match tuned.origin {
+            Origin::Grid => "",
+            Origin::Paper => "  (Table I)",
+            Origin::Average => "  (avg=)",
+        };
+        report.line(&format!(
+            "{mark} {:>9} {:>8} {:>8} {mean:>10} {random:>10}  {}{origin}",
+            percent(tuned.net.space_savings()),
+            percent(tuned.savings.space_savings()),
+            speed(tuned),
+            tuned.spec
+        ))?;
+    }
+    report.line("")?;
+    for line in chart(&tuning.tuned) {
+        report.line(&line)?;
+    }
+    report.line("")?;
+    report.line(
+        "net saved: with what directories, index and recipes take for the chunks. *: nothing else is \
+         better in both.",
+    )?;
+    let best = |tuned: Option<&Tuned>, what: &str| match tuned {
+        Some(tuned) => report.line(&format!("{what}: cutpoint init --cut {}", tuned.spec)),
+        None => Ok(()),
+    };
+    best(tuning.tuned.first(), "saves most")?;
+    best(tuning.tuned.iter().rfind(|tuned| tuned.is_best), "fastest")
+}
+
+/// GB (10^9 bytes) a second, or nothing where it was not measured.
+fn speed(tuned: &Tuned) -> String {
+    match tuned.bytes_per_second > 0.0 {
+        true => format!("{:.2}", tuned.bytes_per_second / 1e9),
+        false => "-".to_owned(),
+    }
+}
+
+/// Savings over speed: the best as `*`, Table I as `T`, others as dots.
+fn chart(tuned: &[Tuned]) -> Vec<String> {
+    let measured: Vec<&Tuned> = tuned.iter().filter(|each| each.bytes_per_second > 0.0).collect();
+    let Some((savings, speeds)) = ranges(&measured) else { return Vec::new() };
+    let mut grid = vec![vec![' '; CHART_WIDTH]; CHART_HEIGHT];
+    // What matters most is drawn last.
+    for pass in 0..3 {
+        for each in &measured {
+            let (level, mark) = match (each.is_best, each.origin) {
+                (true, _) => (2, '*'),
+                (false, Origin::Paper) => (1, 'T'),
+                _ => (0, '.'),
+            };
+            if level == pass {
+                let x = share(each.bytes_per_second, speeds);
+                let y = share(each.net.space_savings().unwrap_or(0.0), savings);
+                grid[place(1.0 - y, CHART_HEIGHT)][place(x, CHART_WIDTH)] = mark;
+            }
+        }
+    }
+    let label = |row: usize| match row {
+        0 => percent(Some(savings.1)),
+        row if row + 1 == CHART_HEIGHT => percent(Some(savings.0)),
+        _ => String::new(),
+    };
+    let mut lines: Vec<String> = grid
+        .iter()
+        .enumerate()
+        .map(|(row, cells)| {
+            let cells: String = cells.iter().collect();
+            format!("{:>9} |{cells}", label(row)).trim_end().to_owned()
+        })
+        .collect();
+    lines.push(format!("{:>9} +{}", "", "-".repeat(CHART_WIDTH)));
+    let (slow, fast) = (format!("{:.2}", speeds.0 / 1e9), format!("{:.2} GB/s", speeds.1 / 1e9));
+    lines.push(format!("{:>11}{slow}{fast:>width$}", "", width = CHART_WIDTH - slow.len()));
+    lines
+}
+
+/// From the least to the most of net savings and of speeds; `None` where there is nothing.
+fn ranges(tuned: &[&Tuned]) -> Option<((f64, f64), (f64, f64))> {
+    let range = |values: &dyn Fn(&Tuned) -> f64| {
+        tuned.iter().map(|each| values(each)).fold(None, |range: Option<(f64, f64)>, value| {
+            let (low, high) = range.unwrap_or((value, value));
+            Some((low.min(value), high.max(value)))
+        })
+    };
+    let savings = range(&|each| each.net.space_savings().unwrap_or(0.0))?;
+    let speeds = range(&|each| each.bytes_per_second)?;
+    Some((savings, speeds))
+}
+
+/// Where a value is between two ends, from 0 to 1.
+fn share(value: f64, (low, high): (f64, f64)) -> f64 {
+    if high > low { (value - low) / (high - low) } else { 0.5 }
+}
+
+/// The cell of a share.
+fn place(share: f64, count: usize) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "a cell of a chart")]
+    #[expect(clippy::cast_sign_loss, reason = "shares are from 0 to 1")]
+    let cell = (share.clamp(0.0, 1.0) * (count - 1) as f64).round() as usize;
+    cell
+}

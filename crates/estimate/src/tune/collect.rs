@@ -1,0 +1,85 @@
+//! A sample of files, in memory.
+//!
+//! Which files it is made of, the hash of their names decides, so that versions of a file, which lie in
+//! different folders under one name, are in it together or not at all.
+
+use std::mem;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use cutpoint_fingerprint::Blake3;
+
+use crate::estimate::EstimateError;
+use crate::scan::{Chunk, Cutter, Job, Lane, Sink, Until, expected_of, run};
+use crate::{Monitor, ScanCounts, ScanOptions};
+
+/// What is read at once of a stream: it is not cut yet.
+const PIECE: &str = "fixed:size=64k";
+
+/// Streams: files without holes, and what lies before, between and behind holes.
+pub(super) struct Sample {
+    pub(super) streams: Vec<Vec<u8>>,
+    pub(super) counts: ScanCounts,
+}
+
+/// Reads a sample of at most `size_max` bytes.
+pub(super) fn collect(
+    scan: &ScanOptions,
+    size_max: u64,
+    monitor: &dyn Monitor,
+) -> Result<Sample, EstimateError> {
+    let (_, total) = expected_of(scan, monitor, &AtomicBool::new(false)).unwrap_or((0, 0));
+    let mut scan = scan.clone();
+    if total > size_max {
+        scan.name_share = Some(size_max as f64 / total as f64);
+    }
+    let mut sample = read(&scan, size_max, monitor)?;
+    if sample.streams.is_empty() && scan.name_share.take().is_some() {
+        // A few large files, none of which was chosen: the beginning of the first, then.
+        sample = read(&scan, size_max, monitor)?;
+    }
+    Ok(sample)
+}
+
+fn read(scan: &ScanOptions, size_max: u64, monitor: &dyn Monitor) -> Result<Sample, EstimateError> {
+    let cutter = Cutter::new(&PIECE.parse()?, Blake3::plain())?;
+    let full = Arc::new(AtomicBool::new(false));
+    let left = size_max;
+    let sink = Gather { streams: Vec::new(), open: Vec::new(), left, full: full.clone() };
+    let until = Until { monitor, broken: full.clone() };
+    let (mut counts, lanes) = run(scan, vec![Lane { cutter, sink }], 1, &until)?;
+    if full.load(Relaxed) {
+        // It ended because there is enough of it.
+        counts.is_partial = monitor.cancelled();
+    }
+    let streams = lanes.into_iter().flat_map(|lane| lane.sink.streams).collect();
+    Ok(Sample { streams, counts })
+}
+
+struct Gather {
+    streams: Vec<Vec<u8>>,
+    open: Vec<u8>,
+    left: u64,
+    full: Arc<AtomicBool>,
+}
+
+impl Sink for Gather {
+    fn begin(&mut self, _: &Arc<Path>) {}
+
+    fn chunk(&mut self, chunk: &Chunk<'_>, _: &mut Vec<Job>) {
+        let room = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let taken = &chunk.bytes[..chunk.bytes.len().min(room)];
+        self.left -= taken.len() as u64;
+        self.open.extend_from_slice(taken);
+        if self.left == 0 {
+            self.full.store(true, Relaxed);
+        }
+        if chunk.is_last || self.left == 0 {
+            let stream = mem::take(&mut self.open);
+            if !stream.is_empty() {
+                self.streams.push(stream);
+            }
+        }
+    }
+}
