@@ -43,10 +43,15 @@ impl DataSet {
     ///
     /// [`LabError::File`] where a file is missing or cannot be read, [`LabError::Data`] where there is
     /// not a byte.
-    pub fn load(part: &DataPart, folder: &Path, goes_on: &dyn Fn() -> bool) -> Result<DataSet, LabError> {
+    pub fn load(
+        part: &DataPart,
+        folder: &Path,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<DataSet, LabError> {
         let limit = part.size.as_ref().and_then(|text| size(text.get_ref())).unwrap_or(usize::MAX);
         let name = part.name.get_ref().clone();
-        let versions_max = part.versions.as_ref().map_or(usize::MAX, |count| *count.get_ref() as usize);
+        let versions_max =
+            part.versions.as_ref().map_or(usize::MAX, |count| *count.get_ref() as usize);
         let mut hasher = blake3::Hasher::new();
         let mut versions = Vec::new();
         if let Some(path) = &part.path {
@@ -90,7 +95,13 @@ impl DataSet {
                 version.streams = vec![version.streams.concat()];
             }
         }
-        let set = DataSet { name, versions, hash: hasher.finalize().to_hex()[..16].to_owned(), entropy: 0.0, gzip_ratio: 0.0 };
+        let set = DataSet {
+            name,
+            versions,
+            hash: hasher.finalize().to_hex()[..16].to_owned(),
+            entropy: 0.0,
+            gzip_ratio: 0.0,
+        };
         if set.size() == 0 {
             let message = "there is not a byte in it; build it (lab/datasets), or take it out of the definition";
             return Err(LabError::Data { name: set.name, message: message.to_owned() });
@@ -138,7 +149,11 @@ fn version_roots(path: &Path) -> Result<Vec<PathBuf>, LabError> {
         for entry in entries(path)? {
             let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let is_version = name.strip_prefix('v').is_some_and(|digits| {
-                !digits.is_empty() && digits.split('.').next().is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+                !digits.is_empty()
+                    && digits
+                        .split('.')
+                        .next()
+                        .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
             });
             if is_version {
                 roots.push(entry);
@@ -246,7 +261,8 @@ impl Made {
             Made::Text => Box::new(move || input::text(size)),
             Made::Zeros => Box::new(move || vec![0; size]),
             Made::BackupArtificial => {
-                let mut artificial = Artificial { numbers: SplitMix64::new(seed), data: Vec::new(), size };
+                let mut artificial =
+                    Artificial { numbers: SplitMix64::new(seed), data: Vec::new(), size };
                 Box::new(move || artificial.next_version())
             }
             Made::LowEntropy => Box::new(move || low_entropy(seed, size)),

@@ -163,8 +163,12 @@ impl Definition {
             let line = 1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
             LabError::Definition { path: path.to_owned(), line, message }
         };
-        let definition: Definition = toml::from_str(text)
-            .map_err(|error| at(error.span().unwrap_or(0..0), format!("{}{}", error.message(), remedy(error.message()))))?;
+        let definition: Definition = toml::from_str(text).map_err(|error| {
+            at(
+                error.span().unwrap_or(0..0),
+                format!("{}{}", error.message(), remedy(error.message())),
+            )
+        })?;
         definition.check(&at)?;
         Ok(definition)
     }
@@ -172,29 +176,47 @@ impl Definition {
     fn check(&self, at: &dyn Fn(Range<usize>, String) -> LabError) -> Result<(), LabError> {
         let fail = |text: &Text, message: String| Err(at(text.span(), message));
         if *self.repeats.get_ref() == 0 {
-            return Err(at(self.repeats.span(), "repeats: 0 measures nothing: give 1 or more".to_owned()));
+            return Err(at(
+                self.repeats.span(),
+                "repeats: 0 measures nothing: give 1 or more".to_owned(),
+            ));
         }
         if self.data.is_empty() || self.measures.is_empty() {
-            return Err(at(0..0, "nothing to measure: give at least one [[dataset]] and one [[measure]]".to_owned()));
+            return Err(at(
+                0..0,
+                "nothing to measure: give at least one [[dataset]] and one [[measure]]".to_owned(),
+            ));
         }
         let mut names = HashSet::new();
         for part in &self.data {
             if !names.insert(part.name.get_ref()) {
-                return fail(&part.name, format!("there are two data sets {:?}: rename one", part.name.get_ref()));
+                return fail(
+                    &part.name,
+                    format!("there are two data sets {:?}: rename one", part.name.get_ref()),
+                );
             }
             match (&part.path, &part.made) {
                 (Some(_), None) => {}
                 (None, Some(made)) => {
                     if crate::data::Made::named(made.get_ref()).is_none() {
                         let names = crate::data::Made::NAMES.join(", ");
-                        return fail(made, format!("made: {:?} is not known: take one of {names}", made.get_ref()));
+                        return fail(
+                            made,
+                            format!("made: {:?} is not known: take one of {names}", made.get_ref()),
+                        );
                     }
                     if part.size.is_none() {
-                        return fail(made, "made: how much? Give a size, such as size = \"16M\"".to_owned());
+                        return fail(
+                            made,
+                            "made: how much? Give a size, such as size = \"16M\"".to_owned(),
+                        );
                     }
                 }
                 _ => {
-                    return fail(&part.name, format!("data set {:?}: give either path or made", part.name.get_ref()));
+                    return fail(
+                        &part.name,
+                        format!("data set {:?}: give either path or made", part.name.get_ref()),
+                    );
                 }
             }
             if part.versions.as_ref().is_some_and(|count| *count.get_ref() == 0) {
@@ -205,14 +227,21 @@ impl Definition {
         let mut names = HashSet::new();
         for part in &self.algorithms {
             if !names.insert(part.name.get_ref()) {
-                return fail(&part.name, format!("there are two algorithms {:?}: rename one", part.name.get_ref()));
+                return fail(
+                    &part.name,
+                    format!("there are two algorithms {:?}: rename one", part.name.get_ref()),
+                );
             }
             if part.paper.is_none() && part.equal.is_none() {
-                return fail(&part.name, format!("algorithm {:?}: give paper, equal or both", part.name.get_ref()));
+                return fail(
+                    &part.name,
+                    format!("algorithm {:?}: give paper, equal or both", part.name.get_ref()),
+                );
             }
             // What needs a target is tried with one that every algorithm has, where it has any.
             for template in [&part.paper, &part.equal].into_iter().flatten() {
-                crate::algorithm::check_template(template.get_ref()).or_else(|message| fail(template, message))?;
+                crate::algorithm::check_template(template.get_ref())
+                    .or_else(|message| fail(template, message))?;
             }
         }
         for part in &self.measures {
@@ -221,7 +250,11 @@ impl Definition {
         Ok(())
     }
 
-    fn check_measure(&self, part: &MeasurePart, at: &dyn Fn(Range<usize>, String) -> LabError) -> Result<(), LabError> {
+    fn check_measure(
+        &self,
+        part: &MeasurePart,
+        at: &dyn Fn(Range<usize>, String) -> LabError,
+    ) -> Result<(), LabError> {
         let fail = |text: &Text, message: String| Err(at(text.span(), message));
         let kind = part.kind.get_ref();
         if part.datasets.is_empty() {
@@ -229,31 +262,63 @@ impl Definition {
         }
         for name in &part.datasets {
             if !self.data.iter().any(|each| each.name.get_ref() == name.get_ref()) {
-                return fail(name, format!("there is no data set {:?}: name one of {}", name.get_ref(), listed(self.data.iter().map(|each| &each.name))));
+                return fail(
+                    name,
+                    format!(
+                        "there is no data set {:?}: name one of {}",
+                        name.get_ref(),
+                        listed(self.data.iter().map(|each| &each.name))
+                    ),
+                );
             }
         }
         for name in &part.algorithms {
             if !self.algorithms.iter().any(|each| each.name.get_ref() == name.get_ref()) {
-                return fail(name, format!("there is no algorithm {:?}: name one of {}", name.get_ref(), listed(self.algorithms.iter().map(|each| &each.name))));
+                return fail(
+                    name,
+                    format!(
+                        "there is no algorithm {:?}: name one of {}",
+                        name.get_ref(),
+                        listed(self.algorithms.iter().map(|each| &each.name))
+                    ),
+                );
             }
         }
         if kind.needs_algorithms() && (part.algorithms.is_empty() || part.targets.is_empty()) {
-            return Err(at(part.kind.span(), format!("kind {:?} needs algorithms and targets", kind.name())));
+            return Err(at(
+                part.kind.span(),
+                format!("kind {:?} needs algorithms and targets", kind.name()),
+            ));
         }
         if !kind.needs_algorithms() && part.targets.is_empty() {
-            return Err(at(part.kind.span(), format!("kind {:?} needs targets: the sizes of chunks", kind.name())));
+            return Err(at(
+                part.kind.span(),
+                format!("kind {:?} needs targets: the sizes of chunks", kind.name()),
+            ));
         }
         for size in part.targets.iter().chain(&part.size) {
             checked_size(size, at)?;
         }
         for name in &part.selections {
             if !["paper", "equal"].contains(&name.get_ref().as_str()) {
-                return fail(name, format!("selections: {:?} is not known: take paper, equal or both", name.get_ref()));
+                return fail(
+                    name,
+                    format!(
+                        "selections: {:?} is not known: take paper, equal or both",
+                        name.get_ref()
+                    ),
+                );
             }
         }
         for name in &part.fingerprints {
             if crate::measure::Hash::named(name.get_ref()).is_none() {
-                return fail(name, format!("fingerprints: {:?} is not known: take blake3, sha256 or sha1", name.get_ref()));
+                return fail(
+                    name,
+                    format!(
+                        "fingerprints: {:?} is not known: take blake3, sha256 or sha1",
+                        name.get_ref()
+                    ),
+                );
             }
         }
         Ok(())
@@ -276,11 +341,20 @@ fn listed<'a>(names: impl Iterator<Item = &'a Text>) -> String {
     if names.is_empty() { "none, as the file has none".to_owned() } else { names.join(", ") }
 }
 
-fn checked_size(text: &Text, at: &dyn Fn(Range<usize>, String) -> LabError) -> Result<(), LabError> {
+fn checked_size(
+    text: &Text,
+    at: &dyn Fn(Range<usize>, String) -> LabError,
+) -> Result<(), LabError> {
     if size(text.get_ref()).is_some_and(|size| size > 0) {
         return Ok(());
     }
-    Err(at(text.span(), format!("{:?} is no size: give a number of bytes, or of k, M or G, such as \"64M\"", text.get_ref())))
+    Err(at(
+        text.span(),
+        format!(
+            "{:?} is no size: give a number of bytes, or of k, M or G, such as \"64M\"",
+            text.get_ref()
+        ),
+    ))
 }
 
 /// Reads a size in bytes: digits, then perhaps k, M or G (powers of 1024), in either case.
