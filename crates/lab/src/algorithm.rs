@@ -72,7 +72,31 @@ pub(crate) fn check_template(template: &str) -> Result<(), String> {
 }
 
 fn spec(template: &str, target: usize) -> Result<Spec, String> {
-    template.replace("{target}", &target.to_string()).parse().map_err(|error| format!("{error}"))
+    filled(template, target)?.parse().map_err(|error| format!("{error}"))
+}
+
+/// The template with the target in the place of each `{target}`, `{target*2}`, `{target/8}`.
+fn filled(template: &str, target: usize) -> Result<String, String> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{target") {
+        let (operation, behind) =
+            after.split_once('}').ok_or_else(|| "there is a { without a }".to_owned())?;
+        let number = |digits: &str| digits.parse::<usize>().ok().filter(|number| *number > 0);
+        let value = match operation.split_at_checked(1) {
+            None => Some(target),
+            Some(("*", digits)) => number(digits).and_then(|number| target.checked_mul(number)),
+            Some(("/", digits)) => number(digits).map(|number| target / number),
+            Some(_) => None,
+        };
+        let value = value.ok_or_else(|| {
+            format!("{{target{operation}}} is neither {{target*N}} nor {{target/N}}")
+        })?;
+        text += before;
+        text += &value.to_string();
+        rest = behind;
+    }
+    Ok(text + rest)
 }
 
 /// Finds parameters of `part` for `target` on `set`. Every cut of the data set is told to `goes_on`,
@@ -84,9 +108,11 @@ pub fn choose(
     set: &DataSet,
     goes_on: &dyn Fn() -> bool,
 ) -> Chosen {
+    let of_target =
+        part.specs.iter().find(|(size, _)| crate::definition::size(size) == Some(target));
     let template = match selection {
-        Selection::Paper => &part.paper,
-        Selection::Equal => &part.equal,
+        Selection::Paper => of_target.map(|(_, spec)| spec).or(part.paper.as_ref()),
+        Selection::Equal => part.equal.as_ref(),
     };
     let Some(template) = template else {
         return Chosen::None(format!(

@@ -146,7 +146,8 @@ impl Selector {
         if self.metric.ends_with("throughput") && self.level.is_none() {
             return matching.max_by(|one, other| one.value.total_cmp(&other.value));
         }
-        matching.last()
+        let mut matching = matching;
+        matching.next_back()
     }
 
     fn text(&self) -> String {
@@ -171,6 +172,8 @@ impl Claim {
         let mut found = Vec::new();
         for selector in &self.rows {
             match selector.find(rows) {
+                // What the papers say against each other needs no row of ours.
+                None if self.test == Test::Contradiction => {}
                 Some(row) => found.push(row),
                 None => {
                     let reason =

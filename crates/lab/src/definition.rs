@@ -1,6 +1,6 @@
 //! What is to be measured: a file in TOML.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -34,6 +34,9 @@ pub struct Definition {
     /// What is measured.
     #[serde(rename = "measure")]
     pub measures: Vec<MeasurePart>,
+    /// The file as it was.
+    #[serde(skip)]
+    text: String,
 }
 
 fn default_repeats() -> Spanned<u32> {
@@ -60,6 +63,9 @@ pub struct DataPart {
     pub versions: Option<Spanned<u32>>,
     /// At most so many bytes of each version, such as `64M`; of data that is made, all of them.
     pub size: Option<Text>,
+    /// Whether it is left out, and named, where it is not there.
+    #[serde(default)]
+    pub optional: bool,
     /// Whether the files of a version are joined into one stream, sorted by name, before they are cut.
     #[serde(default)]
     pub join: bool,
@@ -78,9 +84,13 @@ pub struct AlgorithmPart {
     /// What it is, in a sentence.
     #[serde(default)]
     pub about: String,
-    /// The spec that the papers set for a target, with `{target}` for its bytes: `seqcdc:paper={target}`;
-    /// `bfbc` and `bfbc*` learn from the data.
+    /// The spec that the papers set for a target, with `{target}` for its bytes, and `{target*2}` or
+    /// `{target/8}` for a multiple or a part: `seqcdc:paper={target}`. `bfbc` and `bfbc*` learn from the
+    /// data.
     pub paper: Option<Text>,
+    /// Specs for single targets, by their size, where the papers set another one than the template says.
+    #[serde(default)]
+    pub specs: BTreeMap<String, Text>,
     /// The spec with a mean of `{target}`: what the search for an equal mean changes.
     pub equal: Option<Text>,
     /// Whether the last chunk of each stream is left out of the figures about sizes, as in paper 002.
@@ -163,14 +173,20 @@ impl Definition {
             let line = 1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
             LabError::Definition { path: path.to_owned(), line, message }
         };
-        let definition: Definition = toml::from_str(text).map_err(|error| {
+        let mut definition: Definition = toml::from_str(text).map_err(|error| {
             at(
                 error.span().unwrap_or(0..0),
                 format!("{}{}", error.message(), remedy(error.message())),
             )
         })?;
+        text.clone_into(&mut definition.text);
         definition.check(&at)?;
         Ok(definition)
+    }
+
+    /// Returns the file as it was read.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     fn check(&self, at: &dyn Fn(Range<usize>, String) -> LabError) -> Result<(), LabError> {
@@ -232,14 +248,24 @@ impl Definition {
                     format!("there are two algorithms {:?}: rename one", part.name.get_ref()),
                 );
             }
-            if part.paper.is_none() && part.equal.is_none() {
+            if part.paper.is_none() && part.equal.is_none() && part.specs.is_empty() {
                 return fail(
                     &part.name,
                     format!("algorithm {:?}: give paper, equal or both", part.name.get_ref()),
                 );
             }
             // What needs a target is tried with one that every algorithm has, where it has any.
-            for template in [&part.paper, &part.equal].into_iter().flatten() {
+            for (target, spec) in &part.specs {
+                if size(target).is_none() {
+                    return fail(
+                        spec,
+                        format!("specs: {target:?} is no target size, such as \"8k\""),
+                    );
+                }
+            }
+            for template in
+                [&part.paper, &part.equal].into_iter().flatten().chain(part.specs.values())
+            {
                 crate::algorithm::check_template(template.get_ref())
                     .or_else(|message| fail(template, message))?;
             }

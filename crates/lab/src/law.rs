@@ -77,12 +77,12 @@ impl Law {
             }
             "ae" if given("lest").is_none() => {
                 let window = number("window")?;
-                match number("bytes").unwrap_or(1.0) as u32 {
-                    1 if window >= AE_WINDOW_MIN => law(
+                match given("bytes").unwrap_or("1") {
+                    "1" if window >= AE_WINDOW_MIN => law(
                         "the window, then each byte with a chance of 1/256",
                         Form::Chances { stretches: vec![(window + 1.0, 1.0 / 256.0)], max },
                     ),
-                    4 | 8 if max.is_infinite() => {
+                    "4" | "8" if max.is_infinite() => {
                         law("Dickman's function of size / window", dickman(window))
                     }
                     _ => None,
@@ -98,7 +98,7 @@ impl Law {
                 ),
             ),
             "mii" if max.is_infinite() && given("first").is_none() => {
-                law("a chain over run and last byte", mii(number("length")? as usize)?)
+                law("a chain over run and last byte", mii(given("length")?.parse().ok()?)?)
             }
             _ => None,
         }
@@ -141,6 +141,10 @@ impl Form {
             }
             Form::Table { step, shares } => {
                 let place = size / step;
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "what is beyond the table is found to be"
+                )]
                 let below = place.floor().max(0.0) as usize;
                 match (shares.get(below), shares.get(below + 1)) {
                     (Some(one), Some(next)) => one + (next - one) * (place - below as f64),

@@ -69,7 +69,8 @@ impl<'a> Run<'a> {
     }
 
     /// Measures all cells that `results` does not have, data set by data set. `goes_on` is asked often,
-    /// `tell` hears of each cell before it begins.
+    /// `tell` hears of each cell before it begins. Returns the names of optional data sets that were not
+    /// there.
     ///
     /// # Errors
     ///
@@ -79,11 +80,13 @@ impl<'a> Run<'a> {
         results: &mut Results,
         goes_on: &dyn Fn() -> bool,
         tell: &mut dyn FnMut(&Progress<'_>),
-    ) -> Result<(), LabError> {
+    ) -> Result<Vec<String>, LabError> {
+        results.keep_definition(self.definition.text())?;
         let outcome = self.measure_all(results, goes_on, tell);
         // What there is counts, also where it ended early.
         let written = results.write_parquet();
-        outcome.and(written)
+        let left_out = outcome?;
+        written.map(|()| left_out)
     }
 
     fn measure_all(
@@ -91,7 +94,8 @@ impl<'a> Run<'a> {
         results: &mut Results,
         goes_on: &dyn Fn() -> bool,
         tell: &mut dyn FnMut(&Progress<'_>),
-    ) -> Result<(), LabError> {
+    ) -> Result<Vec<String>, LabError> {
+        let mut left_out = Vec::new();
         let cells: Vec<Vec<Cell<'_>>> =
             self.definition.data.iter().map(|data| self.cells(data.name.get_ref())).collect();
         let total = cells.iter().map(Vec::len).sum();
@@ -102,6 +106,12 @@ impl<'a> Run<'a> {
             }
             let name = data.name.get_ref();
             tell(&Progress { done, total, cell: &format!("{name}: reading"), remaining: None });
+            let path = data.path.as_ref().map(|path| self.folder.join(path.get_ref()));
+            if data.optional && path.is_some_and(|path| !path.exists()) {
+                left_out.push(name.clone());
+                done += cells.len();
+                continue;
+            }
             let set = DataSet::load(data, self.folder, goes_on)?;
             self.describe(&set, results)?;
             let repeat_count = *self.definition.repeats.get_ref() as usize;
@@ -133,7 +143,7 @@ impl<'a> Run<'a> {
             }
         }
         tell(&Progress { done, total, cell: "done", remaining: Some(Duration::ZERO) });
-        Ok(())
+        Ok(left_out)
     }
 
     /// What the data set itself is like, once.
@@ -206,8 +216,13 @@ impl<'a> Run<'a> {
             };
             hasher.update(
                 format!(
-                    "{}|{}|{}|{};",
+                    "{}|{:?}|{}|{}|{};",
                     algorithm.name.get_ref(),
+                    algorithm
+                        .specs
+                        .iter()
+                        .map(|(size, spec)| (size, spec.get_ref()))
+                        .collect::<Vec<_>>(),
                     text(&algorithm.paper),
                     text(&algorithm.equal),
                     algorithm.drop_last
