@@ -1,5 +1,8 @@
 //! What can be asked, and the help that teaches it.
 
+#[cfg(feature = "lab")]
+mod lab;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -11,6 +14,8 @@ use cutpoint_store::check::Portion;
 use cutpoint_store::retention::{Grouping, Period, Policy, Span};
 use cutpoint_store::seal::Suite;
 
+#[cfg(feature = "lab")]
+pub(crate) use self::lab::{Lab, LabReport, LabRun, LabVerb};
 use crate::defaults::{self, DEFAULT_CUT, Preset};
 use crate::exit;
 use crate::units::{
@@ -207,6 +212,9 @@ Examples:
     Algorithms(Algorithms),
     /// Measure how fast the algorithms are on this machine
     Bench(Bench),
+    /// Measure algorithms on data sets, and compare with what papers say
+    #[cfg(feature = "lab")]
+    Lab(Lab),
     /// Print an object of the repository, decoded
     Debug(Debug),
     /// Say who can open the repository: list, add, remove and change keys
