@@ -135,11 +135,7 @@ pub fn choose(
 
 /// BFBC with the pairs of the data set itself, as paper 002 has it.
 fn learned(template: &str, target: usize, set: &DataSet) -> Chosen {
-    let mut counts = PairCounts::new();
-    for stream in set.streams() {
-        counts.add(stream);
-        counts.end_stream();
-    }
+    let counts = count_pairs(set.streams());
     let params = if template == LEARNED[0] {
         counts.paper(target)
     } else {
@@ -149,6 +145,21 @@ fn learned(template: &str, target: usize, set: &DataSet) -> Chosen {
         Ok(spec) => Chosen::Spec(spec.into()),
         Err(error) => Chosen::None(error.to_string()),
     }
+}
+
+/// What BFBC learns from: how often each pair of bytes occurs.
+pub(crate) fn count_pairs<'a>(streams: impl Iterator<Item = &'a [u8]>) -> PairCounts {
+    let mut counts = PairCounts::new();
+    for stream in streams {
+        counts.add(stream);
+        counts.end_stream();
+    }
+    counts
+}
+
+/// Whether the parameters are learned from the data set.
+pub(crate) fn is_learned(part: &AlgorithmPart) -> bool {
+    part.paper.as_ref().is_some_and(|template| LEARNED.contains(&template.get_ref().as_str()))
 }
 
 /// Searches what is to be asked for so that the measured mean is the target.

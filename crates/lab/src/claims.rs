@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Row;
+use crate::row::LEARNING;
 
 /// What papers say of one thing.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -137,6 +138,7 @@ impl Selector {
                 && is(&self.data, &row.data)
                 && is(&self.algorithm, &row.algorithm)
                 && is(&self.level, &row.level)
+                && (self.level.is_some() || row.level != LEARNING)
                 && is(&self.variant, &row.variant)
                 && self.target.is_none_or(|target| target == row.target)
                 && (row.selection.is_empty()

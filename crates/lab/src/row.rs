@@ -60,6 +60,9 @@ pub struct Row {
 /// The metric that ends a cell: how long it took. Rows of a cell without one are not complete.
 pub(crate) const ELAPSED: &str = "elapsed";
 
+/// The level of what comes before chunking, and is not a level of it.
+pub(crate) const LEARNING: &str = "learning";
+
 impl Row {
     /// A row of this metric with one value.
     pub fn new(metric: &str, value: f64, unit: &str) -> Row {

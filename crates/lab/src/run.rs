@@ -211,43 +211,22 @@ impl<'a> Run<'a> {
         let Cell { part, algorithms, selection, target } = cell;
         let mut hasher = blake3::Hasher::new();
         for algorithm in algorithms {
-            let text = |text: &Option<crate::Text>| {
-                text.as_ref().map_or(String::new(), |text| text.get_ref().clone())
-            };
-            hasher.update(
-                format!(
-                    "{}|{:?}|{}|{}|{};",
-                    algorithm.name.get_ref(),
-                    algorithm
-                        .specs
-                        .iter()
-                        .map(|(size, spec)| (size, spec.get_ref()))
-                        .collect::<Vec<_>>(),
-                    text(&algorithm.paper),
-                    text(&algorithm.equal),
-                    algorithm.drop_last
-                )
-                .as_bytes(),
-            );
+            let text =
+                |text: &Option<crate::Text>| text.as_ref().map(|text| text.get_ref().clone());
+            let specs = algorithm.specs.iter().map(|(size, spec)| (size, spec.get_ref()));
+            let (paper, equal) = (text(&algorithm.paper), text(&algorithm.equal));
+            let name = algorithm.name.get_ref();
+            let AlgorithmPart { drop_last, .. } = algorithm;
+            let specs: Vec<_> = specs.collect();
+            hasher.update(format!("{name}|{specs:?}|{paper:?}|{equal:?}|{drop_last};").as_bytes());
         }
-        let hashes: Vec<&str> =
-            part.fingerprints.iter().map(|name| name.get_ref().as_str()).collect();
-        let size = part.size.as_ref().map_or("", |size| size.get_ref());
-        hasher.update(
-            format!(
-                "{:?}|{}|{hashes:?}|{size}|{:?}|{}",
-                part.levels,
-                part.papers,
-                part.edits,
-                self.definition.repeats.get_ref()
-            )
-            .as_bytes(),
-        );
-        // The machine counts where time does.
-        if part.kind.get_ref().is_race()
-            || *part.kind.get_ref() == crate::measure::Kind::Fingerprint
-        {
-            hasher.update(self.setting.machine.as_bytes());
+        let MeasurePart { levels, papers, edits, .. } = part;
+        let hashes: Vec<&String> = part.fingerprints.iter().map(|name| name.get_ref()).collect();
+        let size = part.size.as_ref().map(|size| size.get_ref());
+        hasher.update(format!("{levels:?}|{papers}|{edits:?}|{hashes:?}|{size:?}").as_bytes());
+        if part.kind.get_ref().is_timed() {
+            let repeats = self.definition.repeats.get_ref();
+            hasher.update(format!("{repeats}|{}", self.setting.machine).as_bytes());
         }
         let name = part.kind.get_ref().name();
         format!(

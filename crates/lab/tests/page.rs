@@ -160,21 +160,18 @@ impl Browser {
         counts.as_array().expect("charts").iter().filter_map(Value::as_u64).collect()
     }
 
-    fn keep_screenshot(&mut self, name: &str) {
+    /// Keeps pictures of some sections, if somebody wants them.
+    fn keep_screenshots(&mut self, name: &str) {
         let Some(folder) = std::env::var_os("CUTPOINT_SCREENSHOTS") else { return };
-        let picture = self.ask(
-            "Page.captureScreenshot",
-            json!({ "captureBeyondViewport": true, "clip": Value::Null, "format": "png" })
-                .as_object()
-                .map(|fields| {
-                    Value::Object(
-                        fields.clone().into_iter().filter(|(_, value)| !value.is_null()).collect(),
-                    )
-                })
-                .expect("an object"),
-        );
-        let bytes = decoded(picture["data"].as_str().expect("a picture"));
-        fs::write(Path::new(&folder).join(name), bytes).expect("the picture is kept");
+        for section in ["claims", "savings", "sizes", "speed", "burst"] {
+            self.evaluate(&format!(
+                "document.getElementById('{section}-section').scrollIntoView()"
+            ));
+            let picture = self.ask("Page.captureScreenshot", json!({ "format": "png" }));
+            let bytes = decoded(picture["data"].as_str().expect("a picture"));
+            let path = Path::new(&folder).join(format!("{name}-{section}.png"));
+            fs::write(path, bytes).expect("the picture is kept");
+        }
     }
 }
 
@@ -266,7 +263,7 @@ fn the_page_works_in_a_browser() {
     let drawn = browser.drawn();
     assert_eq!(drawn.len(), 4, "charts");
     assert!(drawn.iter().all(|count| *count > 2000), "dots: {drawn:?}");
-    browser.keep_screenshot("wide.png");
+    browser.keep_screenshots("wide");
     browser.evaluate(
         "document.querySelectorAll('#speed-chart .series input').forEach((input) => input.click())",
     );
@@ -326,16 +323,21 @@ fn the_page_works_in_a_browser() {
         json!({ "features": [{ "name": "prefers-color-scheme", "value": "dark" }] }),
     );
     assert_ne!(browser.evaluate("getComputedStyle(document.body).backgroundColor"), light, "dark");
-    browser.keep_screenshot("dark.png");
+    browser.keep_screenshots("dark");
     browser.ask("Emulation.setEmulatedMedia", json!({ "features": [] }));
     browser.size(390, true);
+    let wide = browser.evaluate(
+        "[...document.querySelectorAll('body *')].filter((each) => !each.closest('.scroll, pre, .skip, .plot') \
+         && each.getBoundingClientRect().right > 391).map((each) => each.tagName + '#' + each.id + '.' + each.className)",
+    );
+    assert_eq!(wide, json!([]), "nothing is wider than a phone");
     let widest = browser.evaluate("document.documentElement.scrollWidth").as_u64();
-    assert!(widest.is_some_and(|width| width <= 390), "nothing is wider than a phone: {widest:?}");
+    assert!(widest.is_some_and(|width| width <= 390), "nor does it scroll: {widest:?}");
     let chart = browser
         .evaluate("document.querySelector('#savings-chart canvas').getBoundingClientRect().width")
         .as_f64();
     assert!(chart.is_some_and(|width| width <= 390.0), "charts neither: {chart:?}");
-    browser.keep_screenshot("phone.png");
+    browser.keep_screenshots("phone");
     browser.ask("Emulation.setEmulatedMedia", json!({ "media": "print" }));
     assert_eq!(
         browser.evaluate("getComputedStyle(document.querySelector('.controls')).display"),

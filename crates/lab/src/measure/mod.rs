@@ -61,6 +61,11 @@ impl Kind {
         !matches!(self, Kind::Fingerprint | Kind::Burst | Kind::Growth | Kind::Bursts)
     }
 
+    /// Whether machine and repeats have a say in the rows that matter.
+    pub(crate) fn is_timed(self) -> bool {
+        matches!(self, Kind::Throughput | Kind::Fingerprint | Kind::Pipeline)
+    }
+
     /// Whether all algorithms of a measure are one cell, since they take turns.
     pub(crate) fn is_race(self) -> bool {
         matches!(self, Kind::Throughput | Kind::Pipeline)

@@ -3,10 +3,12 @@
 use cutpoint_bench::{Comparison, Contender, Kind as Who, Limit, Turns, race};
 use cutpoint_chunking::{Spec, cuts};
 use cutpoint_fingerprint::{Blake3, Sha1, Sha256};
+use cutpoint_testing::thread_cpu_time;
 
 use super::{Task, absent, ask};
-use crate::algorithm::{Chosen, choose};
+use crate::algorithm::{Chosen, choose, count_pairs, is_learned};
 use crate::counters;
+use crate::row::LEARNING;
 use crate::{LabError, Levels, Row};
 
 /// Chunks are fingerprinted in batches of about so many bytes, as the store does it.
@@ -18,7 +20,12 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
     let mut chosen: Vec<(&str, Spec)> = Vec::new();
     for part in &task.algorithms {
         match choose(part, task.selection, task.target, task.set, goes_on) {
-            Chosen::Spec(spec) => chosen.push((part.name.get_ref(), *spec)),
+            Chosen::Spec(spec) => {
+                if is_learned(part) {
+                    rows.push(learning_row(part.name.get_ref(), data.bytes(), task));
+                }
+                chosen.push((part.name.get_ref(), *spec));
+            }
             Chosen::None(reason) => rows.push(absent(part, reason)),
         }
         ask(goes_on)?;
@@ -42,6 +49,20 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
         );
     }
     Ok(rows)
+}
+
+/// How fast what BFBC learns from is counted, which comes before its chunking and is not part of that.
+fn learning_row(name: &str, data: &[u8], task: &Task<'_>) -> Row {
+    let speeds: Vec<f64> = (0..task.repeat_count)
+        .map(|_| {
+            let began = thread_cpu_time();
+            std::hint::black_box(count_pairs(std::iter::once(std::hint::black_box(data))));
+            let elapsed = thread_cpu_time().saturating_sub(began).as_secs_f64();
+            data.len() as f64 / 1e9 / elapsed.max(1e-9)
+        })
+        .collect();
+    let row = Row::of("cpu_throughput", &speeds, "GB/s").level(LEARNING);
+    Row { algorithm: name.to_owned(), ..row }.note("counting the pairs, before anything is cut")
 }
 
 /// Fingerprints of chunks of one size.

@@ -317,7 +317,7 @@
     const level = options("speed-level", unique(here.map((row) => row.level)), String, "the fastest of each");
     const names = unique(here.filter((row) => row.algorithm && (!level || row.level === level)).map((row) => row.algorithm));
     const series = names.map((name) => ({ name, points: unique(here.map((row) => row.target)).map((target) => {
-      const list = here.filter((row) => row.algorithm === name && row.target === target && (!level || row.level === level));
+      const list = here.filter((row) => row.algorithm === name && row.target === target && (level ? row.level === level : row.level !== "learning"));
       return list.sort((one, other) => other.value - one.value)[0];
     }).filter(Boolean).map((row) => [row.target, row.value, row.lower_quartile, row.upper_quartile]) }));
     chart($("speed-chart"), { title: `Throughput on ${data}, ${level || "the fastest level of each"}`, xLabel: "target chunk size", yLabel: "GB a second of CPU time", logarithmic: true, xText: kib, series });
