@@ -21,6 +21,14 @@ impl Selection {
         [Selection::Paper, Selection::Equal].into_iter().find(|each| each.name() == name)
     }
 
+    /// Whether the definition has such parameters of `part`.
+    pub(crate) fn is_of(self, part: &AlgorithmPart) -> bool {
+        match self {
+            Selection::Paper => part.paper.is_some() || !part.specs.is_empty(),
+            Selection::Equal => part.equal.is_some(),
+        }
+    }
+
     /// Returns `paper` or `equal`.
     pub fn name(self) -> &'static str {
         match self {

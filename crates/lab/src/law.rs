@@ -77,10 +77,11 @@ impl Law {
             }
             "ae" if given("lest").is_none() => {
                 let window = number("window")?;
+                let least = if given("cut") == Some("before") { window } else { window + 1.0 };
                 match given("bytes").unwrap_or("1") {
                     "1" if window >= AE_WINDOW_MIN => law(
                         "the window, then each byte with a chance of 1/256",
-                        Form::Chances { stretches: vec![(window + 1.0, 1.0 / 256.0)], max },
+                        Form::Chances { stretches: vec![(least, 1.0 / 256.0)], max },
                     ),
                     "4" | "8" if max.is_infinite() => {
                         law("Dickman's function of size / window", dickman(window))

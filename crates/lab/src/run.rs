@@ -189,10 +189,15 @@ impl<'a> Run<'a> {
             };
             for target in part.targets.iter().filter_map(|text| size(text.get_ref())) {
                 for selection in &selections {
-                    let groups = if part.kind.get_ref().is_race() || algorithms.is_empty() {
-                        vec![algorithms.clone()]
+                    // Where the definition has no such form of an algorithm, nothing is asked for.
+                    let algorithms: Vec<&AlgorithmPart> =
+                        algorithms.iter().copied().filter(|each| selection.is_of(each)).collect();
+                    let groups = if !part.kind.get_ref().needs_algorithms() {
+                        vec![Vec::new()]
+                    } else if part.kind.get_ref().is_race() && !algorithms.is_empty() {
+                        vec![algorithms]
                     } else {
-                        algorithms.iter().map(|algorithm| vec![*algorithm]).collect()
+                        algorithms.into_iter().map(|algorithm| vec![algorithm]).collect()
                     };
                     cells.extend(groups.into_iter().map(|algorithms| Cell {
                         part,
