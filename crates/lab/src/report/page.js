@@ -316,7 +316,8 @@
     const here = speeds.filter((row) => row.data === data && row.selection === selection);
     const level = options("speed-level", unique(here.map((row) => row.level)), String, "the fastest of each");
     const names = unique(here.filter((row) => row.algorithm && (!level || row.level === level)).map((row) => row.algorithm));
-    const series = names.map((name) => ({ name, points: unique(here.map((row) => row.target)).map((target) => {
+    // Fixed sizes look at nothing: beside them all else would be a line at the bottom.
+    const series = names.map((name) => ({ name, hidden: names.length > 1 && here.some((row) => row.algorithm === name && row.spec.startsWith("fixed:")), points: unique(here.map((row) => row.target)).map((target) => {
       const list = here.filter((row) => row.algorithm === name && row.target === target && (level ? row.level === level : row.level !== "learning"));
       return list.sort((one, other) => other.value - one.value)[0];
     }).filter(Boolean).map((row) => [row.target, row.value, row.lower_quartile, row.upper_quartile]) }));
