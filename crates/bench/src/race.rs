@@ -42,6 +42,7 @@ pub struct Contender<'a, T> {
     name: String,
     work: Work<'a, T>,
     speeds: Samples,
+    wall_speeds: Samples,
     agrees: bool,
 }
 
@@ -53,7 +54,8 @@ impl<'a, T> Contender<'a, T> {
         work: impl FnMut(&[u8], &mut Vec<T>) + 'a,
     ) -> Contender<'a, T> {
         let (name, work) = (name.into(), Box::new(work));
-        Contender { kind, name, work, speeds: Samples::default(), agrees: true }
+        let (speeds, wall_speeds) = (Samples::default(), Samples::default());
+        Contender { kind, name, work, speeds, wall_speeds, agrees: true }
     }
 
     /// Returns what it is.
@@ -69,6 +71,11 @@ impl<'a, T> Contender<'a, T> {
     /// Returns its speeds in GB (10^9 bytes) a second of CPU time, one for each round.
     pub fn speeds(&self) -> &Samples {
         &self.speeds
+    }
+
+    /// Returns the same by a clock on the wall, round by round: what else the machine did counts, too.
+    pub fn wall_speeds(&self) -> &Samples {
+        &self.wall_speeds
     }
 
     /// Returns whether it found what the first of the comparison found, always.
@@ -144,7 +151,7 @@ impl<T: PartialEq> Turns for Comparison<'_, T> {
                 black_box(read.read(black_box(data)));
             });
             if counts {
-                self.read_speeds.push(speed);
+                self.read_speeds.push(speed.cpu);
             }
             return;
         };
@@ -155,7 +162,8 @@ impl<T: PartialEq> Turns for Comparison<'_, T> {
             work(black_box(data), scratch);
         });
         if counts {
-            contender.speeds.push(speed);
+            contender.speeds.push(speed.cpu);
+            contender.wall_speeds.push(speed.wall);
         }
         if index == 0 && self.found.is_empty() {
             std::mem::swap(&mut self.found, &mut self.scratch);
@@ -165,16 +173,24 @@ impl<T: PartialEq> Turns for Comparison<'_, T> {
     }
 }
 
-/// Returns the speed of `work` over `data` in GB a second of CPU time.
-fn measure(data: &[u8], mut work: impl FnMut()) -> f64 {
+/// A speed in GB a second: of CPU time, and of time.
+struct Speed {
+    cpu: f64,
+    wall: f64,
+}
+
+/// Returns the speed of `work` over `data`.
+fn measure(data: &[u8], mut work: impl FnMut()) -> Speed {
     let mut passes = 0.0;
-    let began = thread_cpu_time();
+    let (began, began_wall) = (thread_cpu_time(), Instant::now());
     loop {
         work();
         passes += 1.0;
         let elapsed = thread_cpu_time().saturating_sub(began);
         if elapsed >= MEASUREMENT_MIN {
-            return data.len() as f64 * passes / elapsed.as_secs_f64() / 1e9;
+            let bytes = data.len() as f64 * passes / 1e9;
+            let wall = began_wall.elapsed().as_secs_f64();
+            return Speed { cpu: bytes / elapsed.as_secs_f64(), wall: bytes / wall };
         }
     }
 }
@@ -258,6 +274,8 @@ mod tests {
         for contender in one.contenders() {
             assert_eq!((contender.speeds().count(), contender.agrees()), (3, true), "agreeing");
         }
+        let walls = one.contenders()[0].wall_speeds();
+        assert!(walls.count() == 3 && walls.median() > 0.0, "{walls:?}");
         assert_eq!(one.read_speeds().count(), 3, "reads");
         assert_eq!(one.found(), [100], "found");
         let agrees: Vec<bool> = two.contenders().iter().map(Contender::agrees).collect();

@@ -10,6 +10,11 @@ impl Samples {
         self.0.push(sample);
     }
 
+    /// Returns all of them, in the order in which they were made.
+    pub fn values(&self) -> &[f64] {
+        &self.0
+    }
+
     /// Returns how many there are.
     pub fn count(&self) -> usize {
         self.0.len()

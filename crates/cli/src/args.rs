@@ -2,6 +2,8 @@
 
 #[cfg(feature = "estimate")]
 mod estimate;
+#[cfg(feature = "lab")]
+mod lab;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -19,6 +21,8 @@ use cutpoint_store::seal::Suite;
 
 #[cfg(feature = "estimate")]
 pub(crate) use self::estimate::{Choice, Data, Estimate, Trace, Tune};
+#[cfg(feature = "lab")]
+pub(crate) use self::lab::{Lab, LabReport, LabRun, LabVerb};
 use crate::defaults::{self, DEFAULT_CUT, Preset};
 use crate::exit;
 use crate::units::{
@@ -225,6 +229,9 @@ Examples:
     Algorithms(Algorithms),
     /// Measure how fast the algorithms are on this machine
     Bench(Bench),
+    /// Measure algorithms on data sets, and compare with what papers say
+    #[cfg(feature = "lab")]
+    Lab(Lab),
     /// Print an object of the repository, decoded
     Debug(Debug),
     /// Say who can open the repository: list, add, remove and change keys

@@ -395,6 +395,26 @@ pub(crate) enum Summary<'a> {
         round_count: u64,
         elapsed_ns: u64,
     },
+    /// What a definition asks for was measured.
+    #[cfg(feature = "lab")]
+    LabRun {
+        results: &'a str,
+        cell_count: u64,
+        row_count: u64,
+        new_row_count: u64,
+        left_out: &'a [String],
+        elapsed_ns: u64,
+    },
+    /// A page of results was made.
+    #[cfg(feature = "lab")]
+    LabReport {
+        html: &'a str,
+        row_count: u64,
+        reproduced_count: u64,
+        same_shape_count: u64,
+        contradicts_count: u64,
+        not_testable_count: u64,
+    },
 }
 
 /// A way to open the repository: what is known of it, without what is secret.

@@ -131,7 +131,9 @@ fn hasher_trace(version: u32, fixed: bool) -> Vec<u8> {
     if version >= 5 {
         u64(&mut bytes, 18_000);
     }
-    let files: [(&str, u64, &[(u64, u8)]); 2] = [
+    /// A path, a length, and the lengths and contents of chunks.
+    type File = (&'static str, u64, &'static [(u64, u8)]);
+    let files: [File; 2] = [
         ("one", 10_000, &[(4096, 1), (4096, 2), (1808, 3)]),
         ("two", 8192, &[(4096, 1), (4096, 9)]),
     ];

@@ -6,9 +6,11 @@ mod clock;
 pub mod digest;
 pub mod input;
 mod s3_server;
+mod skipped;
 mod splitmix;
 pub mod stream;
 
 pub use clock::thread_cpu_time;
 pub use s3_server::S3Server;
+pub use skipped::skipped;
 pub use splitmix::SplitMix64;

@@ -13,6 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use crate::skipped;
+
 /// The server that is built.
 const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
 /// The name of the folder that it is built in: another version gets another.
@@ -54,7 +56,7 @@ impl S3Server {
         static SERVER: OnceLock<Option<S3Server>> = OnceLock::new();
         let start = || {
             let started = build(target).and_then(|program| start(&program, target));
-            started.map_err(|why| skip(&why)).ok()
+            started.map_err(|why| skipped(&format!("the tests over S3 did not run: {why}"))).ok()
         };
         let server = SERVER.get_or_init(start).as_ref();
         let is_required = std::env::var("CUTPOINT_REQUIRE_S3").is_ok_and(|value| value == "1");
@@ -73,17 +75,6 @@ impl S3Server {
             ("AWS_ENDPOINT_URL", self.endpoint.clone()),
             ("AWS_REGION", "us-east-1".to_owned()),
         ]
-    }
-}
-
-/// Says that tests were left out, so that it is seen although the tests pass.
-fn skip(why: &str) {
-    let line = format!("SKIPPED: the tests over S3 did not run: {why}");
-    // Straight to standard error: the harness keeps what passing tests print.
-    writeln!(io::stderr(), "{line}").ok();
-    if let Some(file) = std::env::var_os("CUTPOINT_SKIPPED") {
-        let file = fs::OpenOptions::new().create(true).append(true).open(file);
-        file.and_then(|mut file| writeln!(file, "{line}")).ok();
     }
 }
 

@@ -15,6 +15,8 @@ mod forget;
 mod hold;
 mod init;
 mod key;
+#[cfg(feature = "lab")]
+mod lab;
 mod ls;
 mod optimize;
 #[cfg(feature = "estimate")]
@@ -67,6 +69,8 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Cut(cut) => cut::run(cut, report),
         Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
         Verb::Bench(bench) => bench::run(bench, report),
+        #[cfg(feature = "lab")]
+        Verb::Lab(lab) => lab::run(lab, report),
         Verb::Debug(debug) => debug::run(debug, global, report),
         Verb::Key(key) => key::run(key, global, report),
     }

@@ -11,6 +11,8 @@ mod failures;
 mod forget;
 mod json;
 mod keys;
+#[cfg(feature = "lab")]
+mod lab;
 mod old_versions;
 mod optimize;
 mod prune;

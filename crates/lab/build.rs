@@ -1,0 +1,21 @@
+//! Tells the lab at which commit it was built, so that its rows can say so.
+
+use std::process::Command;
+
+fn main() {
+    let git = |words: &[&str]| {
+        let output = Command::new("git").args(words).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    // A sdist has no repository: then it is not known.
+    if let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) {
+        println!("cargo::rustc-env=CUTPOINT_COMMIT={commit}");
+    }
+    println!("cargo::rerun-if-changed=build.rs");
+    for name in ["HEAD", "logs/HEAD"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", name]) {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+}

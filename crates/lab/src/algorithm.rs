@@ -1,0 +1,262 @@
+//! From a target to the parameters of an algorithm.
+
+use cutpoint_chunking::algorithm::bfbc::PairCounts;
+use cutpoint_chunking::{Spec, cuts};
+
+use crate::AlgorithmPart;
+use crate::data::DataSet;
+
+/// How the parameters for a target are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// Those that the papers print, whatever mean they give.
+    Paper,
+    /// Those with which the mean that is measured on the data set is the target.
+    Equal,
+}
+
+impl Selection {
+    /// Returns the selection of this name.
+    pub fn named(name: &str) -> Option<Selection> {
+        [Selection::Paper, Selection::Equal].into_iter().find(|each| each.name() == name)
+    }
+
+    /// Whether the definition has such parameters of `part`.
+    pub(crate) fn is_of(self, part: &AlgorithmPart) -> bool {
+        match self {
+            Selection::Paper => part.paper.is_some() || !part.specs.is_empty(),
+            Selection::Equal => part.equal.is_some(),
+        }
+    }
+
+    /// Returns `paper` or `equal`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Selection::Paper => "paper",
+            Selection::Equal => "equal",
+        }
+    }
+}
+
+/// Parameters, or why there are none; and what is to be said about them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Chosen {
+    /// These.
+    Spec(Box<Spec>),
+    /// The algorithm has none for that target, or cannot reach that mean on this data set.
+    None(String),
+}
+
+/// What a template calls the algorithms that learn from the data set.
+const LEARNED: [&str; 2] = ["bfbc", "bfbc*"];
+
+/// The smallest chunk of BFBC\*, as paper 002 sets it.
+const BFBC_SIZE_MIN: usize = 2;
+
+/// The measured mean counts as the target where it is this near, as a share of it.
+pub const EQUAL_TOLERANCE: f64 = 0.02;
+
+/// The search ends where the mean is this near.
+const NEAR: f64 = 0.005;
+
+/// How often the search cuts the data set at most.
+const SEARCH_MAX: usize = 10;
+
+/// Says what is wrong with a template whatever the target is.
+pub(crate) fn check_template(template: &str) -> Result<(), String> {
+    if LEARNED.contains(&template) {
+        return Ok(());
+    }
+    // Targets that some algorithm or other has; one of them must do.
+    let mut first = String::new();
+    for target in [8192, 770, 6232, 888, 2048, 192] {
+        match spec(template, target) {
+            Ok(_) => return Ok(()),
+            Err(message) if first.is_empty() => first = message,
+            Err(_) => {}
+        }
+    }
+    Err(format!("{template:?} is no algorithm with parameters: {first}"))
+}
+
+fn spec(template: &str, target: usize) -> Result<Spec, String> {
+    filled(template, target)?.parse().map_err(|error| format!("{error}"))
+}
+
+/// The template with the target in the place of each `{target}`, `{target*2}`, `{target/8}`.
+fn filled(template: &str, target: usize) -> Result<String, String> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{target") {
+        let (operation, behind) =
+            after.split_once('}').ok_or_else(|| "there is a { without a }".to_owned())?;
+        let number = |digits: &str| digits.parse::<usize>().ok().filter(|number| *number > 0);
+        let value = match operation.split_at_checked(1) {
+            None => Some(target),
+            Some(("*", digits)) => number(digits).and_then(|number| target.checked_mul(number)),
+            Some(("/", digits)) => number(digits).map(|number| target / number),
+            Some(_) => None,
+        };
+        let value = value.ok_or_else(|| {
+            format!("{{target{operation}}} is neither {{target*N}} nor {{target/N}}")
+        })?;
+        text += before;
+        text += &value.to_string();
+        rest = behind;
+    }
+    Ok(text + rest)
+}
+
+/// Finds parameters of `part` for `target` on `set`. Every cut of the data set is told to `goes_on`,
+/// which ends the search by answering no.
+pub fn choose(
+    part: &AlgorithmPart,
+    selection: Selection,
+    target: usize,
+    set: &DataSet,
+    goes_on: &dyn Fn() -> bool,
+) -> Chosen {
+    let of_target =
+        part.specs.iter().find(|(size, _)| crate::definition::size(size) == Some(target));
+    let template = match selection {
+        Selection::Paper => of_target.map(|(_, spec)| spec).or(part.paper.as_ref()),
+        Selection::Equal => part.equal.as_ref(),
+    };
+    let Some(template) = template else {
+        return Chosen::None(format!(
+            "there is no {} form of it in the definition",
+            selection.name()
+        ));
+    };
+    let template = template.get_ref().as_str();
+    if LEARNED.contains(&template) {
+        return learned(template, target, set);
+    }
+    match selection {
+        Selection::Paper => match spec(template, target) {
+            Ok(spec) => Chosen::Spec(spec.into()),
+            Err(message) => Chosen::None(message),
+        },
+        Selection::Equal => equal(template, target, set, part.drop_last, goes_on),
+    }
+}
+
+/// BFBC with the pairs of the data set itself, as paper 002 has it.
+fn learned(template: &str, target: usize, set: &DataSet) -> Chosen {
+    let counts = count_pairs(set.streams());
+    let params = if template == LEARNED[0] {
+        counts.paper(target)
+    } else {
+        Ok(counts.for_average(target, BFBC_SIZE_MIN))
+    };
+    match params.and_then(Spec::try_from) {
+        Ok(spec) => Chosen::Spec(spec.into()),
+        Err(error) => Chosen::None(error.to_string()),
+    }
+}
+
+/// What BFBC learns from: how often each pair of bytes occurs.
+pub(crate) fn count_pairs<'a>(streams: impl Iterator<Item = &'a [u8]>) -> PairCounts {
+    let mut counts = PairCounts::new();
+    for stream in streams {
+        counts.add(stream);
+        counts.end_stream();
+    }
+    counts
+}
+
+/// Whether the parameters are learned from the data set.
+pub(crate) fn is_learned(part: &AlgorithmPart) -> bool {
+    part.paper.as_ref().is_some_and(|template| LEARNED.contains(&template.get_ref().as_str()))
+}
+
+/// Searches what is to be asked for so that the measured mean is the target.
+///
+/// The mean grows with what is asked for, mostly in proportion; where it does not, halving the distance
+/// between the nearest below and the nearest above finds it.
+fn equal(
+    template: &str,
+    target: usize,
+    set: &DataSet,
+    drop_last: bool,
+    goes_on: &dyn Fn() -> bool,
+) -> Chosen {
+    let wanted = target as f64;
+    let (mut below, mut above): (Option<f64>, Option<f64>) = (None, None);
+    let mut best: Option<(f64, Spec)> = None;
+    let mut asked = wanted;
+    let mut refused = String::new();
+    for _ in 0..SEARCH_MAX {
+        if !goes_on() {
+            break;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is near a size"
+        )]
+        let parsed = spec(template, asked.round() as usize);
+        let spec = match parsed {
+            Ok(spec) => spec,
+            Err(message) => {
+                refused = message;
+                break;
+            }
+        };
+        let measured = mean(&spec, set, drop_last);
+        let off = measured / wanted - 1.0;
+        if best.as_ref().is_none_or(|(best, _)| off.abs() < best.abs()) {
+            best = Some((off, spec));
+        }
+        if off.abs() < NEAR {
+            break;
+        }
+        if off > 0.0 {
+            above = Some(asked)
+        } else {
+            below = Some(asked)
+        }
+        let next = match (below, above) {
+            (Some(below), Some(above)) if above - below < 1.5 => break,
+            (Some(below), Some(above)) => {
+                let proportional = asked / (1.0 + off);
+                if proportional > below && proportional < above {
+                    proportional
+                } else {
+                    (below + above) / 2.0
+                }
+            }
+            _ => asked / (1.0 + off),
+        };
+        if next.round() == asked.round() || !(32.0..1e8).contains(&next) {
+            break;
+        }
+        asked = next;
+    }
+    match best {
+        Some((off, spec)) if off.abs() <= EQUAL_TOLERANCE => Chosen::Spec(spec.into()),
+        Some((off, _)) => Chosen::None(format!(
+            "the nearest mean that it reaches here is {:.1} % off the target{}{refused}",
+            off * 100.0,
+            if refused.is_empty() { "" } else { "; then: " }
+        )),
+        None => Chosen::None(refused),
+    }
+}
+
+/// The mean chunk size on a data set in bytes.
+pub fn mean(spec: &Spec, set: &DataSet, drop_last: bool) -> f64 {
+    let chunker = spec.chunker();
+    let (mut count, mut bytes) = (0_u64, 0_u64);
+    for stream in set.streams() {
+        let mut last = 0;
+        for end in cuts(&*chunker, stream) {
+            if !(drop_last && end == stream.len()) {
+                count += 1;
+                bytes += (end - last) as u64;
+            }
+            last = end;
+        }
+    }
+    if count == 0 { f64::NAN } else { bytes as f64 / count as f64 }
+}

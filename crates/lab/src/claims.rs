@@ -1,0 +1,430 @@
+//! What the papers say, and whether the rows say so, too.
+//!
+//! The list is `claims.toml` beside this file: a row for each figure and table that the report has to
+//! answer, for the headline figures, and for where the papers contradict themselves.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Row;
+use crate::row::LEARNING;
+
+/// What papers say of one thing.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// A name: `H15`, or paper and place.
+    pub id: String,
+    /// `000` to `004`; the page says which ones these are.
+    pub paper: String,
+    /// The figure, table or section.
+    pub place: String,
+    /// What is said, and where it was measured.
+    pub says: String,
+    /// The number in it, where there is one.
+    pub number: Option<f64>,
+    /// How it is answered.
+    #[serde(default)]
+    pub test: Test,
+    /// Which rows answer it; the first against the second for ratios, falling for orders.
+    #[serde(default)]
+    pub rows: Vec<Selector>,
+    /// How far from the number ours may be to count as the same: a share of the number, or of orders and
+    /// differences in units of the value.
+    #[serde(default)]
+    pub tolerance: f64,
+    /// How far it may be to count as the same shape; without, the same side of 1 or of 0.
+    pub loose: Option<f64>,
+    /// Whether our data stands in for data that cannot be had: then nothing is more than the same shape.
+    #[serde(default)]
+    pub stands_in: bool,
+    /// Why it cannot be tested here, or what is to be said about the comparison.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// How a claim is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Test {
+    /// It cannot be.
+    #[default]
+    None,
+    /// The value of a row against the number.
+    Value,
+    /// The value of the first row divided by that of the second against the number.
+    Ratio,
+    /// The value of the first row less that of the second against the number.
+    Difference,
+    /// The values of the rows fall, or stay, in their order.
+    Order,
+    /// The paper contradicts itself or the truth: ours stands beside it.
+    Contradiction,
+}
+
+/// Which row: fields that are not given may be anything.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Selector {
+    /// The kind of measurement.
+    pub measure: Option<String>,
+    /// The metric.
+    pub metric: String,
+    /// The data set.
+    pub data: Option<String>,
+    /// The algorithm.
+    pub algorithm: Option<String>,
+    /// `paper` or `equal`; `paper` where there are both.
+    pub selection: Option<String>,
+    /// The target in bytes.
+    pub target: Option<u64>,
+    /// The level; of several the fastest where it is not given.
+    pub level: Option<String>,
+    /// What else tells rows apart.
+    pub variant: Option<String>,
+}
+
+/// What is said of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Our figure with its spread, as text; empty where there is none.
+    pub ours: String,
+    /// Why, or what is missing.
+    pub reason: String,
+}
+
+/// How what we measured compares with what a paper says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// The same number, or the same order.
+    #[serde(rename = "reproduced")]
+    Reproduced,
+    /// Another number, and the same to be learned from it.
+    #[serde(rename = "same shape")]
+    SameShape,
+    /// Something else.
+    #[serde(rename = "contradicts")]
+    Contradicts,
+    /// It cannot be said here.
+    #[serde(rename = "not testable here")]
+    NotTestable,
+}
+
+#[derive(Deserialize)]
+struct List {
+    claim: Vec<Claim>,
+}
+
+/// Returns all claims, in the order of the list.
+///
+/// # Panics
+///
+/// If the list that was built in is wrong, which a test sees to.
+pub fn all() -> Vec<Claim> {
+    let list: Result<List, _> = toml::from_str(include_str!("claims.toml"));
+    list.unwrap_or_else(|error| panic!("claims.toml: {error}")).claim
+}
+
+impl Selector {
+    /// Returns the row that answers, of several the fastest level, else the last that was measured.
+    pub fn find<'a>(&self, rows: &'a [Row]) -> Option<&'a Row> {
+        let is = |wanted: &Option<String>, value: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == value)
+        };
+        let matching = rows.iter().filter(|row| {
+            row.metric == self.metric
+                && is(&self.measure, &row.measure)
+                && is(&self.data, &row.data)
+                && is(&self.algorithm, &row.algorithm)
+                && is(&self.level, &row.level)
+                && (self.level.is_some() || row.level != LEARNING)
+                && is(&self.variant, &row.variant)
+                && self.target.is_none_or(|target| target == row.target)
+                && (row.selection.is_empty()
+                    || row.selection == self.selection.as_deref().unwrap_or("paper"))
+                && row.value.is_finite()
+        });
+        if self.metric.ends_with("throughput") && self.level.is_none() {
+            return matching.max_by(|one, other| one.value.total_cmp(&other.value));
+        }
+        let mut matching = matching;
+        matching.next_back()
+    }
+
+    fn text(&self) -> String {
+        let target = self.target.map(|target| target.to_string());
+        let parts =
+            [&self.algorithm, &self.data, &target, &self.selection, &self.level, &self.variant];
+        let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+        format!("{} of {}", self.metric, parts.join(", "))
+    }
+}
+
+impl Claim {
+    /// Says what the rows say of it.
+    pub fn answer(&self, rows: &[Row]) -> Answer {
+        if self.test == Test::None {
+            return Answer {
+                verdict: Verdict::NotTestable,
+                ours: String::new(),
+                reason: self.reason.clone(),
+            };
+        }
+        let mut found = Vec::new();
+        for selector in &self.rows {
+            match selector.find(rows) {
+                // What the papers say against each other needs no row of ours.
+                None if self.test == Test::Contradiction => {}
+                Some(row) => found.push(row),
+                None => {
+                    let reason =
+                        format!("not among these results: {}. {}", selector.text(), self.reason);
+                    return Answer {
+                        verdict: Verdict::NotTestable,
+                        ours: String::new(),
+                        reason: reason.trim().to_owned(),
+                    };
+                }
+            }
+        }
+        let (verdict, ours) = match (self.test, found.as_slice()) {
+            (Test::Value, [row, ..]) => (self.near(row.value, row.value), shown(row)),
+            (Test::Ratio, [one, other, ..]) => {
+                let ratio = one.value / other.value;
+                let same_side = self.number.is_some_and(|number| (number > 1.0) == (ratio > 1.0));
+                (
+                    self.near(ratio, if same_side { f64::NAN } else { ratio }),
+                    format!("{} ({} / {})", short(ratio), shown(one), shown(other)),
+                )
+            }
+            (Test::Difference, [one, other, ..]) => {
+                let difference = one.value - other.value;
+                let is_near =
+                    self.number.is_some_and(|number| (difference - number).abs() <= self.tolerance);
+                let same_side =
+                    self.number.is_some_and(|number| (number > 0.0) == (difference > 0.0));
+                let verdict = if is_near {
+                    Verdict::Reproduced
+                } else if same_side {
+                    Verdict::SameShape
+                } else {
+                    Verdict::Contradicts
+                };
+                (verdict, format!("{} ({} - {})", short(difference), shown(one), shown(other)))
+            }
+            (Test::Order, rows) => {
+                let falls =
+                    rows.windows(2).all(|pair| pair[0].value + self.tolerance >= pair[1].value);
+                let leads = rows.iter().all(|row| rows[0].value + self.tolerance >= row.value);
+                let verdict = match (falls, leads) {
+                    (true, _) => Verdict::Reproduced,
+                    (false, true) => Verdict::SameShape,
+                    _ => Verdict::Contradicts,
+                };
+                let names: Vec<String> =
+                    rows.iter().map(|row| format!("{} {}", named(row), shown(row))).collect();
+                (verdict, names.join("; "))
+            }
+            (_, rows) => {
+                let names: Vec<String> =
+                    rows.iter().map(|row| format!("{} {}", named(row), shown(row))).collect();
+                (Verdict::Contradicts, names.join("; "))
+            }
+        };
+        let verdict = match verdict {
+            Verdict::Reproduced if self.stands_in => Verdict::SameShape,
+            verdict => verdict,
+        };
+        Answer { verdict, ours, reason: self.reason.clone() }
+    }
+
+    /// Compares with the number: near enough, or near enough for the shape, of which `sided` says NaN
+    /// where being on the same side is enough.
+    fn near(&self, ours: f64, sided: f64) -> Verdict {
+        let Some(number) = self.number else { return Verdict::NotTestable };
+        let off = (ours / number - 1.0).abs();
+        if off <= self.tolerance {
+            Verdict::Reproduced
+        } else if self.loose.map_or(sided.is_nan(), |loose| off <= loose) {
+            Verdict::SameShape
+        } else {
+            Verdict::Contradicts
+        }
+    }
+}
+
+fn named(row: &Row) -> String {
+    let parts = [row.algorithm.as_str(), &row.variant, &row.data];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(", ")
+}
+
+/// A value with its quartiles, where there are any.
+fn shown(row: &Row) -> String {
+    let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", row.unit) };
+    if row.lower_quartile == row.upper_quartile {
+        return format!("{}{unit}", short(row.value));
+    }
+    format!(
+        "{}{unit} [{} to {}]",
+        short(row.value),
+        short(row.lower_quartile),
+        short(row.upper_quartile)
+    )
+}
+
+/// Four digits are enough to compare.
+fn short(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if size >= 1000.0 || value == value.trunc() => format!("{value:.0}"),
+        _ if size >= 100.0 => format!("{value:.1}"),
+        _ if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn claim(test: Test, number: f64, selectors: &[&str]) -> Claim {
+        let select = |name: &&str| Selector {
+            metric: "mean".to_owned(),
+            algorithm: Some((*name).to_owned()),
+            ..Selector::default()
+        };
+        Claim {
+            id: "x".to_owned(),
+            paper: "000".to_owned(),
+            place: String::new(),
+            says: String::new(),
+            number: Some(number),
+            test,
+            rows: selectors.iter().map(select).collect(),
+            tolerance: 0.1,
+            loose: None,
+            stands_in: false,
+            reason: String::new(),
+        }
+    }
+
+    fn rows() -> Vec<Row> {
+        [("a", 10.0), ("b", 5.0), ("c", 7.0)]
+            .map(|(algorithm, value)| Row {
+                algorithm: algorithm.to_owned(),
+                ..Row::new("mean", value, "bytes")
+            })
+            .to_vec()
+    }
+
+    #[test]
+    fn verdicts() {
+        let verdict = |claim: Claim| claim.answer(&rows()).verdict;
+        assert_eq!(verdict(claim(Test::Value, 10.5, &["a"])), Verdict::Reproduced, "near");
+        assert_eq!(verdict(claim(Test::Value, 20.0, &["a"])), Verdict::Contradicts, "far");
+        let loose = Claim { loose: Some(0.6), ..claim(Test::Value, 20.0, &["a"]) };
+        assert_eq!(verdict(loose), Verdict::SameShape, "not so far");
+        assert_eq!(verdict(claim(Test::Ratio, 2.1, &["a", "b"])), Verdict::Reproduced, "a ratio");
+        assert_eq!(
+            verdict(claim(Test::Ratio, 4.0, &["a", "b"])),
+            Verdict::SameShape,
+            "the same side of 1"
+        );
+        assert_eq!(
+            verdict(claim(Test::Ratio, 4.0, &["b", "a"])),
+            Verdict::Contradicts,
+            "the other side of 1"
+        );
+        assert_eq!(
+            verdict(claim(Test::Difference, 5.05, &["a", "b"])),
+            Verdict::Reproduced,
+            "a difference"
+        );
+        assert_eq!(
+            verdict(claim(Test::Difference, -1.0, &["a", "b"])),
+            Verdict::Contradicts,
+            "the other way"
+        );
+        assert_eq!(
+            verdict(claim(Test::Order, 0.0, &["a", "c", "b"])),
+            Verdict::Reproduced,
+            "falling"
+        );
+        assert_eq!(
+            verdict(claim(Test::Order, 0.0, &["a", "b", "c"])),
+            Verdict::SameShape,
+            "the first leads"
+        );
+        assert_eq!(
+            verdict(claim(Test::Order, 0.0, &["b", "a"])),
+            Verdict::Contradicts,
+            "another leads"
+        );
+        let stands_in = Claim { stands_in: true, ..claim(Test::Value, 10.0, &["a"]) };
+        assert_eq!(verdict(stands_in), Verdict::SameShape, "with other data");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let answer = claim(Test::Value, 1.0, &["d"]).answer(&rows());
+        assert_eq!(answer.verdict, Verdict::NotTestable, "verdict");
+        assert_eq!(answer.reason, "not among these results: mean of d.", "reason");
+        let none = Claim { reason: "no such machine".to_owned(), ..claim(Test::None, 1.0, &[]) };
+        assert_eq!(none.answer(&rows()).reason, "no such machine", "its own reason");
+    }
+
+    /// Every figure and table that the report must answer has a row, and every row an answer.
+    #[test]
+    fn the_list_is_whole() {
+        let all = all();
+        let ids: HashSet<&str> = all.iter().map(|claim| claim.id.as_str()).collect();
+        assert_eq!(ids.len(), all.len(), "a name for each");
+        for number in 1..=37 {
+            let id = format!("H{number}");
+            let is_there =
+                all.iter().any(|claim| claim.id == id || claim.id.starts_with(&format!("{id}.")));
+            assert!(is_there, "{id} is missing");
+        }
+        let has = |paper: &str, place: &str| {
+            all.iter().any(|claim| {
+                claim.paper == paper && claim.place.split(", ").any(|each| each == place)
+            })
+        };
+        let places: [(&str, &str, &[u32]); 10] = [
+            ("001", "figure", &[1, 3, 4, 5, 6]),
+            ("001", "table", &[1, 2, 3]),
+            ("000", "table", &[1, 2, 3]),
+            ("000", "figure", &[1, 4, 5, 6, 7, 8, 9, 10, 11, 12]),
+            ("002", "table", &[5, 6, 7, 8, 9, 10, 11]),
+            ("002", "figure", &[5, 6, 7, 8, 9, 10, 11]),
+            ("003", "table", &[2, 4, 5]),
+            ("003", "figure", &[4, 5, 6, 7, 8]),
+            ("004", "figure", &[1, 6, 7, 8]),
+            ("004", "table", &[1, 2]),
+        ];
+        for (paper, kind, numbers) in places {
+            for number in numbers {
+                assert!(
+                    has(paper, &format!("{kind} {number}")),
+                    "{paper} {kind} {number} is missing"
+                );
+            }
+        }
+        for claim in &all {
+            let is_answered = claim.test != Test::None || !claim.reason.is_empty();
+            assert!(is_answered, "{}: neither a test nor a reason", claim.id);
+            let count = match claim.test {
+                Test::None | Test::Contradiction => 0,
+                Test::Value => 1,
+                Test::Ratio | Test::Difference | Test::Order => 2,
+            };
+            assert!(claim.rows.len() >= count, "{}: {count} rows are needed", claim.id);
+            let needs_number = matches!(claim.test, Test::Value | Test::Ratio | Test::Difference);
+            assert!(!needs_number || claim.number.is_some(), "{}: a number is needed", claim.id);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Counters of the processor, where the system lets a program have them.
+
+/// What the processor counted during some work, and over how many bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Counts {
+    pub(crate) instructions: u64,
+    pub(crate) cycles: u64,
+    pub(crate) branches: u64,
+    pub(crate) branch_misses: u64,
+}
+
+/// Counts what the processor does in `work`, or says why it cannot be counted.
+#[cfg(target_os = "linux")]
+pub(crate) fn count(work: &mut dyn FnMut()) -> Result<Counts, String> {
+    use perf_event::events::Hardware;
+    use perf_event::{Builder, Group};
+
+    let refused =
+        |error: std::io::Error| format!("the system does not let a program count: {error}");
+    let mut group = Group::new().map_err(refused)?;
+    let mut add = |event| group.add(&Builder::new(event)).map_err(refused);
+    let instructions = add(Hardware::INSTRUCTIONS)?;
+    let cycles = add(Hardware::CPU_CYCLES)?;
+    let branches = add(Hardware::BRANCH_INSTRUCTIONS)?;
+    let misses = add(Hardware::BRANCH_MISSES)?;
+    group.enable().map_err(refused)?;
+    work();
+    group.disable().map_err(refused)?;
+    let counts = group.read().map_err(refused)?;
+    Ok(Counts {
+        instructions: counts[&instructions],
+        cycles: counts[&cycles],
+        branches: counts[&branches],
+        branch_misses: counts[&misses],
+    })
+}
+
+/// Says that it cannot be counted.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn count(_: &mut dyn FnMut()) -> Result<Counts, String> {
+    Err("counters are read on Linux only".to_owned())
+}

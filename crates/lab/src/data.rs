@@ -1,0 +1,329 @@
+//! What is cut: files of a data set, or data that is made, in memory.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use cutpoint_testing::{SplitMix64, input};
+
+use crate::definition::size;
+use crate::{DataPart, LabError};
+
+/// A data set in memory.
+#[derive(Clone, Debug)]
+pub struct DataSet {
+    /// Its name.
+    pub name: String,
+    /// Its versions, in order; there is at least one byte in all of them together.
+    pub versions: Vec<Version>,
+    /// The first 16 hexadecimal digits of BLAKE3 over versions, names and bytes.
+    pub hash: String,
+    /// Shannon entropy of order 0, in bits a byte.
+    pub entropy: f64,
+    /// Compressed by gzip, level 6, as a share of the size.
+    pub gzip_ratio: f64,
+}
+
+/// The files of one version, sorted by name.
+#[derive(Clone, Debug, Default)]
+pub struct Version {
+    /// The bytes of each.
+    pub streams: Vec<Vec<u8>>,
+}
+
+/// So much of a data set is compressed to find out how much of it gzip leaves: pieces of a mebibyte at
+/// equal distances.
+const GZIP_SIZE: usize = 32 << 20;
+
+impl DataSet {
+    /// Reads or makes what `part` asks for, files below `folder`. `goes_on` is asked between files, and
+    /// ends it by answering no.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::File`] where a file is missing or cannot be read, [`LabError::Data`] where there is
+    /// not a byte.
+    pub fn load(
+        part: &DataPart,
+        folder: &Path,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<DataSet, LabError> {
+        let limit = part.size.as_ref().and_then(|text| size(text.get_ref())).unwrap_or(usize::MAX);
+        let name = part.name.get_ref().clone();
+        let versions_max =
+            part.versions.as_ref().map_or(usize::MAX, |count| *count.get_ref() as usize);
+        let mut hasher = blake3::Hasher::new();
+        let mut versions = Vec::new();
+        if let Some(path) = &part.path {
+            let path = folder.join(path.get_ref());
+            for root in version_roots(&path)?.into_iter().take(versions_max) {
+                let mut version = Version::default();
+                let mut left = limit;
+                hasher.update(b"version");
+                for file in files_below(&root)? {
+                    if left == 0 {
+                        break;
+                    }
+                    if !goes_on() {
+                        return Err(LabError::Interrupted);
+                    }
+                    let bytes = read(&file, left)?;
+                    left -= bytes.len();
+                    let below = file.strip_prefix(&root).unwrap_or(&file);
+                    hash_file(&mut hasher, below.as_os_str().as_encoded_bytes(), &bytes);
+                    version.streams.push(bytes);
+                }
+                versions.push(version);
+            }
+        } else {
+            let made = part.made.as_ref().and_then(|made| Made::named(made.get_ref()));
+            let made = made.unwrap_or(Made::Random);
+            let count = versions_max.min(made.version_count());
+            let mut maker = made.maker(part.seed, limit);
+            for _ in 0..count {
+                if !goes_on() {
+                    return Err(LabError::Interrupted);
+                }
+                let bytes = maker();
+                hasher.update(b"version");
+                hash_file(&mut hasher, b"", &bytes);
+                versions.push(Version { streams: vec![bytes] });
+            }
+        }
+        if part.join {
+            for version in &mut versions {
+                version.streams = vec![version.streams.concat()];
+            }
+        }
+        let set = DataSet {
+            name,
+            versions,
+            hash: hasher.finalize().to_hex()[..16].to_owned(),
+            entropy: 0.0,
+            gzip_ratio: 0.0,
+        };
+        if set.size() == 0 {
+            let message = "there is not a byte in it; build it (lab/datasets), or take it out of the definition";
+            return Err(LabError::Data { name: set.name, message: message.to_owned() });
+        }
+        Ok(DataSet { entropy: entropy(set.streams()), gzip_ratio: gzip_ratio(&set), ..set })
+    }
+
+    /// Returns the streams of all versions, in order.
+    pub fn streams(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.versions.iter().flat_map(|version| &version.streams).map(Vec::as_slice)
+    }
+
+    /// Returns how many bytes there are.
+    pub fn size(&self) -> usize {
+        self.streams().map(<[u8]>::len).sum()
+    }
+
+    /// Returns how many streams there are.
+    pub fn stream_count(&self) -> usize {
+        self.streams().count()
+    }
+
+    /// Returns all of it behind each other, at most `limit` bytes.
+    pub fn joined(&self, limit: usize) -> Vec<u8> {
+        let mut joined = Vec::with_capacity(self.size().min(limit));
+        for stream in self.streams() {
+            let room = limit - joined.len();
+            joined.extend_from_slice(&stream[..stream.len().min(room)]);
+        }
+        joined
+    }
+}
+
+fn hash_file(hasher: &mut blake3::Hasher, name: &[u8], bytes: &[u8]) {
+    hasher.update(&(name.len() as u64).to_le_bytes()).update(name);
+    hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+}
+
+/// The folders of versions of a data set, sorted: those whose name is `v` and digits; itself where there
+/// are none.
+fn version_roots(path: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let kind = fs::metadata(path).map_err(LabError::of(path))?;
+    let mut roots = Vec::new();
+    if kind.is_dir() {
+        for entry in entries(path)? {
+            let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let is_version = name.strip_prefix('v').is_some_and(|digits| {
+                !digits.is_empty()
+                    && digits
+                        .split('.')
+                        .next()
+                        .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+            });
+            if is_version {
+                roots.push(entry);
+            }
+        }
+    }
+    if roots.is_empty() {
+        roots.push(path.to_owned());
+    }
+    Ok(roots)
+}
+
+/// What is in a folder, sorted by name.
+fn entries(path: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let list: io::Result<Vec<PathBuf>> =
+        fs::read_dir(path).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    let mut list = list.map_err(LabError::of(path))?;
+    list.sort();
+    Ok(list)
+}
+
+/// All regular files below, in the order of their names; links are not followed.
+fn files_below(path: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let kind = fs::symlink_metadata(path).map_err(LabError::of(path))?;
+    let mut files = Vec::new();
+    if kind.is_dir() {
+        for entry in entries(path)? {
+            files.extend(files_below(&entry)?);
+        }
+    } else if kind.is_file() {
+        files.push(path.to_owned());
+    }
+    Ok(files)
+}
+
+fn read(path: &Path, limit: usize) -> Result<Vec<u8>, LabError> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(LabError::of(path))?;
+    file.take(limit as u64).read_to_end(&mut bytes).map_err(LabError::of(path))?;
+    Ok(bytes)
+}
+
+fn entropy<'a>(streams: impl Iterator<Item = &'a [u8]>) -> f64 {
+    let mut counts = [0_u64; 256];
+    for stream in streams {
+        stream.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    }
+    let sum: u64 = counts.iter().sum();
+    let shares = counts.iter().filter(|count| **count > 0).map(|count| *count as f64 / sum as f64);
+    shares.map(|share| -share * share.log2()).sum()
+}
+
+fn gzip_ratio(set: &DataSet) -> f64 {
+    const PIECE: usize = 1 << 20;
+    let step = set.size().div_ceil(GZIP_SIZE).max(1);
+    let pieces = set.streams().flat_map(|stream| stream.chunks(PIECE)).step_by(step);
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));
+    let mut size = 0;
+    for piece in pieces {
+        size += piece.len();
+        if io::Write::write_all(&mut encoder, piece).is_err() {
+            return f64::NAN;
+        }
+    }
+    encoder.finish().map_or(f64::NAN, |compressed| compressed.len() as f64 / size.max(1) as f64)
+}
+
+/// Data that is made from a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// Random bytes: the papers' RAND.
+    Random,
+    /// Words and punctuation.
+    Text,
+    /// Zeros.
+    Zeros,
+    /// The BURST paper's simulation of backups (section V-F): printable characters at random, and in each
+    /// next version a KiB of others anywhere in a quarter of the 4-KiB blocks.
+    BackupArtificial,
+    /// Runs of one byte and short patterns over and over, with random bytes between.
+    LowEntropy,
+}
+
+/// What makes one version after the other.
+type Maker = Box<dyn FnMut() -> Vec<u8>>;
+
+impl Made {
+    /// The names that [`Made::named`] knows.
+    pub const NAMES: [&str; 5] = ["random", "text", "zeros", "backup-artificial", "low-entropy"];
+
+    /// Returns the kind of this name.
+    pub fn named(name: &str) -> Option<Made> {
+        let all = [Made::Random, Made::Text, Made::Zeros, Made::BackupArtificial, Made::LowEntropy];
+        Made::NAMES.iter().zip(all).find(|(each, _)| **each == name).map(|(_, made)| made)
+    }
+
+    /// How many versions there are unless fewer are asked for.
+    fn version_count(self) -> usize {
+        if self == Made::BackupArtificial { Artificial::VERSION_COUNT } else { 1 }
+    }
+
+    fn maker(self, seed: u64, size: usize) -> Maker {
+        match self {
+            Made::Random => Box::new(move || SplitMix64::bytes(seed, size)),
+            Made::Text => Box::new(move || input::text(size)),
+            Made::Zeros => Box::new(move || vec![0; size]),
+            Made::BackupArtificial => {
+                let mut artificial =
+                    Artificial { numbers: SplitMix64::new(seed), data: Vec::new(), size };
+                Box::new(move || artificial.next_version())
+            }
+            Made::LowEntropy => Box::new(move || low_entropy(seed, size)),
+        }
+    }
+}
+
+/// Backup-Artificial.
+struct Artificial {
+    numbers: SplitMix64,
+    data: Vec<u8>,
+    size: usize,
+}
+
+impl Artificial {
+    const VERSION_COUNT: usize = 17;
+    const BLOCK_SIZE: usize = 4096;
+    const REPLACED_SIZE: usize = 1024;
+
+    fn next_version(&mut self) -> Vec<u8> {
+        let numbers = &mut self.numbers;
+        if self.data.is_empty() {
+            self.data = (0..self.size).map(|_| printable(numbers)).collect();
+            return self.data.clone();
+        }
+        let mut blocks: Vec<usize> = (0..self.size / Artificial::BLOCK_SIZE).collect();
+        for place in 0..blocks.len() / 4 {
+            let other = place + numbers.below(blocks.len() - place);
+            blocks.swap(place, other);
+            let offset = numbers.below(Artificial::BLOCK_SIZE - Artificial::REPLACED_SIZE + 1);
+            let start = blocks[place] * Artificial::BLOCK_SIZE + offset;
+            self.data[start..start + Artificial::REPLACED_SIZE].fill_with(|| printable(numbers));
+        }
+        self.data.clone()
+    }
+}
+
+/// One of the 95 printable characters of ASCII.
+fn printable(numbers: &mut SplitMix64) -> u8 {
+    b' ' + u8::try_from(numbers.below(95)).unwrap_or(0)
+}
+
+/// Stretches of 1 KiB to 256 KiB: a third of them one byte, a third a pattern of 2 to 64 bytes, a third
+/// random.
+fn low_entropy(seed: u64, size: usize) -> Vec<u8> {
+    let mut numbers = SplitMix64::new(seed);
+    let mut data = Vec::with_capacity(size);
+    while data.len() < size {
+        let length = (1024 << numbers.below(9)).min(size - data.len());
+        match numbers.below(3) {
+            0 => {
+                // Zeros are by far the most frequent in files.
+                let byte = if numbers.below(2) == 0 { 0 } else { numbers.byte() };
+                data.resize(data.len() + length, byte);
+            }
+            1 => {
+                let period = 2 + numbers.below(63);
+                data.extend(input::repeated(&numbers.take(period), length));
+            }
+            _ => data.extend(numbers.take(length)),
+        }
+    }
+    data
+}

@@ -1,0 +1,178 @@
+//! One page of results that needs no other file, and no network.
+//!
+//! The page is plain HTML with a script that sorts tables and draws charts; the numbers are in it as
+//! JSON. `vendor/` has the chart library.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::Serialize;
+
+use crate::claims::{self, Answer, Claim, Test};
+use crate::row::ELAPSED;
+use crate::{Results, Row};
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const CHART_STYLE: &str = include_str!("vendor/uPlot.min.css");
+const CHART_SCRIPT: &str = include_str!("vendor/uPlot.iife.min.js");
+const CHART_LICENCE: &str = include_str!("vendor/uPlot.LICENSE");
+
+/// What the script of the page is given.
+#[derive(Serialize)]
+struct Data<'a> {
+    /// Name and question of the definition, and all of it.
+    name: String,
+    question: String,
+    definition: String,
+    /// The machines and commits that rows come from.
+    machines: BTreeSet<&'a str>,
+    commits: BTreeSet<&'a str>,
+    /// From when to when, in seconds since 1970.
+    first_time_s: u64,
+    last_time_s: u64,
+    claims: Vec<Answered>,
+    /// Each text once.
+    texts: Vec<&'a str>,
+    /// Rows by column: places in `texts`, or numbers.
+    rows: Columns,
+}
+
+/// A claim with its answer.
+#[derive(Serialize)]
+struct Answered {
+    #[serde(flatten)]
+    claim: Claim,
+    #[serde(flatten)]
+    answer: Answer,
+    is_contradiction: bool,
+}
+
+#[derive(Default, Serialize)]
+struct Columns {
+    measure: Vec<usize>,
+    data: Vec<usize>,
+    data_hash: Vec<usize>,
+    algorithm: Vec<usize>,
+    selection: Vec<usize>,
+    spec: Vec<usize>,
+    level: Vec<usize>,
+    metric: Vec<usize>,
+    variant: Vec<usize>,
+    unit: Vec<usize>,
+    note: Vec<usize>,
+    samples: Vec<usize>,
+    target: Vec<u64>,
+    /// `null` where there is no number.
+    value: Vec<f64>,
+    lower_quartile: Vec<f64>,
+    upper_quartile: Vec<f64>,
+    count: Vec<u64>,
+}
+
+/// Texts by where they are in a list.
+#[derive(Default)]
+struct Texts<'a> {
+    list: Vec<&'a str>,
+    places: HashMap<&'a str, usize>,
+}
+
+impl<'a> Texts<'a> {
+    fn place(&mut self, text: &'a str) -> usize {
+        *self.places.entry(text).or_insert_with(|| {
+            self.list.push(text);
+            self.list.len() - 1
+        })
+    }
+}
+
+/// Returns the page of `results`.
+///
+/// # Errors
+///
+/// Where its JSON cannot be made.
+pub fn html(results: &Results) -> Result<String, serde_json::Error> {
+    let rows = results.rows();
+    let mut texts = Texts::default();
+    let mut columns = Columns::default();
+    for row in rows.iter().filter(|row| row.metric != ELAPSED) {
+        columns.push(row, &mut texts);
+    }
+    let times = || rows.iter().map(|row| row.time_s);
+    let definition = results.definition().unwrap_or_default();
+    let parsed = crate::Definition::parse(&definition, "definition.toml").ok();
+    let data = Data {
+        name: parsed.as_ref().map_or_else(|| "results".to_owned(), |parsed| parsed.name.clone()),
+        question: parsed.map_or_else(String::new, |parsed| parsed.question),
+        definition,
+        machines: rows.iter().map(|row| row.machine.as_str()).collect(),
+        commits: rows.iter().map(|row| row.commit.as_str()).collect(),
+        first_time_s: times().min().unwrap_or(0),
+        last_time_s: times().max().unwrap_or(0),
+        claims: claims::all()
+            .into_iter()
+            .map(|claim| {
+                let answer = claim.answer(rows);
+                let is_contradiction = claim.test == Test::Contradiction;
+                Answered { claim, answer, is_contradiction }
+            })
+            .collect(),
+        texts: texts.list,
+        rows: columns,
+    };
+    // A page ends its script at the first `</`, whatever is around it.
+    let json = serde_json::to_string(&data)?.replace("</", "<\\/").replace("<!--", "<\\u0021--");
+    let parts = [
+        ("{{title}}", escaped(&data.name)),
+        ("{{chart-style}}", CHART_STYLE.to_owned()),
+        ("{{style}}", STYLE.to_owned()),
+        ("{{chart-licence}}", CHART_LICENCE.to_owned()),
+        ("{{chart-script}}", CHART_SCRIPT.to_owned()),
+        ("{{script}}", SCRIPT.to_owned()),
+        ("{{data}}", json),
+    ];
+    // One after the other in the order of the page: what was put in is not looked at again.
+    let (mut page, mut rest) = (String::new(), PAGE);
+    while let Some((before, place)) = rest.find("{{").map(|at| rest.split_at(at)) {
+        page += before;
+        match parts.iter().find(|(name, _)| place.starts_with(name)) {
+            Some((name, text)) => {
+                page += text;
+                rest = &place[name.len()..];
+            }
+            None => {
+                page += "{{";
+                rest = &place[2..];
+            }
+        }
+    }
+    Ok(page + rest)
+}
+
+impl Columns {
+    fn push<'a>(&mut self, row: &'a Row, texts: &mut Texts<'a>) {
+        self.measure.push(texts.place(&row.measure));
+        self.data.push(texts.place(&row.data));
+        self.data_hash.push(texts.place(&row.data_hash));
+        self.algorithm.push(texts.place(&row.algorithm));
+        self.selection.push(texts.place(&row.selection));
+        self.spec.push(texts.place(&row.spec));
+        self.level.push(texts.place(&row.level));
+        self.metric.push(texts.place(&row.metric));
+        self.variant.push(texts.place(&row.variant));
+        self.unit.push(texts.place(&row.unit));
+        self.note.push(texts.place(&row.note));
+        // Every single edit is in the file of rows; the page has no use for it.
+        let samples = if row.measure == "shift" { "" } else { &row.samples };
+        self.samples.push(texts.place(samples));
+        self.target.push(row.target);
+        self.value.push(row.value);
+        self.lower_quartile.push(row.lower_quartile);
+        self.upper_quartile.push(row.upper_quartile);
+        self.count.push(row.count);
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}

@@ -1,0 +1,284 @@
+//! A run: one cell after the other, and what is known already left out.
+
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::algorithm::Selection;
+use crate::data::DataSet;
+use crate::definition::size;
+use crate::measure::Task;
+use crate::row::ELAPSED;
+use crate::{AlgorithmPart, Definition, LabError, MeasurePart, Results, Row};
+
+/// What a run is about to do.
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    /// How many cells are done, those of former runs included.
+    pub done: usize,
+    /// How many there are.
+    pub total: usize,
+    /// Which one comes.
+    pub cell: &'a str,
+    /// How long the rest will take, as the cells of this run suggest; `None` before the first.
+    pub remaining: Option<Duration>,
+}
+
+/// On what a run is made.
+#[derive(Clone, Debug, Default)]
+pub struct Setting {
+    /// The processor, how many of them, and the system.
+    pub machine: String,
+    /// The commit that the program was built at.
+    pub commit: String,
+}
+
+impl Setting {
+    /// Returns that of this machine and program.
+    pub fn here() -> Setting {
+        let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let machine = format!(
+            "{}, {count} processors, {} {}",
+            cutpoint_bench::processor(),
+            std::env::consts::OS,
+            std::env::consts::ARCH
+        );
+        Setting { machine, commit: option_env!("CUTPOINT_COMMIT").unwrap_or("unknown").to_owned() }
+    }
+}
+
+/// A definition that is being run.
+#[derive(Debug)]
+pub struct Run<'a> {
+    definition: &'a Definition,
+    folder: &'a Path,
+    setting: Setting,
+}
+
+/// A cell: what is measured together and kept together.
+struct Cell<'a> {
+    part: &'a MeasurePart,
+    algorithms: Vec<&'a AlgorithmPart>,
+    selection: Selection,
+    target: usize,
+}
+
+impl<'a> Run<'a> {
+    /// A run of `definition` over data sets below `folder`.
+    pub fn new(definition: &'a Definition, folder: &'a Path, setting: Setting) -> Run<'a> {
+        Run { definition, folder, setting }
+    }
+
+    /// Measures all cells that `results` does not have, data set by data set. `goes_on` is asked often,
+    /// `tell` hears of each cell before it begins. Returns the names of optional data sets that were not
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`]; what was measured until then is in `results`.
+    pub fn measure(
+        &self,
+        results: &mut Results,
+        goes_on: &dyn Fn() -> bool,
+        tell: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Vec<String>, LabError> {
+        results.keep_definition(self.definition.text())?;
+        let outcome = self.measure_all(results, goes_on, tell);
+        // What there is counts, also where it ended early.
+        let written = results.write_parquet();
+        let left_out = outcome?;
+        written.map(|()| left_out)
+    }
+
+    fn measure_all(
+        &self,
+        results: &mut Results,
+        goes_on: &dyn Fn() -> bool,
+        tell: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Vec<String>, LabError> {
+        let mut left_out = Vec::new();
+        let cells: Vec<Vec<Cell<'_>>> =
+            self.definition.data.iter().map(|data| self.cells(data.name.get_ref())).collect();
+        let total = cells.iter().map(Vec::len).sum();
+        let (mut done, mut measured, mut spent) = (0, 0_u32, Duration::ZERO);
+        for (data, cells) in self.definition.data.iter().zip(cells) {
+            if cells.is_empty() {
+                continue;
+            }
+            let name = data.name.get_ref();
+            tell(&Progress { done, total, cell: &format!("{name}: reading"), remaining: None });
+            let path = data.path.as_ref().map(|path| self.folder.join(path.get_ref()));
+            if data.optional && path.is_some_and(|path| !path.exists()) {
+                left_out.push(name.clone());
+                done += cells.len();
+                continue;
+            }
+            let set = DataSet::load(data, self.folder, goes_on)?;
+            self.describe(&set, results)?;
+            let repeat_count = *self.definition.repeats.get_ref() as usize;
+            for cell in cells {
+                let key = self.key(&cell, &set);
+                if results.has(&key) {
+                    done += 1;
+                    continue;
+                }
+                let left = u32::try_from(total - done).unwrap_or(u32::MAX);
+                let remaining = (measured > 0).then(|| spent / measured * left);
+                tell(&Progress { done, total, cell: &title(&cell, name), remaining });
+                let began = Instant::now();
+                let task = Task::new(
+                    cell.part,
+                    &set,
+                    cell.algorithms.clone(),
+                    cell.selection,
+                    cell.target,
+                    repeat_count,
+                );
+                let mut rows = task.rows(goes_on)?;
+                let elapsed = began.elapsed();
+                rows.push(Row::new(ELAPSED, elapsed.as_secs_f64(), "s"));
+                let rows =
+                    rows.into_iter().map(|row| self.complete(row, &cell, &set, &key)).collect();
+                results.append(&key, rows)?;
+                (done, measured, spent) = (done + 1, measured + 1, spent + elapsed);
+            }
+        }
+        tell(&Progress { done, total, cell: "done", remaining: Some(Duration::ZERO) });
+        Ok(left_out)
+    }
+
+    /// What the data set itself is like, once.
+    fn describe(&self, set: &DataSet, results: &mut Results) -> Result<(), LabError> {
+        let key = format!("data/{}/{}", set.name, set.hash);
+        if results.has(&key) {
+            return Ok(());
+        }
+        let rows = [
+            Row::new("size", set.size() as f64, "bytes"),
+            Row::new("streams", set.stream_count() as f64, "streams"),
+            Row::new("versions", set.versions.len() as f64, "versions"),
+            Row::new("entropy", set.entropy, "bits a byte"),
+            Row::new("gzip_ratio", 100.0 * set.gzip_ratio, "%"),
+            Row::new(ELAPSED, 0.0, "s"),
+        ];
+        let rows = rows
+            .into_iter()
+            .map(|row| Row { measure: "data".to_owned(), ..self.signed(row, set, &key) });
+        results.append(&key, rows.collect())
+    }
+
+    /// The cells of a data set, in the order of the definition.
+    fn cells(&self, data: &str) -> Vec<Cell<'_>> {
+        let mut cells = Vec::new();
+        for part in &self.definition.measures {
+            if !part.datasets.iter().any(|name| name.get_ref() == data) {
+                continue;
+            }
+            let named = |name: &&str| {
+                self.definition.algorithms.iter().find(|part| part.name.get_ref() == name)
+            };
+            let algorithms: Vec<&AlgorithmPart> = part
+                .algorithms
+                .iter()
+                .map(|name| name.get_ref().as_str())
+                .filter_map(|name| named(&name))
+                .collect();
+            let selections: Vec<Selection> = if part.kind.get_ref().needs_algorithms() {
+                part.selections.iter().filter_map(|name| Selection::named(name.get_ref())).collect()
+            } else {
+                vec![Selection::Paper]
+            };
+            for target in part.targets.iter().filter_map(|text| size(text.get_ref())) {
+                for selection in &selections {
+                    // Where the definition has no such form of an algorithm, nothing is asked for.
+                    let algorithms: Vec<&AlgorithmPart> =
+                        algorithms.iter().copied().filter(|each| selection.is_of(each)).collect();
+                    let groups = if !part.kind.get_ref().needs_algorithms() {
+                        vec![Vec::new()]
+                    } else if part.kind.get_ref().is_race() && !algorithms.is_empty() {
+                        vec![algorithms]
+                    } else {
+                        algorithms.into_iter().map(|algorithm| vec![algorithm]).collect()
+                    };
+                    cells.extend(groups.into_iter().map(|algorithms| Cell {
+                        part,
+                        algorithms,
+                        selection: *selection,
+                        target,
+                    }));
+                }
+            }
+        }
+        cells
+    }
+
+    /// What tells a cell from all others: everything that has a say in its rows.
+    fn key(&self, cell: &Cell<'_>, set: &DataSet) -> String {
+        let Cell { part, algorithms, selection, target } = cell;
+        let mut hasher = blake3::Hasher::new();
+        for algorithm in algorithms {
+            let text =
+                |text: &Option<crate::Text>| text.as_ref().map(|text| text.get_ref().clone());
+            let specs = algorithm.specs.iter().map(|(size, spec)| (size, spec.get_ref()));
+            let (paper, equal) = (text(&algorithm.paper), text(&algorithm.equal));
+            let name = algorithm.name.get_ref();
+            let AlgorithmPart { drop_last, .. } = algorithm;
+            let specs: Vec<_> = specs.collect();
+            hasher.update(format!("{name}|{specs:?}|{paper:?}|{equal:?}|{drop_last};").as_bytes());
+        }
+        let MeasurePart { levels, papers, edits, .. } = part;
+        let hashes: Vec<&String> = part.fingerprints.iter().map(|name| name.get_ref()).collect();
+        let size = part.size.as_ref().map(|size| size.get_ref());
+        hasher.update(format!("{levels:?}|{papers}|{edits:?}|{hashes:?}|{size:?}").as_bytes());
+        if part.kind.get_ref().is_timed() {
+            let repeats = self.definition.repeats.get_ref();
+            hasher.update(format!("{repeats}|{}", self.setting.machine).as_bytes());
+        }
+        let name = part.kind.get_ref().name();
+        format!(
+            "{name}/{}/{}/{target}/{}/{}",
+            set.name,
+            set.hash,
+            selection.name(),
+            &hasher.finalize().to_hex()[..16]
+        )
+    }
+
+    fn complete(&self, row: Row, cell: &Cell<'_>, set: &DataSet, key: &str) -> Row {
+        let is_chosen = cell.part.kind.get_ref().needs_algorithms();
+        Row {
+            measure: cell.part.kind.get_ref().name().to_owned(),
+            selection: if is_chosen { cell.selection.name().to_owned() } else { String::new() },
+            target: cell.target as u64,
+            ..self.signed(row, set, key)
+        }
+    }
+
+    /// The row with what all rows of a data set and a run have.
+    fn signed(&self, row: Row, set: &DataSet, key: &str) -> Row {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Row {
+            cell: key.to_owned(),
+            data: set.name.clone(),
+            data_hash: set.hash.clone(),
+            entropy: set.entropy,
+            input_bytes: set.size() as u64,
+            commit: self.setting.commit.clone(),
+            machine: self.setting.machine.clone(),
+            time_s: time,
+            ..row
+        }
+    }
+}
+
+fn title(cell: &Cell<'_>, data: &str) -> String {
+    let names: Vec<&str> =
+        cell.algorithms.iter().map(|part| part.name.get_ref().as_str()).collect();
+    let who =
+        if names.len() > 3 { format!("{} algorithms", names.len()) } else { names.join(", ") };
+    format!(
+        "{data}: {} {who} {} {}",
+        cell.part.kind.get_ref().name(),
+        cell.target,
+        cell.selection.name()
+    )
+}
