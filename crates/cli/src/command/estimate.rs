@@ -97,8 +97,8 @@ pub(crate) fn scan_options_of(paths: &[PathBuf], choice: &Choice) -> Result<Scan
             exclude: exclude_patterns(&choice.exclude, &choice.exclude_file)?,
             exclude_caches: choice.exclude_caches,
         },
-        shard: None,
         threads: choice.threads,
+        ..ScanOptions::default()
     })
 }
 
