@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
     };
     let specs: Result<Vec<Spec>> = labels
         .iter()
-        .map(|text| Ok(text.parse::<Spec>().and_then(Spec::bounded).context("--algorithm")?))
+        .map(|text| text.parse::<Spec>().and_then(Spec::bounded).context("--algorithm"))
         .collect();
     let options = EstimateOptions {
         scan: scan_options(&args.data)?,

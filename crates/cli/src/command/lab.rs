@@ -103,7 +103,8 @@ fn write_page(args: &LabReport, report: &Report) -> Result<Exit> {
     let html = page::html(&results)?;
     // A page that is there stays whole, whatever happens.
     let failed = |error| LabError::File { path: args.html.clone(), source: error };
-    let new = args.html.with_added_extension("new");
+    let mut new = args.html.clone().into_os_string();
+    new.push(".new");
     std::fs::File::create(&new)
         .and_then(|mut file| file.write_all(html.as_bytes()))
         .and_then(|()| std::fs::rename(&new, &args.html))
