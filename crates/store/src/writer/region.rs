@@ -285,3 +285,28 @@ pub(crate) fn decode_region_into(
         Err(Error::corrupt("", format!("decodes to {} bytes, not {raw_len}", decoded.len())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cutpoint_testing::SplitMix64;
+
+    use super::*;
+
+    /// Samples come from all over a region.
+    #[test]
+    fn a_sample_tells_what_shrinks() {
+        const LEN: usize = 10 * SAMPLE_PIECES * SAMPLE_PIECE_LEN;
+        let mut probe = Probe::new().expect("there is memory");
+        let random = SplitMix64::bytes(1, LEN);
+        assert!(probe.looks_incompressible(&random), "random bytes");
+        assert!(probe.looks_incompressible(&random[..LEN / 10]), "no more than a sample");
+        assert!(!probe.looks_incompressible(&[0; LEN]), "zeros");
+        let digits: Vec<u8> = random.iter().map(|byte| byte % 128).collect();
+        assert!(!probe.looks_incompressible(&digits), "seven bits of eight");
+        for quarter in 0..4 {
+            let mut bytes = random.clone();
+            bytes[quarter * LEN / 4..(quarter + 1) * LEN / 4].fill(0);
+            assert!(!probe.looks_incompressible(&bytes), "zeros in quarter {quarter}");
+        }
+    }
+}
