@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use cutpoint_store::check::{
-    CheckMonitor, CheckOptions, CheckReport, Finding, Portion, check, record,
+    CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, check, record,
 };
 use cutpoint_store::error::{Error, Result};
 use cutpoint_store::format::commit::Outcome;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::media::{Fault, Faulty, Media, Memory, Put};
-use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
+use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{PruneOptions, prune};
 use cutpoint_store::repair::{DataOptions, DataRepair, repair_data};
 use cutpoint_store::repository::Repository;
@@ -295,6 +295,33 @@ fn parity_that_is_damaged_is_made_again() {
             assert_clean(&repository, &name);
         }
     }
+}
+
+/// Parity for a container that is not there is a note; a container without is counted.
+#[test]
+fn parity_for_nothing_is_a_note() {
+    let media = memory(PERCENT);
+    let repository = open(media.clone(), 2).expect("it opens");
+    let (report, _) = checked(&repository);
+    assert_eq!((report.note_count, report.unprotected_count), (0, 0), "nothing is amiss");
+    let name = names(&*media, ObjectKind::Parity).remove(0);
+    let Ok(ObjectName::Parity { class, container, writer }) = ObjectName::parse(&name) else {
+        panic!("{name}")
+    };
+    let bytes = media.get(&name).expect("it is there");
+    let nobodys = PartName { count: container.count + 1000, ..container };
+    let other = ObjectName::Parity { class, container: nobodys, writer }.to_string();
+    media.put_new(&other, bytes).expect("memory takes it");
+    let findings = Findings::default();
+    check(&repository, &CheckOptions::default(), &findings).expect("the check goes through");
+    let findings = findings.0.into_inner().expect("no test panics in here");
+    let named: Vec<_> = findings.iter().map(|it| (it.kind, it.object.as_str())).collect();
+    assert_eq!(named, [(FindingKind::Foreign, other.as_str())]);
+    media.delete(&name).expect("it goes");
+    let (report, _) = checked(&repository);
+    let container = ObjectName::Container(class, container).to_string();
+    let len = media.head(&container).expect("memory answers").expect("it is there");
+    assert_eq!((report.unprotected_count, report.unprotected_bytes), (1, len));
 }
 
 /// A shard of parity that is damaged costs that shard: the others still make good what they can.

@@ -11,18 +11,20 @@ mod whole;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use backup::{back_up, file, init, open};
+use backup::{CHUNK_LEN, back_up, file, former, init, init_with, open};
 use bytes::Bytes;
+use cutpoint_store::check::{CheckOptions, Portion, check};
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::Outcome;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::Index;
-use cutpoint_store::media::{Fault, Faulty, Media, Memory, Put};
+use cutpoint_store::media::{Fault, Faulty, Local, Media, Memory, Put};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
+use cutpoint_store::reader::Reader;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{
-    Archive, Committed, Inline, Packer, RegionCodec, Uploads, Verify, Writer,
+    Archive, Committed, Inline, Matcher, Packer, RegionCodec, Uploads, Verify, Writer,
 };
 use failing::FailingReads;
 
@@ -93,22 +95,27 @@ fn what_an_abandoned_writer_had_put_is_found() {
     let keys = repository.keys();
     let mut packer = Packer::new(keys.clone(), Arc::new(index), 16 * 1024, Verify::All)
         .expect("there is memory");
-    let chunk = &file(1)[..5000];
-    let fingerprint = keys.fingerprint(Class::Data, chunk);
-    assert!(packer.store(Class::Data, fingerprint, chunk).expect("it stores"), "it is new");
-    assert!(!packer.has_regions(), "not yet");
+    let bytes = file(1);
+    let chunks: Vec<&[u8]> = bytes.chunks(10_000).collect();
+    let fingerprint = keys.fingerprint(Class::Data, chunks[0]);
+    assert!(!packer.has_regions(), "nothing was stored");
+    for chunk in &chunks {
+        let fingerprint = keys.fingerprint(Class::Data, chunk);
+        assert!(packer.store(Class::Data, fingerprint, chunk).expect("it stores"), "it is new");
+    }
+    assert!(packer.has_regions(), "two are full");
     packer.flush();
-    assert!(packer.has_regions(), "what was open is closed");
-    assert_eq!((packer.new_chunk_count(Class::Data), packer.new_bytes(Class::Data)), (1, 5000));
+    assert_eq!((packer.new_chunk_count(Class::Data), packer.new_bytes(Class::Data)), (3, 30_000));
     assert_eq!((packer.new_chunk_count(Class::Meta), packer.new_bytes(Class::Meta)), (0, 0));
     let mut archive = Archive::new(repository.clone(), writer.ticket());
     let mut codec = RegionCodec::new(1).expect("there is memory");
-    for region in packer.take_regions() {
-        assert_eq!((region.number(), region.len(), region.is_empty()), (0, 5000, false));
+    for (region, number) in packer.take_regions().into_iter().zip(0..) {
+        assert_eq!((region.number(), region.len(), region.is_empty()), (number, 10_000, false));
         let encoded = codec.encode(region, Vec::new()).expect("it compresses");
-        assert_eq!(encoded.number(), 0, "the first region");
+        assert_eq!(encoded.number(), number, "as it was");
         archive.append(encoded).expect("it seals");
     }
+    assert!(!packer.has_regions(), "all were taken");
     archive.finish().expect("it seals");
     let (mut uploads, mut whole) = (Uploads::default(), Vec::new());
     for part in archive.take_parts() {
@@ -126,6 +133,49 @@ fn what_an_abandoned_writer_had_put_is_found() {
     let index = Index::open(repository, &view).expect("it opens");
     let places = index.places(Class::Data, &fingerprint).expect("it looks");
     assert_eq!(places, [PartName { ticket: writer.ticket(), count: 0 }], "it is found");
+}
+
+/// New versions of old chunks are counted where they became composites.
+#[test]
+fn composites_are_counted() {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[100], false).expect("it works");
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let index = Index::open(repository.clone(), writer.view()).expect("it opens");
+    let (index, keys) = (Arc::new(index), repository.keys());
+    let reader = Reader::new(repository.clone(), Arc::new(index.fork()), writer.view().clone());
+    let mut matcher = Matcher::new(&reader, &index, writer.ticket());
+    matcher.begin(former(&reader, 101).expect("it reads").as_ref());
+    let mut packer =
+        Packer::new(keys.clone(), index.clone(), 16 * 1024, Verify::All).expect("there is memory");
+    // Every other chunk has one byte that is new.
+    let mut new = 0;
+    for chunk in file(101).chunks(CHUNK_LEN) {
+        let fingerprint = keys.fingerprint(Class::Data, chunk);
+        let stored = packer.store_similar(fingerprint, chunk, &mut matcher);
+        new += u64::from(stored.expect("it stores"));
+    }
+    let counted = packer.composites();
+    assert_eq!((new, counted.count, counted.bytes), (3, 3, 3 * CHUNK_LEN as u64), "{counted:?}");
+    assert!((1..600).contains(&counted.literal_bytes), "{counted:?}");
+}
+
+/// Parity is made of containers that were staged, too.
+#[test]
+fn what_was_staged_has_parity() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("repository");
+    let media: Arc<dyn Media> = Arc::new(Local::create(&path).expect("it can be made"));
+    init_with(media.clone(), 0, false, 10).expect("an empty folder takes a repository");
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[1, 2, 3], false).expect("it works");
+    let options =
+        CheckOptions { read_data: Some(Portion::All), threads: 1, ..CheckOptions::default() };
+    let report = check(&repository, &options, &()).expect("the folder works");
+    assert_eq!((report.error_count, report.unprotected_count), (0, 0), "{report:?}");
+    assert_eq!(media.list("parity").expect("it lists").len(), 2, "data and trees");
 }
 
 /// A medium with staged leftovers, which asks for each whether it may go.

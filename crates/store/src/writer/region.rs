@@ -292,6 +292,18 @@ mod tests {
 
     use super::*;
 
+    /// Some regions of data are decoded again, or all; those of metadata always are.
+    #[test]
+    fn what_is_verified() {
+        let numbers = |verify: Verify, class| {
+            (0..17).filter(|number| verify.includes(class, *number)).collect::<Vec<_>>()
+        };
+        let all: Vec<u64> = (0..17).collect();
+        assert_eq!(numbers(Verify::Some, Class::Data), [0, 8, 16]);
+        assert_eq!(numbers(Verify::Some, Class::Meta), all);
+        assert_eq!(numbers(Verify::All, Class::Data), all);
+    }
+
     /// Samples come from all over a region.
     #[test]
     fn a_sample_tells_what_shrinks() {
