@@ -79,9 +79,9 @@ fn errors(findings: &[Finding]) -> Vec<&Finding> {
     findings.iter().filter(|finding| finding.is_error()).collect()
 }
 
-/// Prunes, merging segments, and deletes what has gone.
-fn retire(repository: &Arc<Repository>) -> Result<()> {
-    let options = PruneOptions { unused_max: 0.0, segment_count_max: 2, ..PruneOptions::default() };
+/// Prunes, leaving so many segments at most, and deletes what has gone.
+fn retire(repository: &Arc<Repository>, segment_count_max: usize) -> Result<()> {
+    let options = PruneOptions { unused_max: 0.0, segment_count_max, ..PruneOptions::default() };
     prune(repository, &options, &(), |_| true)?.expect("it was approved");
     sweep_all(repository).map(drop)
 }
@@ -89,9 +89,9 @@ fn retire(repository: &Arc<Repository>) -> Result<()> {
 /// A prune and a sweep come and go between two calls of a check: it finds nothing wrong.
 #[test]
 fn a_check_may_be_overtaken_by_a_sweep_at_any_call() {
-    for (reads_data, start) in
-        [(false, start as fn() -> Arc<dyn Media>), (true, start), (true, start_similar)]
-    {
+    let starts: [(bool, usize, fn() -> Arc<dyn Media>); 4] =
+        [(false, 2, start), (true, 2, start), (false, 500, start), (true, 500, start_similar)];
+    for (reads_data, segment_count_max, start) in starts {
         let counting = Arc::new(Faulty::new(start(), Fault::None));
         let (report, findings) = check_on(counting.clone(), reads_data);
         assert!(errors(&findings).is_empty(), "{findings:#?}");
@@ -102,7 +102,7 @@ fn a_check_may_be_overtaken_by_a_sweep_at_any_call() {
             let media = start();
             let other = open(media.clone(), 2).expect("it opens");
             let overtaken = Overtaken::new(media, When::BeforeCall(call), move || {
-                retire(&other).expect("nothing fails here");
+                retire(&other, segment_count_max).expect("nothing fails here");
             });
             let (_, findings) = check_on(overtaken.clone(), reads_data);
             assert!(overtaken.has_acted(), "before call {call} of {calls}");
@@ -188,13 +188,21 @@ fn a_commit_that_is_gone_is_named_whatever_comes() {
     let (gone, _) = View::list(&repository).expect("it lists").snapshots()[0];
     back_up(&repository, &[1, 2], false).expect("it works");
     let name = ObjectName::Commit(gone).to_string();
+    let bytes = media.get(&name).expect("it is there");
     media.delete(&name).expect("it goes");
-    let overtaken = Overtaken::new(media, When::AfterList("parity"), move || {
+    let overtaken = Overtaken::new(media.clone(), When::AfterList("parity"), move || {
         back_up(&repository, &[1, 2], false).expect("nothing fails here");
     });
     let (_, findings) = check_on(overtaken, false);
     let named = findings.iter().find(|finding| finding.object == name);
     assert_eq!(named.map(|finding| finding.kind), Some(FindingKind::Missing), "{findings:#?}");
+    // It was only not listed.
+    let (other, path) = (media.clone(), name.clone());
+    let overtaken = Overtaken::new(media, When::AfterList("parity"), move || {
+        other.put_new(&path, bytes).expect("memory takes it");
+    });
+    let (_, findings) = check_on(overtaken, false);
+    assert!(findings.iter().all(|finding| finding.object != name), "{findings:#?}");
 }
 
 /// A check can be stopped at any moment, also among composites.

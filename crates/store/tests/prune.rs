@@ -193,6 +193,7 @@ fn what_is_forgotten_goes_and_the_rest_stays() {
     let before = size(&*media);
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!((planned.forgotten_count, planned.marked_count), (2, 1));
+    assert_eq!((planned.pinned_count, planned.pinned_bytes), (0, 0), "there are no composites");
     assert!(planned.rewritten_count >= 1, "containers that are used in part: {planned:?}");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!((pruned.number, pruned.plan), (Some(1), planned), "what was planned is done");

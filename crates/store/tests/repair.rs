@@ -360,10 +360,21 @@ fn what_only_the_index_has_lost_is_not_given_up() {
     };
     of("index").for_each(|name| store.replace(&name, None));
     let prefix = of("data").next().expect("it has stored something");
-    let media = Arc::new(BadSectors { inner: store.media.clone(), prefix, at: None });
+    let (inner, name) = (store.media.clone(), prefix.clone());
+    let media = Arc::new(BadSectors { inner, prefix, at: None });
     let repository = open(media, 60).expect("it opens");
     let done = repair_index(&repository, &IndexOptions::default(), &()).expect("it repairs");
     assert_eq!(done.unreadable.len(), 1, "{done:?}");
+    // What the storage refuses may have what is lost; what is damaged has not.
+    let dry = SnapshotOptions { dry_run: true, ..REPAIR };
+    let done = repair_snapshots(&repository, &dry, &()).expect("the rest can be read");
+    assert!(!done.snapshots.is_empty(), "{done:?}");
+    assert!(done.snapshots.iter().all(|each| each.is_refused), "{done:?}");
+    let damaged = Store::new(&everything(&*store.media));
+    damaged.replace(&name, Some(b"nothing".to_vec().into()));
+    let (done, _) = repair(&damaged, dry);
+    assert!(!done.snapshots.is_empty(), "{done:?}");
+    assert!(done.snapshots.iter().all(|each| !each.is_refused), "{done:?}");
 
     let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
     assert!(!heard.is_empty() && done.forgotten.is_empty(), "{done:?}");

@@ -22,6 +22,7 @@ use cutpoint_store::format::recipe::{Content, Segment as Piece};
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_store::index::{Index, load_directory};
+use cutpoint_store::lifecycle::note;
 use cutpoint_store::media::{Media, Memory};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::reader::Reader;
@@ -38,6 +39,7 @@ const CHUNK_LEN: usize = 5000;
 const SHORT_LEN: usize = 100;
 const STARTED_NS: i64 = 1_000_000;
 /// The containers in which the files are, by the number that their writer gave them.
+const WHOLE: u32 = 0;
 const LOST: u32 = 1;
 const DAMAGED: u32 = 2;
 const ALSO_LOST: u32 = 3;
@@ -263,6 +265,11 @@ fn what_is_left_of_folders_is_kept() {
         place.media.delete(&place.container(number)).expect("it goes");
     }
     place.damage_parts();
+    let noted = note(&place.open(), place.id, |tags, description| {
+        tags.push("noted".to_owned());
+        "noted".clone_into(description);
+    });
+    assert!(noted.expect("memory takes it"), "it says other things now");
     let heard = Heard::new(u64::MAX);
     let done = repair_snapshots(&place.open(), &REPAIR, &heard).expect("nothing fails here");
     let [each] = &done.snapshots[..] else { panic!("{done:?}") };
@@ -294,8 +301,8 @@ fn what_is_left_of_folders_is_kept() {
     assert!(place.read(new) == left, "{:?}", place.read(new).keys());
     let (old, new) = (place.snapshot(place.id), place.snapshot(new));
     assert_eq!((new.started_ns, new.parent), (STARTED_NS + 1, Some(place.id)));
-    assert_eq!(new.tags, old.tags);
-    let description = format!("mine (what is left of {})", place.id.short());
+    assert_eq!(new.tags, ["monthly", "noted"]);
+    let description = format!("noted (what is left of {})", place.id.short());
     assert_eq!(new.description, description);
     let size = old.statistics.size - 3 * CHUNK_LEN as u64;
     let expected = Statistics { file_count: 4, size, problem_count: 4, ..Statistics::default() };
@@ -351,15 +358,16 @@ fn what_was_makeshift_is_replaced() {
     assert!(last.forgotten.contains(&makeshift) && last.forgotten.contains(&place.id), "{last:?}");
 }
 
-/// Trees and recipes that a record calls damaged are stored again, though they can be read, where a
+/// Trees, recipes and data that a record calls damaged are stored again, though they can be read, where a
 /// snapshot is repaired.
 #[test]
-fn suspect_trees_and_recipes_are_stored_again() {
+fn what_is_suspect_in_folders_is_stored_again() {
     let place = Place::new();
-    let metas: Vec<String> =
+    let mut suspects: Vec<String> =
         place.media.list("meta").expect("memory lists").into_iter().map(|(name, _)| name).collect();
-    assert!(metas.len() > 1, "recipes, and trees: {metas:?}");
-    for suspect in &metas {
+    assert!(suspects.len() > 1, "recipes, and trees: {suspects:?}");
+    suspects.push(place.container(WHOLE));
+    for suspect in &suspects {
         let place = Place::new();
         // Damaged when somebody looks, and well again later.
         let damage = || {
