@@ -86,10 +86,13 @@ fn retire(repository: &Arc<Repository>, segment_count_max: usize) -> Result<()> 
     sweep_all(repository).map(drop)
 }
 
+/// How to make what a check is to look at.
+type Start = fn() -> Arc<dyn Media>;
+
 /// A prune and a sweep come and go between two calls of a check: it finds nothing wrong.
 #[test]
 fn a_check_may_be_overtaken_by_a_sweep_at_any_call() {
-    let starts: [(bool, usize, fn() -> Arc<dyn Media>); 4] =
+    let starts: [(bool, usize, Start); 4] =
         [(false, 2, start), (true, 2, start), (false, 500, start), (true, 500, start_similar)];
     for (reads_data, segment_count_max, start) in starts {
         let counting = Arc::new(Faulty::new(start(), Fault::None));

@@ -17,8 +17,10 @@ use bad_sectors::BadSectors;
 use cutpoint_store::check::{CheckMonitor, CheckOptions, Finding, Portion, check, record};
 use cutpoint_store::error::Kind;
 use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::commit::{Outcome, Snapshot, Statistics};
+use cutpoint_store::format::commit::{Damage, Outcome, Snapshot, Statistics};
+use cutpoint_store::format::directory::Directory;
 use cutpoint_store::format::recipe::{Content, Segment as Piece};
+use cutpoint_store::format::segment::ContainerRecord;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_store::index::{Index, load_directory};
@@ -150,16 +152,22 @@ impl Place {
         self.media.put_new(name, bytes.into()).expect("memory takes it");
     }
 
-    /// Damages the first and the third region of the file of which parts are to be left.
-    fn damage_parts(&self) {
+    /// What the index says of a container, and what that says of itself.
+    fn look(&self, name: &str) -> (ContainerRecord, Directory) {
         let repository = self.open();
         let view = View::list(&repository).expect("it lists");
         let index = Index::open(repository.clone(), &view).expect("it opens");
+        let is_it =
+            |it: &ContainerRecord| ObjectName::Container(it.class, it.name).to_string() == name;
+        let container = index.containers().into_iter().find(is_it).expect("the index names it");
+        let directory = load_directory(&repository, &container).expect("it is well");
+        (container, directory)
+    }
+
+    /// Damages the first and the third region of the file of which parts are to be left.
+    fn damage_parts(&self) {
         let name = self.container(DAMAGED);
-        let is_it = |class, part| ObjectName::Container(class, part).to_string() == name;
-        let containers = index.containers().into_iter();
-        let container = containers.filter(|it| is_it(it.class, it.name)).next().expect("named");
-        let regions = load_directory(&repository, &container).expect("it is well").regions;
+        let regions = self.look(&name).1.regions;
         assert_eq!(regions.len(), 3, "three chunks each");
         self.replace(&name, |bytes| {
             bytes[regions[0].offset as usize + 5] ^= 1;
@@ -350,8 +358,7 @@ fn what_was_makeshift_is_replaced() {
     assert_eq!(of_first.map(|each| each.fate), Some(Fate::RepairedBefore(makeshift)), "{again:?}");
     assert!(again.makeshift.is_empty() && again.forgotten.is_empty(), "{again:?}");
     place.media.delete(&place.container(LOST)).expect("it goes");
-    let process = u32::try_from(1000).expect("small");
-    let last = repair(&open(place.media.clone(), process).expect("it opens"), options);
+    let last = repair(&open(place.media.clone(), 1000).expect("it opens"), options);
     let of_first = last.snapshots.iter().find(|each| each.snapshot == place.id).expect("it is");
     assert!(matches!(of_first.fate, Fate::Repaired(_)) && !of_first.is_refused, "{last:?}");
     assert_eq!(last.makeshift, [makeshift], "{last:?}");
@@ -378,23 +385,17 @@ fn what_is_suspect_in_folders_is_stored_again() {
             });
         };
         let whole = place.media.get(suspect).expect("it is there");
-        let repository = place.open();
-        let view = View::list(&repository).expect("it lists");
-        let index = Index::open(repository.clone(), &view).expect("it opens");
-        let is_it = |class, part| ObjectName::Container(class, part).to_string() == *suspect;
-        let containers = index.containers().into_iter();
-        let container = containers.filter(|it| is_it(it.class, it.name)).next().expect("named");
-        let directory = load_directory(&repository, &container).expect("it is well");
+        let (container, directory) = place.look(suspect);
         let damages: Vec<_> = directory
             .chunks
             .iter()
-            .map(|chunk| cutpoint_store::format::commit::Damage {
+            .map(|chunk| Damage {
                 class: container.class,
                 container: container.name,
                 fingerprint: chunk.fingerprint,
             })
             .collect();
-        record(&repository, &damages, |_, _| {}).expect("memory takes it");
+        record(&place.open(), &damages, |_, _| {}).expect("memory takes it");
         place.media.delete(&place.container(LOST)).expect("it goes");
         let done = repair(&place.open(), REPAIR);
         let [each] = &done.snapshots[..] else { panic!("{done:?}") };
@@ -410,9 +411,6 @@ fn what_is_suspect_in_folders_is_stored_again() {
 /// A repair can be stopped at any moment, and says how far it is.
 #[test]
 fn a_repair_can_be_stopped() {
-    let place = Place::new();
-    place.media.delete(&place.container(LOST)).expect("it goes");
-    let repository = place.open();
     struct Asked(AtomicU64);
     impl CheckMonitor for Asked {
         fn cancelled(&self) -> bool {
@@ -420,6 +418,10 @@ fn a_repair_can_be_stopped() {
             false
         }
     }
+
+    let place = Place::new();
+    place.media.delete(&place.container(LOST)).expect("it goes");
+    let repository = place.open();
     let asked = Asked(AtomicU64::new(0));
     let options =
         CheckOptions { read_data: Some(Portion::All), threads: 1, ..CheckOptions::default() };

@@ -323,7 +323,7 @@ fn what_is_taken_during_a_listing_is_passed_over() {
     }
     for (kind, unreadable_count) in [(Kind::Missing, 0), (Kind::Media, 1)] {
         let failing = FailingReads::new(&media, ObjectKind::Commit.folder(), kind, 1);
-        let view = View::list(&*open(failing, 2).expect("it opens")).expect("it lists");
+        let view = View::list(&open(failing, 2).expect("it opens")).expect("it lists");
         assert_eq!((view.commits.len(), view.unreadable.len()), (2, unreadable_count), "{kind:?}");
     }
 }
