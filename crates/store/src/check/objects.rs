@@ -28,6 +28,9 @@ pub(super) fn list(repository: &Repository) -> Result<BTreeMap<String, u64>> {
     Ok(listing)
 }
 
+/// So often it is listed again for the sake of segments that are gone: anybody can name a million.
+const LISTED_AGAIN_MAX: u32 = 100;
+
 /// What is named, and what stands in its way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
@@ -369,6 +372,7 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
     };
     let mut unreadable: Vec<ObjectName> = seen.view.unreadable.keys().copied().collect();
     let mut live = BTreeSet::new();
+    let mut listed_again_count = 0;
     loop {
         let segments = seen.view.segments();
         let new: Vec<PartName> = segments.difference(&live).copied().collect();
@@ -382,7 +386,10 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
             // A prune may have superseded it since, and a sweep taken it: what the prune has
             // published in its place is read next.
             let may_be_gone = || {
-                seen.list_again(check)?;
+                if listed_again_count < LISTED_AGAIN_MAX {
+                    listed_again_count += 1;
+                    seen.list_again(check)?;
+                }
                 is_gone = !seen.view.segments().contains(&part);
                 Ok(is_gone)
             };
