@@ -263,9 +263,17 @@ mod tests {
         let mut sorter = Sorter::new(Some(folder.path()), 9000);
         records(5000).for_each(|record| sorter.push(record).expect("pushed"));
         let sorted = sorter.finish();
+        assert_eq!(sorted.files[0].count, 1000, "what memory takes");
         sorted.files[0].file.write_all_at(&[7], 8).expect("written");
         assert!(all(&sorted).is_err_and(|error| error.kind() == Kind::Corrupt));
         sorted.files[0].file.set_len(100).expect("cut");
         assert!(all(&sorted).is_err());
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_one_that_fails() {
+        let kind = |kind: io::ErrorKind| failed(kind.into()).kind();
+        assert_eq!(kind(io::ErrorKind::StorageFull), Kind::Full);
+        assert_eq!(kind(io::ErrorKind::PermissionDenied), Kind::Media);
     }
 }

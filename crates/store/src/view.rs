@@ -414,3 +414,79 @@ fn digest<'a>(ids: impl Iterator<Item = &'a TicketId>) -> [u8; 32] {
     });
     *hasher.finalize().as_bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticket(number: u8) -> TicketId {
+        TicketId([number; 12])
+    }
+
+    /// A view to which each of these is added by a writer that has seen all before.
+    fn view(outcomes: impl IntoIterator<Item = Outcome>) -> View {
+        let mut view = View::default();
+        for (outcome, number) in outcomes.into_iter().zip(1..) {
+            let (segments, extra) = (Vec::new(), Vec::new());
+            let commit = Commit { outcome, segments, view: view.record(), time_ns: 0, extra };
+            view.commits.insert(ticket(number), Arc::new(commit));
+        }
+        view
+    }
+
+    fn damage(number: u8) -> Outcome {
+        let container = PartName { ticket: ticket(1), count: 0 };
+        let fingerprint = Fingerprint([number; 32]);
+        Outcome::Damage(vec![Damage { class: Class::Data, container, fingerprint }])
+    }
+
+    /// A commit names what no other of its view has named; the digest tells whether the rest follows.
+    #[test]
+    fn what_a_writer_had_in_its_view_follows_from_what_is_named() {
+        let nothing = || Outcome::Void;
+        let mut view = view([damage(1), nothing(), nothing(), damage(4)]);
+        assert_eq!(view.commits[&ticket(3)].view.new, [ticket(2)], "the rest was named before");
+        let later = HashSet::from([Fingerprint([4; 32])]);
+        assert_eq!(view.damaged_since(ticket(3)), later, "what came after it");
+        let commit = &view.commits[&ticket(3)];
+        let record = ViewRecord { digest: [0; 32], ..commit.view.clone() };
+        let other = Commit { view: record, ..Commit::clone(commit) };
+        view.commits.insert(ticket(3), Arc::new(other));
+        let all = HashSet::from([1, 4].map(|number| Fingerprint([number; 32])));
+        assert_eq!(view.damaged_since(ticket(3)), all, "the first is not certain any more");
+    }
+
+    #[test]
+    fn notes_are_about_one_snapshot() {
+        let note = |of: u8| {
+            let (replaces, description) = (Vec::new(), format!("of {of}"));
+            Outcome::Note(Note {
+                snapshot: Some(ticket(of)),
+                replaces,
+                tags: Vec::new(),
+                description,
+            })
+        };
+        let view = view([Outcome::Void, Outcome::Void, note(1), note(2)]);
+        for (of, by) in [(1, 3), (2, 4)] {
+            let notes = view.notes(ticket(of));
+            let found: Vec<_> = notes.iter().map(|(id, note)| (*id, &*note.description)).collect();
+            assert_eq!(found, [(ticket(by), &*format!("of {of}"))]);
+        }
+    }
+
+    /// A prune record that cannot be read may name what anybody has put.
+    #[test]
+    fn what_is_unreadable_hides_what_it_may_name() {
+        let part = PartName { ticket: ticket(1), count: 0 };
+        for (name, hides) in [
+            (ObjectName::Commit(ticket(1)), [true, false]),
+            (ObjectName::Segment(part), [true, false]),
+            (ObjectName::Prune(1), [true, true]),
+            (ObjectName::Container(Class::Data, part), [false, false]),
+        ] {
+            let hidden = View::default().hidden([&name]);
+            assert_eq!([1, 2].map(|number| hidden.may_name(ticket(number))), hides, "{name}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ mod damage;
 #[path = "common/whole.rs"]
 mod whole;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use cutpoint_store::format::recipe::Segment as Piece;
 use cutpoint_store::format::segment::Segment;
 use cutpoint_store::index::{Index, Scope};
 use cutpoint_store::name::{ObjectKind, ObjectName};
+use cutpoint_store::prune::{Plan, PruneOptions, plan, prune};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
@@ -178,6 +180,7 @@ fn damaged_runs_are_not_merged() {
         index.refresh(&view()).expect(case);
         let fresh = Index::open_without_cache(cached.open(), &view()).expect("it opens");
         let count = |index: &Index| index.statistics().hint_count;
+        assert!(count(&fresh) > 100, "{case}: {} hints", count(&fresh));
         assert_eq!(count(&index), count(&fresh), "{case}: hints");
         assert!(cached.runs().iter().any(|run| !before.contains(run)), "{case}: none was merged");
         assert!(cached.runs().len() < 10, "{case}: {} runs", cached.runs().len());
@@ -187,13 +190,27 @@ fn damaged_runs_are_not_merged() {
 /// A run that looks well, and says less than the segments do.
 #[test]
 fn a_run_that_lies_does_not_hide_chunks() {
+    for names_containers in [false, true] {
+        let cached = lying(names_containers);
+        cached.expect_all_is_well("lies");
+        cached.expect_all_is_well("the truth again");
+    }
+}
+
+/// A cache of runs that are whole, and name no chunks; containers only where that is said.
+fn lying(names_containers: bool) -> Cached {
     let objects = build();
     let liar = Store::new(&objects);
     for name in objects.keys() {
         if let Ok(name @ ObjectName::Segment(_)) = ObjectName::parse(name) {
+            let body = liar.repository.get(name).expect("it is there");
+            let mut segment = Segment::decode(&body).expect("it decodes");
+            segment.hints.clear();
+            if !names_containers {
+                segment.containers.clear();
+            }
             liar.replace(&name.to_string(), None);
-            let nothing = Segment::default().encode();
-            liar.repository.seal_and_put(name, &nothing).expect("memory takes it");
+            liar.repository.seal_and_put(name, &segment.encode()).expect("memory takes it");
         }
     }
     let cached = Cached::new();
@@ -201,8 +218,26 @@ fn a_run_that_lies_does_not_hide_chunks() {
     let repository = with_cache(&liar, cached.cache.path());
     Index::open(repository.clone(), &View::list(&repository).expect("it lists")).expect("it opens");
     assert!(cached.runs().len() > 2, "the lies are cached");
-    cached.expect_all_is_well("lies");
-    cached.expect_all_is_well("the truth again");
+    cached
+}
+
+/// A prune takes neither damage of the cache nor its lies for a loss.
+#[test]
+fn a_prune_plans_the_same_whatever_the_cache_says() {
+    let options = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
+    let plan = |cached: &Cached, case: &str| plan(&cached.open(), &options, &()).expect(case);
+    let expected = plan(&Cached::new(), "nothing is damaged");
+    assert!(expected.container_count > 3, "{expected:?}");
+    for (case, change) in CHANGES {
+        let cached = Cached::new();
+        cached.runs().iter().for_each(|run| overwrite(run, change));
+        assert_eq!(plan(&cached, case), expected, "{case}");
+    }
+    assert_eq!(plan(&lying(true), "lies"), expected, "lies");
+    // What is not named is adopted.
+    let adopted = plan(&lying(false), "more lies");
+    assert!(adopted.adopted_count > 0, "{adopted:?}");
+    assert_eq!(Plan { adopted_count: 0, ..adopted }, expected, "more lies");
 }
 
 /// A cache on a disk that fails at every turn is given up, and the work goes on.
@@ -231,6 +266,38 @@ fn what_was_left_half_written_is_removed() {
     cached.expect_all_is_well("leftovers");
     assert!(!stale.exists(), "nobody can still be writing this");
     assert!(recent.exists(), "somebody may be");
+}
+
+/// Runs in files take the memory of their filters; those of segments that were merged are given up.
+#[test]
+fn an_index_forgets_what_was_superseded() {
+    let cached = Cached::new();
+    let open = || {
+        let view = View::list(&cached.open()).expect("it lists");
+        let fresh = Index::open_without_cache(cached.open(), &view).expect("it opens");
+        (Index::open(cached.open(), &view).expect("it opens"), fresh, view)
+    };
+    for number in 100..112 {
+        back_up(&cached.open(), &[number], false).expect("it works");
+    }
+    let (index, fresh, _) = open();
+    let (by_file, by_memory) = (index.statistics(), fresh.statistics());
+    assert_eq!(by_file.hint_count, by_memory.hint_count);
+    let hints_len = 12 * by_memory.hint_count;
+    assert!(by_memory.memory_bytes > hints_len, "hints and filters: {by_memory:?}");
+    assert!((1..hints_len).contains(&by_file.memory_bytes), "filters: {by_file:?}");
+    let options = PruneOptions { segment_count_max: 2, unused_max: 0.0, ..PruneOptions::default() };
+    prune(&cached.open(), &options, &(), |_| true).expect("it works").expect("it ran");
+    let (again, fresh, view) = open();
+    index.refresh(&view).expect("it reads");
+    let names = |index: &Index| {
+        let containers = index.containers().into_iter();
+        containers.map(|container| (container.class, container.name)).collect::<BTreeSet<_>>()
+    };
+    for index in [index, again] {
+        assert_eq!(names(&index), names(&fresh), "containers");
+        assert_eq!(index.statistics().hint_count, fresh.statistics().hint_count, "hints");
+    }
 }
 
 /// A fork knows what there was, and nothing that the first one takes up later; and the other way

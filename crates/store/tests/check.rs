@@ -22,7 +22,7 @@ use cutpoint_store::check::{CheckMonitor, CheckOptions, FindingKind, check, reco
 use cutpoint_store::describe::{describe, describe_chunk};
 use cutpoint_store::error::Kind;
 use cutpoint_store::fingerprint::{Class, Fingerprint};
-use cutpoint_store::format::commit::Damage;
+use cutpoint_store::format::commit::{Damage, Outcome};
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, Segment as Piece};
 use cutpoint_store::format::segment::Segment;
@@ -461,4 +461,94 @@ fn an_index_that_is_wrong_about_composites_is_named() {
     }
     repair_index(&repository, &IndexOptions::default(), &()).expect("it works");
     assert_eq!(errors(&check_on(&repository, true, 1)), [""; 0], "made anew");
+}
+
+/// One copy of a key is not there; hints are there, and damaged.
+#[test]
+fn second_copies_and_hints_are_looked_at() {
+    let store = Store::new(&build());
+    let whole = store.check(false);
+    let keys: Vec<String> = list(&store, "keys");
+    assert!(!keys.iter().any(|name| whole.names(name)), "{:#?}", whole.all);
+    store.replace(&keys[0], None);
+    let findings = store.check(false);
+    assert!(findings.of(FindingKind::Missing).eq([keys[0].as_str()]), "{:#?}", findings.all);
+    let hints = ObjectName::Hints(PartName { ticket: TicketId([1; 12]), count: 0 }).to_string();
+    store.replace(&hints, Some(Bytes::from_static(b"anything")));
+    assert!(store.check(false).names(&hints), "damaged hints");
+}
+
+fn list(store: &Store, folder: &str) -> Vec<String> {
+    let listed = store.media.list(folder).expect("memory lists");
+    listed.into_iter().map(|(name, _)| name).collect()
+}
+
+/// What a check counts.
+#[test]
+fn a_check_counts_what_it_has_seen() {
+    let objects = build();
+    let store = Store::new(&objects);
+    let report = store.check(false).report;
+    let containers = objects.keys().filter(|name| name.starts_with("data/")).count()
+        + objects.keys().filter(|name| name.starts_with("meta/")).count();
+    assert_eq!(report.snapshot_count, 3, "one of them forgotten");
+    assert_eq!(report.container_count, containers as u64);
+    assert_eq!((report.unreferenced_count, report.unreferenced_bytes), (0, 0));
+    // Seven files of six chunks, and trees.
+    assert!(report.reference_count > 7 * 6 + 3, "{report:?}");
+    // A segment that cannot be read may have named the containers of its writer.
+    let view = View::list(&store.repository).expect("it lists");
+    let (id, _) = view.snapshots()[0];
+    let segment = *view.commits[&id].segments.first().expect("it has one");
+    flip(&store, &ObjectName::Segment(segment).to_string(), 100);
+    assert_eq!(store.check(false).report.container_count, containers as u64, "as before");
+    // One that is not there is told of nobody's containers, if its writer has none to name it.
+    let store = Store::new(&objects);
+    let stranger = TicketId([9; 12]);
+    let part = PartName { ticket: stranger, count: 0 };
+    let name = ObjectName::Container(Class::Data, part).to_string();
+    store.replace(&name, Some(Bytes::from(vec![0; 1000])));
+    let report = store.check(false).report;
+    assert_eq!((report.unreferenced_count, report.unreferenced_bytes), (1, 1000));
+    assert_eq!(report.container_count, containers as u64, "it is not among them");
+}
+
+/// A container that is longer than what was put is named without reading it.
+#[test]
+fn lengths_are_compared_with_the_listing() {
+    let store = Store::new(&build());
+    let name = data_container(&store);
+    let mut bytes = store.media.get(&name).expect("it is there").to_vec();
+    bytes.extend_from_slice(&[0; 100]);
+    store.replace(&name, Some(bytes.into()));
+    let findings = store.check(false);
+    let finding = findings.all.iter().find(|finding| finding.object == name).expect("it is named");
+    assert!(finding.message.ends_with("were put"), "{finding:?}");
+}
+
+/// What snapshots share that are on the lists and that are not is lost; what only others need is counted.
+#[test]
+fn what_only_forgotten_snapshots_need_is_counted() {
+    for (files, lost_count) in [(&[1_u64][..], 0), (&[1, 2], 6)] {
+        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        backup::init(media.clone()).expect("an empty memory takes a repository");
+        let repository = open(media.clone(), 1).expect("it opens");
+        back_up(&repository, &[2], false).expect("nothing fails here");
+        let (name, _) = media.list("data").expect("memory lists").remove(0);
+        let (id, _) = View::list(&repository).expect("it lists").snapshots()[0];
+        back_up(&repository, files, false).expect("nothing fails here");
+        let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
+        let outcome = Outcome::Forget(vec![id]);
+        writer.commit(outcome, Vec::new(), &BTreeSet::new()).expect("memory takes it");
+        drop(writer);
+        let store = Store { media, repository };
+        store.replace(&name, None);
+        let findings = store.check(false);
+        assert_eq!(findings.report.lost_count, lost_count, "{:#?}", findings.all);
+        let told: Vec<_> = findings.all.iter().filter(|it| it.object == "chunks").collect();
+        let told: Vec<_> = told.iter().map(|it| (it.kind, it.message.as_str())).collect();
+        let message = "6 that only forgotten snapshots need are lost";
+        let expected = (lost_count == 0).then_some((FindingKind::Unneeded, message));
+        assert_eq!(told, Vec::from_iter(expected), "{:#?}", findings.all);
+    }
 }

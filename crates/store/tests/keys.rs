@@ -4,6 +4,8 @@
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
 mod backup;
+#[path = "common/failing.rs"]
+mod failing;
 #[path = "common/overtaken.rs"]
 #[expect(dead_code, reason = "other tests ask for other moments")]
 mod overtaken;
@@ -31,6 +33,7 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
 use backup::{Machine, back_up, init, restore_all, unlock};
+use failing::FailingReads;
 use overtaken::{Overtaken, When};
 
 fn key_file(number: u8) -> Unlock {
@@ -117,6 +120,61 @@ fn keys_come_and_go() {
     assert_eq!(kind_of(repository.add_key(&key_file(9), &long)), Kind::Invalid);
     assert_eq!(kind_of(repository.add_key(&Unlock::Nothing, "")), Kind::Invalid);
     assert_eq!(key_names(&*media).len(), 2, "what was refused has left nothing");
+}
+
+/// The new key has the old one's label, and the old one opens nothing any more.
+#[test]
+fn a_key_is_replaced() {
+    let media = start();
+    let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let own = repository.key_id().expect("it was opened with one");
+    assert_eq!(kind_of(repository.replace_key([0; 16], &key_file(9))), Kind::Invalid);
+    let other = entries(&repository).into_iter().find(|entry| entry.id != own);
+    let other = other.expect("there are two").id;
+    let new = repository.replace_key(other, &key_file(9)).expect("memory takes a key");
+    assert_eq!(
+        (labels(&repository), repository.key_id()),
+        (vec![String::new(), "the other".into()], Some(own))
+    );
+    assert_eq!(kind_of(open_by(&media, 2, &key_file(8))), Kind::WrongKey);
+    let by_new = open_by(&media, 2, &key_file(9)).expect("the new one opens it");
+    assert_eq!(by_new.key_id(), Some(new));
+    let new = repository.replace_key(own, &key_file(10)).expect("memory takes a key");
+    assert_eq!(repository.key_id(), Some(new), "it is the one in use from now on");
+    assert_eq!(kind_of(open_by(&media, 3, &unlock())), Kind::WrongKey);
+    assert_eq!(key_names(&*media).len(), 4, "both copies of two");
+}
+
+/// A key that goes while keys are listed is passed over; where the storage fails nobody can tell.
+#[test]
+fn keys_may_go_while_they_are_listed() {
+    let media = start();
+    let failing = |kind, count| {
+        let failing = FailingReads::new(&media, ObjectKind::Key.folder(), kind, 0);
+        let media: Arc<dyn Media> = failing.clone();
+        let repository = open_by(&media, 2, &unlock()).expect("it opens");
+        failing.arm(count);
+        repository.list_keys()
+    };
+    for (count, copies) in [(1, vec![1, 2]), (2, vec![2]), (4, vec![])] {
+        let mut found: Vec<_> = failing(Kind::Missing, count)
+            .expect("that may be")
+            .iter()
+            .map(|entry| entry.copy_count)
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, copies, "{count} are gone");
+    }
+    assert_eq!(kind_of(failing(Kind::Media, 1)), Kind::Media);
+    // Where both copies are damaged, nobody can open it with that one.
+    for name in key_names(&*media).iter().take(2) {
+        media.delete(name).expect("memory deletes");
+        media.put_new(name, Bytes::from_static(b"nothing")).expect("memory takes it");
+    }
+    let repository = open_by(&media, 3, &unlock()).or_else(|_| open_by(&media, 3, &key_file(8)));
+    let entries = entries(&repository.expect("one is left"));
+    let damaged: Vec<_> = entries.iter().filter(|entry| entry.copy_count == 0).collect();
+    assert!(damaged.len() == 1 && !damaged[0].opens(), "{entries:?}");
 }
 
 /// A kit has all that is needed, whatever became of `keys/`.

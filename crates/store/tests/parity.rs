@@ -5,22 +5,25 @@
 mod backup;
 #[path = "common/bad_sectors.rs"]
 mod bad_sectors;
+#[path = "common/failing.rs"]
+mod failing;
 #[path = "common/whole.rs"]
 mod whole;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use cutpoint_store::check::{
-    CheckMonitor, CheckOptions, CheckReport, Finding, Portion, check, record,
+    CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, check, record,
 };
-use cutpoint_store::error::{Error, Result};
+use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::format::commit::Outcome;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::media::{Fault, Faulty, Media, Memory, Put};
-use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
+use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{PruneOptions, prune};
 use cutpoint_store::repair::{DataOptions, DataRepair, repair_data};
 use cutpoint_store::repository::Repository;
@@ -32,6 +35,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use backup::{Machine, back_up, init_with, open, restore_all, unlock};
 use bad_sectors::BadSectors;
+use failing::FailingReads;
 
 /// What one bad sector costs, in bytes.
 const SHARD_LEN: usize = 8192;
@@ -295,6 +299,100 @@ fn parity_that_is_damaged_is_made_again() {
             assert_clean(&repository, &name);
         }
     }
+}
+
+/// Runs out of patience after so many questions; lets reads fail once parity is made.
+struct Meddling {
+    asked: AtomicU64,
+    limit: u64,
+    media: Option<Arc<FailingReads>>,
+}
+
+impl CheckMonitor for Meddling {
+    fn expected(&self, _: u64, _: u64) {
+        self.media.iter().for_each(|media| media.arm(1));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::SeqCst) >= self.limit
+    }
+}
+
+/// Parity is made of what can be read and is whole. What a sweep has just taken is passed over, and what
+/// the storage refuses is named.
+#[test]
+fn parity_is_made_of_what_is_whole() {
+    let unread = DataOptions { read_data: None, ..ALL };
+    let begin = || {
+        let media = memory(0);
+        ask_for(&media, 3, PERCENT);
+        let name = names(&*media, ObjectKind::Data).remove(0);
+        (media, name)
+    };
+    for (kind, failed_count) in [(Kind::Missing, 0), (Kind::Media, 1)] {
+        let (media, name) = begin();
+        let failing = FailingReads::new(&media, &name, kind, 0);
+        let repository = open(failing.clone(), 4).expect("it opens");
+        let asked = AtomicU64::new(0);
+        let meddling = Meddling { asked, limit: u64::MAX, media: Some(failing) };
+        let done = repair_data(&repository, &unread, &meddling).expect("the rest is made");
+        assert_eq!((done.protected_count, done.failed.len()), (1, failed_count), "{done:?}");
+    }
+    let (media, name) = begin();
+    let mut bytes = media.get(&name).expect("it is there").to_vec();
+    bytes[1000] ^= 1;
+    replace(&*media, &name, bytes);
+    let repository = open(media.clone(), 4).expect("it opens");
+    let done = repair_data(&repository, &unread, &()).expect("the rest is made");
+    assert_eq!((done.protected_count, done.failed.len()), (1, 0), "{done:?}");
+}
+
+/// A repair of data can be stopped between any two containers.
+#[test]
+fn a_repair_of_data_can_be_stopped() {
+    let media = memory(0);
+    ask_for(&media, 3, PERCENT);
+    let repository = open(media.clone(), 4).expect("it opens");
+    let dry = DataOptions { dry_run: true, read_data: None, threads: 1 };
+    let monitor = |limit| Meddling { asked: AtomicU64::new(0), limit, media: None };
+    let by_check = monitor(u64::MAX);
+    let options = CheckOptions { threads: 1, ..CheckOptions::default() };
+    check(&repository, &options, &by_check).expect("nothing fails here");
+    let by_repair = monitor(u64::MAX);
+    repair_data(&repository, &dry, &by_repair).expect("nothing fails here");
+    let (by_check, by_repair) = (by_check.asked.into_inner(), by_repair.asked.into_inner());
+    assert!(by_repair >= by_check + 2, "{by_repair} times, {by_check} of them by the check");
+    for limit in 0..by_repair {
+        let error = repair_data(&repository, &dry, &monitor(limit)).expect_err("it was stopped");
+        assert_eq!(error.kind(), Kind::Interrupted, "after {limit}");
+    }
+}
+
+/// Parity for a container that is not there is a note; a container without is counted.
+#[test]
+fn parity_for_nothing_is_a_note() {
+    let media = memory(PERCENT);
+    let repository = open(media.clone(), 2).expect("it opens");
+    let (report, _) = checked(&repository);
+    assert_eq!((report.note_count, report.unprotected_count), (0, 0), "nothing is amiss");
+    let name = names(&*media, ObjectKind::Parity).remove(0);
+    let Ok(ObjectName::Parity { class, container, writer }) = ObjectName::parse(&name) else {
+        panic!("{name}")
+    };
+    let bytes = media.get(&name).expect("it is there");
+    let nobodys = PartName { count: container.count + 1000, ..container };
+    let other = ObjectName::Parity { class, container: nobodys, writer }.to_string();
+    media.put_new(&other, bytes).expect("memory takes it");
+    let findings = Findings::default();
+    check(&repository, &CheckOptions::default(), &findings).expect("the check goes through");
+    let findings = findings.0.into_inner().expect("no test panics in here");
+    let named: Vec<_> = findings.iter().map(|it| (it.kind, it.object.as_str())).collect();
+    assert_eq!(named, [(FindingKind::Foreign, other.as_str())]);
+    media.delete(&name).expect("it goes");
+    let (report, _) = checked(&repository);
+    let container = ObjectName::Container(class, container).to_string();
+    let len = media.head(&container).expect("memory answers").expect("it is there");
+    assert_eq!((report.unprotected_count, report.unprotected_bytes), (1, len));
 }
 
 /// A shard of parity that is damaged costs that shard: the others still make good what they can.

@@ -2,6 +2,8 @@
 
 #[path = "common/backup.rs"]
 mod backup;
+#[path = "common/failing.rs"]
+mod failing;
 #[path = "common/knowing.rs"]
 mod knowing;
 #[path = "common/overtaken.rs"]
@@ -20,7 +22,7 @@ use std::sync::{Arc, Mutex};
 
 use cutpoint_store::error::{Kind, Result};
 use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::commit::{Outcome, Snapshot};
+use cutpoint_store::format::commit::{Damage, Outcome, Snapshot};
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
@@ -31,11 +33,13 @@ use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{Phase, Plan, PruneMonitor, PruneOptions, Pruned, plan, prune};
 use cutpoint_store::record::{Recorded, publish};
 use cutpoint_store::repository::Repository;
+use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper, Swept};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
 use backup::{CHUNK_LEN, back_up, back_up_by, file, open, restore_all};
+use failing::FailingReads;
 use overtaken::{Overtaken, When};
 use retiring::{
     ALONE, Named, assert_clean, back_up_knowing, composite_count, forget, memory,
@@ -189,6 +193,7 @@ fn what_is_forgotten_goes_and_the_rest_stays() {
     let before = size(&*media);
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!((planned.forgotten_count, planned.marked_count), (2, 1));
+    assert_eq!((planned.pinned_count, planned.pinned_bytes), (0, 0), "there are no composites");
     assert!(planned.rewritten_count >= 1, "containers that are used in part: {planned:?}");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!((pruned.number, pruned.plan), (Some(1), planned), "what was planned is done");
@@ -456,6 +461,204 @@ fn what_was_adopted_is_found() {
         assert_eq!(restore_all(&repository).expect("it restores"), 1);
         assert_clean(&repository, "what was adopted");
     }
+}
+
+/// What cannot be read stops a prune, and it says what that is. What is gone may have been replaced
+/// since: then it begins again.
+#[test]
+fn a_prune_says_what_it_cannot_do_without() {
+    let begin = || {
+        let media = memory();
+        let repository = open(media.clone(), 1).expect("it opens");
+        back_up(&repository, &[1, 2], false).expect("it works");
+        back_up(&repository, &[3, 4], false).expect("it works");
+        forget(&repository, &[0]).expect("it works");
+        let view = View::list(&repository).expect("it lists");
+        let (kept, _) = view.snapshots()[0];
+        let segment = view.commits[&kept].segments[0];
+        (media, kept, ObjectName::Segment(segment).to_string())
+    };
+    let prune_on = |media: Arc<dyn Media>| {
+        let pruned = prune_all(&open(media, 2).expect("it opens"), &ALL);
+        pruned.map_err(|error| (error.kind(), error.to_string()))
+    };
+    let (media, kept, segment) = begin();
+    let damage = |prefix: &str| {
+        let listed = media.list(prefix).expect("it lists");
+        let own = listed.iter().find(|(name, _)| name.contains(&kept.to_string()));
+        let name = &own.expect("it has some").0;
+        let mut bytes = media.get(name).expect("it is there").to_vec();
+        bytes[100] ^= 1;
+        media.delete(name).expect("it goes");
+        media.put_new(name, bytes.into()).expect("memory takes it");
+    };
+    damage("meta");
+    let (kind, message) = prune_on(media.clone()).expect_err("its tree is damaged");
+    let of = format!("snapshot {}, without which nothing is deleted", kept.short());
+    assert!(kind == Kind::Corrupt && message.contains(&of), "{kind:?}: {message}");
+    damage("index");
+    let (kind, message) = prune_on(media.clone()).expect_err("its segment is damaged");
+    assert!(kind == Kind::Corrupt && message.contains(&segment), "{kind:?}: {message}");
+    let (media, _, segment) = begin();
+    let once = FailingReads::new(&media, &segment, Kind::Missing, 1);
+    assert_eq!(prune_on(once).expect("the next try finds it").number, Some(1));
+    let (media, _, segment) = begin();
+    media.delete(&segment).expect("it goes");
+    let (kind, message) = prune_on(media).expect_err("its segment is gone");
+    assert!(kind == Kind::Conflict && message.contains(&segment), "{kind:?}: {message}");
+}
+
+/// What a run left that died, and cannot be read, is named; what a sweep has just taken is not.
+#[test]
+fn what_cannot_be_adopted_is_passed_over() {
+    for (kind, count) in [(Kind::Corrupt, 1), (Kind::Media, 1), (Kind::Missing, 0)] {
+        let media = start();
+        let repository = open(media.clone(), 2).expect("it opens");
+        let writer = Writer::begin(repository, Purpose::Backup).expect("it begins");
+        let mut inline = Inline::new(writer, Verify::All).expect("it begins");
+        inline.store_data(&[7; 5000]).expect("it stores");
+        inline.publish().expect("it publishes");
+        let part = PartName { ticket: inline.writer().ticket(), count: 0 };
+        drop(inline);
+        let segment = ObjectName::Segment(part).to_string();
+        media.delete(&segment).expect("as if it had died before");
+        let left = ObjectName::Container(Class::Data, part).to_string();
+        let failing = FailingReads::new(&media, &left, kind, u64::MAX);
+        let repository = open(failing, 3).expect("it opens");
+        let named = Named::default();
+        prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
+        let named = named.0.into_inner().expect("no panics");
+        assert_eq!(named.len(), count, "{kind:?}: {named:?}");
+        assert!(named.iter().all(|text| text.contains(&left)), "{kind:?}: {named:?}");
+        assert_eq!(restore_all(&repository).expect("it restores"), 1, "{kind:?}");
+    }
+}
+
+/// A container that is damaged is passed over; a medium that fails stops the prune.
+#[test]
+fn a_medium_that_fails_is_not_a_damaged_container() {
+    for start in STARTS {
+        let inner = start.1();
+        let before = size(&*inner);
+        let media = FailingReads::new(&inner, "", Kind::Media, 0);
+        let repository = open(media.clone(), 2).expect("it opens");
+        let named = Named::default();
+        // It is known what is to be stored again, and nothing of it has been read.
+        let pruned = prune(&repository, &ALL, &named, |plan| {
+            assert!(plan.rewritten_count + plan.dissolved_count > 0, "{plan:?}");
+            media.arm(1);
+            true
+        });
+        let error = pruned.expect_err("the medium fails");
+        assert_eq!(error.kind(), Kind::Media, "{}: {error}", start.0);
+        assert_eq!(*named.0.lock().expect("no panics"), [""; 0], "{}", start.0);
+        assert!(View::list(&repository).expect("it lists").prunes.is_empty(), "{}", start.0);
+        assert!(size(&*inner) >= before, "{}", start.0);
+    }
+}
+
+/// Damages what these containers of data hold, but not what they say of it.
+fn damage_regions(repository: &Arc<Repository>, is_meant: impl Fn(&str) -> bool) {
+    let view = View::list(repository).expect("it lists");
+    let index = Index::open_without_cache(repository.clone(), &view).expect("it opens");
+    let media = repository.media();
+    for container in index.containers() {
+        let name = ObjectName::Container(container.class, container.name).to_string();
+        if container.class == Class::Meta || !is_meant(&name) {
+            continue;
+        }
+        let mut bytes = media.get(&name).expect("it is there").to_vec();
+        for byte in bytes[HEADER_LEN..container.directory_offset as usize].iter_mut().step_by(50) {
+            *byte ^= 1;
+        }
+        media.delete(&name).expect("it goes");
+        media.put_new(&name, bytes.into()).expect("it comes back");
+    }
+}
+
+fn data_names(media: &dyn Media) -> Vec<String> {
+    let listed = media.list(ObjectKind::Data.folder()).expect("it lists");
+    listed.into_iter().map(|(name, _)| name).collect()
+}
+
+/// Composites that cannot be read cannot become wholes: they stay, with what they refer to.
+#[test]
+fn composites_that_cannot_be_read_stay_as_they_are() {
+    let media = start_similar();
+    let names = data_names(&*media);
+    let repository = open(media.clone(), 2).expect("it opens");
+    damage_regions(&repository, |_| true);
+    let planned = plan(&repository, &ALL, &()).expect("it works");
+    assert!(planned.dissolved_count >= 6, "{planned:?}");
+    let named = Named::default();
+    let pruned = prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
+    assert_eq!(pruned.plan.dissolved_count, 0, "{pruned:?}");
+    assert!(pruned.plan.pinned_count >= 9, "{pruned:?}");
+    assert!(!named.0.lock().expect("no panics").is_empty(), "it says so");
+    sweep_all(&repository).expect("it works");
+    assert!(composite_count(&repository) >= 9, "they stay");
+    let left = data_names(&*media);
+    assert!(names.iter().filter(|name| left.contains(name)).count() >= 3, "{names:?}: {left:?}");
+}
+
+/// Rule C5: a composite is copied only where it becomes what it says.
+#[test]
+fn composites_over_damaged_chunks_are_not_copied() {
+    let media = memory_with_composites();
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[3, 100], false).expect("it works");
+    let base = data_names(&*media);
+    let versions: Vec<u64> = (101..111).collect();
+    back_up(&repository, &versions, false).expect("it works");
+    back_up(&repository, &[100, 101, 102, 103, 104, 105, 106, 107, 108], false).expect("it works");
+    let names = data_names(&*media);
+    forget(&repository, &[1]).expect("it works");
+    damage_regions(&repository, |name| base.iter().any(|each| each == name));
+    let named = Named::default();
+    let pruned = prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
+    assert!(pruned.plan.rewritten_count >= 1, "{pruned:?}");
+    assert!(!named.0.lock().expect("no panics").is_empty(), "nothing was passed over");
+    sweep_all(&repository).expect("it works");
+    let left = data_names(&*media);
+    assert!(names.iter().all(|name| left.contains(name)), "{names:?}: {left:?}");
+}
+
+/// What a check has found broken is the last choice, but a choice: what is nowhere else stays there; and
+/// what else is going is tried.
+#[test]
+fn what_is_only_where_a_check_found_it_broken_is_not_lost() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[1], false).expect("it works");
+    let (class, container) = list_data(&*media)[0];
+    let chunks = file(1);
+    let fingerprints = chunks.chunks(CHUNK_LEN).map(|it| repository.keys().fingerprint(class, it));
+    let damages = fingerprints.map(|fingerprint| Damage { class, container, fingerprint });
+    let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
+    let outcome = Outcome::Damage(damages.collect());
+    let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it commits");
+    assert_eq!(committed, Committed::Done);
+    let pruned = prune_all(&repository, &ALL).expect("nothing is lost");
+    assert_eq!((pruned.number, pruned.written_bytes), (None, 0), "it stays where it is");
+    record(&repository, Prune { condemned: vec![(class, container)], ..Prune::default() });
+    let pruned = prune_all(&repository, &ALL).expect("it is not lost yet");
+    assert!(pruned.written_bytes >= 30_000, "it is stored again: {pruned:?}");
+    sweep_all(&repository).expect("it works");
+    assert!(!data_names(&*media).contains(&ObjectName::Container(class, container).to_string()));
+    assert_eq!(restore_all(&repository).expect("it restores"), 1);
+}
+
+/// Where a chunk is nowhere, that is said of the first, with the number of such.
+#[test]
+fn a_prune_counts_what_is_lost() {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[1], false).expect("it works");
+    let before = data_names(&*media);
+    media.delete(&before[0]).expect("it goes");
+    let error = plan(&repository, &ALL, &()).expect_err("it is lost");
+    assert_eq!(error.kind(), Kind::Missing, "{error}");
+    assert!(error.to_string().contains("(6 such)"), "{error}");
 }
 
 /// Segments are merged though no container moves; what is gone is in none of the new ones.

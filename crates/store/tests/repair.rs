@@ -6,6 +6,8 @@ mod backup;
 mod bad_sectors;
 #[path = "common/damage.rs"]
 mod damage;
+#[path = "common/failing.rs"]
+mod failing;
 #[path = "common/whole.rs"]
 mod whole;
 
@@ -21,6 +23,7 @@ use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::Segment as Piece;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::Entry;
+use cutpoint_store::index::Index;
 use cutpoint_store::lifecycle::forget;
 use cutpoint_store::media::{Media, Memory};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
@@ -38,6 +41,7 @@ use cutpoint_store::writer::{Inline, Verify, Writer};
 use backup::{back_up, back_up_by, file, init, open, restore_all};
 use bad_sectors::BadSectors;
 use damage::{Findings, Store, build, everything};
+use failing::FailingReads;
 
 fn errors(findings: &Findings) -> Vec<String> {
     let errors = findings.all.iter().filter(|finding| finding.is_error());
@@ -141,7 +145,7 @@ fn a_new_index_names_what_counts() {
     let objects: Vec<_> = done.unreadable.iter().map(|error| error.object()).collect();
     assert_eq!(objects, [unreadable], "{:?}", done.unreadable);
     let view = View::list(&repository).expect("it lists");
-    let index = cutpoint_store::index::Index::open(repository, &view).expect("it opens");
+    let index = Index::open(repository, &view).expect("it opens");
     let named: BTreeSet<_> = index.containers().iter().map(|c| (c.class, c.name)).collect();
     for name in [unreadable, gone, &at_work[0]] {
         assert!(!named.contains(&container(name)), "{name} is named");
@@ -175,6 +179,46 @@ fn a_writer_whose_ticket_is_damaged_is_ended() {
     let findings = store.check(true);
     assert_eq!(errors(&findings), [""; 0], "nothing is wrong");
     assert!(findings.names(name), "it is named all the same");
+    assert_eq!(findings.report.unreferenced_count, 0, "what it had put is named, too");
+}
+
+/// A repair of an index in which nothing is wrong names the same as before.
+#[test]
+fn a_new_index_counts_what_it_names() {
+    let store = Store::new(&build());
+    // The ticket of a writer that has ended nobody asks.
+    let ticket = names(&store, "tickets").into_iter().find(|name| match ObjectName::parse(name) {
+        Ok(ObjectName::Ticket { ticket, .. }) => has_ended(&store, ticket),
+        _ => false,
+    });
+    flip(&store, &ticket.expect("there is one"), 100);
+    // Whoever is first ends the one that was cut off, and what that had put is named.
+    back_up(&later(&store), &[1], false).expect("nothing fails here");
+    let done = repair_all(&store);
+    assert_eq!((&done.ended[..], &done.found[..]), (&[][..], &[][..]), "{done:?}");
+    let containers = names(&store, "data").len() + names(&store, "meta").len();
+    assert_eq!((done.segment_count, done.container_count), (1, containers as u64), "{done:?}");
+    let view = View::list(&store.repository).expect("it lists");
+    let index = Index::open(store.repository.clone(), &view).expect("it opens");
+    assert_eq!(index.statistics().hint_count, done.chunk_count, "{done:?}");
+    assert_eq!(index.containers().len(), containers);
+}
+
+/// A single chunk is worth a segment.
+#[test]
+fn a_new_index_names_a_single_chunk() {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init(media.clone()).expect("an empty memory takes a repository");
+    let repository = open(media.clone(), 1).expect("it opens");
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let mut inline = Inline::new(writer, Verify::All).expect("the index opens");
+    let chunk = inline.store_data(&[7; 5000]).expect("memory takes it");
+    inline.commit(Outcome::Void).expect("memory takes it");
+    let done = repair_index(&open(media, 2).expect("it opens"), &IndexOptions::default(), &());
+    assert_eq!(done.expect("it repairs").segment_count, 1);
+    let view = View::list(&repository).expect("it lists");
+    let index = Index::open(repository, &view).expect("it opens");
+    assert_eq!(index.places(Class::Data, &chunk).expect("it looks").len(), 1);
 }
 
 /// All that a repair says.
@@ -316,10 +360,21 @@ fn what_only_the_index_has_lost_is_not_given_up() {
     };
     of("index").for_each(|name| store.replace(&name, None));
     let prefix = of("data").next().expect("it has stored something");
-    let media = Arc::new(BadSectors { inner: store.media.clone(), prefix, at: None });
+    let (inner, name) = (store.media.clone(), prefix.clone());
+    let media = Arc::new(BadSectors { inner, prefix, at: None });
     let repository = open(media, 60).expect("it opens");
     let done = repair_index(&repository, &IndexOptions::default(), &()).expect("it repairs");
     assert_eq!(done.unreadable.len(), 1, "{done:?}");
+    // What the storage refuses may have what is lost; what is damaged has not.
+    let dry = SnapshotOptions { dry_run: true, ..REPAIR };
+    let done = repair_snapshots(&repository, &dry, &()).expect("the rest can be read");
+    assert!(!done.snapshots.is_empty(), "{done:?}");
+    assert!(done.snapshots.iter().all(|each| each.is_refused), "{done:?}");
+    let damaged = Store::new(&everything(&*store.media));
+    damaged.replace(&name, Some(b"nothing".to_vec().into()));
+    let (done, _) = repair(&damaged, dry);
+    assert!(!done.snapshots.is_empty(), "{done:?}");
+    assert!(done.snapshots.iter().all(|each| !each.is_refused), "{done:?}");
 
     let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
     assert!(!heard.is_empty() && done.forgotten.is_empty(), "{done:?}");
@@ -465,6 +520,9 @@ fn a_lost_commit_can_be_given_up() {
         assert!(store.check(false).has_error(&name), "nobody has given it up");
         let (done, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
         assert!(done.record.is_some(), "{done:?}");
+        assert!(has_ended(&store, first), "deleted: {is_deleted}; nobody waits for it");
+        let (done, _) = repair(&store, REPAIR);
+        assert_eq!(done.lost_commits, BTreeSet::new(), "deleted: {is_deleted}; once is enough");
         let findings = store.check(true);
         assert_eq!(errors(&findings), [""; 0], "deleted: {is_deleted}");
         store.compare(&findings, "given up");
@@ -585,6 +643,23 @@ fn what_the_storage_refuses_is_not_forgotten() {
     assert_eq!(errors(&findings), [""; 0], "nothing is wrong");
     let view = View::list(&store.repository).expect("it lists");
     assert!(view.damaged().is_empty(), "nothing is recorded");
+}
+
+/// A commit that the storage does not give is not lost; one that it gives a second time may need what
+/// nobody has looked at.
+#[test]
+fn commits_that_the_storage_refuses_are_not_given_up() {
+    let store = Store::new(&build());
+    let (id, _) = View::list(&store.repository).expect("it lists").snapshots()[0];
+    let name = ObjectName::Commit(id).to_string();
+    let repair_on = |count, process| {
+        let media = FailingReads::new(&store.media, &name, Kind::Media, count);
+        repair_snapshots(&open(media, process).expect("it opens"), &REPAIR, &())
+    };
+    let done = repair_on(u64::MAX, 60).expect("the rest can be read");
+    assert_eq!(done.lost_commits, BTreeSet::new(), "{done:?}");
+    let error = repair_on(1, 61).expect_err("it was not looked at");
+    assert!(error.kind() == Kind::Media && error.to_string().contains(&name), "{error}");
 }
 
 /// A repository where nothing is wrong.

@@ -261,6 +261,7 @@ mod tests {
         let mut containers: Vec<_> = (0..4).map(|n| container(n, 100)).collect();
         let bytes = Portion::Bytes(200);
         assert_eq!(read(&mut coverage, bytes, &containers, 1), [0, 1]);
+        assert_eq!(coverage.done, WHOLE / 2, "of the round");
         containers.push(container(9, 100));
         assert_eq!(read(&mut coverage, bytes, &containers, 2), [2, 3], "never read, by name");
         assert_eq!(read(&mut coverage, bytes, &containers, 3), [9], "the end of the round");

@@ -28,6 +28,9 @@ pub(super) fn list(repository: &Repository) -> Result<BTreeMap<String, u64>> {
     Ok(listing)
 }
 
+/// So often it is listed again for the sake of segments that are gone: anybody can name a million.
+const LISTED_AGAIN_MAX: u32 = 100;
+
 /// What is named, and what stands in its way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
@@ -134,24 +137,33 @@ pub(super) fn check_names(check: &Check<'_>) {
 /// Gets an object and looks at its checksum. `None` where there is a finding, or where the object
 /// has been deleted since the listing by somebody who may do so.
 pub(super) fn get(check: &Check<'_>, name: ObjectName, need: Need) -> Result<Option<Bytes>> {
+    get_unless(check, name, need, || Ok(may_go(name)))
+}
+
+/// Whether an object is of a kind that may go at any time: sweeps take tickets and commits; the owner
+/// takes keys. What is missing for good, the next check finds, or what follows in this one.
+fn may_go(name: ObjectName) -> bool {
+    matches!(
+        name.kind(),
+        ObjectKind::Ticket
+            | ObjectKind::Commit
+            | ObjectKind::Key
+            | ObjectKind::Hints
+            | ObjectKind::Parity
+    )
+}
+
+/// As [`get`]; where the object is missing, `may_be_gone` says whether that is right.
+fn get_unless(
+    check: &Check<'_>,
+    name: ObjectName,
+    need: Need,
+    may_be_gone: impl FnOnce() -> Result<bool>,
+) -> Result<Option<Bytes>> {
     check.stop_if_cancelled()?;
     let bytes = match check.repository.media().get(&name.to_string()) {
         Ok(bytes) => bytes,
-        // Sweeps take tickets and commits; the owner takes keys. What is missing for good, the next
-        // check finds, or what follows in this one.
-        Err(error)
-            if error.kind() == Kind::Missing
-                && matches!(
-                    name.kind(),
-                    ObjectKind::Ticket
-                        | ObjectKind::Commit
-                        | ObjectKind::Key
-                        | ObjectKind::Hints
-                        | ObjectKind::Parity
-                ) =>
-        {
-            return Ok(None);
-        }
+        Err(error) if error.kind() == Kind::Missing && may_be_gone()? => return Ok(None),
         Err(error) => return check.failed(name, error, need).map(|()| None),
     };
     if !object_is_intact(&bytes) {
@@ -173,7 +185,18 @@ fn open<T>(
     need: Need,
     decode: impl FnOnce(&[u8]) -> Result<T>,
 ) -> Result<Option<T>> {
-    let Some(bytes) = get(check, name, need)? else { return Ok(None) };
+    open_unless(check, name, need, decode, || Ok(may_go(name)))
+}
+
+/// As [`open`]; where the object is missing, `may_be_gone` says whether that is right.
+fn open_unless<T>(
+    check: &Check<'_>,
+    name: ObjectName,
+    need: Need,
+    decode: impl FnOnce(&[u8]) -> Result<T>,
+    may_be_gone: impl FnOnce() -> Result<bool>,
+) -> Result<Option<T>> {
+    let Some(bytes) = get_unless(check, name, need, may_be_gone)? else { return Ok(None) };
     match open_object(check.repository.keys(), name, &bytes).and_then(|body| decode(&body)) {
         Ok(value) => Ok(Some(value)),
         // Named a moment ago.
@@ -335,14 +358,6 @@ pub(super) struct Task {
 
 /// Every segment. Returns what those that can be read say of containers.
 pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<Task>> {
-    let mut live = seen.view.segments();
-    let gone = live.iter().any(|part| {
-        let name = ObjectName::Segment(*part).to_string();
-        !check.listing.contains_key(&name)
-    });
-    if gone && seen.list_again(check)? {
-        live = seen.view.segments();
-    }
     let mut tasks: BTreeMap<(Class, PartName), Task> = BTreeMap::new();
     let mut take = |name: ObjectName, segment: Segment, need: Need| {
         for record in segment.containers {
@@ -356,11 +371,33 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
         }
     };
     let mut unreadable: Vec<ObjectName> = seen.view.unreadable.keys().copied().collect();
-    for part in &live {
-        let name = ObjectName::Segment(*part);
-        match open(check, name, Need::Named, Segment::decode)? {
-            Some(segment) => take(name, segment, Need::Named),
-            None => unreadable.push(name),
+    let mut live = BTreeSet::new();
+    let mut listed_again_count = 0;
+    loop {
+        let segments = seen.view.segments();
+        let new: Vec<PartName> = segments.difference(&live).copied().collect();
+        if new.is_empty() {
+            break;
+        }
+        live.extend(segments);
+        for part in new {
+            let name = ObjectName::Segment(part);
+            let mut is_gone = false;
+            // A prune may have superseded it since, and a sweep taken it: what the prune has
+            // published in its place is read next.
+            let may_be_gone = || {
+                if listed_again_count < LISTED_AGAIN_MAX {
+                    listed_again_count += 1;
+                    seen.list_again(check)?;
+                }
+                is_gone = !seen.view.segments().contains(&part);
+                Ok(is_gone)
+            };
+            match open_unless(check, name, Need::Named, Segment::decode, may_be_gone)? {
+                Some(segment) => take(name, segment, Need::Named),
+                None if is_gone => {}
+                None => unreadable.push(name),
+            }
         }
     }
     seen.hidden = seen.view.hidden(&unreadable);
@@ -372,7 +409,7 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
             continue;
         }
         let need = seen.need(part.ticket);
-        if let Some(segment) = open(check, name, need, Segment::decode)?
+        if let Some(segment) = open_unless(check, name, need, Segment::decode, || Ok(true))?
             && need == Need::Named
         {
             take(name, segment, need);
@@ -394,11 +431,10 @@ pub(super) fn check_containers(
     let known: HashSet<(Class, PartName)> =
         tasks.iter().map(|task| (task.class, task.name)).collect();
     let mut condemned = seen.view.condemned();
-    let is_gone = |task: &Task, condemned: &HashSet<_>| {
-        listed(task).is_none() && !condemned.contains(&(task.class, task.name))
-    };
+    let is_gone =
+        |task: &Task| listed(task).is_none() && !condemned.contains(&(task.class, task.name));
     // A sweep may have taken it since the view.
-    if tasks.iter().any(|task| is_gone(task, &condemned)) && seen.list_again(check)? {
+    if tasks.iter().any(is_gone) && seen.list_again(check)? {
         condemned = seen.view.condemned();
     }
     let mut checked = Vec::new();
@@ -407,11 +443,23 @@ pub(super) fn check_containers(
         let name = path(&task);
         let put_len = task.record.map_or(0, |record| u64::from(record.stored_len));
         match listed(&task) {
-            None => {
+            None if condemned.contains(&(task.class, task.name)) => {
                 seen.gone.insert((task.class, task.name));
-                if is_gone(&task, &condemned) {
-                    let message = "is not there; the index names it".to_owned();
-                    check.wrong(FindingKind::Missing, name, message, task.need);
+                continue;
+            }
+            None => {
+                // What a newer segment names may have come since the listing: the next check reads it.
+                let found = check.repository.media().head(&name.to_string());
+                if !matches!(found, Ok(Some(_))) {
+                    seen.gone.insert((task.class, task.name));
+                }
+                match found {
+                    Ok(Some(_)) => {}
+                    Ok(None) => {
+                        let message = "is not there; the index names it".to_owned();
+                        check.wrong(FindingKind::Missing, name, message, task.need);
+                    }
+                    Err(error) => check.failed(name, error, task.need)?,
                 }
                 continue;
             }

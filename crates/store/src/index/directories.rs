@@ -78,3 +78,76 @@ fn cost(loaded: &Loaded) -> u64 {
         + loaded.directory.chunks.len() as u64 * CHUNK_BYTES
         + references.sum::<u64>() * FINGERPRINT_LEN as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use super::*;
+    use crate::format::directory::{ChunkRecord, Directory, Form};
+    use crate::format::segment::ContainerRecord;
+    use crate::name::TicketId;
+
+    fn part(count: u32) -> PartName {
+        PartName { ticket: TicketId([1; 12]), count }
+    }
+
+    /// The first chunk of the directory of this number; later chunks count up.
+    fn fingerprint(directory: u32, chunk: u64) -> Fingerprint {
+        let mut fingerprint = Fingerprint([0; FINGERPRINT_LEN]);
+        let number = (u64::from(directory) << 32) + chunk;
+        fingerprint.0[..8]
+            .copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        fingerprint
+    }
+
+    /// A directory of so many chunks, the last of which all have.
+    fn loaded(number: u32, count: u64) -> Arc<Loaded> {
+        let container = ContainerRecord {
+            name: part(number),
+            class: Class::Data,
+            has_composites: false,
+            stored_len: 1,
+            directory_offset: 2,
+            directory_len: 3,
+        };
+        let of_all = std::iter::once(fingerprint(u32::MAX, 0));
+        let all = (0..count - 1).map(|chunk| fingerprint(number, chunk)).chain(of_all);
+        let chunks = all.map(|fingerprint| ChunkRecord {
+            fingerprint,
+            form: Form::Whole,
+            region: 0,
+            offset: 0,
+            payload_len: 1,
+            chunk_len: 1,
+        });
+        let directory = Directory { chunks: chunks.collect(), ..Directory::default() };
+        Arc::new(Loaded { container, directory, sorted: OnceLock::new() })
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        let count = BYTES_MAX / CHUNK_BYTES / 3;
+        let mut directories = Directories::default();
+        for number in 0..5 {
+            directories.insert(loaded(number, count));
+            let kept = u64::from(number + 1).min(2);
+            assert_eq!(directories.bytes(), kept * (DIRECTORY_BYTES + count * CHUNK_BYTES));
+            let found = directories.find(&fingerprint(u32::MAX, 0)).expect("all have it");
+            assert_eq!(found.loaded.container.name, part(number), "in the newest");
+        }
+        for number in 0..5 {
+            let is_kept = number >= 3;
+            let found = directories.get(part(number), Class::Data);
+            assert_eq!(found.is_some(), is_kept, "directory {number}");
+            let found = directories.find(&fingerprint(number, 0));
+            assert_eq!(found.is_some(), is_kept, "of directory {number}");
+        }
+        assert!(directories.get(part(4), Class::Meta).is_none(), "of another class");
+        // One that takes more than all is of use all the same.
+        directories.insert(loaded(5, BYTES_MAX / CHUNK_BYTES + 1));
+        assert_eq!(directories.order.len(), 1, "alone");
+        assert!(directories.find(&fingerprint(5, 0)).is_some(), "it is found");
+        assert_eq!(directories.chunks.len() as u64, BYTES_MAX / CHUNK_BYTES + 1, "nothing is left");
+    }
+}

@@ -94,5 +94,6 @@ mod tests {
         let again = Filter::decode(100_000, &filter.encode());
         assert!(again.is_some_and(|again| again.words == filter.words), "encoding lost something");
         assert_eq!(filter.encode().len() as u64, Filter::encoded_len(100_000));
+        assert_eq!(filter.bytes(), Filter::encoded_len(100_000), "what it takes of memory");
     }
 }

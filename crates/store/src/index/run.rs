@@ -664,6 +664,18 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).expect("it lists").count(), 1, "files");
     }
 
+    /// Hints that crowd in a corner are far from where the first guess is.
+    #[test]
+    fn hints_that_crowd_are_found() {
+        let folder = tempfile::tempdir().expect("made");
+        for move_to in [|hint: u64| hint >> 20, |hint: u64| hint >> 20 | u64::MAX << 44] {
+            let mut segment = segment(0, 5000);
+            segment.hints.iter_mut().for_each(|(hint, _)| *hint = move_to(*hint));
+            expect_found(&Run::create(None, part(0), &segment), &segment);
+            expect_found(&Run::create(Some(folder.path()), part(0), &segment), &segment);
+        }
+    }
+
     /// Whatever bit of a file is flipped: the file is refused, or the block is, or it is never asked.
     #[test]
     fn no_block_is_believed_unseen() {
@@ -695,6 +707,12 @@ mod tests {
         bytes[block..].copy_from_slice(&whole[block..]);
         std::fs::write(other, &bytes).expect("written");
         assert!(!open(other).is_some_and(|run| all(&run)), "another's blocks");
+        let other = Run::create(Some(folder.path()), part(2), &segment);
+        let Hints::File { path: other, .. } = &other.hints else { panic!("it can be written") };
+        let mut bytes = std::fs::read(other).expect("it is there");
+        bytes[block..block + BLOCK_LEN].copy_from_slice(&whole[block..block + BLOCK_LEN]);
+        std::fs::write(other, &bytes).expect("written");
+        assert!(!open(other).is_some_and(|run| all(&run)), "another's first block");
     }
 
     #[test]
@@ -726,5 +744,22 @@ mod tests {
         let (one, _) = stage(folder.path(), "a.run").expect("staged");
         let (other, _) = stage(folder.path(), "a.run").expect("staged");
         assert_ne!(one, other, "of one run, by one process");
+    }
+
+    #[test]
+    fn a_staged_name_that_is_taken_is_passed_over() {
+        let folder = tempfile::tempdir().expect("made");
+        let (path, _) = stage(folder.path(), "a.run").expect("staged");
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let (front, count) = name.trim_end_matches(".tmp").rsplit_once('-').expect("a number");
+        let count: u64 = count.parse().expect("a number");
+        let taken: BTreeSet<PathBuf> = (count..count + 500)
+            .map(|count| folder.path().join(format!("{front}-{count}.tmp")))
+            .collect();
+        taken.iter().for_each(|path| drop(File::create(path).expect("made")));
+        let (path, _) = stage(folder.path(), "a.run").expect("another name");
+        assert!(!taken.contains(&path), "{}", path.display());
+        let missing = folder.path().join("missing");
+        stage(&missing, "a.run").expect_err("there is no folder");
     }
 }

@@ -389,11 +389,14 @@ mod tests {
     use super::*;
     use crate::environment::System;
     use crate::fingerprint::FINGERPRINT_LEN;
-    use crate::media::Memory;
+    use crate::format::ticket::Purpose;
+    use crate::media::{Fault, Faulty, Media, Memory};
     use crate::name::TicketId;
+    use crate::places::list_containers;
     use crate::repository::InitOptions;
     use crate::seal::{Suite, Unlock};
     use crate::view::View;
+    use crate::writer::{Inline, Writer};
 
     const CHUNKS_OF_CONTAINER: u64 = 250;
     const CHUNKS_OF_SEGMENT: u64 = 50_000;
@@ -500,5 +503,91 @@ mod tests {
         }
         kept.end().expect("it is whole");
         println!("{chunks} chunks: at most {} MiB in this process", peak_kib() / 1024);
+    }
+
+    /// Containers that no segment names are looked through by their own hints. A medium that fails is
+    /// told, and not taken for a loss.
+    #[test]
+    fn what_was_adopted_is_looked_up() {
+        let options = InitOptions {
+            suite: Suite::None,
+            cut: "fixed".to_owned(),
+            region_size: 1 << 14,
+            container_size: 1 << 22,
+            compression_level: 1,
+            composites: false,
+            parity_percent: 0,
+        };
+        let media = Arc::new(Memory::new());
+        Repository::init(media.clone(), Arc::new(System), &Unlock::Nothing, &options)
+            .expect("it is made");
+        let open = |media: Arc<dyn Media>| {
+            let opened = Repository::open(media, Arc::new(System), &Unlock::Nothing);
+            Arc::new(opened.expect("it opens"))
+        };
+        let repository = open(media.clone());
+        let chunks: Vec<Vec<u8>> = (0..20).map(|seed| SplitMix64::bytes(seed, 1000)).collect();
+        let mut adopted = Segment::default();
+        let mut stored = HashSet::new();
+        for _ in 0..2 {
+            let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+            let ticket = writer.ticket();
+            let mut inline = Inline::anew(writer).expect("it begins");
+            for chunk in &chunks {
+                inline.store_data(chunk).expect("it stores");
+            }
+            inline.publish().expect("it publishes");
+            stored.insert((Class::Data, PartName { ticket, count: 0 }));
+        }
+        let there = list_containers(&repository).expect("it lists");
+        assert_eq!(there.keys().copied().collect::<HashSet<_>>(), stored, "one of each");
+        for ((class, part), stored_len) in &there {
+            let loaded = Loaded::read(&repository, *class, *part, *stored_len).expect("it is well");
+            adopted.append(&loaded.segment());
+        }
+        adopted.hints.sort_unstable();
+        let (condemned, damaged) = (HashSet::new(), HashSet::new());
+        let look = |repository: &Arc<Repository>, class, fingerprint: &Fingerprint, agrees| {
+            let index = Index::open(repository.clone(), &View::default()).expect("it opens");
+            let lookup = Lookup {
+                repository,
+                index: &index,
+                condemned: &condemned,
+                damaged: &damaged,
+                adopted: &adopted,
+                there: &there,
+                folder: None,
+                dissolved_bytes_max: 0,
+                stop_if_cancelled: &|| Ok(()),
+            };
+            let mut offered = HashSet::new();
+            let found = lookup.look(class, fingerprint, |location| {
+                assert_eq!(location.chunk().fingerprint, *fingerprint, "of that chunk");
+                offered.insert(name_of(location));
+                Ok(agrees)
+            })?;
+            assert!(found.as_ref().is_none_or(|found| offered == HashSet::from([name_of(found)])));
+            Ok::<_, Error>((found.is_some(), offered))
+        };
+        let nothing = HashSet::new();
+        for chunk in &chunks {
+            let fingerprint = repository.keys().fingerprint(Class::Data, chunk);
+            let look = |class, agrees| look(&repository, class, &fingerprint, agrees);
+            assert!(look(Class::Data, true).expect("it looks").0, "it is found");
+            assert_eq!(look(Class::Data, false).expect("it looks"), (false, stored.clone()));
+            let other = look(Class::Meta, true).expect("it looks");
+            assert_eq!(other, (false, nothing.clone()), "of another class");
+        }
+        let stranger = repository.keys().fingerprint(Class::Data, b"a stranger");
+        let found = look(&repository, Class::Data, &stranger, true).expect("it looks");
+        assert_eq!(found, (false, nothing), "nobody has it");
+        // The first read behind what opening takes.
+        let counting = Arc::new(Faulty::new(media.clone(), Fault::None));
+        open(counting.clone());
+        let fault = Fault::FailsAt(counting.calls());
+        let failing = open(Arc::new(Faulty::new(media, fault)));
+        let fingerprint = repository.keys().fingerprint(Class::Data, &chunks[0]);
+        let error = look(&failing, Class::Data, &fingerprint, true).expect_err("it fails");
+        assert_eq!(error.kind(), Kind::Media, "{error}");
     }
 }

@@ -143,3 +143,33 @@ pub(super) fn merge(needs: &mut Vec<[u8; NEED_LEN]>) {
     }
     *needs = merged;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who needs a whole of a chunk has what snapshots need of it; of others with the same hint not.
+    #[test]
+    fn of_one_chunk_the_greater_need_is_left() {
+        let need = |last: u8, is_whole: bool, is_reached: bool| {
+            let mut fingerprint = Fingerprint([5; FINGERPRINT_LEN]);
+            fingerprint.0[FINGERPRINT_LEN - 1] = last;
+            Need { class: Class::Data, fingerprint, is_whole, is_reached }
+        };
+        let (one, other, third) =
+            (need(1, false, true), need(2, false, true), need(3, true, false));
+        let whole = need(2, true, false);
+        let mut needs = [one, other, whole, third].map(Need::encode).to_vec();
+        merge(&mut needs);
+        let merged: Vec<Need> = needs.iter().map(Need::decode).collect();
+        assert_eq!(merged, [one, need(2, true, true), third]);
+        let meta = Need { class: Class::Meta, ..whole };
+        let mut needs = [other, meta].map(Need::encode).to_vec();
+        merge(&mut needs);
+        assert_eq!(
+            needs.iter().map(Need::decode).collect::<Vec<_>>(),
+            [other, meta],
+            "of two classes"
+        );
+    }
+}

@@ -304,3 +304,40 @@ pub(crate) fn decode_region_into(
         Err(Error::corrupt("", format!("decodes to {} bytes, not {raw_len}", decoded.len())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cutpoint_testing::SplitMix64;
+
+    use super::*;
+
+    /// Some regions of data are decoded again, or all; those of metadata always are.
+    #[test]
+    fn what_is_verified() {
+        let numbers = |verify: Verify, class| {
+            (0..17).filter(|number| verify.includes(class, *number)).collect::<Vec<_>>()
+        };
+        let all: Vec<u64> = (0..17).collect();
+        assert_eq!(numbers(Verify::Some, Class::Data), [0, 8, 16]);
+        assert_eq!(numbers(Verify::Some, Class::Meta), all);
+        assert_eq!(numbers(Verify::All, Class::Data), all);
+    }
+
+    /// Samples come from all over a region.
+    #[test]
+    fn a_sample_tells_what_shrinks() {
+        const LEN: usize = 10 * SAMPLE_PIECES * SAMPLE_PIECE_LEN;
+        let mut probe = Probe::new().expect("there is memory");
+        let random = SplitMix64::bytes(1, LEN);
+        assert!(probe.looks_incompressible(&random), "random bytes");
+        assert!(probe.looks_incompressible(&random[..LEN / 10]), "no more than a sample");
+        assert!(!probe.looks_incompressible(&[0; LEN]), "zeros");
+        let digits: Vec<u8> = random.iter().map(|byte| byte % 128).collect();
+        assert!(!probe.looks_incompressible(&digits), "seven bits of eight");
+        for quarter in 0..4 {
+            let mut bytes = random.clone();
+            bytes[quarter * LEN / 4..(quarter + 1) * LEN / 4].fill(0);
+            assert!(!probe.looks_incompressible(&bytes), "zeros in quarter {quarter}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A medium of which some reads fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::media::{Media, Put};
+
+/// Passes every call on, but the first reads of objects whose names begin so: they fail.
+#[derive(Debug)]
+pub(crate) struct FailingReads {
+    inner: Arc<dyn Media>,
+    prefix: String,
+    kind: Kind,
+    left: AtomicU64,
+}
+
+impl FailingReads {
+    /// So many reads of objects below `prefix` fail with an error of `kind`.
+    pub(crate) fn new(
+        inner: &Arc<dyn Media>,
+        prefix: &str,
+        kind: Kind,
+        count: u64,
+    ) -> Arc<FailingReads> {
+        let (inner, prefix, left) = (inner.clone(), prefix.to_owned(), AtomicU64::new(count));
+        Arc::new(FailingReads { inner, prefix, kind, left })
+    }
+
+    /// From now on so many fail.
+    #[allow(dead_code, reason = "not all tests wait for a moment")]
+    pub(crate) fn arm(&self, count: u64) {
+        self.left.store(count, Ordering::SeqCst);
+    }
+
+    fn fail(&self, name: &str) -> Result<()> {
+        let take = |left: u64| left.checked_sub(1);
+        let fails = name.starts_with(&self.prefix)
+            && self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
+        if fails { Err(Error::new(self.kind, name, "as the test has it")) } else { Ok(()) }
+    }
+}
+
+impl Media for FailingReads {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        self.inner.put_new(name, bytes)
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        self.inner.sync(name)
+    }
+
+    fn get(&self, name: &str) -> Result<Bytes> {
+        self.fail(name)?;
+        self.inner.get(name)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        self.fail(name)?;
+        self.inner.get_range(name, offset, len)
+    }
+
+    fn head(&self, name: &str) -> Result<Option<u64>> {
+        self.inner.head(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        self.inner.list(prefix)
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        self.inner.delete(name)
+    }
+
+    fn describe(&self) -> String {
+        "failing reads".to_owned()
+    }
+}
