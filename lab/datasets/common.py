@@ -120,18 +120,19 @@ def rank(path): return hashlib.sha256(str(path).encode()).digest()
 
 
 def thin(sizes, budget):
-    """Which files of a large tree to take, so that they have about `budget` bytes: a function of the path.
+    """Which files of a large tree to take, so that they have about `budget` bytes: a function of a file's path and size.
 
     Chosen by the path's hash alone, so that a file is in all versions or in none, whenever it is added. `sizes` are those of one version;
-    files larger than an eighth of the budget are left out. With None all are taken."""
-    if budget is None or sum(sizes.values()) <= budget: return lambda path: True
+    files larger than an eighth of the budget when they are first seen are left out. With None all are taken."""
+    if budget is None or sum(sizes.values()) <= budget: return lambda path, size: True
     large = {path for path, size in sizes.items() if size > budget // 8}
     paths = sorted((path for path in sizes if path not in large), key=rank)
     totals = list(itertools.accumulate(sizes[path] for path in paths))
     kept = max(1, bisect.bisect_right(totals, budget))
     if not paths: fail(f"no file is smaller than an eighth of {budget} bytes: a larger size is needed")
     last = rank(paths[min(kept, len(paths)) - 1])
-    return lambda path: path not in large and rank(path) <= last
+    fits = {path: path not in large for path in sizes}   # a file that grows stays
+    return lambda path, size: fits.setdefault(path, size <= budget // 8) and rank(path) <= last
 
 
 def keep_mtimes(before, folder, mtime_s):

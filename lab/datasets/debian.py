@@ -64,7 +64,7 @@ def unpack(debs, root, is_chosen):
         for packed, entry, path in members(deb):
             target = root / path
             if entry.isdir(): target.mkdir(parents=True, exist_ok=True); continue
-            if not (entry.isfile() and is_chosen(path) or entry.issym() or entry.islnk()): continue
+            if not (entry.isfile() and is_chosen(path, entry.size) or entry.issym() or entry.islnk()): continue
             target.parent.mkdir(parents=True, exist_ok=True); target.unlink(missing_ok=True)
             if entry.issym(): target.symlink_to(entry.linkname)
             elif entry.islnk(): target.symlink_to("/" + entry.linkname.removeprefix("./"))
@@ -75,7 +75,7 @@ def build_deb(work):
     count = versions(len(TASKS), len(TASKS)); budget = number("BYTES", None); packages = Packages(f"{work}/packages"); is_chosen = None
     for version, task in enumerate(TASKS[:count], 1):
         closure = packages.closure(SYSTEM + [task]); root = Path(work, "root"); root.mkdir(); debs = [file for _, file in closure.values()]
-        is_chosen = is_chosen or (thin(sizes(debs), budget // count) if budget else lambda path: True); unpack(debs, root, is_chosen)
+        is_chosen = is_chosen or (thin(sizes(debs), budget // count) if budget else lambda path, size: True); unpack(debs, root, is_chosen)
         digest = hashlib.sha256(" ".join(f"{name}={got}" for name, (got, _) in sorted(closure.items())).encode()).hexdigest()
         fact(**{f"v{version:02d}": f"{task} {closure.get(task, ('',))[0]}, {len(closure)} packages, SHA-256 of their versions {digest}"})
         (root / "etc/hostname").write_text(f"machine-{version}\n"); (root / "etc/machine-id").write_text(noise(f"machine {version}", 16).hex() + "\n")

@@ -14,5 +14,5 @@ for version, release in enumerate(RELEASES[:count], 1):
             entries = {entry.name.removeprefix("package/min/"): entry for entry in packed if entry.isfile() and entry.name.startswith("package/min/")}
             if is_chosen is None: is_chosen = thin({path: entry.size for path, entry in entries.items()}, budget and budget // count)
             for path, entry in entries.items():
-                if is_chosen(path): write(folder / path, packed.extractfile(entry).read(), START_S + version * DAY_S)
+                if is_chosen(path, entry.size): write(folder / path, packed.extractfile(entry).read(), START_S + version * DAY_S)
     said("JS", version)

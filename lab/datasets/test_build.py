@@ -130,15 +130,21 @@ class Thinning(unittest.TestCase):
 
     def test_a_part_is_about_as_large_as_was_asked_for(self):
         for budget in (20_000, 300_000):
-            is_chosen = common.thin(self.SIZES, budget); total = sum(size for path, size in self.SIZES.items() if is_chosen(path))
+            is_chosen = common.thin(self.SIZES, budget); total = sum(size for path, size in self.SIZES.items() if is_chosen(path, size))
             self.assertLessEqual(total, budget); self.assertGreater(total, budget * 0.9)
 
     def test_a_file_is_chosen_by_its_path_alone(self):
         is_chosen = common.thin(self.SIZES, 300_000); fewer = common.thin(dict(list(self.SIZES.items())[::-1]), 300_000)
-        self.assertEqual([is_chosen(path) for path in self.SIZES], [fewer(path) for path in self.SIZES])
+        self.assertEqual([is_chosen(*file) for file in self.SIZES.items()], [fewer(*file) for file in self.SIZES.items()])
+
+    def test_large_files_are_left_out_when_they_are_new(self):
+        budget = 300_000; is_chosen = common.thin(self.SIZES, budget); new = [f"new/{place}" for place in range(100)]
+        chosen = [path for path in self.SIZES if is_chosen(path, 1)]; self.assertTrue(all(is_chosen(path, budget) for path in chosen))   # they were small
+        self.assertFalse(any(is_chosen(path, budget // 8 + 1) for path in new)); self.assertFalse(any(is_chosen(path, 1) for path in new))
+        self.assertTrue(any(is_chosen(f"small/{place}", 1) for place in range(100)))
 
     def test_all_are_chosen_without_a_budget(self):
-        for budget in (None, 10**9): self.assertTrue(all(map(common.thin(self.SIZES, budget), self.SIZES)))
+        for budget in (None, 10**9): self.assertTrue(all(map(common.thin(self.SIZES, budget), self.SIZES, self.SIZES.values())))
 
 
 if __name__ == "__main__": unittest.main()

@@ -37,7 +37,7 @@ class GoModule:
     def write(self, folder, is_chosen):
         for entry in self.zip.infolist():
             path = entry.filename.removeprefix(self.prefix)
-            if not entry.is_dir() and is_chosen(path): target = folder / path; target.parent.mkdir(parents=True, exist_ok=True); target.write_bytes(self.zip.read(entry))
+            if not entry.is_dir() and is_chosen(path, entry.file_size): target = folder / path; target.parent.mkdir(parents=True, exist_ok=True); target.write_bytes(self.zip.read(entry))
 
 
 class Crate:
@@ -51,8 +51,8 @@ class Crate:
     def sizes(self): return {str(path.relative_to(self.folder)): path.stat().st_size for path in self.folder.rglob("*") if path.is_file()}
 
     def write(self, folder, is_chosen):
-        for path in sorted(self.sizes()):
-            if is_chosen(path): target = folder / path; target.parent.mkdir(parents=True, exist_ok=True); shutil.copyfile(self.folder / path, target)
+        for path, size in sorted(self.sizes().items()):
+            if is_chosen(path, size): target = folder / path; target.parent.mkdir(parents=True, exist_ok=True); shutil.copyfile(self.folder / path, target)
 
 
 class KernelPackage:
@@ -78,7 +78,7 @@ class KernelPackage:
 
     def write(self, folder, is_chosen):
         for packed, entry, path in self.entries():
-            if is_chosen(path): target = folder / path; target.parent.mkdir(parents=True, exist_ok=True); target.write_bytes(packed.extractfile(entry).read())
+            if is_chosen(path, entry.size): target = folder / path; target.parent.mkdir(parents=True, exist_ok=True); target.write_bytes(packed.extractfile(entry).read())
 
 
 def kernels():

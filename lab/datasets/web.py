@@ -31,6 +31,6 @@ with scratch() as work:
         pages = {f"{name}/{entry.filename}": (jar, entry) for name, jar in jars.items() for entry in jar.infolist() if not entry.is_dir() and not entry.filename.startswith("META-INF/")}
         if is_chosen is None: is_chosen = thin({path: entry.file_size for path, (_, entry) in pages.items()}, budget and budget // count)
         for path, (jar, entry) in pages.items():
-            if is_chosen(path): write(folder / "site" / path, jar.read(entry), START_S + version * DAY_S)
+            if is_chosen(path, entry.file_size): write(folder / "site" / path, jar.read(entry), START_S + version * DAY_S)
         for jar in jars.values(): jar.close(); Path(jar.filename).unlink()
         said("WEB", version)
