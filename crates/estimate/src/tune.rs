@@ -323,26 +323,28 @@ fn fastcdc(target: usize) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for level in LEVELS {
         for eighths in MIN_EIGHTHS {
-            let (min, max) = (target * eighths / 8, target * FASTCDC_MAX_FACTOR);
-            let spec = |normal: usize| -> Option<Spec> {
+            // Its sizes are even: they are looked for in pairs of bytes.
+            let (min, max) = (target * eighths / 16 * 2, target * FASTCDC_MAX_FACTOR / 2 * 2);
+            let spec = |pairs: usize| -> Option<Spec> {
+                let normal = 2 * pairs;
                 let text =
                     format!("fastcdc:level={level},min={min},normal={normal},max={max},seed=0");
                 text.parse().and_then(Spec::bounded).ok()
             };
-            let (mut low, mut high) = (min, target * 2);
+            let (mut low, mut high) = (min / 2, target);
             let mut best: Option<(usize, Spec)> = None;
             while low <= high {
-                let normal = low + (high - low) / 2;
-                let Some(found) = spec(normal) else { break };
+                let pairs = low + (high - low) / 2;
+                let Some(found) = spec(pairs) else { break };
                 let Some(mean) = found.chunk_size_average() else { break };
                 let distance = mean.abs_diff(target);
                 if best.as_ref().is_none_or(|(known, _)| distance < *known) {
                     best = Some((distance, found));
                 }
                 if mean > target {
-                    high = normal - 1;
+                    high = pairs - 1;
                 } else {
-                    low = normal + 1;
+                    low = pairs + 1;
                 }
             }
             // A mean jumps where the number of bits does.
@@ -454,6 +456,18 @@ mod tests {
             let mean = simulated_mean(&random, &params, &count).expect("a mean");
             let truth = params.mean();
             assert!((mean / truth - 1.0).abs() < 0.03, "{size}: {mean}, not {truth}");
+        }
+    }
+
+    #[test]
+    fn fastcdc_has_every_level() {
+        for target in [2048, 16_000, 45_056] {
+            let found = fastcdc(target);
+            for level in LEVELS {
+                let text = format!("fastcdc:level={level},");
+                let of_level = found.iter().filter(|each| each.spec.to_string().starts_with(&text));
+                assert!(of_level.count() > 0, "{target}: {text}");
+            }
         }
     }
 

@@ -98,7 +98,9 @@ print(json.dumps([run('savings'), run('heavy'), [row[1:] for row in run('growth'
     let heavy = found[1].as_array().expect("rows");
     let saved: i64 = heavy.iter().map(|row| row[4].as_i64().expect("bytes")).sum();
     let number = |at: usize| expected[at].as_i64().expect("bytes");
-    assert_eq!(saved, number(0) - number(1) - number(4), "what copies save");
+    // Those hundred that save most.
+    let all = number(0) - number(1) - number(4);
+    assert!(heavy.len() == 100 && saved > all / 2 && saved < all, "{saved} of {all}");
     let growth = found[2].as_array().expect("rows");
     assert_eq!(growth.last().expect("the last")[2], expected[4], "all that is unique");
 }
