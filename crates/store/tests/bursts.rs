@@ -63,7 +63,7 @@ impl Store {
         config.set_burst(Some(options));
         repository.set_config(config).expect("memory takes it");
         let repository = open(media.clone(), 1).expect("it opens");
-        assert_eq!(repository.config().burst(), Some(options), "the settings keep it");
+        assert_eq!(repository.config().burst(), Some(options), "it is kept");
         Store { media, repository }
     }
 
