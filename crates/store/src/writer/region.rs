@@ -326,7 +326,7 @@ mod tests {
     /// Samples come from all over a region.
     #[test]
     fn a_sample_tells_what_shrinks() {
-        const LEN: usize = 10 * SAMPLE_PIECES * SAMPLE_PIECE_LEN;
+        const LEN: usize = 10 * SAMPLE_PIECES * REGION_PIECE_LEN;
         let mut probe = Probe::new().expect("there is memory");
         let random = SplitMix64::bytes(1, LEN);
         assert!(probe.looks_incompressible(&random), "random bytes");
