@@ -106,7 +106,7 @@ the end of FILE's name. The queries of crates/estimate/sql count them with DuckD
 them as well. Memory does not grow with the data.
 
 --shard 2/8 reads the second of eight parts: whoever runs all eight, on one machine or several, has each file
-in one trace. Which part a file is in, its path decides.
+in one trace. Which part a file is in, its path decides, or its inode where it has several names.
 
 Fingerprints tell who has the same data. --fingerprint-key keys them: traces with the same key can be counted
 together, and tell nothing to those without it.

@@ -164,7 +164,7 @@ fn chart(tuned: &[Tuned]) -> Vec<String> {
                 _ => (0, '.'),
             };
             if level == pass {
-                let x = share(each.bytes_per_second, speeds);
+                let x = speed_share(each, speeds);
                 let y = share(each.net.space_savings().unwrap_or(0.0), savings);
                 grid[place(1.0 - y, CHART_HEIGHT)][place(x, CHART_WIDTH)] = mark;
             }
@@ -205,6 +205,11 @@ fn ranges(tuned: &[&Tuned]) -> Option<((f64, f64), (f64, f64))> {
 /// Where a value is between two ends, from 0 to 1.
 fn share(value: f64, (low, high): (f64, f64)) -> f64 {
     if high > low { (value - low) / (high - low) } else { 0.5 }
+}
+
+/// Where a speed is, by its logarithm: fixed sizes are a hundred times as fast as others.
+fn speed_share(tuned: &Tuned, (low, high): (f64, f64)) -> f64 {
+    share(tuned.bytes_per_second.ln(), (low.ln(), high.ln()))
 }
 
 /// The cell of a share.

@@ -22,7 +22,8 @@ pub struct ScanOptions {
     /// What is left out of them.
     pub walk: WalkOptions,
     /// Of so many parts of the files, which one is read, from 0: whoever reads all of them, on one
-    /// machine or several, has read each file once. Which part a file is in, its path decides.
+    /// machine or several, has read each file once. Which part a file is in, its path decides,
+    /// or where it has several its inode.
     pub shard: Option<(u32, u32)>,
     /// Only files whose names have a hash in this share of all hashes: about that share of files, and
     /// of one name all or none.
@@ -89,15 +90,18 @@ pub struct ScanCounts {
 
 impl ScanOptions {
     /// Whether a file of this path is to be read.
-    fn includes(&self, path: &Path) -> bool {
+    fn includes(&self, path: &Path, entry: &Entry) -> bool {
         let hash = |bytes: &[u8]| {
             let mut first = [0; 8];
             first.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
             u64::from_le_bytes(first)
         };
         let in_shard = self.shard.is_none_or(|(number, count)| {
-            let hash = hash(path.as_os_str().as_bytes());
-            hash % u64::from(count.max(1)) == u64::from(number)
+            let inode = entry.inode.to_le_bytes();
+            // All names of a file are in one part.
+            let identity: &[u8] =
+                if entry.is_hard_link() { &inode } else { path.as_os_str().as_bytes() };
+            hash(identity) % u64::from(count.max(1)) == u64::from(number)
         });
         let in_share = self.name_share.is_none_or(|share| {
             let name = path.file_name().unwrap_or_default();
@@ -123,7 +127,7 @@ pub(crate) fn expected_of(
         }
         let Step::Item { path, entry, .. } = step else { continue };
         let is_known = entry.is_hard_link() && !linked.insert((entry.device, entry.inode));
-        if entry.kind == EntryKind::File && !is_known && options.includes(&path) {
+        if entry.kind == EntryKind::File && !is_known && options.includes(&path, &entry) {
             file_count += 1;
             size += entry.size;
         }
@@ -240,7 +244,7 @@ impl<'a> Source<'a> {
         if entry.kind != EntryKind::File {
             return self.event(Event::Item(Arc::new(entry)));
         }
-        if !self.options.includes(path) {
+        if !self.options.includes(path, &entry) {
             return Ok(());
         }
         let key = (entry.device, entry.inode);

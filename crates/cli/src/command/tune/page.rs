@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use cutpoint_estimate::{Origin, Tuned, Tuning};
 
-use super::{percent, ranges, share, speed};
+use super::{percent, ranges, share, speed, speed_share};
 use crate::command::page::{self, escaped};
 use crate::units;
 
@@ -58,7 +58,7 @@ pub(super) fn html(target_size: u64, tuning: &Tuning) -> Result<String> {
 fn chart(body: &mut String, tuned: &[Tuned]) -> Result<()> {
     let measured: Vec<&Tuned> = tuned.iter().filter(|each| each.bytes_per_second > 0.0).collect();
     let Some((savings, speeds)) = ranges(&measured) else { return Ok(()) };
-    let x = |each: &Tuned| MARGIN + share(each.bytes_per_second, speeds) * (WIDTH - 2.0 * MARGIN);
+    let x = |each: &Tuned| MARGIN + speed_share(each, speeds) * (WIDTH - 2.0 * MARGIN);
     let y = |each: &Tuned| {
         let saved = share(each.net.space_savings().unwrap_or(0.0), savings);
         HEIGHT - MARGIN - saved * (HEIGHT - 2.0 * MARGIN)
