@@ -172,7 +172,9 @@ impl Packer {
         }
         let found = bursts.find(chunk, |composed| {
             let len_max = chunk.len().checked_sub(composed.literals.len() + 1);
-            self.push_composed(Class::Data, fingerprint, chunk, composed, len_max)
+            len_max.is_some_and(|len_max| {
+                self.push_composed(Class::Data, fingerprint, chunk, composed, len_max)
+            })
         })?;
         match found {
             Some(container) => self.hits.extend(container.map(|name| (Class::Data, name))),
@@ -266,22 +268,20 @@ impl Packer {
         let whole_len = self.probe.compressed_len(chunk);
         let literals_len = composed.literals.len() * whole_len / chunk.len().max(1);
         let len_max = (whole_len * WORTH_SIXTEENTHS / 16).checked_sub(literals_len);
-        self.push_composed(class, fingerprint, chunk, composed, len_max)
+        len_max
+            .is_some_and(|len_max| self.push_composed(class, fingerprint, chunk, composed, len_max))
     }
 
-    /// Stores a composite if it takes no more than `len_max` bytes beside its new ones, if there is such a
-    /// number. Returns whether it does.
+    /// Stores a composite if it takes no more than `len_max` bytes beside its new ones. Returns whether it
+    /// does.
     fn push_composed(
         &mut self,
         class: Class,
         fingerprint: Fingerprint,
         chunk: &[u8],
         composed: &Composed,
-        len_max: Option<usize>,
+        len_max: usize,
     ) -> bool {
-        let Some(len_max) = len_max else {
-            return false;
-        };
         let open = self.open_for(class, composed.literals.len(), true);
         if !open.push_composite(fingerprint, chunk.len(), composed, len_max) {
             return false;
