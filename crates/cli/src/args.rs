@@ -383,6 +383,23 @@ pub(crate) struct Init {
     pub(crate) recovery_kit: Option<PathBuf>,
 }
 
+/// What is left out of folders.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Exclusion {
+    /// Leave out what matches; can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+    /// Leave out what matches a line of this file; can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) exclude_file: Vec<PathBuf>,
+    /// Leave out what is in folders with a CACHEDIR.TAG
+    #[arg(long)]
+    pub(crate) exclude_caches: bool,
+    /// Do not go into other file systems
+    #[arg(long, short = 'x')]
+    pub(crate) one_file_system: bool,
+}
+
 /// `backup`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -431,18 +448,9 @@ pub(crate) struct Backup {
     /// Make no snapshot if nothing has changed
     #[arg(long)]
     pub(crate) skip_if_unchanged: bool,
-    /// Leave out what matches; can be repeated
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) exclude: Vec<String>,
-    /// Leave out what matches a line of this file; can be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) exclude_file: Vec<PathBuf>,
-    /// Leave out what is in folders with a CACHEDIR.TAG
-    #[arg(long)]
-    pub(crate) exclude_caches: bool,
-    /// Do not go into other file systems
-    #[arg(long, short = 'x')]
-    pub(crate) one_file_system: bool,
+    /// What is left out.
+    #[command(flatten)]
+    pub(crate) exclusion: Exclusion,
     /// How many threads fingerprint and compress; else as many as there are processors
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) threads: usize,

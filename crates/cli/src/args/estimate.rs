@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
+use super::Exclusion;
 use crate::defaults::DEFAULT_CUT;
 use crate::units::{parse_large_size, parse_size};
 
@@ -21,18 +22,9 @@ pub(crate) struct Data {
 /// What is left out, as of a backup.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Choice {
-    /// Leave out what matches; can be repeated
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) exclude: Vec<String>,
-    /// Leave out what matches a line of this file; can be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) exclude_file: Vec<PathBuf>,
-    /// Leave out what is in folders with a CACHEDIR.TAG
-    #[arg(long)]
-    pub(crate) exclude_caches: bool,
-    /// Do not go into other file systems
-    #[arg(long, short = 'x')]
-    pub(crate) one_file_system: bool,
+    /// What is left out.
+    #[command(flatten)]
+    pub(crate) exclusion: Exclusion,
     /// How many threads cut and compress; else as many as there are processors
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) threads: usize,

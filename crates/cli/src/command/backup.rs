@@ -15,7 +15,7 @@ use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::Verify;
 
-use crate::args::{Backup, Filter, Global, Settings};
+use crate::args::{Backup, Exclusion, Filter, Global, Settings};
 use crate::escape;
 use crate::event::{self, Event, Summary};
 use crate::exit::{Exit, Failure};
@@ -30,9 +30,9 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     for path in &args.paths {
         fs::symlink_metadata(path).with_context(|| format!("source {}", path.display()))?;
     }
-    let mut exclude = exclude_patterns(&args.exclude, &args.exclude_file)?;
+    let mut walk = walk_options(&args.exclusion)?;
     let mut session = open(args, global, report)?;
-    exclude_own(&args.paths, global, &mut exclude, report)?;
+    exclude_own(&args.paths, global, &mut walk.exclude, report)?;
     let parent = parent(args, &session)?;
     session.look_for_heads(report)?;
     let host = args.host.clone().unwrap_or_else(host);
@@ -54,14 +54,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
             reader: Box::new(Stdin::new()),
         }
     } else {
-        Source::Files {
-            paths: args.paths.clone(),
-            options: WalkOptions {
-                one_file_system: args.one_file_system,
-                exclude,
-                exclude_caches: args.exclude_caches,
-            },
-        }
+        Source::Files { paths: args.paths.clone(), options: walk }
     };
     let monitor = Monitor { report, interrupt: Interrupt::listen()? };
     let started_ns = session.repository.environment().now_ns();
@@ -77,15 +70,19 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     Ok(Exit::of_problems(done.statistics.problem_count.max(report.problem_count())))
 }
 
-/// The patterns of both options.
-pub(crate) fn exclude_patterns(patterns: &[String], files: &[PathBuf]) -> Result<Vec<String>> {
-    let mut exclude = patterns.to_vec();
-    for file in files {
+/// What is left out, with the patterns of both options.
+pub(crate) fn walk_options(exclusion: &Exclusion) -> Result<WalkOptions> {
+    let mut exclude = exclusion.exclude.clone();
+    for file in &exclusion.exclude_file {
         let text =
             fs::read_to_string(file).with_context(|| format!("exclude file {}", file.display()))?;
         exclude.extend(text.lines().map(str::to_owned));
     }
-    Ok(exclude)
+    Ok(WalkOptions {
+        one_file_system: exclusion.one_file_system,
+        exclude,
+        exclude_caches: exclusion.exclude_caches,
+    })
 }
 
 /// Opens the repository, or makes it where that is wanted.

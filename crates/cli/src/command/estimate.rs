@@ -7,14 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use cutpoint_backup::files::WalkOptions;
 use cutpoint_chunking::Spec;
 use cutpoint_estimate::{
     Configured, EstimateOptions, Estimated, Monitor, Progress, SampleOptions, ScanOptions, estimate,
 };
 
 use crate::args::{Choice, Data, Estimate};
-use crate::command::backup::exclude_patterns;
+use crate::command::backup::walk_options;
 use crate::defaults::{DEFAULT, DEFAULT_CUT};
 use crate::event::{self, Event, Summary};
 use crate::exit::{Exit, Failure};
@@ -92,11 +91,7 @@ pub(crate) fn scan_options_of(paths: &[PathBuf], choice: &Choice) -> Result<Scan
     }
     Ok(ScanOptions {
         paths: paths.to_vec(),
-        walk: WalkOptions {
-            one_file_system: choice.one_file_system,
-            exclude: exclude_patterns(&choice.exclude, &choice.exclude_file)?,
-            exclude_caches: choice.exclude_caches,
-        },
+        walk: walk_options(&choice.exclusion)?,
         threads: choice.threads,
         ..ScanOptions::default()
     })
