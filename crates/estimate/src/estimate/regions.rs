@@ -3,18 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use cutpoint_store::writer::{PROBE_LEN, Probe};
 use cutpoint_testing::thread_cpu_time;
-use zstd::bulk::Compressor;
 
 use crate::scan::{Job, Tools};
 
-/// A region is probed when it has so many bytes: four pieces of it, by the fastest compressor. These
-/// numbers and the two shares below are the store's (`docs/format.md`, section 7).
-const PROBE_LEN: usize = 128 * 1024;
-const SAMPLE_PIECE_COUNT: usize = 4;
-const SAMPLE_PIECE_LEN: usize = 4096;
-/// What does not shrink below so many percent is not compressed: the probe, the region.
-const PROBE_PERCENT: usize = 99;
+/// A region that does not shrink below so many percent is not compressed: the store's number
+/// (`docs/format.md`, section 7).
 const REGION_PERCENT: usize = 97;
 
 /// So many regions are compressed, and of all behind them one in `MEASURED_ONE_IN`, which stands for
@@ -35,7 +30,7 @@ struct Totals {
 /// Gathers payloads of chunks in regions, and has these compressed.
 pub(super) struct Regions {
     size_max: usize,
-    probe: Compressor<'static>,
+    probe: Probe,
     bytes: Vec<u8>,
     /// What is to stand behind the rest: like beside like.
     literals: Vec<u8>,
@@ -82,7 +77,7 @@ impl Regions {
     pub(super) fn new(size_max: usize) -> std::io::Result<Regions> {
         Ok(Regions {
             size_max,
-            probe: Compressor::new(1)?,
+            probe: Probe::new().map_err(std::io::Error::other)?,
             bytes: Vec::new(),
             literals: Vec::new(),
             is_probed: false,
@@ -124,7 +119,7 @@ impl Regions {
         self.raw_bytes += len as u64;
         if !self.is_probed && self.bytes.len() >= PROBE_LEN {
             self.is_probed = true;
-            if self.looks_incompressible() {
+            if self.probe.looks_incompressible(&self.bytes) {
                 self.close_stored();
                 return;
             }
@@ -132,15 +127,6 @@ impl Regions {
         if self.len() >= self.size_max {
             self.close(jobs);
         }
-    }
-
-    fn looks_incompressible(&mut self) -> bool {
-        let step = self.bytes.len() / SAMPLE_PIECE_COUNT;
-        let pieces = (0..SAMPLE_PIECE_COUNT)
-            .flat_map(|piece| &self.bytes[piece * step..piece * step + SAMPLE_PIECE_LEN]);
-        let sample: Vec<u8> = pieces.copied().collect();
-        let compressed = self.probe.compress(&sample).map_or(0, |compressed| compressed.len());
-        compressed * 100 > sample.len() * PROBE_PERCENT
     }
 
     /// Ends a region that is not worth compressing.

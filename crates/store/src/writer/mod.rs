@@ -44,7 +44,7 @@ pub use inline::Inline;
 pub use matcher::Matcher;
 pub use packer::{ChunkSink, CompositeStatistics, Packer};
 pub use recipe::{RecipeWriter, TREE_CUT};
-pub use region::{EncodedRegion, RawRegion, RegionBuffers, RegionCodec, Verify};
+pub use region::{EncodedRegion, PROBE_LEN, Probe, RawRegion, RegionBuffers, RegionCodec, Verify};
 pub(crate) use region::{RawChunk, decode_region, decode_region_into};
 pub use tree::TreeWriter;
 pub use uploads::{Upload, Uploads, Written};

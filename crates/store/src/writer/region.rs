@@ -207,7 +207,7 @@ impl RegionCodec {
 
 /// A region of at least this many bytes is sampled, and closed at once where that does not shrink:
 /// only what compresses gains by larger regions.
-pub(super) const PROBE_LEN: usize = 128 * 1024;
+pub const PROBE_LEN: usize = 128 * 1024;
 /// A sample is this many pieces.
 const SAMPLE_PIECES: usize = 4;
 /// The length of a piece of a region, in bytes.
@@ -216,7 +216,7 @@ const REGION_PIECE_LEN: usize = 4096;
 const CHUNK_PIECE_LEN: usize = 2048;
 
 /// Tells by a sample whether compressing is worth the time.
-pub(super) struct Probe(Compressor<'static>);
+pub struct Probe(Compressor<'static>);
 
 impl std::fmt::Debug for Probe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -225,13 +225,18 @@ impl std::fmt::Debug for Probe {
 }
 
 impl Probe {
-    pub(super) fn new() -> Result<Probe> {
+    /// A probe.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where zstd has no memory.
+    pub fn new() -> Result<Probe> {
         Compressor::new(1).map(Probe).map_err(|error| Error::invalid("zstd", error))
     }
 
     /// Whether a sample shrinks by less than 1 % with the fastest compressor, which sees repeats
     /// and uneven distributions alike.
-    pub(super) fn looks_incompressible(&mut self, bytes: &[u8]) -> bool {
+    pub fn looks_incompressible(&mut self, bytes: &[u8]) -> bool {
         let (len, compressed_len) = self.compress_sample(bytes, REGION_PIECE_LEN);
         compressed_len * 100 > len * 99
     }
