@@ -14,20 +14,13 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cutpoint_burst::{Burst, Deduplicator, Options, Statistics};
-use cutpoint_testing::SplitMix64;
+use cutpoint_burst::{Burst, Deduplicator, Options, Statistics, VARIANTS};
+use cutpoint_testing::Artificial;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-const METHODS: [(&str, Options); 7] = [
-    ("legacy", Options::LEGACY),
-    ("BURST 1", Options { c_max: 1, ..Options::BURST }),
-    ("BURST 3", Options { c_max: 3, ..Options::BURST }),
-    ("BURST 255", Options::BURST),
-    ("Head 255", Options::HEAD),
-    ("Raw 255", Options::RAW),
-    ("Head-Raw 255", Options::HEAD_RAW),
-];
+/// The size of a version of Backup-Artificial, in bytes.
+const ARTIFICIAL_SIZE: usize = 128 << 20;
 
 fn main() -> Outcome {
     let mut arguments = std::env::args().skip(1);
@@ -35,8 +28,8 @@ fn main() -> Outcome {
     let paths: Vec<PathBuf> = arguments.map(PathBuf::from).collect();
     match figure.as_str() {
         "ratios" => ratios(&paths),
-        "growth" if paths.is_empty() => growth_of(ARTIFICIAL_COUNT, || {
-            let mut artificial = Artificial::new();
+        "growth" if paths.is_empty() => growth_of(Artificial::VERSION_COUNT, || {
+            let mut artificial = Artificial::new(8, ARTIFICIAL_SIZE);
             move |_| Ok(vec![artificial.next_version()])
         }),
         "growth" => growth_of(paths.len(), || |version: usize| files_below(&paths[version])),
@@ -48,11 +41,11 @@ fn main() -> Outcome {
 /// Figure 6(a), and the sizes of tables beside it (table II). In brackets: as ZFS allocates, in sectors.
 fn ratios(paths: &[PathBuf]) -> Outcome {
     let mut sizes = Vec::new();
-    println!("| block | {} |", METHODS.map(|(name, _)| name).join(" | "));
-    println!("| --- |{}", " ---: |".repeat(METHODS.len()));
+    println!("| block | {} |", VARIANTS.map(|(name, _)| name).join(" | "));
+    println!("| --- |{}", " ---: |".repeat(VARIANTS.len()));
     for block_size in [4096, 8192, 16384, 32768, 65536] {
         let mut cells = Vec::new();
-        for (name, options) in METHODS {
+        for (name, options) in VARIANTS {
             let mut deduplicator = Deduplicator::new(options);
             for path in paths {
                 for_each_file(path, &mut |data| write(&mut deduplicator, &data, block_size))?;
@@ -97,7 +90,7 @@ where
     Versions: FnMut(usize) -> Outcome<Vec<Vec<u8>>>,
 {
     for block_size in [4096, 8192, 16384] {
-        let methods = &METHODS[..4];
+        let methods = &VARIANTS[..4];
         let mut columns = Vec::new();
         for (_, options) in methods {
             let mut versions = begin();
@@ -180,54 +173,6 @@ fn print_shares(block_size: usize, what: &str, counts: &[u64]) {
     let share = |count: &u64| format!("{:.1} %", 100.0 * *count as f64 / sum.max(1) as f64);
     let shares: Vec<String> = counts.iter().map(share).collect();
     println!("| {} | {what} | {sum} | {} |", kib(block_size), shares.join(" | "));
-}
-
-/// Backup-Artificial, as section V-F describes it.
-struct Artificial {
-    numbers: SplitMix64,
-    data: Vec<u8>,
-}
-
-const ARTIFICIAL_COUNT: usize = 17;
-
-impl Artificial {
-    const SIZE: usize = 128 << 20;
-    const BLOCK_SIZE: usize = 4096;
-    const REPLACED_SIZE: usize = 1024;
-
-    fn new() -> Artificial {
-        Artificial { numbers: SplitMix64::new(8), data: Vec::new() }
-    }
-
-    /// Random printable characters first, then 1 KiB of others anywhere in a quarter of the blocks.
-    fn next_version(&mut self) -> Vec<u8> {
-        let numbers = &mut self.numbers;
-        if self.data.is_empty() {
-            self.data = (0..Artificial::SIZE).map(|_| printable(numbers)).collect();
-            return self.data.clone();
-        }
-        let mut blocks: Vec<usize> = (0..Artificial::SIZE / Artificial::BLOCK_SIZE).collect();
-        for place in 0..blocks.len() / 4 {
-            let other = place + numbers.below(blocks.len() - place);
-            blocks.swap(place, other);
-            let offset = numbers.below(Artificial::BLOCK_SIZE - Artificial::REPLACED_SIZE + 1);
-            let start = blocks[place] * Artificial::BLOCK_SIZE + offset;
-            self.data[start..start + Artificial::REPLACED_SIZE].fill_with(|| printable(numbers));
-        }
-        self.data.clone()
-    }
-
-    /// What exact matching must reach: of blocks of `block_size` a share changes in each version, and
-    /// what has changed never comes back.
-    fn legacy_ratio(version_count: usize, block_size: usize) -> f64 {
-        let unchanged = 0.75_f64.powf((block_size / Artificial::BLOCK_SIZE) as f64);
-        version_count as f64 / (1.0 + (version_count - 1) as f64 * (1.0 - unchanged))
-    }
-}
-
-/// One of the 95 printable characters of ASCII.
-fn printable(numbers: &mut SplitMix64) -> u8 {
-    b' ' + u8::try_from(numbers.below(95)).expect("below 95")
 }
 
 fn write(deduplicator: &mut Deduplicator, data: &[u8], block_size: usize) {

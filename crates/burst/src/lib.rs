@@ -36,3 +36,14 @@ pub use cutpoint_matching::burst::{Options, SubChunks, Tau};
 pub use deduplicator::{Deduplicator, Unknown};
 pub use fingerprint::Fingerprint;
 pub use statistics::{Payloads, SECTOR_SIZE, SideStatistics, Statistics, TableStatistics};
+
+/// The variants that the paper's figures compare, and their names there.
+pub const VARIANTS: [(&str, Options); 7] = [
+    ("legacy", Options::LEGACY),
+    ("BURST 1", Options { c_max: 1, ..Options::BURST }),
+    ("BURST 3", Options { c_max: 3, ..Options::BURST }),
+    ("BURST 255", Options::BURST),
+    ("Head 255", Options::HEAD),
+    ("Raw 255", Options::RAW),
+    ("Head-Raw 255", Options::HEAD_RAW),
+];

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use cutpoint_testing::{SplitMix64, input};
+use cutpoint_testing::{Artificial, SplitMix64, input};
 
 use crate::definition::size;
 use crate::{DataPart, LabError};
@@ -261,48 +261,12 @@ impl Made {
             Made::Text => Box::new(move || input::text(size)),
             Made::Zeros => Box::new(move || vec![0; size]),
             Made::BackupArtificial => {
-                let mut artificial =
-                    Artificial { numbers: SplitMix64::new(seed), data: Vec::new(), size };
+                let mut artificial = Artificial::new(seed, size);
                 Box::new(move || artificial.next_version())
             }
             Made::LowEntropy => Box::new(move || low_entropy(seed, size)),
         }
     }
-}
-
-/// Backup-Artificial.
-struct Artificial {
-    numbers: SplitMix64,
-    data: Vec<u8>,
-    size: usize,
-}
-
-impl Artificial {
-    const VERSION_COUNT: usize = 17;
-    const BLOCK_SIZE: usize = 4096;
-    const REPLACED_SIZE: usize = 1024;
-
-    fn next_version(&mut self) -> Vec<u8> {
-        let numbers = &mut self.numbers;
-        if self.data.is_empty() {
-            self.data = (0..self.size).map(|_| printable(numbers)).collect();
-            return self.data.clone();
-        }
-        let mut blocks: Vec<usize> = (0..self.size / Artificial::BLOCK_SIZE).collect();
-        for place in 0..blocks.len() / 4 {
-            let other = place + numbers.below(blocks.len() - place);
-            blocks.swap(place, other);
-            let offset = numbers.below(Artificial::BLOCK_SIZE - Artificial::REPLACED_SIZE + 1);
-            let start = blocks[place] * Artificial::BLOCK_SIZE + offset;
-            self.data[start..start + Artificial::REPLACED_SIZE].fill_with(|| printable(numbers));
-        }
-        self.data.clone()
-    }
-}
-
-/// One of the 95 printable characters of ASCII.
-fn printable(numbers: &mut SplitMix64) -> u8 {
-    b' ' + u8::try_from(numbers.below(95)).unwrap_or(0)
 }
 
 /// Stretches of 1 KiB to 256 KiB: a third of them one byte, a third a pattern of 2 to 64 bytes, a third

@@ -2,6 +2,7 @@
 //!
 //! Everything is a function of a seed, so a test that fails once fails always.
 
+mod artificial;
 mod clock;
 pub mod digest;
 pub mod input;
@@ -10,6 +11,7 @@ mod skipped;
 mod splitmix;
 pub mod stream;
 
+pub use artificial::Artificial;
 pub use clock::thread_cpu_time;
 pub use s3_server::S3Server;
 pub use skipped::skipped;

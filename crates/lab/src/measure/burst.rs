@@ -1,20 +1,10 @@
 //! BURST by blocks of fixed size, by its paper's variants: `docs/burst.md`.
 
-use cutpoint_burst::{Burst, Deduplicator, Options};
+use cutpoint_burst::{Burst, Deduplicator, Options, VARIANTS};
 use cutpoint_testing::thread_cpu_time;
 
 use super::{Task, ask};
 use crate::{LabError, Row};
-
-const METHODS: [(&str, Options); 7] = [
-    ("legacy", Options::LEGACY),
-    ("BURST 1", Options { c_max: 1, ..Options::BURST }),
-    ("BURST 3", Options { c_max: 3, ..Options::BURST }),
-    ("BURST 255", Options::BURST),
-    ("Head 255", Options::HEAD),
-    ("Raw 255", Options::RAW),
-    ("Head-Raw 255", Options::HEAD_RAW),
-];
 
 /// The variants that growth is measured of.
 const GROWTH_COUNT: usize = 4;
@@ -28,7 +18,7 @@ pub(super) fn ratio_rows(
     goes_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
-    for (name, options) in METHODS {
+    for (name, options) in VARIANTS {
         let mut deduplicator = Deduplicator::new(options);
         let began = thread_cpu_time();
         for stream in task.set.streams() {
@@ -66,7 +56,7 @@ pub(super) fn growth_rows(
     goes_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
-    for (name, options) in &METHODS[..GROWTH_COUNT] {
+    for (name, options) in &VARIANTS[..GROWTH_COUNT] {
         let mut deduplicator = Deduplicator::new(*options);
         let mut ratios = Vec::new();
         for version in &task.set.versions {
