@@ -14,11 +14,15 @@ const CHUNK_BYTES: u64 = 56 + 24;
 /// What a directory takes besides.
 const DIRECTORY_BYTES: u64 = 512;
 
-/// A bounded cache of directories, and a map from hints into them. The oldest goes first.
+/// A directory is mapped when it is used for so many times. Before that it costs less to go through it.
+const MAPPED_FROM: u32 = 4;
+
+/// A bounded cache of directories, and a map from hints into those that are used much. The oldest goes
+/// first.
 #[derive(Debug, Default)]
 pub(super) struct Directories {
     /// By slot number; slots count up and are never used again.
-    loaded: HashMap<u32, Arc<Loaded>>,
+    slots: HashMap<u32, Slot>,
     by_name: HashMap<(Class, PartName), u32>,
     order: VecDeque<u32>,
     next_slot: u32,
@@ -26,42 +30,67 @@ pub(super) struct Directories {
     bytes: u64,
 }
 
+#[derive(Debug)]
+struct Slot {
+    loaded: Arc<Loaded>,
+    use_count: u32,
+}
+
+impl Slot {
+    fn is_mapped(&self) -> bool {
+        self.use_count >= MAPPED_FROM
+    }
+}
+
 impl Directories {
     pub(super) fn find(&self, fingerprint: &Fingerprint) -> Option<Location> {
         let &(slot, chunk) = self.chunks.get(&fingerprint.hint())?;
-        let loaded = self.loaded.get(&slot)?;
+        let loaded = &self.slots.get(&slot)?.loaded;
         let record = loaded.directory.chunks.get(chunk as usize)?;
         (record.fingerprint == *fingerprint)
             .then(|| Location { loaded: loaded.clone(), chunk: chunk as usize })
     }
 
-    pub(super) fn get(&self, name: PartName, class: Class) -> Option<Arc<Loaded>> {
-        self.loaded.get(self.by_name.get(&(class, name))?).cloned()
+    pub(super) fn get(&mut self, name: PartName, class: Class) -> Option<Arc<Loaded>> {
+        let number = *self.by_name.get(&(class, name))?;
+        let slot = self.slots.get_mut(&number)?;
+        slot.use_count = slot.use_count.saturating_add(1);
+        if slot.use_count == MAPPED_FROM {
+            for (chunk_number, chunk) in (0..).zip(&slot.loaded.directory.chunks) {
+                self.chunks.insert(chunk.fingerprint.hint(), (number, chunk_number));
+            }
+        }
+        Some(slot.loaded.clone())
     }
 
     pub(super) fn insert(&mut self, loaded: Arc<Loaded>) {
-        let slot = self.next_slot;
-        self.next_slot = self.next_slot.wrapping_add(1);
-        for (number, chunk) in (0..).zip(&loaded.directory.chunks) {
-            self.chunks.insert(chunk.fingerprint.hint(), (slot, number));
+        let name = (loaded.container.class, loaded.container.name);
+        if self.by_name.contains_key(&name) {
+            return; // Two have read it at once.
         }
+        let number = self.next_slot;
+        self.next_slot = self.next_slot.wrapping_add(1);
         self.bytes += cost(&loaded);
-        self.by_name.insert((loaded.container.class, loaded.container.name), slot);
-        self.order.push_back(slot);
-        self.loaded.insert(slot, loaded);
+        self.by_name.insert(name, number);
+        self.order.push_back(number);
+        self.slots.insert(number, Slot { loaded, use_count: 1 });
         while self.bytes > BYTES_MAX && self.order.len() > 1 {
             self.remove_oldest();
         }
     }
 
     fn remove_oldest(&mut self) {
-        let Some(slot) = self.order.pop_front() else { return };
-        let Some(loaded) = self.loaded.remove(&slot) else { return };
-        self.bytes -= cost(&loaded);
-        self.by_name.remove(&(loaded.container.class, loaded.container.name));
-        for chunk in &loaded.directory.chunks {
+        let Some(number) = self.order.pop_front() else { return };
+        let Some(slot) = self.slots.remove(&number) else { return };
+        self.bytes -= cost(&slot.loaded);
+        let container = &slot.loaded.container;
+        self.by_name.remove(&(container.class, container.name));
+        if !slot.is_mapped() {
+            return;
+        }
+        for chunk in &slot.loaded.directory.chunks {
             let hint = chunk.fingerprint.hint();
-            if self.chunks.get(&hint).is_some_and(|(owner, _)| *owner == slot) {
+            if self.chunks.get(&hint).is_some_and(|(owner, _)| *owner == number) {
                 self.chunks.remove(&hint);
             }
         }
@@ -81,8 +110,6 @@ fn cost(loaded: &Loaded) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
-
     use super::*;
     use crate::format::directory::{ChunkRecord, Directory, Form};
     use crate::format::segment::ContainerRecord;
@@ -122,7 +149,13 @@ mod tests {
             chunk_len: 1,
         });
         let directory = Directory { chunks: chunks.collect(), ..Directory::default() };
-        Arc::new(Loaded { container, directory, sorted: OnceLock::new() })
+        Arc::new(Loaded::new(container, directory))
+    }
+
+    fn use_much(directories: &mut Directories, number: u32) {
+        for _ in 1..MAPPED_FROM {
+            assert!(directories.get(part(number), Class::Data).is_some(), "directory {number}");
+        }
     }
 
     #[test]
@@ -131,6 +164,7 @@ mod tests {
         let mut directories = Directories::default();
         for number in 0..5 {
             directories.insert(loaded(number, count));
+            use_much(&mut directories, number);
             let kept = u64::from(number + 1).min(2);
             assert_eq!(directories.bytes(), kept * (DIRECTORY_BYTES + count * CHUNK_BYTES));
             let found = directories.find(&fingerprint(u32::MAX, 0)).expect("all have it");
@@ -146,6 +180,8 @@ mod tests {
         assert!(directories.get(part(4), Class::Meta).is_none(), "of another class");
         // One that takes more than all is of use all the same.
         directories.insert(loaded(5, BYTES_MAX / CHUNK_BYTES + 1));
+        assert!(directories.find(&fingerprint(5, 0)).is_none(), "not used much");
+        use_much(&mut directories, 5);
         assert_eq!(directories.order.len(), 1, "alone");
         assert!(directories.find(&fingerprint(5, 0)).is_some(), "it is found");
         assert_eq!(directories.chunks.len() as u64, BYTES_MAX / CHUNK_BYTES + 1, "nothing is left");

@@ -14,6 +14,7 @@ mod unnamed;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Error, Result, Tolerance};
@@ -37,9 +38,13 @@ pub struct Loaded {
     pub container: ContainerRecord,
     /// What it holds.
     pub directory: Directory,
-    /// The numbers of its chunks by fingerprint, made when first needed.
+    /// The numbers of its chunks by fingerprint, made when it is looked through often.
     sorted: OnceLock<Vec<u32>>,
+    lookup_count: AtomicU32,
 }
+
+/// To go through a directory so many times takes less than to sort it.
+const UNSORTED_LOOKUPS_MAX: u32 = 8;
 
 impl Loaded {
     /// Reads what a container of `stored_len` bytes says of itself.
@@ -65,12 +70,24 @@ impl Loaded {
         let directory = load_directory(repository, &container)?;
         let has_composites = directory.has_composites();
         let container = ContainerRecord { has_composites, ..container };
-        Ok(Loaded { container, directory, sorted: OnceLock::new() })
+        Ok(Loaded::new(container, directory))
     }
 
-    /// The numbers of the records of a chunk.
-    fn records(&self, fingerprint: &Fingerprint) -> impl Iterator<Item = usize> {
+    fn new(container: ContainerRecord, directory: Directory) -> Loaded {
+        let (sorted, lookup_count) = (OnceLock::new(), AtomicU32::new(0));
+        Loaded { container, directory, sorted, lookup_count }
+    }
+
+    /// The numbers of the records of a chunk, in the order of the directory.
+    fn records(&self, fingerprint: &Fingerprint) -> Vec<usize> {
         let chunks = &self.directory.chunks;
+        if self.sorted.get().is_none()
+            && self.lookup_count.fetch_add(1, Ordering::Relaxed) < UNSORTED_LOOKUPS_MAX
+        {
+            let found = chunks.iter().enumerate();
+            let found = found.filter(|(_, chunk)| chunk.fingerprint == *fingerprint);
+            return found.map(|(number, _)| number).collect();
+        }
         let sorted = self.sorted.get_or_init(|| {
             let mut numbers: Vec<u32> = (0..).take(chunks.len()).collect();
             numbers.sort_by_key(|number| chunks[*number as usize].fingerprint);
@@ -78,7 +95,8 @@ impl Loaded {
         });
         let numbers = sorted.iter().map(|number| *number as usize);
         let start = sorted.partition_point(|at| chunks[*at as usize].fingerprint < *fingerprint);
-        numbers.skip(start).take_while(|number| chunks[*number].fingerprint == *fingerprint)
+        let found = numbers.skip(start);
+        found.take_while(|number| chunks[*number].fingerprint == *fingerprint).collect()
     }
 
     /// What an index segment would say of it.

@@ -95,15 +95,15 @@ impl Filling {
         self.region.chunks.push(chunk);
     }
 
-    /// Takes a chunk of `chunk_len` bytes as a composite, unless what that takes beside its new bytes is
-    /// more than `len_max` bytes: extents, compressed, and references that are new here. Returns whether
-    /// it did.
+    /// Takes a chunk of `chunk_len` bytes as a composite if `is_worth` says so, which is told how many bytes
+    /// that takes beside its new ones: extents, compressed, and references that are new here. Returns
+    /// whether it did.
     pub(super) fn push_composite(
         &mut self,
         fingerprint: Fingerprint,
         chunk_len: usize,
         composed: &Composed,
-        len_max: usize,
+        is_worth: impl FnOnce(usize) -> bool,
     ) -> bool {
         let mut added: Vec<Fingerprint> = Vec::new();
         let mut numbers: HashMap<u32, u16> = HashMap::new();
@@ -140,8 +140,7 @@ impl Filling {
         let before = self.payloads.len();
         extents::encode(&list, &mut self.payloads);
         let payload_len = self.payloads.len() - before;
-        let len = payload_len * PAYLOAD_PERCENT / 100 + added.len() * REFERENCE_LEN;
-        if len > len_max {
+        if !is_worth(payload_len * PAYLOAD_PERCENT / 100 + added.len() * REFERENCE_LEN) {
             self.payloads.truncate(before);
             return false;
         }

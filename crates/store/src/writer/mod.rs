@@ -19,6 +19,7 @@ mod recompose;
 mod region;
 mod tree;
 mod uploads;
+mod worth;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

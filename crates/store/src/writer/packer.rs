@@ -7,6 +7,7 @@ use super::burst::Bursts;
 use super::filling::Filling;
 use super::matcher::{Composed, Matcher};
 use super::region::{Probe, RawRegion, Verify};
+use super::worth::Worth;
 use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::Form;
@@ -28,10 +29,6 @@ pub trait ChunkSink {
 
 /// So many regions are remembered of which it is known whether their composites count.
 const CONFIRMED_MAX: usize = 64 * 1024;
-
-/// A composite is stored where it takes no more than so many sixteenths of what the chunk takes, when
-/// both are compressed: each has its price when it is read.
-const WORTH_SIXTEENTHS: usize = 15;
 
 /// A region with composites is so many times smaller than others. What many versions have added to a
 /// file is in as many regions, and who reads it keeps them all.
@@ -56,6 +53,7 @@ pub struct Packer {
     region_size: usize,
     verify: Verify,
     probe: Probe,
+    worth: Worth,
     open: [Option<Filling>; 2],
     next_region: u64,
     /// Chunks of this ticket that no segment in the index names yet.
@@ -98,6 +96,7 @@ impl Packer {
             region_size: region_size as usize,
             verify,
             probe: Probe::new()?,
+            worth: Worth::default(),
             open: [None, None],
             next_region: 0,
             own: HashMap::new(),
@@ -171,9 +170,9 @@ impl Packer {
             return Ok(false);
         }
         let found = bursts.find(chunk, |composed| {
-            let len_max = chunk.len().checked_sub(composed.literals.len() + 1);
-            len_max.is_some_and(|len_max| {
-                self.push_composed(Class::Data, fingerprint, chunk, composed, len_max)
+            let literals_len = composed.literals.len();
+            self.push_composed(Class::Data, fingerprint, chunk, composed, |_, _, len| {
+                literals_len + len < chunk.len()
             })
         })?;
         match found {
@@ -264,26 +263,27 @@ impl Packer {
         chunk: &[u8],
         composed: &Composed,
     ) -> bool {
-        // New bytes compress as the chunk does.
-        let whole_len = self.probe.compressed_len(chunk);
-        let literals_len = composed.literals.len() * whole_len / chunk.len().max(1);
-        let len_max = (whole_len * WORTH_SIXTEENTHS / 16).checked_sub(literals_len);
-        len_max
-            .is_some_and(|len_max| self.push_composed(class, fingerprint, chunk, composed, len_max))
+        let literals_len = composed.literals.len();
+        self.push_composed(class, fingerprint, chunk, composed, |worth, probe, len| {
+            worth.is_worth(chunk, literals_len, len, probe)
+        })
     }
 
-    /// Stores a composite if it takes no more than `len_max` bytes beside its new ones. Returns whether it
-    /// does.
+    /// Stores a composite if `is_worth` says so, which is told how many bytes it takes beside its new ones.
+    /// Returns whether it does.
     fn push_composed(
         &mut self,
         class: Class,
         fingerprint: Fingerprint,
         chunk: &[u8],
         composed: &Composed,
-        len_max: usize,
+        is_worth: impl FnOnce(&mut Worth, &mut Probe, usize) -> bool,
     ) -> bool {
-        let open = self.open_for(class, composed.literals.len(), true);
-        if !open.push_composite(fingerprint, chunk.len(), composed, len_max) {
+        self.open_for(class, composed.literals.len(), true);
+        let Some(open) = &mut self.open[slot(class)] else { return false };
+        let (worth, probe) = (&mut self.worth, &mut self.probe);
+        let is_worth = |len| is_worth(worth, probe, len);
+        if !open.push_composite(fingerprint, chunk.len(), composed, is_worth) {
             return false;
         }
         self.composites.count += 1;
