@@ -95,7 +95,7 @@ pub fn describe_chunk(reader: &Reader, class: Class, fingerprint: &Fingerprint) 
     let mut text = format!("{:<12}{class} chunk {fingerprint}\n", "object");
     text.push_str(&format!("{:<12}{}\n", "length", bytes.len()));
     if let Ok(Some(location)) = reader.index().find(class, fingerprint, Scope::Read) {
-        let (container, record) = (location.loaded.container.name, location.chunk());
+        let (container, record) = (location.container.name, location.chunk());
         let container = ObjectName::Container(class, container);
         let (form, region) = (record.form, record.region);
         let place = format!("{container}, region {region}, byte {}, {form:?}", record.offset);

@@ -18,7 +18,7 @@ use crate::format::directory::{ChunkRecord, Codec};
 use crate::format::extents::{self, Extent};
 use crate::format::recipe::{Content, RecipeChunk, Segment};
 use crate::format::tree::Entry;
-use crate::index::{Index, Loaded, Location, Scope};
+use crate::index::{Index, Location, Scope};
 use crate::name::{ObjectName, PartName};
 use crate::repository::Repository;
 use crate::seal::{HEADER_LEN, Opener, PartKind};
@@ -320,7 +320,7 @@ impl Reader {
             return Ok(bytes);
         }
         Err(Error::corrupt(
-            ObjectName::Container(class, location.loaded.container.name),
+            ObjectName::Container(class, location.container.name),
             format!(
                 "region {}, chunk at byte {}: fingerprint is {found}, recorded as {}",
                 record.region, record.offset, record.fingerprint
@@ -340,9 +340,9 @@ impl Reader {
     /// What is stored of the chunk at `location`, not verified: of a whole its bytes.
     pub(crate) fn payload(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
         let record = location.chunk();
-        let region = self.region(class, &location.loaded, record.region)?;
+        let region = self.region(class, location)?;
         ChunkBytes::of_record(&region, record).ok_or_else(|| {
-            let name = ObjectName::Container(class, location.loaded.container.name);
+            let name = ObjectName::Container(class, location.container.name);
             Error::corrupt(name, "a chunk does not lie in its region")
         })
     }
@@ -350,9 +350,9 @@ impl Reader {
     /// The extents of the composite at `location`.
     pub(crate) fn extents(&self, class: Class, location: &Location) -> Result<Vec<Extent>> {
         let payload = self.payload(class, location)?;
-        let (record, region) = (location.chunk(), location.region());
-        extents::decode(&payload, record.chunk_len, region.references.len()).map_err(|error| {
-            let name = ObjectName::Container(class, location.loaded.container.name);
+        let (record, references) = (location.chunk(), location.references());
+        extents::decode(&payload, record.chunk_len, references.len()).map_err(|error| {
+            let name = ObjectName::Container(class, location.container.name);
             error.of(format!("{name}: region {}", record.region))
         })
     }
@@ -364,9 +364,9 @@ impl Reader {
         location: &Location,
         whole: impl Fn(&Fingerprint) -> Result<ChunkBytes>,
     ) -> Result<ChunkBytes> {
-        let name = ObjectName::Container(class, location.loaded.container.name);
+        let name = ObjectName::Container(class, location.container.name);
         let extents = self.extents(class, location)?;
-        let bytes = gather(name, &extents, &location.region().references, whole)?;
+        let bytes = gather(name, &extents, location.references(), whole)?;
         let range = 0..bytes.len();
         Ok(ChunkBytes { region: Arc::new(bytes), range })
     }
@@ -383,18 +383,16 @@ impl Reader {
         self.try_places(class, fingerprint, no_whole, Location::is_whole)
     }
 
-    fn region(&self, class: Class, loaded: &Loaded, number: u16) -> Result<Arc<Vec<u8>>> {
-        let (turn, fetched) = match self.regions.claim((class, loaded.container.name, number)) {
+    /// The region that a chunk is in, decoded.
+    fn region(&self, class: Class, location: &Location) -> Result<Arc<Vec<u8>>> {
+        let (container, number) = (location.container.name, location.chunk().region);
+        let (turn, fetched) = match self.regions.claim((class, container, number)) {
             Claim::Decoded(bytes) => return Ok(bytes),
             Claim::Turn(turn, fetched) => (turn, fetched),
         };
-        let name = ObjectName::Container(class, loaded.container.name);
-        let record = loaded
-            .directory
-            .regions
-            .get(usize::from(number))
-            .ok_or_else(|| Error::corrupt(name, format!("has no region {number}")))?;
-        let opener = self.opener(class, loaded.container.name)?;
+        let name = ObjectName::Container(class, container);
+        let record = location.region();
+        let opener = self.opener(class, container)?;
         let part = match fetched {
             Some(part) => part,
             None => {

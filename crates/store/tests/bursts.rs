@@ -135,11 +135,11 @@ impl Store {
         let mut burst = None;
         let mut visit = |number, found: Option<StoredBurst>| {
             assert!(found.is_some(), "all composites are bursts");
-            if number == location.chunk {
+            if number == location.number {
                 burst = found;
             }
         };
-        reader.bursts(&location.loaded.container, &mut visit).expect("it is read");
+        reader.bursts(&location.container, &mut visit).expect("it is read");
         assert_eq!(burst.is_none(), location.is_whole(), "a burst or a whole");
         burst
     }

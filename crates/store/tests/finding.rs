@@ -158,7 +158,7 @@ fn what_was_looked_at_before_makes_no_difference() {
         let composite = literal.expect("one has the composite").name;
         // Its directory alone is read.
         let found = index.find_where(Class::Data, &chunk, Scope::Read, |location| {
-            Ok(location.loaded.container.name == composite)
+            Ok(location.container.name == composite)
         });
         assert!(!found.expect("it finds").expect("it is there").is_whole());
         let found = index.find(Class::Data, &chunk, Scope::Write).expect("it finds");

@@ -123,7 +123,7 @@ fn places(repository: &Arc<Repository>) -> Vec<(PartName, u16, u32)> {
             let found = reader.index().find(Class::Data, &fingerprint, Scope::Read);
             let place = found.expect("it answers").expect("it is there");
             let chunk = place.chunk();
-            places.push((place.loaded.container.name, chunk.region, chunk.offset));
+            places.push((place.container.name, chunk.region, chunk.offset));
         }
     }
     places

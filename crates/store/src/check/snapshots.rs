@@ -166,7 +166,7 @@ impl Known {
 
 /// What a record of damage would say of a place.
 pub(super) fn place(location: &Location) -> Damage {
-    let container = location.loaded.container;
+    let container = location.container;
     let fingerprint = location.chunk().fingerprint;
     Damage { class: container.class, container: container.name, fingerprint }
 }

@@ -72,7 +72,7 @@ impl<'a> Wholes<'a> {
         if location.is_whole() {
             return Standing::Well;
         }
-        let (class, record) = (location.loaded.container.class, location.chunk());
+        let (class, record) = (location.container.class, location.chunk());
         let lacking = self.lacking_in(location, is_listed);
         if lacking.is_empty() {
             // What it lacked when its container was read may have come since.
@@ -88,7 +88,7 @@ impl<'a> Wholes<'a> {
         let used: HashSet<u16> = extents.iter().map(|extent| extent.reference).collect();
         let mut lacks: Vec<u16> = used.intersection(&lacking).copied().collect();
         lacks.sort_unstable();
-        let references = &location.region().references;
+        let references = location.references();
         let mut kind = Kind::Missing;
         for number in &lacks {
             if let Some(missed) = self.missed.get_mut(&(class, references[usize::from(*number)])) {
@@ -98,7 +98,7 @@ impl<'a> Wholes<'a> {
             }
         }
         let Some(first) = lacks.first() else { return Standing::Shaken };
-        let (name, chunk) = (location.loaded.container.name, record.fingerprint);
+        let (name, chunk) = (location.container.name, record.fingerprint);
         let container = ObjectName::Container(class, name);
         let more = match lacks.len() - 1 {
             0 => String::new(),
@@ -121,9 +121,9 @@ impl<'a> Wholes<'a> {
         if let Some(lacking) = self.lacking.get(&region) {
             return lacking.clone();
         }
-        let class = location.loaded.container.class;
+        let class = location.container.class;
         let mut lacking = HashSet::new();
-        for (reference, number) in location.region().references.iter().zip(0..) {
+        for (reference, number) in location.references().iter().zip(0..) {
             if let Some(missed) = self.miss(class, reference) {
                 missed.is_listed |= is_listed;
                 lacking.insert(number);
@@ -227,5 +227,5 @@ impl<'a> Wholes<'a> {
 }
 
 fn region(location: &Location) -> Region {
-    (location.loaded.container.name, location.chunk().region)
+    (location.container.name, location.chunk().region)
 }

@@ -17,8 +17,14 @@ const DIRECTORY_BYTES: u64 = 512;
 /// A directory is mapped when it is used for so many times. Before that it costs less to go through it.
 const MAPPED_FROM: u32 = 4;
 
+/// Twice as many wholes are remembered by themselves.
+const WHOLES_MAX: usize = 8192;
+/// What each takes.
+const WHOLE_BYTES: u64 = 8 + size_of::<Location>() as u64;
+
 /// A bounded cache of directories, and a map from hints into those that are used much. The oldest goes
-/// first.
+/// first. Wholes that were found outlast their directories: what many versions have added to a file lies
+/// in as many containers, few chunks in each, and all of these are needed again and again.
 #[derive(Debug, Default)]
 pub(super) struct Directories {
     /// By slot number; slots count up and are never used again.
@@ -28,6 +34,9 @@ pub(super) struct Directories {
     next_slot: u32,
     chunks: HashMap<u64, (u32, u32)>,
     bytes: u64,
+    /// By hint. When these are enough, they become those of before.
+    wholes: HashMap<u64, Location>,
+    wholes_before: HashMap<u64, Location>,
 }
 
 #[derive(Debug)]
@@ -43,12 +52,30 @@ impl Slot {
 }
 
 impl Directories {
-    pub(super) fn find(&self, fingerprint: &Fingerprint) -> Option<Location> {
-        let &(slot, chunk) = self.chunks.get(&fingerprint.hint())?;
-        let loaded = &self.slots.get(&slot)?.loaded;
-        let record = loaded.directory.chunks.get(chunk as usize)?;
-        (record.fingerprint == *fingerprint)
-            .then(|| Location { loaded: loaded.clone(), chunk: chunk as usize })
+    pub(super) fn find(&mut self, fingerprint: &Fingerprint) -> Option<Location> {
+        let hint = fingerprint.hint();
+        if let Some((slot, chunk)) = self.chunks.get(&hint)
+            && let Some(Slot { loaded, .. }) = self.slots.get(slot)
+            && let Some(record) = loaded.directory.chunks.get(*chunk as usize)
+            && record.fingerprint == *fingerprint
+        {
+            return Some(Location::new(loaded, *chunk as usize));
+        }
+        if !self.wholes.contains_key(&hint)
+            && let Some(location) = self.wholes_before.remove(&hint)
+        {
+            self.remember(&location);
+        }
+        let location = self.wholes.get(&hint)?;
+        (location.chunk().fingerprint == *fingerprint).then(|| location.clone())
+    }
+
+    /// A whole was found.
+    pub(super) fn remember(&mut self, whole: &Location) {
+        if self.wholes.len() >= WHOLES_MAX {
+            self.wholes_before = std::mem::take(&mut self.wholes);
+        }
+        self.wholes.insert(whole.chunk().fingerprint.hint(), whole.alone());
     }
 
     pub(super) fn get(&mut self, name: PartName, class: Class) -> Option<Arc<Loaded>> {
@@ -97,7 +124,8 @@ impl Directories {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        let whole_count = self.wholes.len() + self.wholes_before.len();
+        self.bytes + whole_count as u64 * WHOLE_BYTES
     }
 }
 
@@ -111,7 +139,7 @@ fn cost(loaded: &Loaded) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::directory::{ChunkRecord, Directory, Form};
+    use crate::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
     use crate::format::segment::ContainerRecord;
     use crate::name::TicketId;
 
@@ -148,7 +176,15 @@ mod tests {
             payload_len: 1,
             chunk_len: 1,
         });
-        let directory = Directory { chunks: chunks.collect(), ..Directory::default() };
+        let region = RegionRecord {
+            offset: 4096,
+            stored_len: 1,
+            raw_len: 1,
+            codec: Codec::Store,
+            references: vec![fingerprint(number, 0)],
+        };
+        let (regions, chunks) = (vec![region], chunks.collect());
+        let directory = Directory { regions, chunks, ..Directory::default() };
         Arc::new(Loaded::new(container, directory))
     }
 
@@ -166,9 +202,10 @@ mod tests {
             directories.insert(loaded(number, count));
             use_much(&mut directories, number);
             let kept = u64::from(number + 1).min(2);
-            assert_eq!(directories.bytes(), kept * (DIRECTORY_BYTES + count * CHUNK_BYTES));
+            let kept_bytes = DIRECTORY_BYTES + count * CHUNK_BYTES + FINGERPRINT_LEN as u64;
+            assert_eq!(directories.bytes(), kept * kept_bytes);
             let found = directories.find(&fingerprint(u32::MAX, 0)).expect("all have it");
-            assert_eq!(found.loaded.container.name, part(number), "in the newest");
+            assert_eq!(found.container.name, part(number), "in the newest");
         }
         for number in 0..5 {
             let is_kept = number >= 3;
@@ -185,5 +222,25 @@ mod tests {
         assert_eq!(directories.order.len(), 1, "alone");
         assert!(directories.find(&fingerprint(5, 0)).is_some(), "it is found");
         assert_eq!(directories.chunks.len() as u64, BYTES_MAX / CHUNK_BYTES + 1, "nothing is left");
+    }
+
+    #[test]
+    fn wholes_outlast_their_directories() {
+        let mut directories = Directories::default();
+        let found = Location::new(&loaded(1, 3), 1);
+        directories.remember(&found);
+        assert_eq!(directories.bytes(), WHOLE_BYTES, "and hold nothing of them");
+        for number in 0..3 * WHOLES_MAX as u64 {
+            if number % 1000 == 0 {
+                let again = directories.find(&fingerprint(1, 1)).expect("it is asked for");
+                assert_eq!((again.place(), again.chunk()), (found.place(), found.chunk()));
+                assert_eq!(again.region().offset, 4096);
+            }
+            let one = Location::new(&loaded(2, 2), 0);
+            let chunk = ChunkRecord { fingerprint: fingerprint(3, number), ..*one.chunk() };
+            directories.remember(&Location { chunk, ..one });
+            assert!(directories.bytes() <= 2 * WHOLES_MAX as u64 * WHOLE_BYTES, "no more are kept");
+        }
+        assert!(directories.find(&fingerprint(3, 0)).is_none(), "nobody has asked for it");
     }
 }

@@ -111,30 +111,62 @@ impl Loaded {
 #[derive(Clone, Debug)]
 pub struct Location {
     /// In which container.
-    pub loaded: Arc<Loaded>,
+    pub container: ContainerRecord,
     /// The chunk's number in the directory.
-    pub chunk: usize,
+    pub number: usize,
+    chunk: ChunkRecord,
+    /// Without its references.
+    region: RegionRecord,
+    /// The directory; of a whole that was found before it may have been dropped.
+    loaded: Option<Arc<Loaded>>,
 }
 
 impl Location {
+    /// The place of the chunk of this number.
+    ///
+    /// # Panics
+    ///
+    /// If the directory has no such chunk, or not its region.
+    pub(crate) fn new(loaded: &Arc<Loaded>, number: usize) -> Location {
+        let chunk = loaded.directory.chunks[number];
+        let region = &loaded.directory.regions[usize::from(chunk.region)];
+        let region = RegionRecord { references: Vec::new(), ..*region };
+        let container = loaded.container;
+        Location { container, number, chunk, region, loaded: Some(loaded.clone()) }
+    }
+
+    /// The same, for a whole, without the directory.
+    fn alone(&self) -> Location {
+        Location { region: self.region.clone(), loaded: None, ..*self }
+    }
+
     /// The chunk's record.
     pub fn chunk(&self) -> &ChunkRecord {
-        &self.loaded.directory.chunks[self.chunk]
+        &self.chunk
     }
 
     /// Whether the chunk's bytes are there: what composites can refer to.
     pub fn is_whole(&self) -> bool {
-        self.chunk().form != Form::Composite
+        self.chunk.form != Form::Composite
     }
 
     /// What tells it from all others.
     fn place(&self) -> (PartName, usize) {
-        (self.loaded.container.name, self.chunk)
+        (self.container.name, self.number)
     }
 
-    /// The region that the chunk is in.
-    pub fn region(&self) -> &RegionRecord {
-        &self.loaded.directory.regions[usize::from(self.chunk().region)]
+    /// The region that the chunk is in, without its references.
+    pub(crate) fn region(&self) -> &RegionRecord {
+        &self.region
+    }
+
+    /// The wholes to which a composite refers, by its extents' numbers. Those of a whole's region may lack.
+    pub fn references(&self) -> &[Fingerprint] {
+        let region = self
+            .loaded
+            .as_ref()
+            .map(|loaded| &loaded.directory.regions[usize::from(self.chunk.region)]);
+        region.map_or(&[], |region| &region.references)
     }
 }
 
@@ -501,10 +533,11 @@ impl Index {
     ) -> Result<Option<Location>> {
         // What is condemned may be gone at any time: a reader takes it only where nothing else is.
         let recent = {
-            let state = self.lock();
-            state.directories.find(fingerprint).filter(|location| {
+            let mut state = self.lock();
+            let found = state.directories.find(fingerprint);
+            found.filter(|location| {
                 state.allows(location, class, scope)
-                    && !state.is_condemned(class, location.loaded.container.name)
+                    && !state.is_condemned(class, location.container.name)
                     && (scope == Scope::Read || location.is_whole())
             })
         };
@@ -530,7 +563,7 @@ impl Index {
                     }
                 };
                 for chunk in loaded.records(fingerprint) {
-                    let location = Location { loaded: loaded.clone(), chunk };
+                    let location = Location::new(&loaded, chunk);
                     let is_offered = offered == Some(location.place());
                     if is_offered || !self.lock().allows(&location, class, scope) {
                         continue;
@@ -538,6 +571,7 @@ impl Index {
                     if !location.is_whole() {
                         composites.push(location);
                     } else if accepts(&location)? {
+                        self.lock().directories.remember(&location);
                         return Ok(Some(location));
                     }
                 }
@@ -583,7 +617,7 @@ impl Index {
 
     /// Whether the writer of this index has stored what is there.
     pub(crate) fn is_own(&self, location: &Location) -> bool {
-        let ticket = location.loaded.container.name.ticket;
+        let ticket = location.container.name.ticket;
         self.lock().own.iter().any(|segment| segment.ticket == ticket)
     }
 
@@ -644,7 +678,7 @@ impl State {
     }
 
     fn allows(&self, location: &Location, class: Class, scope: Scope) -> bool {
-        let container = &location.loaded.container;
+        let container = &location.container;
         if container.class != class {
             return false;
         }

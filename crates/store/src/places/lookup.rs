@@ -317,7 +317,7 @@ impl Lookup<'_> {
             return Ok(*is_met);
         }
         let mut is_met = true;
-        for reference in &composite.region().references {
+        for reference in composite.references() {
             let found = self.look(class, reference, |location| {
                 Ok(location.is_whole() && self.there.contains_key(&name_of(location)))
             })?;
@@ -361,7 +361,7 @@ impl Lookup<'_> {
                 }
             };
             for (chunk, each) in loaded.directory.chunks.iter().enumerate() {
-                let location = Location { loaded: loaded.clone(), chunk };
+                let location = Location::new(&loaded, chunk);
                 if each.fingerprint == *fingerprint && accepts(&location)? {
                     return Ok(Some(location));
                 }
@@ -372,7 +372,7 @@ impl Lookup<'_> {
 }
 
 fn name_of(location: &Location) -> (Class, PartName) {
-    (location.loaded.container.class, location.loaded.container.name)
+    (location.container.class, location.container.name)
 }
 
 /// Takes what cannot be read for absent; a medium that fails is another matter.

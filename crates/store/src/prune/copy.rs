@@ -261,7 +261,7 @@ impl<'a> Source<'a> {
         let first = chunks.partition_point(|chunk| place(chunk) < place(composite));
         let behind = chunks[first..].iter().position(|chunk| chunk == composite);
         let chunk = first + behind.unwrap_or_default();
-        let location = Location { loaded: self.loaded.clone(), chunk };
+        let location = Location::new(&self.loaded, chunk);
         self.reader.read(self.loaded.container.class, &location)
     }
 }

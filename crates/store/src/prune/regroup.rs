@@ -241,7 +241,7 @@ impl Regrouping<'_> {
         }
         let mut found: Option<Location> = None;
         for location in locations.into_iter().filter(|location| location.is_whole() || !whole) {
-            let container = location.loaded.container.name;
+            let container = location.container.name;
             let damage = Damage { class, container, fingerprint: *fingerprint };
             match self.moves.get(&(class, container)) {
                 _ if self.damaged.contains(&damage) => {}
@@ -271,7 +271,7 @@ impl Regrouping<'_> {
             let Some(extents) = bear(survey.reader.extents(class, location))? else {
                 return Ok(false);
             };
-            let references = &location.region().references;
+            let references = location.references();
             let mut taken = HashSet::new();
             let mut is_met = true;
             for extent in extents.iter().filter(|extent| taken.insert(extent.reference)) {
@@ -324,7 +324,7 @@ impl Regrouping<'_> {
             let class = loaded.container.class;
             for chunk in staying_numbers(&loaded.directory, &kept) {
                 self.breathe()?;
-                let location = Location { loaded: loaded.clone(), chunk };
+                let location = Location::new(&loaded, chunk);
                 let fingerprint = location.chunk().fingerprint;
                 let whole = kept[&fingerprint].is_whole;
                 if self.inline.has(class, &fingerprint, whole)? {
@@ -349,7 +349,7 @@ impl Regrouping<'_> {
             let (number, chunk, whole) = unplace(&place);
             let Some(loaded) = self.load(number)? else { continue };
             let class = loaded.container.class;
-            let location = Location { loaded, chunk };
+            let location = Location::new(&loaded, chunk);
             let is_stored = self.inline.has(class, &location.chunk().fingerprint, whole)?;
             if !is_stored && (whole || !self.recompose(class, &location)?) {
                 self.store(class, &location)?;
@@ -439,11 +439,11 @@ impl Regrouping<'_> {
 
 fn place(location: &Location, group: u64, container: u32, whole: bool) -> [u8; PLACE_LEN] {
     let mut place = [0; PLACE_LEN];
-    place[0] = u8::from(location.loaded.container.class == Class::Meta);
+    place[0] = u8::from(location.container.class == Class::Meta);
     place[1] = u8::from(!location.is_whole());
     place[2..10].copy_from_slice(&group.to_be_bytes());
     place[10..14].copy_from_slice(&container.to_be_bytes());
-    let chunk = u32::try_from(location.chunk).unwrap_or(u32::MAX);
+    let chunk = u32::try_from(location.number).unwrap_or(u32::MAX);
     place[14..18].copy_from_slice(&chunk.to_be_bytes());
     place[18] = u8::from(whole);
     place

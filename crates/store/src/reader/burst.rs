@@ -45,9 +45,9 @@ impl Reader {
         let literals = chunks().filter(|(_, chunk)| chunk.form == Form::Literal);
         let literals: HashSet<Fingerprint> = literals.map(|(_, chunk)| chunk.fingerprint).collect();
         for (number, _) in chunks().filter(|(_, chunk)| chunk.form == Form::Composite) {
-            let location = Location { loaded: loaded.clone(), chunk: number };
+            let location = Location::new(&loaded, number);
             let extents = self.extents(container.class, &location)?;
-            visit(number, burst(&extents, &location.region().references, &literals));
+            visit(number, burst(&extents, location.references(), &literals));
         }
         Ok(())
     }

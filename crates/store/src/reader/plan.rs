@@ -113,7 +113,7 @@ impl Plan<'_> {
         let mut seen: HashSet<Fingerprint> = HashSet::new();
         for location in std::mem::take(&mut step.composites) {
             let Ok(extents) = self.reader.extents(Class::Data, &location) else { continue };
-            let references = &location.region().references;
+            let references = location.references();
             for extent in extents {
                 let Some(reference) = references.get(usize::from(extent.reference)) else {
                     continue;
@@ -135,7 +135,7 @@ impl Plan<'_> {
 
 impl Step {
     fn want(&mut self, location: &Location, bytes_max: usize) {
-        let container = &location.loaded.container;
+        let container = &location.container;
         let name = (container.class, container.name, location.chunk().region);
         if !self.wanted.contains(&name) && self.regions.want(name, location.region(), bytes_max) {
             self.wanted.insert(name);

@@ -185,7 +185,7 @@ impl<'a> Repair<'a> {
             return Ok(false);
         }
         let place = self.index.find_where(class, fingerprint, Scope::Write, |location| {
-            let damaged = self.damaged.get(&(class, location.loaded.container.name));
+            let damaged = self.damaged.get(&(class, location.container.name));
             Ok(!damaged.is_some_and(|damaged| damaged.contains(fingerprint)))
         })?;
         Ok(place.is_none())

@@ -301,7 +301,7 @@ impl Wholes<'_> {
                     Ok(old.is_some())
                 })?;
                 let (Some(found), Some(old)) = (found, old) else { return Ok(None) };
-                let container = Some(found.loaded.container.name);
+                let container = Some(found.container.name);
                 Ok(is_alike(&old).then(|| (container, burst(name, &old, chunk))))
             }
         }

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use cutpoint_matching::{Piece, Scout, Window};
 
@@ -17,7 +18,7 @@ use crate::format::directory::{Form, REGION_RAW_LEN_MAX};
 use crate::format::ends::numbers_with_ends;
 use crate::format::extents::{Extent, REFERENCES_MAX, extent_count_max};
 use crate::format::recipe::{Content, Segment};
-use crate::index::{Index, Location, Scope};
+use crate::index::{Index, Loaded, Location, Scope};
 use crate::name::{PartName, TicketId};
 use crate::reader::{ChunkBytes, Reader, Segments};
 use crate::writer::finder::{ENDS_MAX, Finder};
@@ -310,8 +311,10 @@ impl<'a> Matcher<'a> {
         if self.has_former() {
             return Ok(());
         }
-        if let Some(location) = self.place(&neighbour)? {
-            self.begin_at(&location, true);
+        if let Some(location) = self.place(&neighbour)?
+            && let Some(loaded) = self.container(location.container.name)?
+        {
+            self.begin_at(&loaded, location.number, true);
         }
         Ok(())
     }
@@ -326,8 +329,8 @@ impl<'a> Matcher<'a> {
             }
             self.unlooked = 0;
         }
-        let Some(location) = self.resembling(chunk)? else { return Ok(false) };
-        self.begin_at(&location, false);
+        let Some((loaded, number)) = self.resembling(chunk)? else { return Ok(false) };
+        self.begin_at(&loaded, number, false);
         Ok(true)
     }
 
@@ -338,7 +341,7 @@ impl<'a> Matcher<'a> {
 
     /// A place of a chunk, always the same.
     fn place(&self, fingerprint: &Fingerprint) -> Result<Option<Location>> {
-        let order = |it: &Location| (!it.is_whole(), it.loaded.container.name, it.chunk);
+        let order = |it: &Location| (!it.is_whole(), it.container.name, it.number);
         let mut first: Option<Location> = None;
         self.find(fingerprint, |location| {
             if first.as_ref().is_none_or(|first| order(location) < order(first)) {
@@ -349,36 +352,39 @@ impl<'a> Matcher<'a> {
         Ok(first)
     }
 
-    /// The place of a chunk that begins or ends as `chunk` does.
-    fn resembling(&mut self, chunk: &[u8]) -> Result<Option<Location>> {
+    /// A container that may be referred to and can be read.
+    fn container(&self, name: PartName) -> Result<Option<Arc<Loaded>>> {
+        match self.index.container(Class::Data, name) {
+            Err(error) if error.is_loss() => Ok(None),
+            loaded => loaded,
+        }
+    }
+
+    /// The place of a chunk that begins or ends as `chunk` does: its container, and its number there.
+    fn resembling(&mut self, chunk: &[u8]) -> Result<Option<(Arc<Loaded>, usize)>> {
         let repository = self.reader.repository();
         let Some(ends) = repository.keys().ends(chunk) else { return Ok(None) };
         let finder = self.finder.get_or_insert_with(|| {
             Finder::load(repository, self.index, self.own, &self.times, self.ends_max)
         });
         let Some((container, number)) = finder.find(ends) else { return Ok(None) };
-        let loaded = match self.index.container(Class::Data, container) {
-            Ok(Some(loaded)) => loaded,
-            Ok(None) => return Ok(None),
-            Err(error) if error.is_loss() => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let chunk = numbers_with_ends(&loaded.directory.chunks).nth(number);
-        Ok(chunk.map(|chunk| Location { loaded, chunk }))
+        let Some(loaded) = self.container(container)? else { return Ok(None) };
+        let found = numbers_with_ends(&loaded.directory.chunks).nth(number);
+        Ok(found.map(|number| (loaded, number)))
     }
 
     /// What is stored next is compared with what a container has around a chunk, or right behind it:
     /// what was stored one after the other was mostly so in a file.
-    fn begin_at(&mut self, location: &Location, is_behind: bool) {
-        let chunks = location.loaded.directory.chunks.iter().enumerate();
-        let first = location.chunk.saturating_sub(PACKED_BEFORE_COUNT);
+    fn begin_at(&mut self, loaded: &Loaded, at: usize, is_behind: bool) {
+        let chunks = loaded.directory.chunks.iter().enumerate();
+        let first = at.saturating_sub(PACKED_BEFORE_COUNT);
         let mut before = 0;
         let mut segments = Vec::new();
         for (number, chunk) in chunks.skip(first).take(PACKED_COUNT) {
             let (fingerprint, length) = (chunk.fingerprint, u64::from(chunk.chunk_len));
             if chunk.form != Form::Literal {
                 segments.push(Segment::Chunk { fingerprint, offset: 0, length });
-                let is_before = number < location.chunk + usize::from(is_behind);
+                let is_before = number < at + usize::from(is_behind);
                 before += if is_before { length } else { 0 };
             }
         }
@@ -604,20 +610,20 @@ impl<'a> Matcher<'a> {
         #[cfg(feature = "mutants")]
         let is_whole = is_whole || mutant::is_active(Mutant::RefersToComposites);
         if is_whole {
-            let container = location.loaded.container.name;
+            let container = location.container.name;
             let (whole, len) = (chunk.fingerprint, chunk.chunk_len);
             return Ok(Some(vec![Source { whole, container, offset: 0, len }]));
         }
         let mut containers: HashMap<u16, PartName> = HashMap::new();
         let mut sources = Vec::new();
         for Extent { reference, offset, len } in self.reader.extents(Class::Data, location)? {
-            let whole = location.region().references[usize::from(reference)];
+            let whole = location.references()[usize::from(reference)];
             let number = self.numbers.get(&whole);
             let known = number.map(|number| self.wholes[*number as usize].1);
             let container = match known.or_else(|| containers.get(&reference).copied()) {
                 Some(container) => container,
                 None => match self.find(&whole, |found| Ok(found.is_whole()))? {
-                    Some(found) => found.loaded.container.name,
+                    Some(found) => found.container.name,
                     None => return Ok(None),
                 },
             };
@@ -784,7 +790,7 @@ pub(super) fn find_of_others(
     mut accepts: impl FnMut(&Location) -> Result<bool>,
 ) -> Result<Option<Location>> {
     index.find_where(Class::Data, fingerprint, Scope::Write, |location| {
-        if location.loaded.container.name.ticket == own {
+        if location.container.name.ticket == own {
             return Ok(false);
         }
         match accepts(location) {

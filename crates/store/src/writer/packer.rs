@@ -196,7 +196,7 @@ impl Packer {
             Ok(location.is_whole() || index.is_own(location) || self.confirm(class, location)?)
         })?;
         let Some(location) = found else { return Ok(false) };
-        self.hits.insert((class, location.loaded.container.name));
+        self.hits.insert((class, location.container.name));
         Ok(true)
     }
 
@@ -207,19 +207,19 @@ impl Packer {
         if mutant::is_active(Mutant::DoesNotConfirm) {
             return Ok(true);
         }
-        let region = (composite.loaded.container.name, composite.chunk().region);
+        let region = (composite.container.name, composite.chunk().region);
         if let Some(is_confirmed) = self.confirmed.get(&region) {
             return Ok(*is_confirmed);
         }
         let mut places = Vec::new();
-        for reference in &composite.region().references {
+        for reference in composite.references() {
             let found = self.index.find_where(class, reference, Scope::Write, |location| {
                 Ok(location.is_whole() && !self.index.is_own(location))
             })?;
             let Some(found) = found else { break };
-            places.push((class, found.loaded.container.name));
+            places.push((class, found.container.name));
         }
-        let is_confirmed = places.len() == composite.region().references.len();
+        let is_confirmed = places.len() == composite.references().len();
         if is_confirmed {
             self.hits.extend(places);
         }
