@@ -14,7 +14,7 @@ use cutpoint_store::seal::{Keyring, Keys, RepositoryId, Secret, Suite};
 use cutpoint_testing::thread_cpu_time;
 
 /// What repositories are cut with by default.
-const CUT: &str = "fastcdc:avg=44k";
+const CUT: &str = "fastcdc:avg=64k";
 
 fn main() {
     let mut arguments = std::env::args().skip(1);

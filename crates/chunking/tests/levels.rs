@@ -371,6 +371,7 @@ fn stages_are_used() {
         "gear:bits=13,min=1k,max=64k,start=carry",
         "fastcdc:avg=8k",
         "fastcdc:avg=44k",
+        "fastcdc:avg=64k",
         "fastcdc:form=dedup-bench,avg=16k",
         "rabin:bits=13,window=48",
         "crc:bits=13,window=256,min=2k",

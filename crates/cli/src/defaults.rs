@@ -3,7 +3,7 @@
 use cutpoint_store::seal::Suite;
 
 /// How a new repository cuts its data.
-pub(crate) const DEFAULT_CUT: &str = "fastcdc:avg=44k";
+pub(crate) const DEFAULT_CUT: &str = "fastcdc:avg=64k";
 
 /// What a mode sets. `docs/modes.md` has the figures.
 pub(crate) struct Preset {

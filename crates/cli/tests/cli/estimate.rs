@@ -51,7 +51,7 @@ fn near(found: &Value, truth: &Value, tolerance: f64) {
 fn an_estimate_is_what_a_backup_takes() {
     let sandbox = Sandbox::new();
     make_data(&sandbox.path("source"));
-    let specs = ["fastcdc:avg=44k", "seqcdc:avg=4k", "fixed:size=2k"];
+    let specs = ["fastcdc:avg=64k", "seqcdc:avg=4k", "fixed:size=2k"];
     let mut arguments = vec!["estimate", "source"];
     specs.iter().for_each(|spec| arguments.extend(["-a", spec]));
     let events = sandbox.json(arguments);
@@ -152,7 +152,7 @@ fn a_person_sees_a_table() {
     make_data(&sandbox.path("source"));
     let run = sandbox.run(["estimate", "source", "--html", "page.html"]).well();
     for part in
-        ["fastcdc:avg=44k", "fixed:size=16k", "dedup", "with bursts", "metadata", " %", "GB/s"]
+        ["fastcdc:avg=64k", "fixed:size=16k", "dedup", "with bursts", "metadata", " %", "GB/s"]
     {
         assert!(run.text().contains(part), "{part:?} is missing in {}", run.text());
     }
