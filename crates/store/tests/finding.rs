@@ -126,6 +126,35 @@ fn a_record_that_does_not_count_hides_none_that_does() {
     assert!(is_first.iter().all(|count| *count > 0), "either comes first: {is_first:?}");
 }
 
+/// Each version changes another piece. What is left of 60 of them is put together from 20 wholes and what is
+/// new: the rest is stored again.
+#[test]
+fn what_many_versions_changed_needs_few_regions() {
+    const PIECE_LEN: usize = 100;
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    let repository = open(media, 1).expect("it opens");
+    let mut chunk = SplitMix64::bytes(0, 64 * PIECE_LEN);
+    store(&repository, std::slice::from_ref(&chunk), None, false);
+    let mut counts = Vec::new();
+    for version in 1..60 {
+        let former = chunk.clone();
+        let piece = version * 7 % 64 * PIECE_LEN;
+        let new = SplitMix64::bytes(version as u64, PIECE_LEN);
+        chunk[piece..piece + PIECE_LEN].copy_from_slice(&new);
+        store(&repository, std::slice::from_ref(&chunk), Some(&former), false);
+        let view = View::list(&repository).expect("it lists");
+        let index = Index::open_to_read(repository.clone(), &view).expect("it opens");
+        let reader = Reader::new(repository.clone(), Arc::new(index), view);
+        let found = reader.chunk(Class::Data, &fingerprint(&repository, &chunk));
+        assert_eq!(*found.expect("it is there"), chunk, "version {version}");
+        counts.push(reader.statistics().region_count);
+    }
+    assert_eq!(counts[..20], (2..22).collect::<Vec<u64>>(), "another each time");
+    let most = counts.iter().max();
+    assert_eq!(most, Some(&21), "its own and one for each whole: {counts:?}");
+}
+
 /// A whole is taken rather than a composite, also where the directory of that one was read last.
 #[test]
 fn what_was_looked_at_before_makes_no_difference() {

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::{Form, REGION_RAW_LEN_MAX};
 use crate::format::ends::numbers_with_ends;
-use crate::format::extents::{Extent, REFERENCES_MAX, extent_count_max};
+use crate::format::extents::{Extent, extent_count_max};
 use crate::format::recipe::{Content, Segment};
 use crate::index::{Index, Loaded, Location, Scope};
 use crate::name::{PartName, TicketId};
@@ -42,6 +42,10 @@ const PAUSE_BITS_MAX: u32 = 7;
 /// So many chunks of a container are an old stream: of those before the place, and from it on.
 const PACKED_BEFORE_COUNT: usize = 16;
 const PACKED_COUNT: usize = 1024;
+
+/// A composite refers to so many wholes at most, and to the literal of its region. Each is in another
+/// region at worst: what every version changes a little would need more of them than a reader can hold.
+const WHOLES_PER_CHUNK_MAX: usize = 20;
 
 /// A part of a composite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -659,17 +663,25 @@ impl<'a> Matcher<'a> {
                 Piece::Copy { position, len } => self.refer_copy(position, len, &mut parts)?,
             }
         }
-        let mut lens: HashMap<u32, u64> = HashMap::new();
+        let mut used: Vec<u32> = Vec::new();
         for part in &parts {
-            if let Part::Copy { source, len, .. } = *part {
-                *lens.entry(source).or_default() += u64::from(len);
+            if let Part::Copy { source, .. } = *part {
+                used.push(source);
             }
         }
-        // C4: one reference is the literal's. The least used are given up.
-        let mut used: Vec<u32> = lens.keys().copied().collect();
-        used.sort_unstable_by_key(|whole| (std::cmp::Reverse(lens[whole]), *whole));
-        used.truncate(REFERENCES_MAX - 1);
         used.sort_unstable();
+        used.dedup();
+        // C4.
+        if used.len() > WHOLES_PER_CHUNK_MAX {
+            // Those of which least is left around here are given up: chunks beside each other keep the same.
+            let mut lens: HashMap<u32, u64> = HashMap::new();
+            for span in &self.spans {
+                *lens.entry(span.whole).or_default() += u64::from(span.len);
+            }
+            used.sort_unstable_by_key(|whole| (std::cmp::Reverse(lens.get(whole)), *whole));
+            used.truncate(WHOLES_PER_CHUNK_MAX);
+            used.sort_unstable();
+        }
         let mut composed = Composed::default();
         composed.sources.extend(used.iter().map(|whole| self.wholes[*whole as usize].0));
         let mut at = 0;
