@@ -518,3 +518,19 @@ fn limits_are_those_of_the_description() {
     }
     assert!(count > 80, "{count} limits");
 }
+
+/// Of MII only the first chunk of a stream knows that it is the first, and only in one dialect.
+#[test]
+fn what_looks_at_no_other_chunk_is_bounded() {
+    for (text, is_bounded) in [
+        ("mii:length=7,max=64k", true),
+        ("mii:length=7,first=0,max=64k", false),
+        ("mii:length=7", false),
+        ("maxp:window=900,form=strict,max=64k", true),
+        ("gear:bits=13,start=carry,max=64k", false),
+    ] {
+        let spec: Spec = text.parse().expect("a specification");
+        let found = spec.bounded();
+        assert_eq!(found.is_ok(), is_bounded, "{text}: {found:?}");
+    }
+}

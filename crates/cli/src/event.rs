@@ -381,6 +381,7 @@ pub(crate) enum Summary<'a> {
         random_bytes: u64,
         simulated_count: u64,
         candidate_count: u64,
+        unreached_algorithms: &'a [String],
         is_partial: bool,
         elapsed_ns: u64,
     },

@@ -203,9 +203,11 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
              --passphrase-command or --key-file; a recovery kit is given with --key-file"
         }
         Exit::Newer => "use a newer cutpoint",
-        Exit::Full => {
+        Exit::Full if error.chain().any(|cause| cause.is::<StoreError>()) => {
             "make room and run the same command again; what was stored is intact and is used"
         }
+        // What was written is no repository: a restored file, a page, standard output.
+        Exit::Full => "make room and run the same command again",
         Exit::Conflict => "run the same command again",
         Exit::Interrupted => "run the same command again; what was stored is used",
         _ if text.contains("ermission denied") => {
@@ -239,6 +241,16 @@ mod tests {
             let start = format!("{:>5}  ", exit.code());
             assert!(TABLE.lines().any(|line| line.starts_with(&start)), "{exit:?} is not there");
         }
+    }
+
+    #[test]
+    fn only_of_a_full_store_something_was_stored() {
+        let store = anyhow::Error::new(StoreError::new(Kind::Full, "data/00/x", "no space left"));
+        let text = remedy(&store.context("the backup")).expect("a remedy");
+        assert!(text.contains("what was stored"), "{text}");
+        let output = anyhow::Error::new(io::Error::from(io::ErrorKind::StorageFull));
+        let text = remedy(&output.context("standard output")).expect("a remedy");
+        assert_eq!(text, "make room and run the same command again", "nothing was stored");
     }
 
     #[test]

@@ -321,6 +321,9 @@ fn told(class: &str, object: Option<&[u8]>, message: &str) -> String {
     }
 }
 
+/// A file takes as long as so many bytes, about, beside its own.
+const FILE_COST: u128 = 16 * 1024;
+
 fn progress_text(progress: &Progress, elapsed: Duration) -> String {
     let mut text = format!(
         "{}  {}, {}",
@@ -335,22 +338,22 @@ fn progress_text(progress: &Progress, elapsed: Duration) -> String {
     if let (Some(new), Some(stored)) = (progress.new_bytes, progress.stored_bytes) {
         text.push_str(&format!(", new {}, stored {}", units::size(new), units::size(stored)));
     }
-    // Bytes tell best; with many empty or unchanged files, files do.
-    let parts = [
-        (progress.size, progress.expected_size),
-        (progress.file_count, progress.expected_file_count),
-    ];
-    let left = parts.iter().filter_map(|&(done, expected)| {
-        let expected = u128::from(expected?.max(done));
-        let done = u128::from(done);
-        (done > 0).then(|| elapsed.as_millis() * (expected - done) / done)
-    });
-    if let Some(left) = left.max().and_then(|left| u64::try_from(left).ok())
+    if let Some(left) = time_left(progress, elapsed)
         && elapsed > Duration::from_secs(2)
     {
-        text.push_str(&format!(", {} left", units::duration(Duration::from_millis(left))));
+        text.push_str(&format!(", {} left", units::duration(left)));
     }
     text
+}
+
+/// How long it still takes, if it goes on like this; `None` where nobody knows.
+fn time_left(progress: &Progress, elapsed: Duration) -> Option<Duration> {
+    // Neither bytes nor files alone tell: a large one may come first, or many small ones.
+    let work = |size: u64, file_count: u64| u128::from(size) + u128::from(file_count) * FILE_COST;
+    let done = work(progress.size, progress.file_count);
+    let expected = work(progress.expected_size?, progress.expected_file_count?);
+    let left = (elapsed.as_millis() * expected.saturating_sub(done)).checked_div(done)?;
+    u64::try_from(left).ok().map(Duration::from_millis)
 }
 
 /// A pipe that nobody reads any more is told apart from all other failures.
@@ -371,6 +374,31 @@ fn closed_json(error: serde_json::Error) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A large file that comes first, small ones that do, and nothing but empty ones.
+    #[test]
+    fn time_left_does_not_hang_on_the_order() {
+        let left = |size, file_count, expected_size, expected_file_count| {
+            let progress = Progress {
+                size,
+                file_count,
+                expected_size: Some(expected_size),
+                expected_file_count: Some(expected_file_count),
+                ..Progress::default()
+            };
+            time_left(&progress, Duration::from_secs(10)).map(|left| left.as_secs())
+        };
+        assert_eq!(
+            left(1 << 30, 1, 2 << 30, 1 << 16),
+            Some(19),
+            "half the bytes, all the files left"
+        );
+        assert_eq!(left(1 << 20, 1 << 16, 2 << 30, 1 << 16), Some(19), "the other way round");
+        assert_eq!(left(0, 1000, 0, 3000), Some(20), "no bytes at all");
+        assert_eq!(left(2000, 3, 1000, 2), Some(0), "more than was expected");
+        assert_eq!(left(0, 0, 1000, 2), None, "nothing yet");
+        assert_eq!(time_left(&Progress::default(), Duration::from_secs(1)), None, "nobody knows");
+    }
 
     #[test]
     fn what_is_told_moves_no_cursor() {

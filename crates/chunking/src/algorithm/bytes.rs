@@ -32,7 +32,9 @@ pub(crate) trait BlockRule: Algorithm + Clone + fmt::Debug + Send + Sync {
     }
 
     /// Whether the first chunk of a stream may be cut by another rule than the others.
-    const KNOWS_FIRST: bool = false;
+    fn knows_first(&self) -> bool {
+        false
+    }
 
     /// Whether it asks the kernel; else one level is as good as another.
     fn has_levels(&self) -> bool {
@@ -45,31 +47,13 @@ pub(crate) trait ByteRule: Algorithm + Clone + fmt::Debug + Send + Sync {
     /// Returns where the rule cuts `data`, which is not empty and has at most the largest size;
     /// `None` where it finds nothing in it. Byte `v` counts as `value(v)`.
     fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize>;
-
-    /// The rule for the chunks that begin no stream, where it is another one for those: then
-    /// [`ByteRule::KNOWS_FIRST`] is true.
-    fn find_later(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize> {
-        self.find(data, value)
-    }
-
-    /// Whether the first chunk of a stream may be cut by another rule than the others.
-    const KNOWS_FIRST: bool = false;
 }
 
 impl<R: ByteRule> BlockRule for R {
     #[inline(always)]
-    fn find<K: Kernel>(
-        &self,
-        _: K,
-        is_first: bool,
-        data: &[u8],
-        values: impl Values,
-    ) -> Option<usize> {
-        let value = |byte| values.value(byte);
-        if is_first { ByteRule::find(self, data, value) } else { self.find_later(data, value) }
+    fn find<K: Kernel>(&self, _: K, _: bool, data: &[u8], values: impl Values) -> Option<usize> {
+        ByteRule::find(self, data, |byte| values.value(byte))
     }
-
-    const KNOWS_FIRST: bool = <R as ByteRule>::KNOWS_FIRST;
 
     fn has_levels(&self) -> bool {
         false
@@ -194,7 +178,9 @@ macro_rules! byte_chunker {
             }
 
             fn context_size(&self) -> usize {
-                usize::from(<Params as super::bytes::BlockRule>::KNOWS_FIRST)
+                use super::bytes::BlockRule;
+
+                usize::from(self.params.knows_first())
             }
 
             fn level(&self) -> $crate::Level {

@@ -198,7 +198,9 @@ impl BlockRule for Params {
         None
     }
 
-    const KNOWS_FIRST: bool = true;
+    fn knows_first(&self) -> bool {
+        self.first_run != 1
+    }
 }
 
 impl Algorithm for Params {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use clap::builder::PossibleValuesParser;
+use cutpoint_chunking::algorithms;
 
 use super::Exclusion;
 use crate::defaults::DEFAULT_CUT;
@@ -38,10 +40,10 @@ cut: `dedup` is what remains when each chunk counts once, `bursts` what remains 
 others only the new part counts, `stored` what a repository would take: compressed, with all its metadata.
 What resembles others is read a second time.
 
-Memory grows by 60 to 160 bytes for each chunk that is there once, of each configuration: some 300 MiB for
-10 GB. --sample keeps a sample of the fingerprints instead, chosen by their values, so that memory has a
-bound (--sample-memory for each configuration); it then says how sure it is, and knows nothing of bursts.
-docs/estimate.md has the method, and how near it comes to real backups.
+Memory grows by 60 to 160 bytes for each chunk that is there once, of each configuration: some 500 MiB for
+10 GB, 850 MiB where all files are small. --sample keeps a sample of the fingerprints instead, chosen by their
+values, so that memory has a bound (--sample-memory for each configuration); it then says how sure it is, and
+knows nothing of bursts. docs/estimate.md has the method, and how near it comes to real backups.
 
 Ctrl-C ends the reading, and what was found so far is printed (exit code 130).
 
@@ -155,14 +157,20 @@ fn parse_shard(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
+fn algorithm_names() -> PossibleValuesParser {
+    algorithms().iter().map(|about| about.name).collect::<Vec<_>>().into()
+}
+
 /// `tune`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-First random data, as the SeqCDC papers do: which combinations of sequence length (3 to 7), skip (256 to 512
-bytes) and smallest size (25 to 50 % of the mean) have the mean that is asked for, and at which trigger. Then
-these, FastCDC at every level, what `avg=` gives for other rules, and the rows of the papers' Table I, cut a
+The procedure of the SeqCDC papers, for every algorithm: random data first, then yours. Of each algorithm a
+few combinations of its own parameters are taken (windows, levels, smallest and largest sizes; `docs/estimate.md`
+lists them), and one more number is found by which all have the same mean on random data: by the
+algorithm's formula, else by simulation. These, what `avg=` gives, and the rows of the papers' Table I cut a
 sample of your data. They are ranked by what they save when metadata is counted, and by speed; a `*` marks
-those that nothing else beats in both.
+those that nothing else with this mean beats in both. Below, the best of each algorithm stands beside
+Table I.
 
 The sample is held in memory (--sample-size). It is made of files chosen by their names, so that versions
 of a file in several folders are in it together.
@@ -170,18 +178,24 @@ of a file in several folders are in it together.
 Examples:
   cutpoint tune ~/Documents
   cutpoint tune /srv --average 64k --sample-size 1G --html tune.html
+  cutpoint tune /srv -a gear,fastcdc,rabin                only these, and Table I
   cutpoint init --cut seqcdc:mode=inc,length=5,...     with what it prints")]
 pub(crate) struct Tune {
     /// What is read.
     #[command(flatten)]
     pub(crate) data: Data,
+    /// The algorithms that are tried, by name; without, all but those that learn from data, whose
+    /// cut-points cannot be secret
+    #[arg(long = "algorithms", short, alias = "algorithm", value_name = "NAME,...",
+        value_delimiter = ',', value_parser = algorithm_names())]
+    pub(crate) algorithms: Vec<String>,
     /// The mean chunk size that is wanted, on random data
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "16k")]
     pub(crate) average: u32,
     /// How much of the data is looked at, at most
     #[arg(long, value_name = "SIZE", value_parser = parse_large_size, default_value = "256M")]
     pub(crate) sample_size: u64,
-    /// How many are shown that are neither among the best nor of a paper; --json has all
+    /// How many are shown that are not among the best; --json has all
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
     /// Write a page with a chart and all numbers to this file; it needs no other

@@ -5,6 +5,7 @@ mod page;
 use std::fs;
 
 use anyhow::{Context, Result};
+use cutpoint_chunking::KeyUse;
 use cutpoint_estimate::{Origin, TuneOptions, Tuned, Tuning, tune};
 
 use crate::args::Tune;
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
     }
     let options = TuneOptions {
         scan: scan_options(&args.data)?,
+        algorithms: args.algorithms.clone(),
         target_size: args.average as usize,
         sample_size_max: args.sample_size,
     };
@@ -56,6 +58,17 @@ pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
     }
     if tuning.is_partial {
         report.warn("interrupted: what was not tried, or not measured, is missing");
+    }
+    if !tuning.unreached_algorithms.is_empty() {
+        let average = units::size(args.average.into());
+        let names = tuning.unreached_algorithms.join(", ");
+        let message = format!("nothing has a mean near {average}: {names}");
+        if tuning.tuned.iter().all(|each| each.origin == Origin::Paper) && !tuning.is_partial {
+            return Err(Failure::failed(message)
+                .with_remedy("take another --average, or other algorithms")
+                .into());
+        }
+        report.warn(&message);
     }
     match report.is_json() {
         true => tell(args, &tuning, report)?,
@@ -83,6 +96,7 @@ fn tell(args: &Tune, tuning: &Tuning, report: &Report) -> Result<()> {
         random_bytes: tuning.random_bytes,
         simulated_count: tuning.simulated_count,
         candidate_count: tuning.candidate_count,
+        unreached_algorithms: &tuning.unreached_algorithms,
         is_partial: tuning.is_partial,
         elapsed_ns: report.elapsed_ns(),
     }))
@@ -90,56 +104,78 @@ fn tell(args: &Tune, tuning: &Tuning, report: &Report) -> Result<()> {
 
 fn print(args: &Tune, tuning: &Tuning, report: &Report) -> Result<()> {
     report.line(&format!(
-        "{} of {}; {} simulated on random data, {} with a mean near {}; {}",
+        "{} of {}; {} with a mean near {} on random data; {}",
         units::size(tuning.sample_bytes),
         units::count(tuning.file_count, "file"),
-        units::count(tuning.simulated_count, "combination"),
-        tuning.candidate_count,
+        units::count(tuning.candidate_count, "combination"),
         units::size(args.average.into()),
         units::duration(report.elapsed())
     ))?;
     report.line("")?;
-    report.line("  net saved    dedup     GB/s  mean here  on random  specification")?;
+    report.line(HEADER)?;
     let mut others = 0;
     for tuned in &tuning.tuned {
-        let is_shown = tuned.is_best || tuned.origin != Origin::Grid;
-        if !is_shown {
-            others += 1;
-            if others > args.top {
-                continue;
-            }
+        let is_other = !tuned.is_best && tuned.origin != Origin::Paper;
+        others += usize::from(is_other);
+        if tuned.is_best || is_other && others <= args.top {
+            report.line(&row(tuned))?;
         }
-        let mark = if tuned.is_best { '*' } else { ' ' };
-        let mean = tuned.savings.read_bytes.checked_div(tuned.savings.chunk_count).unwrap_or(0);
-        let random = tuned.random_mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.0}"));
-        let origin = match tuned.origin {
-            Origin::Grid => "",
-            Origin::Paper => "  (Table I)",
-            Origin::Average => "  (avg=)",
-        };
-        report.line(&format!(
-            "{mark} {:>9} {:>8} {:>8} {mean:>10} {random:>10}  {}{origin}",
-            percent(tuned.net.space_savings()),
-            percent(tuned.savings.space_savings()),
-            speed(tuned),
-            tuned.spec
-        ))?;
     }
     report.line("")?;
     for line in chart(&tuning.tuned) {
         report.line(&line)?;
     }
     report.line("")?;
+    report.line("The best of each algorithm, beside Table I of the SeqCDC papers:")?;
+    report.line(HEADER)?;
+    for tuned in tuning.tuned.iter().filter(|each| is_compared(each)) {
+        report.line(&row(tuned))?;
+    }
+    report.line("")?;
     report.line(
-        "net saved: with what directories, index and recipes take for the chunks. *: nothing else is \
-         better in both.",
+        "net saved: with what directories, index and recipes take for the chunks. *: nothing else \
+         with this mean is better in both.",
     )?;
     let best = |tuned: Option<&Tuned>, what: &str| match tuned {
-        Some(tuned) => report.line(&format!("{what}: cutpoint init --cut {}", tuned.spec)),
+        Some(tuned) => report.line(&format!("{what}: {}", init(tuned))),
         None => Ok(()),
     };
-    best(tuning.tuned.first(), "saves most")?;
+    best(tuning.tuned.iter().find(|tuned| tuned.origin != Origin::Paper), "saves most")?;
     best(tuning.tuned.iter().rfind(|tuned| tuned.is_best), "fastest")
+}
+
+const HEADER: &str = "  net saved    dedup     GB/s  mean here  on random  specification";
+
+fn row(tuned: &Tuned) -> String {
+    let mark = if tuned.is_best { '*' } else { ' ' };
+    let mean = tuned.savings.read_bytes.checked_div(tuned.savings.chunk_count).unwrap_or(0);
+    let random = tuned.random_mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.0}"));
+    let origin = match tuned.origin {
+        Origin::Grid => "",
+        Origin::Paper => "  (Table I)",
+        Origin::Average => "  (avg=)",
+    };
+    format!(
+        "{mark} {:>9} {:>8} {:>8} {mean:>10} {random:>10}  {}{origin}",
+        percent(tuned.net.space_savings()),
+        percent(tuned.savings.space_savings()),
+        speed(tuned),
+        tuned.spec
+    )
+}
+
+/// Whether it stands for its algorithm, or for the papers.
+fn is_compared(tuned: &Tuned) -> bool {
+    tuned.is_best_of_algorithm || tuned.origin == Origin::Paper
+}
+
+/// What makes a repository that cuts like this.
+fn init(tuned: &Tuned) -> String {
+    let spec = &tuned.spec;
+    match spec.about().key {
+        KeyUse::Refused => format!("cutpoint init --encryption none --cut {spec}"),
+        _ => format!("cutpoint init --cut {spec}"),
+    }
 }
 
 /// GB (10^9 bytes) a second, or nothing where it was not measured.

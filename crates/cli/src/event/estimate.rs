@@ -197,6 +197,7 @@ pub(crate) struct Tuned {
     net_space_savings: Option<f64>,
     bytes_per_second: Option<f64>,
     is_best: bool,
+    is_best_of_algorithm: bool,
 }
 
 impl Tuned {
@@ -216,6 +217,7 @@ impl Tuned {
             net_space_savings: tuned.net.space_savings(),
             bytes_per_second: (tuned.bytes_per_second > 0.0).then_some(tuned.bytes_per_second),
             is_best: tuned.is_best,
+            is_best_of_algorithm: tuned.is_best_of_algorithm,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use cutpoint_estimate::{Origin, Tuned, Tuning};
 
-use super::{percent, ranges, share, speed, speed_share};
+use super::{is_compared, percent, ranges, share, speed, speed_share};
 use crate::command::page::{self, escaped};
 use crate::units;
 
@@ -18,20 +18,36 @@ pub(super) fn html(target_size: u64, tuning: &Tuning) -> Result<String> {
     let mut body = String::new();
     writeln!(
         body,
-        "<p>{} of {}, chunks of {} on random data. {} were simulated, {} have a mean near that.</p>",
+        "<p>{} of {}; {} with a mean near {} on random data.</p>",
         units::size(tuning.sample_bytes),
         units::count(tuning.file_count, "file"),
-        units::size(target_size),
-        units::count(tuning.simulated_count, "combination"),
-        tuning.candidate_count
+        units::count(tuning.candidate_count, "combination"),
+        units::size(target_size)
     )?;
+    if !tuning.unreached_algorithms.is_empty() {
+        let names = tuning.unreached_algorithms.join(", ");
+        writeln!(body, "<p>Nothing has such a mean: {}.</p>", escaped(&names))?;
+    }
     chart(&mut body, &tuning.tuned)?;
+    body.push_str("<h2>The best of each algorithm, beside Table I of the SeqCDC papers</h2>\n");
+    table(&mut body, tuning.tuned.iter().filter(|each| is_compared(each)))?;
+    body.push_str("<h2>All numbers</h2>\n");
+    table(&mut body, tuning.tuned.iter())?;
     body.push_str(
-        "<h2>All numbers</h2>\n<div class=\"wide\"><table>\n<tr><th>specification</th><th>from</th>\
+        "<p><b>net saved</b>: with what directories, index and recipes take for the \
+         chunks. <b>best</b>: nothing else with this mean is better in both, net savings and \
+         speed. <b>GB/s</b>: cutting, CPU time of one thread, 10^9 bytes.</p>\n",
+    );
+    Ok(page::page("cutpoint tune", &body))
+}
+
+fn table<'a>(body: &mut String, rows: impl Iterator<Item = &'a Tuned>) -> Result<()> {
+    body.push_str(
+        "<div class=\"wide\"><table>\n<tr><th>specification</th><th>from</th>\
          <th>best</th><th>net saved</th><th>dedup</th><th>GB/s</th><th>chunks</th>\
          <th>mean here</th><th>on random</th></tr>\n",
     );
-    for tuned in &tuning.tuned {
+    for tuned in rows {
         let mean = tuned.savings.chunk_size_mean().unwrap_or(0.0);
         let random = tuned.random_mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.0}"));
         writeln!(
@@ -47,12 +63,8 @@ pub(super) fn html(target_size: u64, tuning: &Tuning) -> Result<String> {
             tuned.savings.chunk_count
         )?;
     }
-    body.push_str(
-        "</table></div>\n<p><b>net saved</b>: with what directories, index and recipes take for the \
-         chunks. <b>best</b>: nothing else is better in both, net savings and speed. <b>GB/s</b>: \
-         cutting, CPU time of one thread, 10^9 bytes.</p>\n",
-    );
-    Ok(page::page("cutpoint tune", &body))
+    body.push_str("</table></div>\n");
+    Ok(())
 }
 
 fn chart(body: &mut String, tuned: &[Tuned]) -> Result<()> {
