@@ -33,6 +33,20 @@ pub fn papers<'a>(spec: &Spec) -> Vec<Contender<'a, usize>> {
     all.collect()
 }
 
+/// Returns a contender that goes by the rule of `spec` as its paper states it, byte by byte and without
+/// any trick; `None` where there is no such code.
+///
+/// It is what tests hold the fast forms against (`cutpoint-reference`), which rolls its hashes as the
+/// papers' programs do.
+pub fn plain<'a>(spec: &Spec) -> Option<Contender<'a, usize>> {
+    let text = spec.to_string();
+    // Whether there is one is asked of no data.
+    cutpoint_reference::cuts(&text, &[])?;
+    Some(Contender::new(Kind::Plain, "plain", move |data, ends| {
+        ends.extend(cutpoint_reference::cuts(&text, data).into_iter().flatten());
+    }))
+}
+
 /// How many bytes are fingerprinted at once, about: as the store does it.
 const BATCH_SIZE: usize = 1 << 20;
 

@@ -18,16 +18,19 @@ pub enum Kind {
     Level,
     /// The form that a paper has.
     Paper,
+    /// The rule as its paper states it, byte by byte.
+    Plain,
     /// Somebody else's code.
     Peer,
 }
 
 impl Kind {
-    /// Returns `level`, `paper` or `peer`.
+    /// Returns `level`, `paper`, `plain` or `peer`.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Level => "level",
             Kind::Paper => "paper",
+            Kind::Plain => "plain",
             Kind::Peer => "peer",
         }
     }

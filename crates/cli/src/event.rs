@@ -410,6 +410,8 @@ pub(crate) enum Summary<'a> {
     #[cfg(feature = "lab")]
     LabReport {
         html: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        markdown: Option<&'a str>,
         row_count: u64,
         reproduced_count: u64,
         same_shape_count: u64,

@@ -28,8 +28,8 @@ pub struct Claim {
     /// Which rows answer it; the first against the second for ratios, falling for orders.
     #[serde(default)]
     pub rows: Vec<Selector>,
-    /// How far from the number ours may be to count as the same: a share of the number, or of orders and
-    /// differences in units of the value.
+    /// How far from the number ours may be to count as the same: a share of the number, or of orders,
+    /// differences and a number of 0 in units of the value.
     #[serde(default)]
     pub tolerance: f64,
     /// How far it may be to count as the same shape; without, the same side of 1 or of 0.
@@ -57,6 +57,8 @@ pub enum Test {
     Difference,
     /// The values of the rows fall, or stay, in their order.
     Order,
+    /// The rows are pairs, and the first of each divided by the second falls, or stays, in their order.
+    Factors,
     /// The paper contradicts itself or the truth: ours stands beside it.
     Contradiction,
 }
@@ -202,11 +204,14 @@ impl Claim {
                 let difference = one.value - other.value;
                 let is_near =
                     self.number.is_some_and(|number| (difference - number).abs() <= self.tolerance);
-                let same_side =
-                    self.number.is_some_and(|number| (number > 0.0) == (difference > 0.0));
+                let is_alike = self.number.is_some_and(|number| {
+                    self.loose.map_or((number > 0.0) == (difference > 0.0), |loose| {
+                        (difference - number).abs() <= loose
+                    })
+                });
                 let verdict = if is_near {
                     Verdict::Reproduced
-                } else if same_side {
+                } else if is_alike {
                     Verdict::SameShape
                 } else {
                     Verdict::Contradicts
@@ -214,23 +219,30 @@ impl Claim {
                 (verdict, format!("{} ({} - {})", short(difference), shown(one), shown(other)))
             }
             (Test::Order, rows) => {
-                let falls =
-                    rows.windows(2).all(|pair| pair[0].value + self.tolerance >= pair[1].value);
-                let leads = rows.iter().all(|row| rows[0].value + self.tolerance >= row.value);
-                let verdict = match (falls, leads) {
-                    (true, _) => Verdict::Reproduced,
-                    (false, true) => Verdict::SameShape,
-                    _ => Verdict::Contradicts,
-                };
-                let names: Vec<String> =
-                    rows.iter().map(|row| format!("{} {}", named(row), shown(row))).collect();
-                (verdict, names.join("; "))
+                let values: Vec<f64> = rows.iter().map(|row| row.value).collect();
+                (self.falls(&values), listed(rows))
             }
-            (_, rows) => {
-                let names: Vec<String> =
-                    rows.iter().map(|row| format!("{} {}", named(row), shown(row))).collect();
-                (Verdict::Contradicts, names.join("; "))
+            (Test::Factors, rows) => {
+                let pairs: Vec<(&Row, &Row)> =
+                    rows.as_chunks::<2>().0.iter().map(|[one, other]| (*one, *other)).collect();
+                let factors: Vec<f64> =
+                    pairs.iter().map(|(one, other)| one.value / other.value).collect();
+                let texts: Vec<String> = pairs
+                    .iter()
+                    .zip(&factors)
+                    .map(|((one, other), factor)| {
+                        format!(
+                            "{} {} ({} / {})",
+                            named(one),
+                            short(*factor),
+                            shown(one),
+                            shown(other)
+                        )
+                    })
+                    .collect();
+                (self.falls(&factors), texts.join("; "))
             }
+            (_, rows) => (Verdict::Contradicts, listed(rows)),
         };
         let verdict = match verdict {
             Verdict::Reproduced if self.stands_in => Verdict::SameShape,
@@ -239,11 +251,24 @@ impl Claim {
         Answer { verdict, ours, reason: self.reason.clone() }
     }
 
+    /// Says whether the values fall, or stay, in their order, or at least the first leads.
+    fn falls(&self, values: &[f64]) -> Verdict {
+        let is_less = |one: f64, other: f64| one + self.tolerance >= other;
+        if values.windows(2).all(|pair| is_less(pair[0], pair[1])) {
+            Verdict::Reproduced
+        } else if values.iter().all(|value| is_less(values[0], *value)) {
+            Verdict::SameShape
+        } else {
+            Verdict::Contradicts
+        }
+    }
+
     /// Compares with the number: near enough, or near enough for the shape, of which `sided` says NaN
     /// where being on the same side is enough.
     fn near(&self, ours: f64, sided: f64) -> Verdict {
         let Some(number) = self.number else { return Verdict::NotTestable };
-        let off = (ours / number - 1.0).abs();
+        // There is no share of nothing.
+        let off = if number == 0.0 { ours.abs() } else { (ours / number - 1.0).abs() };
         if off <= self.tolerance {
             Verdict::Reproduced
         } else if self.loose.map_or(sided.is_nan(), |loose| off <= loose) {
@@ -252,6 +277,12 @@ impl Claim {
             Verdict::Contradicts
         }
     }
+}
+
+fn listed(rows: &[&Row]) -> String {
+    let texts: Vec<String> =
+        rows.iter().map(|row| format!("{} {}", named(row), shown(row))).collect();
+    texts.join("; ")
 }
 
 fn named(row: &Row) -> String {
@@ -364,6 +395,21 @@ mod tests {
             Verdict::Contradicts,
             "another leads"
         );
+        assert_eq!(
+            verdict(claim(Test::Factors, 0.0, &["a", "b", "c", "b"])),
+            Verdict::Reproduced,
+            "10 / 5 above 7 / 5"
+        );
+        assert_eq!(
+            verdict(claim(Test::Factors, 0.0, &["b", "a", "c", "b"])),
+            Verdict::Contradicts,
+            "5 / 10 below 7 / 5"
+        );
+        assert_eq!(verdict(claim(Test::Difference, 0.0, &["b", "a"])), Verdict::SameShape, "below");
+        let loose = Claim { loose: Some(1.0), ..claim(Test::Difference, 0.0, &["b", "a"]) };
+        assert_eq!(verdict(loose), Verdict::Contradicts, "farther than it may");
+        let none = Claim { tolerance: 6.0, ..claim(Test::Value, 0.0, &["b"]) };
+        assert_eq!(verdict(none), Verdict::Reproduced, "5 is nearly nothing");
         let stands_in = Claim { stands_in: true, ..claim(Test::Value, 10.0, &["a"]) };
         assert_eq!(verdict(stands_in), Verdict::SameShape, "with other data");
     }
@@ -421,7 +467,10 @@ mod tests {
                 Test::None | Test::Contradiction => 0,
                 Test::Value => 1,
                 Test::Ratio | Test::Difference | Test::Order => 2,
+                Test::Factors => 4,
             };
+            let is_paired = claim.test != Test::Factors || claim.rows.len().is_multiple_of(2);
+            assert!(is_paired, "{}: rows in pairs are needed", claim.id);
             assert!(claim.rows.len() >= count, "{}: {count} rows are needed", claim.id);
             let needs_number = matches!(claim.test, Test::Value | Test::Ratio | Test::Difference);
             assert!(!needs_number || claim.number.is_some(), "{}: a number is needed", claim.id);

@@ -146,7 +146,7 @@ pub enum Levels {
     /// The best of this CPU.
     #[default]
     Best,
-    /// All of this CPU that the algorithm has code for.
+    /// All of this CPU that the algorithm has code for, and the rule as its paper states it.
     All,
 }
 

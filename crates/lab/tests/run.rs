@@ -91,6 +91,14 @@ fn the_smallest_run() {
     let growth = find("growth", "growth", "legacy").expect("a curve");
     assert_eq!(growth.numbers()[0], 1.0, "one version");
     assert!((growth.value - 2.0).abs() < 1e-9, "legacy after three versions: {}", growth.value);
+    let plain = |name: &str| {
+        first.iter().find(|row| {
+            row.metric == "same_chunks" && row.algorithm == name && row.level == "plain"
+        })
+    };
+    for name in ["SeqCDC", "AE", "RAM", "Fixed"] {
+        assert_eq!(plain(name).map(|row| row.value), Some(1.0), "{name} as its paper states it");
+    }
     let speed = first
         .iter()
         .find(|row| row.metric == "wall_throughput" && row.algorithm == "AE")
@@ -119,6 +127,20 @@ fn the_smallest_run() {
     assert!(!page.contains("{{") || !page.contains("}}"), "every place is filled");
     assert!(!page.contains("http://") || page.matches("src=").count() == 0, "nothing is loaded");
     assert!(page.contains("Does the whole lab still run"), "the question");
+
+    let text = report::markdown(&Results::read(&out).expect("results"));
+    let lines = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
+    assert_eq!(lines("# "), 1, "one title");
+    assert_eq!(lines("## "), 2 + 5 + 1, "sets, verdicts, five papers, contradictions");
+    assert_eq!(lines("| RAND | 1048576 | 1 | 1 | 8.00 |"), 1, "a data set");
+    assert_eq!(lines("| all | "), 1, "counts");
+    let claims = cutpoint_lab::claims::all();
+    for claim in &claims {
+        let begin = format!("| {} |", claim.id.replace('*', "\\*"));
+        assert_eq!(lines(&begin), 1, "{} has a row", claim.id);
+    }
+    let shaped = text.lines().filter(|line| line.starts_with("| H1.1 |"));
+    assert!(shaped.clone().all(|line| line.matches(" | ").count() == 5), "six cells: {shaped:?}");
 }
 
 #[test]

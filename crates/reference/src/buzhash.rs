@@ -15,13 +15,18 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         "casync" => table::casync_buzhash(),
         _ => table::cutpoint_buzhash(),
     });
+    let is_wide = name == "cutpoint";
     let turn = |value: u64, count: usize| {
-        if name == "cutpoint" {
+        if is_wide {
             return value.rotate_left(u32::try_from(count % 64).expect("it is small"));
         }
         let low = (value & 0xffff_ffff) as u32;
         u64::from(low.rotate_left(u32::try_from(count % 32).expect("it is small")))
     };
+    let table = table.map(|entry| turn(entry, 0));
+    let leaving = table.map(|entry| turn(entry, window));
+    let mask = divisor.is_power_of_two().then(|| divisor - 1);
+    let is_end = |hash: u64| mask.map_or_else(|| hash % divisor, |mask| hash & mask) == remainder;
     chunk_by_chunk(data, |data| {
         let n = data.len().min(max);
         if n <= min {
@@ -35,21 +40,19 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         }
         let (mut last, mut repeated) = (0, 0);
         for (size, &byte) in data.iter().enumerate().take(n).skip(min) {
-            if hash % divisor == remainder {
+            if is_end(hash) {
                 return size;
             }
-            if byte == last {
-                repeated += 1;
-            } else {
-                (last, repeated) = (byte, 0);
+            if is_early {
+                repeated = if byte == last { repeated + 1 } else { 0 };
+                last = byte;
+                if repeated >= window {
+                    continue;
+                }
             }
-            if is_early && repeated >= window {
-                continue;
-            }
-            let old = turn(table[usize::from(ring[oldest])], window);
-            hash = turn(hash, 1) ^ old ^ turn(table[usize::from(byte)], 0);
+            hash = turn(hash, 1) ^ leaving[usize::from(ring[oldest])] ^ table[usize::from(byte)];
             ring[oldest] = byte;
-            oldest = (oldest + 1) % window;
+            oldest = if oldest + 1 == window { 0 } else { oldest + 1 };
         }
         n
     })

@@ -1,4 +1,4 @@
-//! The gear hash, byte by byte from the start of each chunk.
+//! The gear hash, byte by byte.
 
 use crate::keys::Keys;
 use crate::table;
@@ -17,42 +17,46 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         "dedup-bench" => table::dedup_bench_gear(),
         _ => table::cutpoint_gear(),
     });
-    let hash_bits = if table_name.ends_with("32") || table_name == "cdchunking" { 32 } else { 64 };
+    // 32 bits are the upper half of 64.
+    let is_narrow = table_name.ends_with("32") || table_name == "cdchunking";
+    let table = table.map(|entry| if is_narrow { entry << 32 } else { entry });
+    let push = |hash: u64, byte: u8| (hash << 1).wrapping_add(table[usize::from(byte)]);
+    // A hash that begins with so many zeros is less.
+    let limit = |zeros: usize| 1_u64 << (64 - zeros);
+    let (limit_before, limit_behind) = (limit(bits + level), limit(bits - level));
 
+    let is_carried = start == "carry";
     let first = if is_before { min } else { min - 1 };
-    let push = |hash: u64, byte: u8| {
-        let hash = (hash << 1).wrapping_add(table[usize::from(byte)]);
-        if hash_bits == 32 { hash & 0xffff_ffff } else { hash }
+    let from = match start {
+        "carry" => 0,
+        // After 64 bytes nothing is left of what was before.
+        "warm" => first.saturating_sub(63),
+        _ => first,
     };
-    // The hash that is never reset, after each byte of the stream.
-    let carried: Vec<u64> = data
-        .iter()
-        .scan(0, |hash, &byte| {
-            *hash = push(*hash, byte);
-            Some(*hash)
-        })
-        .collect();
-
+    let mut hash = 0;
     let mut ends = Vec::new();
     let mut begin = 0;
     while begin < data.len() {
-        let size = max.min(data.len() - begin);
-        let mut end = begin + size;
-        let mut hash = 0;
-        for i in 0..size {
-            if start == "carry" {
-                hash = carried[begin + i];
-            } else if start == "warm" || i >= first {
-                hash = push(hash, data[begin + i]);
-            }
-            let zeros = if i < normal { bits + level } else { bits - level };
-            if i >= first && hash >> (hash_bits - zeros) == 0 {
-                end = begin + if is_before { i } else { i + 1 };
+        let chunk = &data[begin..begin + max.min(data.len() - begin)];
+        let mut size = chunk.len();
+        for &byte in &chunk[from.min(size)..first.min(size)] {
+            hash = push(hash, byte);
+        }
+        for (i, &byte) in chunk.iter().enumerate().skip(first) {
+            let next = push(hash, byte);
+            if next < if i < normal { limit_before } else { limit_behind } {
+                size = if is_before { i } else { i + 1 };
+                // A byte that the next chunk begins with is hashed there.
+                hash = if is_before { hash } else { next };
                 break;
             }
+            hash = next;
         }
-        ends.push(end);
-        begin = end;
+        if !is_carried {
+            hash = 0;
+        }
+        begin += size;
+        ends.push(begin);
     }
     ends
 }

@@ -1,4 +1,4 @@
-//! PCI: Gregoriadis et al., algorithm 5, counting every window anew.
+//! PCI: Gregoriadis et al., algorithm 5.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
@@ -8,10 +8,14 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let max = keys.optional_size("max");
     chunk_by_chunk(data, |rest| {
         let data = &rest[..max.map_or(rest.len(), |max| rest.len().min(max))];
-        for end in window..=data.len() {
-            let bits: u32 = data[end - window..end].iter().map(|byte| byte.count_ones()).sum();
-            if bits as usize >= threshold {
-                return end;
+        let mut bits = 0;
+        for (i, &byte) in data.iter().enumerate() {
+            bits += byte.count_ones();
+            if i >= window {
+                bits -= data[i - window].count_ones();
+            }
+            if i + 1 >= window && bits as usize >= threshold {
+                return i + 1;
             }
         }
         data.len()

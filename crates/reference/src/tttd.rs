@@ -1,14 +1,16 @@
-//! Two thresholds, two divisors, with Rabin's fingerprint made anew for each byte.
+//! Two thresholds, two divisors, with Rabin's fingerprint.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
-use crate::rabin::{fingerprint, polynomial};
+use crate::rabin::{Rolling, Tables, polynomial};
 
 pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
-    let (divisor, window) = (keys.size("divisor"), keys.size("window"));
-    let backup_divisor = keys.optional_size("backup").unwrap_or(divisor / 2);
-    let remainder = keys.optional_size("remainder").unwrap_or(divisor - 1);
-    let polynomial = polynomial(keys);
+    let number = |key: &str| keys.optional_size(key).map(|number| number as u64);
+    let (divisor, window) = (keys.size("divisor") as u64, keys.size("window"));
+    let backup_divisor = number("backup").unwrap_or(divisor / 2);
+    let remainder = number("remainder").unwrap_or(divisor - 1);
+    let backup_remainder = remainder % backup_divisor;
+    let tables = Tables::new(polynomial(keys), window);
     let (min, max) = (keys.size("min"), keys.size("max"));
     let is_cold = keys.text("start") == Some("cold");
     let is_before = keys.text("cut") == Some("before");
@@ -19,19 +21,21 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         let n = data.len().min(max);
         let mut backup = None;
         let least = if is_cold { min } else { min.max(window) };
+        if n < least + behind {
+            return n;
+        }
+        // Cold, the byte that is tested first is the first that is hashed.
+        let first = least + behind - 1;
+        let mut rolling = Rolling::new(&tables, 1);
+        for &byte in &data[if is_cold { first } else { first + 1 - window }..first] {
+            rolling.push(byte);
+        }
         for size in least..=n - behind {
-            let end = size + behind;
-            // Where the byte stands that is hashed first.
-            let begin = if is_cold { min + behind - 1 } else { 0 };
-            let hash = if end >= begin + window {
-                fingerprint(polynomial, 0, &data[end - window..end])
-            } else {
-                fingerprint(polynomial, 1, &data[begin..end])
-            };
-            if hash % backup_divisor as u64 == (remainder % backup_divisor) as u64 {
+            let hash = rolling.push(data[size + behind - 1]);
+            if hash % backup_divisor == backup_remainder {
                 backup = Some(size);
             }
-            if hash % divisor as u64 == remainder as u64 {
+            if hash % divisor == remainder {
                 return size;
             }
         }

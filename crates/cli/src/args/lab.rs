@@ -56,4 +56,7 @@ pub(crate) struct LabReport {
     /// Write the page to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: PathBuf,
+    /// Write what papers say and the verdicts to this file, too, as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! `lab`: chunking algorithms over data sets, and a report beside the papers' figures.
 
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -100,16 +100,10 @@ fn explained(error: LabError) -> anyhow::Error {
 
 fn write_page(args: &LabReport, report: &Report) -> Result<Exit> {
     let results = Results::read(&args.results)?;
-    let html = page::html(&results)?;
-    // A page that is there stays whole, whatever happens.
-    let failed = |error| LabError::File { path: args.html.clone(), source: error };
-    let mut new = args.html.clone().into_os_string();
-    new.push(".new");
-    std::fs::File::create(&new)
-        .and_then(|mut file| file.write_all(html.as_bytes()))
-        .and_then(|()| std::fs::rename(&new, &args.html))
-        .inspect_err(|_| drop(std::fs::remove_file(&new)))
-        .map_err(failed)?;
+    write(&args.html, &page::html(&results)?)?;
+    if let Some(path) = &args.markdown {
+        write(path, &page::markdown(&results))?;
+    }
     let answers: Vec<Verdict> = claims::all()
         .iter()
         .filter(|claim| claim.test != Test::Contradiction)
@@ -122,6 +116,7 @@ fn write_page(args: &LabReport, report: &Report) -> Result<Exit> {
     if report.is_json() {
         report.event(&Event::Summary(Summary::LabReport {
             html: &args.html.to_string_lossy(),
+            markdown: args.markdown.as_deref().map(Path::to_string_lossy).as_deref(),
             row_count: results.rows().len() as u64,
             reproduced_count: reproduced,
             same_shape_count: same_shape,
@@ -137,4 +132,15 @@ fn write_page(args: &LabReport, report: &Report) -> Result<Exit> {
         ))?;
     }
     Ok(Exit::Well)
+}
+
+/// Writes a file; one that is there stays whole, whatever happens.
+fn write(path: &Path, text: &str) -> Result<(), LabError> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    std::fs::File::create(&new)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&new, path))
+        .inspect_err(|_| drop(std::fs::remove_file(&new)))
+        .map_err(|source| LabError::File { path: path.to_owned(), source })
 }

@@ -53,7 +53,16 @@ fn from_a_definition_to_a_page() {
         again.text()
     );
     let events = sandbox
-        .run(["lab", "report", "lab-small", "--html", "page.html", "--json"])
+        .run([
+            "lab",
+            "report",
+            "lab-small",
+            "--html",
+            "page.html",
+            "--markdown",
+            "page.md",
+            "--json",
+        ])
         .well()
         .events();
     let summary = events.last().expect("a summary");
@@ -63,6 +72,10 @@ fn from_a_definition_to_a_page() {
         page.starts_with("<!doctype html>") && page.contains("Cutpoint lab: small"),
         "the page"
     );
+    assert_eq!(summary["markdown"], "page.md", "{summary}");
+    let text = fs::read_to_string(sandbox.path("page.md")).expect("a text");
+    assert!(text.starts_with("# The papers, and what we find\n"), "{text}");
+    assert!(text.contains("| ONE | 100000 | 1 | 1 | 0.00 |"), "the data set: {text}");
     let text =
         sandbox.run(["lab", "report", "lab-small/results.csv", "--html", "page.html"]).well();
     assert!(text.text().contains("not testable here"), "of the file alone: {}", text.text());

@@ -155,9 +155,10 @@ fn buffer(task: &Task<'_>) -> Result<cutpoint_bench::Buffer, LabError> {
 
 fn comparison<'a>(spec: &Spec, task: &Task<'_>) -> Comparison<'a, usize> {
     let mut contenders = cutpoint_bench::levels(spec, &[]);
-    if task.levels == Levels::Best {
+    match task.levels {
         // The best is the last of those that the rule has code for.
-        contenders = contenders.into_iter().next_back().into_iter().collect();
+        Levels::Best => contenders = contenders.into_iter().next_back().into_iter().collect(),
+        Levels::All => contenders.extend(cutpoint_bench::plain(spec)),
     }
     if task.papers {
         contenders.extend(cutpoint_bench::papers(spec));
@@ -180,11 +181,10 @@ fn run<T: PartialEq>(
 fn speed_rows<T>(comparison: &Comparison<'_, T>) -> Vec<Row> {
     let mut rows = Vec::new();
     for contender in comparison.contenders() {
-        let note = if contender.agrees() {
-            ""
-        } else {
-            "finds something else than the first level: a bug"
-        };
+        let agrees = contender.agrees();
+        let note = if agrees { "" } else { "finds something else than the first level: a bug" };
+        let same = Row::new("same_chunks", f64::from(u8::from(agrees)), "");
+        rows.push(same.level(contender.name()).note(note));
         rows.push(
             Row::of("cpu_throughput", contender.speeds().values(), "GB/s")
                 .level(contender.name())

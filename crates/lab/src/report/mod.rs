@@ -3,6 +3,10 @@
 //! The page is plain HTML with a script that sorts tables and draws charts; the numbers are in it as
 //! JSON. `vendor/` has the chart library.
 
+mod markdown;
+
+pub use self::markdown::markdown;
+
 use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
@@ -99,24 +103,16 @@ pub fn html(results: &Results) -> Result<String, serde_json::Error> {
         columns.push(row, &mut texts);
     }
     let times = || rows.iter().map(|row| row.time_s);
-    let definition = results.definition().unwrap_or_default();
-    let parsed = crate::Definition::parse(&definition, "definition.toml").ok();
+    let (name, question) = name_and_question(results);
     let data = Data {
-        name: parsed.as_ref().map_or_else(|| "results".to_owned(), |parsed| parsed.name.clone()),
-        question: parsed.map_or_else(String::new, |parsed| parsed.question),
-        definition,
+        name,
+        question,
+        definition: results.definition().unwrap_or_default(),
         machines: rows.iter().map(|row| row.machine.as_str()).collect(),
         commits: rows.iter().map(|row| row.commit.as_str()).collect(),
         first_time_s: times().min().unwrap_or(0),
         last_time_s: times().max().unwrap_or(0),
-        claims: claims::all()
-            .into_iter()
-            .map(|claim| {
-                let answer = claim.answer(rows);
-                let is_contradiction = claim.test == Test::Contradiction;
-                Answered { claim, answer, is_contradiction }
-            })
-            .collect(),
+        claims: answered(rows),
         texts: texts.list,
         rows: columns,
     };
@@ -147,6 +143,27 @@ pub fn html(results: &Results) -> Result<String, serde_json::Error> {
         }
     }
     Ok(page + rest)
+}
+
+/// Name and question of the definition that was run last.
+fn name_and_question(results: &Results) -> (String, String) {
+    let text = results.definition().unwrap_or_default();
+    let parsed = crate::Definition::parse(&text, "definition.toml");
+    parsed.map_or_else(
+        |_| ("results".to_owned(), String::new()),
+        |parsed| (parsed.name, parsed.question),
+    )
+}
+
+/// All claims with what the rows say.
+fn answered(rows: &[Row]) -> Vec<Answered> {
+    let claims = claims::all().into_iter();
+    let answered = claims.map(|claim| {
+        let answer = claim.answer(rows);
+        let is_contradiction = claim.test == Test::Contradiction;
+        Answered { claim, answer, is_contradiction }
+    });
+    answered.collect()
 }
 
 impl Columns {

@@ -1,0 +1,135 @@
+//! What the papers say beside what the rows say, as a text that a repository can keep.
+
+use std::collections::BTreeSet;
+
+use super::{Answered, answered, name_and_question};
+use crate::claims::Verdict;
+use crate::{Results, Row};
+
+/// The papers, by the name that claims have for them.
+const PAPERS: [(&str, &str); 5] = [
+    (
+        "000",
+        "Udayashankar, Baba, Al-Kiswany: Vectorized Sequence-Based Chunking for Data Deduplication",
+    ),
+    (
+        "001",
+        "Udayashankar, Baba, Al-Kiswany: SeqCDC: Hashless Content-Defined Chunking for Data Deduplication (Middleware 2024)",
+    ),
+    (
+        "002",
+        "Gregoriadis, Balduf, Scheuermann, Pouwelse: A Thorough Investigation of Content-Defined Chunking Algorithms",
+    ),
+    (
+        "003",
+        "Zhang, Feng, Jiang, Xia, Fu, Huang, Zhou: A Fast Asymmetric Extremum Content Defined Chunking Algorithm",
+    ),
+    (
+        "004",
+        "Peng, Wu, Zhang, Yao, Liu: BURST: A Chunk-Based Data Deduplication System with Burst-Encoded Fingerprint Matching",
+    ),
+];
+
+const VERDICTS: [(Verdict, &str); 4] = [
+    (Verdict::Reproduced, "reproduced"),
+    (Verdict::SameShape, "same shape"),
+    (Verdict::Contradicts, "contradicts"),
+    (Verdict::NotTestable, "not testable here"),
+];
+
+/// Returns claims, verdicts and contradictions of `results` as Markdown.
+pub fn markdown(results: &Results) -> String {
+    let rows = results.rows();
+    let (name, question) = name_and_question(results);
+    let claims = answered(rows);
+    let mut text = format!(
+        "# The papers, and what we find\n\nMade by `cutpoint lab report`; not to be edited. Definition: `{name}`. {question}\n\n"
+    );
+    text += "Ratios and orders compare, speeds as such do not: the papers' processors are others. A number is the median of its repeats, with its \
+             quartiles in brackets where there are any. *Same shape* is the most that data can get which stands in for the papers'. \
+             [lab.md](lab.md) has the method, the verdicts, and what speaks against both.\n\n";
+    for (title, values) in [
+        ("Machine", rows.iter().map(|row| &row.machine).collect::<BTreeSet<_>>()),
+        ("Commit", rows.iter().map(|row| &row.commit).collect()),
+    ] {
+        let values: Vec<&str> = values.into_iter().map(String::as_str).collect();
+        text += &format!("{title}: {}.\n\n", values.join("; "));
+    }
+    data_table(&mut text, rows);
+    count_table(&mut text, &claims);
+    for (paper, title) in PAPERS {
+        let of_paper = |claim: &&Answered| claim.claim.paper == paper && !claim.is_contradiction;
+        text += &format!("\n## {paper}: {title}\n\n");
+        text += "| claim | place | says | ours | verdict | why |\n| --- | --- | --- | --- | --- | --- |\n";
+        for Answered { claim, answer, .. } in claims.iter().filter(of_paper) {
+            let verdict = verdict_name(answer.verdict);
+            row(
+                &mut text,
+                &[&claim.id, &claim.place, &claim.says, &answer.ours, verdict, &answer.reason],
+            );
+        }
+    }
+    text += "\n## Where the papers contradict themselves, each other or the truth\n\n";
+    text += "| | paper | place | says | but | ours |\n| --- | --- | --- | --- | --- | --- |\n";
+    for Answered { claim, answer, .. } in claims.iter().filter(|claim| claim.is_contradiction) {
+        row(
+            &mut text,
+            &[&claim.id, &claim.paper, &claim.place, &claim.says, &answer.reason, &answer.ours],
+        );
+    }
+    text
+}
+
+/// The data sets with what is known of them.
+fn data_table(text: &mut String, rows: &[Row]) {
+    *text += "## Data sets\n\nEntropy is of order 0. Gzip: what level 6 leaves.\n\n\
+              | data set | bytes | streams | versions | entropy | gzip | BLAKE3 |\n\
+              | --- | --- | --- | --- | --- | --- | --- |\n";
+    for size in rows.iter().filter(|row| row.measure == "data" && row.metric == "size") {
+        let of = |metric: &str| {
+            let mut found = rows.iter().filter(|row| row.cell == size.cell && row.metric == metric);
+            found.next().map_or(0.0, |row| row.value)
+        };
+        let numbers = [
+            format!("{:.0}", size.value),
+            format!("{:.0}", of("streams")),
+            format!("{:.0}", of("versions")),
+            format!("{:.2}", of("entropy")),
+            format!("{:.1} %", of("gzip_ratio")),
+        ];
+        let [bytes, streams, versions, entropy, gzip] = numbers.each_ref().map(String::as_str);
+        row(text, &[&size.data, bytes, streams, versions, entropy, gzip, &size.data_hash]);
+    }
+}
+
+/// How many claims of each paper got which verdict.
+fn count_table(text: &mut String, claims: &[Answered]) {
+    *text += "\n## Verdicts\n\n| paper | reproduced | same shape | contradicts | not testable here |\n| --- | --- | --- | --- | --- |\n";
+    for paper in PAPERS.iter().map(|(paper, _)| Some(*paper)).chain([None]) {
+        let count = |verdict: Verdict| {
+            let of = |claim: &&Answered| {
+                paper.is_none_or(|paper| claim.claim.paper == paper)
+                    && !claim.is_contradiction
+                    && claim.answer.verdict == verdict
+            };
+            claims.iter().filter(of).count().to_string()
+        };
+        let counts = VERDICTS.map(|(verdict, _)| count(verdict));
+        let [one, two, three, four] = counts.each_ref().map(String::as_str);
+        row(text, &[paper.unwrap_or("all"), one, two, three, four]);
+    }
+}
+
+fn verdict_name(verdict: Verdict) -> &'static str {
+    VERDICTS.iter().find(|(each, _)| *each == verdict).map_or("", |(_, name)| name)
+}
+
+/// A row of a table; a bar in a cell does not end it.
+fn row(text: &mut String, cells: &[&str]) {
+    *text += "|";
+    for cell in cells {
+        let cell = cell.replace('|', "\\|").replace('*', "\\*").replace('\n', " ");
+        *text += &format!(" {cell} |");
+    }
+    *text += "\n";
+}
