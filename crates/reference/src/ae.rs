@@ -11,23 +11,16 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         lest: keys.optional_size("lest"),
         max: keys.optional_size("max"),
     };
-    // The value of the bytes from an offset on: the first counts most.
+    // The value of several bytes: the first counts most.
     let of_bytes = |bytes: &[u8]| bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte));
-    let bytes = keys.optional_size("bytes").unwrap_or(1);
-    match (keys.text("mode"), bytes) {
-        (Some("max"), 1) => rule.cuts(data, 1, |data, at| data[at], |here, extreme| here > extreme),
-        (_, 1) => rule.cuts(data, 1, |data, at| data[at], |here, extreme| here < extreme),
-        (Some("max"), _) => rule.cuts(
+    let is_maximum = keys.text("mode") == Some("max");
+    match keys.optional_size("bytes").unwrap_or(1) {
+        1 if is_maximum => rule.cuts(data, |data| data.iter().copied(), |new, old| new > old),
+        1 => rule.cuts(data, |data| data.iter().copied(), |new, old| new < old),
+        bytes => rule.cuts(
             data,
-            bytes,
-            |data, at| of_bytes(&data[at..at + bytes]),
-            |here, extreme| here > extreme,
-        ),
-        _ => rule.cuts(
-            data,
-            bytes,
-            |data, at| of_bytes(&data[at..at + bytes]),
-            |here, extreme| here < extreme,
+            |data| data.windows(bytes).map(of_bytes),
+            |new, old| if is_maximum { new > old } else { new < old },
         ),
     }
 }
@@ -40,35 +33,28 @@ struct Rule {
 }
 
 impl Rule {
-    fn cuts<V: Copy + PartialEq>(
+    /// `values` are those of all positions that have one, from 1 on.
+    fn cuts<'a, V: Copy + PartialEq, I: Iterator<Item = V>>(
         &self,
-        data: &[u8],
-        bytes: usize,
-        value: impl Fn(&[u8], usize) -> V,
+        data: &'a [u8],
+        values: impl Fn(&'a [u8]) -> I,
         is_more_extreme: impl Fn(V, V) -> bool,
     ) -> Vec<usize> {
         chunk_by_chunk(data, |rest| {
             let data = &rest[..self.max.map_or(rest.len(), |max| rest.len().min(max))];
-            if data.len() < bytes {
-                return data.len();
-            }
-            // Position i, from 1, has a value if all its bytes are there.
-            let last = data.len() - bytes + 1;
-            let value = |i: usize| value(data, i - 1);
-            let first = value(1);
+            let mut all = values(data);
+            let Some(first) = all.next() else { return data.len() };
             // Values that are all equal reach either the threshold or the end of the window.
-            if let Some(lest) = self.lest
-                && lest <= (1 + self.window).min(last)
-                && (2..=lest).all(|i| value(i) == first)
+            if let Some(lest) = self.lest.filter(|&lest| lest <= 1 + self.window)
+                && values(data).take(lest).take_while(|value| *value == first).count() == lest
             {
                 return lest;
             }
-            let (mut extreme, mut position) = (first, 1);
-            for i in 2..=last {
-                let here = value(i);
+            let (mut extreme, mut end) = (first, 1 + self.window);
+            for (i, here) in (2..).zip(all) {
                 if is_more_extreme(here, extreme) {
-                    (extreme, position) = (here, i);
-                } else if i == position + self.window {
+                    (extreme, end) = (here, i + self.window);
+                } else if i == end {
                     return if self.is_before { i - 1 } else { i };
                 }
             }

@@ -1,7 +1,7 @@
 //! Buzhash, with a ring of the window's bytes, as its originals have it.
 
 use crate::keys::Keys;
-use crate::{chunk_by_chunk, table};
+use crate::{chunk_by_chunk, modulo, table};
 
 pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let (divisor, window) = (keys.size("divisor") as u64, keys.size("window"));
@@ -25,8 +25,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     };
     let table = table.map(|entry| turn(entry, 0));
     let leaving = table.map(|entry| turn(entry, window));
-    let mask = divisor.is_power_of_two().then(|| divisor - 1);
-    let is_end = |hash: u64| mask.map_or_else(|| hash % divisor, |mask| hash & mask) == remainder;
+    let of_divisor = modulo(divisor);
     chunk_by_chunk(data, |data| {
         let n = data.len().min(max);
         if n <= min {
@@ -40,7 +39,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         }
         let (mut last, mut repeated) = (0, 0);
         for (size, &byte) in data.iter().enumerate().take(n).skip(min) {
-            if is_end(hash) {
+            if of_divisor(hash) == remainder {
                 return size;
             }
             if is_early {

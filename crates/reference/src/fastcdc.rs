@@ -65,10 +65,13 @@ impl Rule {
         let small = (1u64 << (self.bits() + self.level)) - 1;
         let large = (1u64 << (self.bits() - self.level)) - 1;
         let mut hash = 0u64;
-        for (i, &byte) in data.iter().enumerate().take(n).skip(self.min) {
-            hash = (hash << 1).wrapping_add(self.gear[usize::from(byte)]);
-            if hash & (if i < self.normal { small } else { large }) == 0 {
-                return i;
+        let normal = self.normal.clamp(self.min, n.max(self.min));
+        for (begin, end, mask) in [(self.min, normal, small), (normal, n, large)] {
+            for (i, &byte) in data.get(begin..end).unwrap_or(&[]).iter().enumerate() {
+                hash = (hash << 1).wrapping_add(self.gear[usize::from(byte)]);
+                if hash & mask == 0 {
+                    return begin + i;
+                }
             }
         }
         n

@@ -42,15 +42,20 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         for &byte in &chunk[from.min(size)..first.min(size)] {
             hash = push(hash, byte);
         }
-        for (i, &byte) in chunk.iter().enumerate().skip(first) {
-            let next = push(hash, byte);
-            if next < if i < normal { limit_before } else { limit_behind } {
-                size = if is_before { i } else { i + 1 };
-                // A byte that the next chunk begins with is hashed there.
-                hash = if is_before { hash } else { next };
-                break;
+        let change = normal.clamp(first, size.max(first));
+        'found: for (from, to, limit) in
+            [(first, change, limit_before), (change, size, limit_behind)]
+        {
+            for (i, &byte) in chunk.get(from..to).unwrap_or(&[]).iter().enumerate() {
+                let next = push(hash, byte);
+                if next < limit {
+                    size = if is_before { from + i } else { from + i + 1 };
+                    // A byte that the next chunk begins with is hashed there.
+                    hash = if is_before { hash } else { next };
+                    break 'found;
+                }
+                hash = next;
             }
-            hash = next;
         }
         if !is_carried {
             hash = 0;

@@ -110,9 +110,15 @@ fn cuts_by(spec: &str, material: Option<&[u8]>, data: &[u8]) -> Option<Vec<usize
     })
 }
 
+/// The remainder by `divisor`: a mask where that is a power of two, as in all programs.
+fn modulo(divisor: u64) -> impl Fn(u64) -> u64 {
+    let mask = divisor.is_power_of_two().then(|| divisor - 1);
+    move |number| mask.map_or_else(|| number % divisor, |mask| number & mask)
+}
+
 /// Cuts `data` by `first_cut`, the length of the first chunk of what it is given, where a rule knows
 /// nothing of former chunks.
-fn chunk_by_chunk(data: &[u8], first_cut: impl Fn(&[u8]) -> usize) -> Vec<usize> {
+fn chunk_by_chunk<'a>(data: &'a [u8], first_cut: impl Fn(&'a [u8]) -> usize) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut offset = 0;
     while offset < data.len() {

@@ -10,12 +10,14 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let max = keys.optional_size("max");
     chunk_by_chunk(data, |rest| {
         let data = &rest[..max.map_or(rest.len(), |max| rest.len().min(max))];
-        let mut greatest = 0;
+        // The greatest of the window, or one more where that itself is not enough.
+        let mut enough = 0;
         for (i, &byte) in data.iter().enumerate() {
-            if i < window {
-                greatest = greatest.max(byte);
-            } else if byte > greatest || byte == greatest && !passes_equal {
-                return if is_before { i } else { i + 1 };
+            if u16::from(byte) >= enough {
+                if i >= window {
+                    return if is_before { i } else { i + 1 };
+                }
+                enough = u16::from(byte) + u16::from(passes_equal);
             }
         }
         data.len()

@@ -30,39 +30,33 @@ struct Rule {
 }
 
 impl Rule {
-    /// The released code, which counts pairs.
+    /// The released code, which counts pairs, and does it without branches.
     fn released(&self, data: &[u8]) -> usize {
         let n = data.len();
         if n < self.min {
             return n;
         }
         let end = n.min(self.max);
-        let (mut i, mut run, mut opposing) = (self.min, 0, 0);
+        let sign = if self.is_increasing { 1 } else { -1 };
+        // The least step that does not break a run.
+        let least = i32::from(self.equal_breaks);
+        let (mut i, mut run, mut opposing) = (self.min, 0_u32, 0);
         while i < end {
             let (a, b) = (data[i - 1], data[i]);
-            if a == b {
-                if self.equal_breaks {
-                    run = 0;
-                }
-                i += 1;
-                continue;
+            let step = (i32::from(b) - i32::from(a)) * sign;
+            // The sign of a step is a bit: 1 where it opposes, or where it continues.
+            let (opposes, continues) = (step as u32 >> 31, step.wrapping_neg() as u32 >> 31);
+            let breaks = (step - least) as u32 >> 31;
+            run = (run + continues) & breaks.wrapping_sub(1);
+            if run as usize == self.length {
+                return i;
             }
-            if (b > a) == self.is_increasing {
-                run += 1;
-                if run == self.length {
-                    return i;
-                }
-                i += 1;
-            } else {
-                run = 0;
-                opposing += 1;
-                if opposing == self.trigger {
-                    opposing = 0;
-                    i += 1 + self.skip;
-                } else {
-                    i += 1;
-                }
+            opposing += opposes as usize;
+            if opposing == self.trigger {
+                opposing = 0;
+                i += self.skip;
             }
+            i += 1;
         }
         end
     }

@@ -1,8 +1,8 @@
 //! Two thresholds, two divisors, with Rabin's fingerprint.
 
-use crate::chunk_by_chunk;
 use crate::keys::Keys;
 use crate::rabin::{Rolling, Tables, polynomial};
+use crate::{chunk_by_chunk, modulo};
 
 pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let number = |key: &str| keys.optional_size(key).map(|number| number as u64);
@@ -10,6 +10,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let backup_divisor = number("backup").unwrap_or(divisor / 2);
     let remainder = number("remainder").unwrap_or(divisor - 1);
     let backup_remainder = remainder % backup_divisor;
+    let (of_main, of_backup) = (modulo(divisor), modulo(backup_divisor));
     let tables = Tables::new(polynomial(keys), window);
     let (min, max) = (keys.size("min"), keys.size("max"));
     let is_cold = keys.text("start") == Some("cold");
@@ -32,10 +33,10 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         }
         for size in least..=n - behind {
             let hash = rolling.push(data[size + behind - 1]);
-            if hash % backup_divisor == backup_remainder {
+            if of_backup(hash) == backup_remainder {
                 backup = Some(size);
             }
-            if hash % divisor == remainder {
+            if of_main(hash) == remainder {
                 return size;
             }
         }
