@@ -66,3 +66,45 @@ pub fn blake3<'a>(size: usize) -> Option<Vec<Contender<'a, Digest>>> {
     });
     Some(contenders.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Comparison, Data, Limit, race};
+
+    /// The plain code of every rule that papers measured cuts where ours does.
+    #[test]
+    fn plain_code_agrees() {
+        let mut data = vec![0; 300_000];
+        Data::Random.write(&mut data);
+        for text in [
+            "fixed:size=4096",
+            "seqcdc:paper=4k",
+            "seqcdc:paper=4k,equal=break",
+            "fastcdc:paper=4k",
+            "gear:paper-udayashankar=4k",
+            "gear:paper-gregoriadis=2k",
+            "crc:paper=4k",
+            "rabin:paper-udayashankar=4k",
+            "rabin:paper-gregoriadis=2k",
+            "tttd:paper=4k",
+            "buzhash:paper=2k",
+            "ae:paper-zhang=4k",
+            "ae:paper-zhang-opt2=4k",
+            "ram:paper=4k",
+            "pci:paper=2k",
+            "mii:paper=770",
+            "maxp:avg=4k",
+        ] {
+            let spec: Spec = text.parse().expect("a spec");
+            let mut contenders = levels(&spec, &[]);
+            contenders.extend(plain(&spec));
+            let mut comparison = Comparison::new(contenders);
+            race(&data, &mut [&mut comparison], Limit::Rounds(1), &mut |_| true);
+            let last = comparison.contenders().last().expect("contenders");
+            assert_eq!((last.kind(), last.name()), (Kind::Plain, "plain"), "{text}");
+            assert!(last.agrees(), "{text}: cuts elsewhere");
+            assert!(comparison.found().len() > 10, "{text}: cuts");
+        }
+    }
+}

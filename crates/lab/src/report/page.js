@@ -82,7 +82,7 @@
 
   // Lines over numbers: series of {name, points: [x, y, lower, upper], dash, hidden}.
   const charts = [];
-  const chart = (place, { title, xLabel, yLabel, logarithmic, series, xText = short, points = true }) => {
+  const chart = (place, { title, xLabel, yLabel, logarithmic, yLogarithmic = false, series, xText = short, points = true }) => {
     place.replaceChildren();
     charts.filter((each) => each.place === place).forEach((each) => each.destroy());
     if (!series.length) {
@@ -142,7 +142,7 @@
       const axis = { stroke: style("--ink"), grid: { stroke: style("--line"), width: 1 }, ticks: { stroke: style("--line") }, font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif" };
       state.plot = new uPlot({
         width: plot.clientWidth, height: height(), title,
-        scales: { x: { time: false, distr: logarithmic ? 3 : 1, log: 2 } },
+        scales: { x: { time: false, distr: logarithmic ? 3 : 1, log: 2 }, ...(yLogarithmic ? { y: { distr: 3, log: 2 } } : {}) },
         axes: [{ ...axis, label: xLabel, values: (_, splits) => splits.map((value) => (value === null ? "" : xText(value))) }, { ...axis, label: yLabel, size: 60 }],
         series: [{ label: xLabel, value: (_, value) => (value === null ? "-" : xText(value)) }, ...series.map((each, index) => ({
           label: each.name, stroke: colour(index), width: 2, spanGaps: true, show: !hidden.has(each.name),
@@ -321,7 +321,7 @@
       const list = here.filter((row) => row.algorithm === name && row.target === target && (level ? row.level === level : row.level !== "learning"));
       return list.sort((one, other) => other.value - one.value)[0];
     }).filter(Boolean).map((row) => [row.target, row.value, row.lower_quartile, row.upper_quartile]) }));
-    chart($("speed-chart"), { title: `Throughput on ${data}, ${level || "the fastest level of each"}`, xLabel: "target chunk size", yLabel: "GB a second of CPU time", logarithmic: true, xText: kib, series });
+    chart($("speed-chart"), { title: `Throughput on ${data}, ${level || "the fastest level of each"}`, xLabel: "target chunk size", yLabel: "GB a second of CPU time", logarithmic: true, yLogarithmic: true, xText: kib, series });
     const same = (list, row, metric) => list.find((other) => other.metric === metric && ["data", "selection", "algorithm", "target", "level"].every((name) => other[name] === row[name]));
     const counter = (label, metric) => ({ label, number: true, of: (row) => same(counters, row, metric)?.value, text: (row) => short(same(counters, row, metric)?.value) });
     const counted = counters.some((row) => row.metric !== "counters_absent");
