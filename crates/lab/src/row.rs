@@ -63,6 +63,9 @@ pub(crate) const ELAPSED: &str = "elapsed";
 /// The level of what comes before chunking, and is not a level of it.
 pub(crate) const LEARNING: &str = "learning";
 
+/// The metric that says whether a contender cut like the others of its comparison: 1 or 0.
+pub(crate) const SAME_CHUNKS: &str = "same_chunks";
+
 impl Row {
     /// A row of this metric with one value.
     pub fn new(metric: &str, value: f64, unit: &str) -> Row {

@@ -8,7 +8,7 @@ use cutpoint_testing::thread_cpu_time;
 use super::{Task, absent, ask};
 use crate::algorithm::{Chosen, choose, count_pairs, is_learned};
 use crate::counters;
-use crate::row::LEARNING;
+use crate::row::{LEARNING, SAME_CHUNKS};
 use crate::{LabError, Levels, Row};
 
 /// Chunks are fingerprinted in batches of about so many bytes, as the store does it.
@@ -183,7 +183,7 @@ fn speed_rows<T>(comparison: &Comparison<'_, T>) -> Vec<Row> {
     for contender in comparison.contenders() {
         let agrees = contender.agrees();
         let note = if agrees { "" } else { "finds something else than the first level: a bug" };
-        let same = Row::new("same_chunks", f64::from(u8::from(agrees)), "");
+        let same = Row::new(SAME_CHUNKS, f64::from(u8::from(agrees)), "");
         rows.push(same.level(contender.name()).note(note));
         rows.push(
             Row::of("cpu_throughput", contender.speeds().values(), "GB/s")

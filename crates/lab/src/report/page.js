@@ -429,7 +429,9 @@
   listen(["shift-algorithm", "shift-edit"], showShift);
   listen(["burst-data"], showBurst);
   listen(["growth-target"], showGrowth);
-  showSavings(); prefer("savings-selection", "equal"); showSavings();
+  // Random data has nothing to save.
+  showSavings(); prefer("savings-data", cutCells.find((cell) => value(cell, "space_savings") > 1)?.data); showSavings();
+  prefer("savings-selection", "equal"); showSavings();
   showSizes(); showSpeed(); showShift(); showBurst(); showGrowth();
   document.documentElement.dataset.ready = "yes";
 })();
