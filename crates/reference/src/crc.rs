@@ -16,7 +16,9 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         bytes[0] = byte;
         register(&bytes)
     });
-    let push = |register: u32, byte: u8| register >> 8 ^ coming[(register as u8 ^ byte) as usize];
+    let push = |register: u32, byte: u8| {
+        register >> 8 ^ coming[usize::from(register.to_le_bytes()[0] ^ byte)]
+    };
     chunk_by_chunk(data, |data| {
         let n = data.len().min(max);
         if n <= min {

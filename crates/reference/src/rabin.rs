@@ -82,7 +82,7 @@ impl<'a> Rolling<'a> {
     pub(crate) fn push(&mut self, byte: u8) -> u64 {
         let Tables { degree, reduced, leaving, .. } = self.tables;
         let rest = self.hash ^ leaving[usize::from(self.ring[self.oldest])];
-        let above = (rest >> (degree - 8)) as usize;
+        let above = usize::from((rest >> (degree - 8)).to_le_bytes()[0]);
         let low = rest << 8 & ((1 << degree) - 1);
         self.hash = (low | u64::from(byte)) ^ reduced[above];
         self.ring[self.oldest] = byte;
