@@ -203,7 +203,7 @@ fn entropy<'a>(streams: impl Iterator<Item = &'a [u8]>) -> f64 {
     }
     let sum: u64 = counts.iter().sum();
     let shares = counts.iter().filter(|count| **count > 0).map(|count| *count as f64 / sum as f64);
-    shares.map(|share| -share * share.log2()).sum()
+    shares.map(|share| share * (1.0 / share).log2()).sum()
 }
 
 fn gzip_ratio(set: &DataSet) -> f64 {
