@@ -7,7 +7,7 @@ use super::burst::Bursts;
 use super::filling::Filling;
 use super::matcher::{Composed, Matcher};
 use super::region::{Probe, RawRegion, Verify};
-use super::worth::Worth;
+use super::worth::{Worth, spare_len};
 use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::Form;
@@ -264,6 +264,10 @@ impl Packer {
         composed: &Composed,
     ) -> bool {
         let literals_len = composed.literals.len();
+        // What is certain ends no region for the sake of a composite that does not come.
+        if spare_len(chunk, literals_len) == 0 {
+            return false;
+        }
         self.push_composed(class, fingerprint, chunk, composed, |worth, probe, len| {
             worth.is_worth(chunk, literals_len, len, probe)
         })

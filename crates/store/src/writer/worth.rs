@@ -19,6 +19,12 @@ pub(super) struct Worth {
     unsampled_count: u32,
 }
 
+/// How many bytes a composite may take beside those that are new, if nothing compresses. Where there are
+/// none it is never worth it.
+pub(super) fn spare_len(chunk: &[u8], literals_len: usize) -> u64 {
+    (chunk.len() as u64 * SIXTEENTHS / 16).saturating_sub(literals_len as u64)
+}
+
 impl Worth {
     /// Whether `chunk` is to be stored as a composite that takes `composite_len` bytes beside
     /// `literals_len` bytes that are new, and that compress as the chunk does.
@@ -31,7 +37,7 @@ impl Worth {
     ) -> bool {
         let chunk_len = chunk.len() as u64;
         // What it may take if nothing compresses; else that share of it which is left of a chunk.
-        let len_max = (chunk_len * SIXTEENTHS / 16).saturating_sub(literals_len as u64);
+        let len_max = spare_len(chunk, literals_len);
         let composite_len = composite_len as u64;
         if composite_len > len_max {
             return false;
