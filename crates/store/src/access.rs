@@ -10,10 +10,10 @@ use bytes::Bytes;
 
 use crate::error::{Error, Kind, Result};
 use crate::name::{ObjectKind, ObjectName};
-use crate::repository::{Repository, newest_config};
+use crate::repository::{KDF_TRIALS_MAX, Repository, newest_config};
 use crate::seal::{
-    KdfLimits, KeyAbout, KeyMethod, Keyring, Keys, Secret, Suite, Unlock, object_is_intact,
-    unwrap_keyring, wrap_keyring,
+    KeyAbout, KeyMethod, Keyring, Keys, Secret, Suite, Unlock, object_is_intact, unwrap_keyring,
+    wrap_keyring,
 };
 
 /// One way to open a repository: a `keys/` object.
@@ -46,10 +46,12 @@ pub enum KeyEpoch {
 }
 
 impl KeyEntry {
-    /// Whether somebody can open the repository with it, as far as that is known.
+    /// Returns `true` if the repository can be opened with it, as far as that is known. The key that has
+    /// just opened it does, whatever its copies look like.
     pub fn opens(&self) -> bool {
-        let is_secret = self.method.is_some_and(|method| method != KeyMethod::RecoveryKit);
-        is_secret && self.epoch == KeyEpoch::Current && self.copy_count > 0
+        let is_kit = self.method == Some(KeyMethod::RecoveryKit);
+        let is_sound = self.epoch == KeyEpoch::Current && self.copy_count > 0;
+        !is_kit && (self.is_in_use || (is_sound && self.method.is_some()))
     }
 }
 
@@ -80,6 +82,8 @@ impl Repository {
             let bytes = match self.media().get(&path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == Kind::Missing => continue,
+                // It is longer than a key can be.
+                Err(error) if error.kind() == Kind::Corrupt => Bytes::new(),
                 Err(error) => return Err(error),
             };
             let whole = copies.entry(id).or_default();
@@ -184,7 +188,7 @@ impl Repository {
     /// Whether `keys` open the newest settings.
     fn try_settings(&self, keys: &Keys) -> Result<()> {
         let configs = self.media().list(ObjectKind::Config.folder())?;
-        newest_config(&**self.media(), &configs, keys).map(drop)
+        newest_config(&**self.media(), &configs, keys, self.ignores_newer()).map(drop)
     }
 
     /// The keyring in both copies of a key.
@@ -197,16 +201,24 @@ impl Repository {
         if bytes != copy || !object_is_intact(&bytes) {
             return Err(Error::corrupt(other, "is not what was put a moment ago"));
         }
-        match unwrap_keyring(name, &bytes, unlock, KdfLimits::default())? {
+        match unwrap_keyring(name, &bytes, unlock, self.kdf_limits())? {
             Some((keyring, _)) => Ok(keyring),
             None => Err(Error::corrupt(name, "does not open with what it was made for")),
         }
     }
 
-    /// Deletes both copies of a key; the one that is looked at first goes last.
+    /// Deletes both copies of a key; the one that is looked at first goes last. Then looks for a copy
+    /// that a repair has put again meanwhile, from the other: a repair that puts one later finds the
+    /// other gone, and takes back what it has put.
     pub(crate) fn delete_key(&self, id: [u8; 16]) -> Result<()> {
-        for copy in [true, false] {
-            self.media().delete(&ObjectName::Key { id, copy }.to_string())?;
+        let names = [true, false].map(|copy| ObjectName::Key { id, copy }.to_string());
+        for name in &names {
+            self.media().delete(name)?;
+        }
+        for name in &names {
+            if self.media().head(name)?.is_some() {
+                self.media().delete(name)?;
+            }
         }
         Ok(())
     }
@@ -248,19 +260,25 @@ impl Repository {
         if let Some(objection) = objection {
             return Err(Error::invalid(key_name(id), objection));
         }
-        let changed = |error: Error| {
-            Error::new(Kind::Conflict, key_name(id), "somebody changed the keys at this moment")
-                .with_source(error)
+        let changed = |error: Error| match error.kind() {
+            Kind::WrongKey | Kind::Missing => {
+                let message = "somebody changed the keys at this moment";
+                Error::new(Kind::Conflict, key_name(id), message).with_source(error)
+            }
+            _ => error,
         };
         // Who does not know the newest epoch does not know what is the last key.
         self.try_settings(self.keys()).map_err(changed)?;
-        let kept: Vec<(ObjectName, Bytes)> = [false, true]
-            .into_iter()
-            .filter_map(|copy| {
-                let name = ObjectName::Key { id, copy };
-                Some((name, self.media().get(&name.to_string()).ok()?))
-            })
-            .collect();
+        let mut kept: Vec<(ObjectName, Bytes)> = Vec::new();
+        for copy in [false, true] {
+            let name = ObjectName::Key { id, copy };
+            match self.media().get(&name.to_string()) {
+                Ok(bytes) => kept.push((name, bytes)),
+                Err(error) if error.kind() == Kind::Missing => {}
+                // What cannot be read cannot be put back.
+                Err(error) => return Err(error),
+            }
+        }
         self.delete_key(id)?;
         if !entry.opens() || others(&self.list_keys()?) {
             return Ok(());
@@ -365,7 +383,9 @@ impl Repository {
         if let Err(error) = put.and_then(|()| self.take_keys(keys.clone(), first)) {
             // Without settings of the new epoch its keys are good for nothing. Where the medium does
             // not say whether the settings were put, they stay.
-            if !was_put || (error.kind() == Kind::Conflict && self.try_settings(&keys).is_err()) {
+            let opens_nothing =
+                || self.try_settings(&keys).is_err_and(|error| error.kind() != Kind::Media);
+            if !was_put || (error.kind() == Kind::Conflict && opens_nothing()) {
                 made.iter().for_each(|id| {
                     self.delete_key(*id).ok();
                 });
@@ -417,14 +437,27 @@ impl Repository {
         unlock: &Unlock,
     ) -> Result<Vec<&'a KeyEntry>> {
         let mut opened = Vec::new();
-        for entry in entries.iter().filter(|entry| {
+        let matching = entries.iter().filter(|entry| {
             entry.method == Some(unlock.method()) && entry.method != Some(KeyMethod::RecoveryKit)
-        }) {
+        });
+        let matching: Vec<&KeyEntry> = matching.collect();
+        if matches!(unlock, Unlock::Passphrase(_)) && matching.len() > KDF_TRIALS_MAX {
+            let message = format!(
+                "has {} keys that a passphrase opens; at most {KDF_TRIALS_MAX} are tried: remove those \
+                 that were planted (`cutpoint key remove`)",
+                matching.len()
+            );
+            return Err(Error::new(Kind::Unsupported, self.media().describe(), message));
+        }
+        for entry in matching {
             let opens = |copy| {
                 let name = ObjectName::Key { id: entry.id, copy };
                 let bytes = self.media().get(&name.to_string())?;
-                let opened = unwrap_keyring(name, &bytes, unlock, KdfLimits::default())?;
-                Ok::<bool, Error>(opened.is_some())
+                let opened = unwrap_keyring(name, &bytes, unlock, self.kdf_limits())?;
+                if opened.is_none() && !object_is_intact(&bytes) {
+                    return Err(Error::corrupt(name, "is damaged, and does not open"));
+                }
+                Ok(opened.is_some())
             };
             // Either copy will do.
             if opens(false).or_else(|error| opens(true).map_err(|_| error))? {

@@ -14,6 +14,7 @@ mod coverage;
 mod data;
 mod objects;
 mod parity;
+mod remedy;
 mod snapshots;
 mod wholes;
 
@@ -23,14 +24,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::{Damage, Outcome};
+use crate::format::segment::ContainerRecord;
 use crate::index::Index;
 use crate::lifecycle::commit_alone;
-use crate::name::{PartName, TicketId};
+use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::parity::Listed;
 use crate::reader::Reader;
 use crate::repository::Repository;
 
 pub use coverage::{Coverage, Covered, Portion};
+pub use remedy::Remedy;
 pub(crate) use snapshots::Lost;
 
 /// How to check.
@@ -74,6 +77,10 @@ pub struct Finding {
     pub object: String,
     /// What was found there.
     pub message: String,
+    /// The commands that end this finding, in the order in which they are to be tried: what is named
+    /// is as it was then, or nothing misses it any more. None where it is no error, or where there is
+    /// none.
+    pub remedies: Vec<Remedy>,
 }
 
 impl Finding {
@@ -142,6 +149,9 @@ pub struct CheckReport {
     pub chunk_count: u64,
     /// Chunks that listed snapshots need and that cannot be read from anywhere.
     pub lost_count: u64,
+    /// The key epochs that are over, each with the number of commits that are sealed with its key. Those
+    /// who were shut out by a newer epoch can have written them.
+    pub old_epochs: BTreeMap<u32, u64>,
     /// Where chunks cannot be read, sorted: for [`record`]. Without what was recorded before, unless a
     /// snapshot that was made since by somebody who knew needs such a chunk all the same.
     pub damages: Vec<Damage>,
@@ -189,6 +199,8 @@ struct State {
     tolerance: Tolerance,
     /// Objects of which an error was found.
     named: HashSet<String>,
+    /// What the index says of containers.
+    records: HashMap<(Class, PartName), ContainerRecord>,
     /// Records whose chunk cannot be read.
     bad: HashSet<Damage>,
     /// Records whose chunk can be read, though their container is damaged elsewhere: what it holds
@@ -206,6 +218,10 @@ struct State {
     refused: HashSet<(Class, PartName)>,
     /// Findings whose weight is not known yet.
     deferred: Vec<Deferred>,
+    /// Remedies by the object that was damaged: a container can have thousands of findings.
+    remedies: HashMap<String, Vec<Remedy>>,
+    /// The key epochs that the headers of commits give.
+    epochs: BTreeMap<TicketId, u32>,
 }
 
 impl Check<'_> {
@@ -214,7 +230,12 @@ impl Check<'_> {
     }
 
     fn finding(&self, kind: FindingKind, object: impl ToString, message: impl ToString) {
-        let finding = Finding { kind, object: object.to_string(), message: message.to_string() };
+        let object = object.to_string();
+        let mut finding =
+            Finding { kind, object, message: message.to_string(), remedies: Vec::new() };
+        if finding.is_error() {
+            finding.remedies = self.remedies(&finding.object);
+        }
         {
             let mut state = self.lock();
             if finding.is_error() {
@@ -225,6 +246,18 @@ impl Check<'_> {
             }
         }
         self.monitor.finding(&finding);
+    }
+
+    /// The commands that end an error that was found of `object`; which these are is found out once.
+    fn remedies(&self, object: &str) -> Vec<Remedy> {
+        if let Some(known) = self.lock().remedies.get(object) {
+            return known.clone();
+        }
+        let remedies = remedy::remedies(self, object);
+        if ObjectName::parse(object).is_ok() {
+            self.lock().remedies.insert(object.to_owned(), remedies.clone());
+        }
+        remedies
     }
 
     /// Names `object` and what is wrong with it, and goes on.
@@ -238,7 +271,18 @@ impl Check<'_> {
             Kind::Missing => FindingKind::Missing,
             _ => FindingKind::Corrupt,
         };
-        let message = plain(&object, &error);
+        let mut message = plain(&object, &error);
+        if error.newer().is_some() && is_commit(&object) {
+            message.push_str(
+                "; `cutpoint repair snapshots --forget --ignore-newer` gives up a commit that was planted",
+            );
+        }
+        if error.kind() == Kind::Media {
+            message.push_str(
+                "; if the storage goes on refusing it, delete it there, and check again: then it \
+                 counts as gone",
+            );
+        }
         self.wrong(kind, object, message, need);
         self.lock().tolerance.of_one(error).map(drop)
     }
@@ -248,7 +292,8 @@ impl Check<'_> {
         match need {
             Need::Named => self.finding(kind, object, message),
             Need::Recorded(class, part) => {
-                let finding = Finding { kind, object: object.to_string(), message };
+                let object = object.to_string();
+                let finding = Finding { kind, object, message, remedies: Vec::new() };
                 let mut state = self.lock();
                 state.named.insert(finding.object.clone());
                 state.deferred.push(Deferred { container: (class, part), finding });
@@ -267,7 +312,7 @@ impl Check<'_> {
     /// Names what was put off: it is an error still where something of the container is `needed`.
     fn name_deferred(&self, needed: &HashSet<(Class, PartName)>) {
         let deferred = std::mem::take(&mut self.lock().deferred);
-        for Deferred { container, finding: Finding { kind, object, message } } in deferred {
+        for Deferred { container, finding: Finding { kind, object, message, .. } } in deferred {
             if needed.contains(&container) {
                 self.finding(kind, object, message);
             } else {
@@ -296,6 +341,10 @@ impl Check<'_> {
     fn count(&self, change: impl FnOnce(&mut CheckReport)) {
         change(&mut self.lock().report);
     }
+}
+
+fn is_commit(object: &impl ToString) -> bool {
+    ObjectName::parse(&object.to_string()).is_ok_and(|name| name.kind() == ObjectKind::Commit)
 }
 
 /// A message without the object that it begins with: most errors name it themselves.
@@ -334,6 +383,8 @@ pub(crate) fn find_lost(
     objects::check_hints(&check)?;
     let mut seen = objects::check_view(&check)?;
     let containers = objects::check_segments(&check, &mut seen)?;
+    let records = containers.iter().filter_map(|task| task.record);
+    check.lock().records = records.map(|record| ((record.class, record.name), record)).collect();
     let tasks = objects::check_containers(&check, &mut seen, containers)?;
     parity::check_others(&check, &seen, &tasks)?;
     // What this machine has cached must not be taken for damage of the repository.
@@ -344,6 +395,11 @@ pub(crate) fn find_lost(
     let mut report = check.lock().report.clone();
     report.damages = damages.into_iter().collect();
     let mut state = check.lock();
+    for (commit, epoch) in std::mem::take(&mut state.epochs) {
+        if seen.view.commits.contains_key(&commit) && epoch < repository.keys().epoch() {
+            *report.old_epochs.entry(epoch).or_default() += 1;
+        }
+    }
     let protected = std::mem::take(&mut state.protected);
     let refused_containers = std::mem::take(&mut state.refused);
     Ok((report, Lost { protected, refused_containers, ..lost }))

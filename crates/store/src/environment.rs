@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 
 use crate::error::{Error, Kind, Result};
+use crate::stop::Stop;
 
 /// What the store asks the world for.
 pub trait Environment: Debug + Send + Sync {
@@ -15,6 +16,12 @@ pub trait Environment: Debug + Send + Sync {
     /// A clock that never goes back and goes on while the machine sleeps, in nanoseconds.
     fn elapsed_ns(&self) -> u64;
 
+    /// As [`Environment::elapsed_ns`], without the time in which the machine was asleep, where the
+    /// system tells the difference.
+    fn awake_ns(&self) -> u64 {
+        self.elapsed_ns()
+    }
+
     /// Fills `bytes` with random bytes that nobody can guess.
     ///
     /// # Errors
@@ -22,12 +29,87 @@ pub trait Environment: Debug + Send + Sync {
     /// `Media` where the system has no randomness to give.
     fn random(&self, bytes: &mut [u8]) -> Result<()>;
 
-    /// Who is running.
+    /// The identity of this process.
     fn process(&self) -> Process;
 
-    /// Whether the process that `other` describes may still be running: `false` only where this
-    /// machine knows that it is not.
+    /// The request to stop that ends waits; `None` where nobody can make one.
+    fn stop(&self) -> Option<&Stop> {
+        None
+    }
+
+    /// The random identity of this machine's installation (`/etc/machine-id`), which stays over
+    /// starts and is shared by clones. `None` where the system does not tell; then no process but the
+    /// own one is ever known to be dead.
+    ///
+    /// It is confidential: only what [`crate::liveness::machine_value`] makes of it leaves the machine.
+    fn machine_id(&self) -> Option<[u8; 16]> {
+        None
+    }
+
+    /// The time since this machine started, in nanoseconds, sleep included. `None` where the system
+    /// does not tell; then a process of an earlier start is not known to be dead.
+    fn since_boot_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Tells a process that may still be running (`true`) from one that this machine knows to be gone.
+    /// `other` has run on this machine since its last start, as a machine value and a boot id say;
+    /// the answer for any other process is `true`.
     fn may_be_alive(&self, other: &Process) -> bool;
+}
+
+/// An environment in which a request to stop can be made.
+#[derive(Clone, Debug)]
+pub struct Interruptible<E> {
+    inner: E,
+    stop: Stop,
+}
+
+impl<E> Interruptible<E> {
+    /// `inner`, with `stop`.
+    pub fn new(inner: E, stop: Stop) -> Interruptible<E> {
+        Interruptible { inner, stop }
+    }
+}
+
+// A method that is added with a default has to be passed on here, too.
+#[deny(clippy::missing_trait_methods)]
+impl<E: Environment> Environment for Interruptible<E> {
+    fn now_ns(&self) -> i64 {
+        self.inner.now_ns()
+    }
+
+    fn awake_ns(&self) -> u64 {
+        self.inner.awake_ns()
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.inner.elapsed_ns()
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> Result<()> {
+        self.inner.random(bytes)
+    }
+
+    fn process(&self) -> Process {
+        self.inner.process()
+    }
+
+    fn stop(&self) -> Option<&Stop> {
+        Some(&self.stop)
+    }
+
+    fn machine_id(&self) -> Option<[u8; 16]> {
+        self.inner.machine_id()
+    }
+
+    fn since_boot_ns(&self) -> Option<u64> {
+        self.inner.since_boot_ns()
+    }
+
+    fn may_be_alive(&self, other: &Process) -> bool {
+        self.inner.may_be_alive(other)
+    }
 }
 
 /// Identifies a process, across machines and restarts.
@@ -37,8 +119,8 @@ pub struct Process {
     pub host: String,
     /// Changes whenever the machine starts; empty where the system does not tell.
     pub boot_id: String,
-    /// Where the process id counts: containers of one machine number their processes apart from
-    /// each other. Empty where the system does not tell.
+    /// The namespaces in which the process id and the start count: containers of one machine number
+    /// their processes apart from each other. Empty where the system does not tell.
     pub namespace: String,
     /// The process id.
     pub process_id: u32,
@@ -64,9 +146,11 @@ impl Environment for System {
         let clock = rustix::time::ClockId::Boottime;
         #[cfg(not(target_os = "linux"))]
         let clock = rustix::time::ClockId::Monotonic;
-        let now = rustix::time::clock_gettime(clock);
-        let ns = now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec);
-        u64::try_from(ns).unwrap_or(0)
+        clock_ns(clock)
+    }
+
+    fn awake_ns(&self) -> u64 {
+        clock_ns(rustix::time::ClockId::Monotonic)
     }
 
     fn random(&self, bytes: &mut [u8]) -> Result<()> {
@@ -87,20 +171,68 @@ impl Environment for System {
         }
     }
 
+    fn machine_id(&self) -> Option<[u8; 16]> {
+        parse_machine_id(&std::fs::read_to_string("/etc/machine-id").ok()?)
+    }
+
+    fn since_boot_ns(&self) -> Option<u64> {
+        // Elsewhere the clock may stand still while the machine sleeps.
+        cfg!(target_os = "linux").then(|| self.elapsed_ns())
+    }
+
     fn may_be_alive(&self, other: &Process) -> bool {
         let this = self.process();
-        if other.host != this.host || other.boot_id.is_empty() || this.boot_id.is_empty() {
+        let is_of_this_boot = !this.boot_id.is_empty() && other.boot_id == this.boot_id;
+        // The processes of another container cannot be seen from here.
+        if !is_of_this_boot || other.host != this.host || other.namespace != this.namespace {
             return true;
         }
-        // Another boot of the same machine: nothing of it runs any more.
-        if other.boot_id != this.boot_id {
-            return false;
+        !is_gone(other, existence(other.process_id), || process_started(other.process_id))
+    }
+}
+
+/// The answer of the system to a signal that is not sent (`kill` with 0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Existence {
+    /// There is such a process: one that may be signalled, or one that may not.
+    Exists,
+    /// There is no such process in this namespace.
+    Absent,
+    /// The system did not say.
+    Unknown,
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where the rest of the store asks")]
+fn clock_ns(clock: rustix::time::ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
+    let ns = now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec);
+    u64::try_from(ns).unwrap_or(0)
+}
+
+fn existence(process_id: u32) -> Existence {
+    let raw = i32::try_from(process_id).ok();
+    // 0 would stand for the own group.
+    let Some(pid) = raw.and_then(rustix::process::Pid::from_raw) else {
+        return Existence::Unknown;
+    };
+    match rustix::process::test_kill_process(pid) {
+        Ok(()) | Err(rustix::io::Errno::PERM) => Existence::Exists,
+        Err(rustix::io::Errno::SRCH) => Existence::Absent,
+        Err(_) => Existence::Unknown,
+    }
+}
+
+/// Decides that `other`, a process of this start and this namespace, is gone: by its existence, and
+/// only then by the start of the process that has its id now (0: not told). `/proc` may hide the
+/// processes of other users, or be another namespace's, so its silence says nothing.
+fn is_gone(other: &Process, existence: Existence, started: impl FnOnce() -> u64) -> bool {
+    match existence {
+        Existence::Absent => true,
+        Existence::Unknown => false,
+        Existence::Exists => {
+            let started = if other.started == 0 { 0 } else { started() };
+            started != 0 && started != other.started
         }
-        // What another container runs cannot be seen from here.
-        if other.namespace != this.namespace {
-            return true;
-        }
-        other.started == 0 || process_started(other.process_id) == other.started
     }
 }
 
@@ -110,16 +242,36 @@ fn boot_id() -> String {
         .unwrap_or_default()
 }
 
-/// The namespace of the process ids: on Linux a text such as `pid:[4026531836]`.
+/// Reads the text of `/etc/machine-id`: 32 hexadecimal digits. `None` for anything else, such as
+/// nothing or `uninitialized`.
+fn parse_machine_id(text: &str) -> Option<[u8; 16]> {
+    let id = crate::name::parse_hex(text.trim())?;
+    (id != [0; 16]).then_some(id)
+}
+
+/// The namespaces of the process ids and of the clock that their starts are counted by: on Linux a
+/// text such as `pid:[4026531836] time:[4026531834]`.
 fn process_namespace() -> String {
-    std::fs::read_link("/proc/self/ns/pid")
-        .map(|namespace| namespace.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    let namespace = |kind: &str| std::fs::read_link(format!("/proc/self/ns/{kind}"));
+    let Ok(pid) = namespace("pid") else { return String::new() };
+    let mut text = pid.to_string_lossy().into_owned();
+    // Older kernels have none.
+    if let Ok(time) = namespace("time") {
+        text = format!("{text} {}", time.to_string_lossy());
+    }
+    text
 }
 
 /// When a process started, in clock ticks since boot; 0 where there is no such process, or no
-/// `/proc`.
+/// `/proc` of this namespace that shows it.
+#[expect(clippy::disallowed_methods, reason = "this is where the rest of the store asks")]
 fn process_started(process_id: u32) -> u64 {
+    // Who makes a namespace need not mount its `/proc`; the numbers of the old one mean others.
+    let own = std::fs::read_link("/proc/self").ok();
+    let own = own.and_then(|own| own.to_str()?.parse::<i32>().ok());
+    if own != Some(rustix::process::getpid().as_raw_nonzero().get()) {
+        return 0;
+    }
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{process_id}/stat")) else {
         return 0;
     };
@@ -130,21 +282,54 @@ fn process_started(process_id: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Environment, Process, System};
+    use super::{Environment, Existence, Process, System, existence, is_gone, parse_machine_id};
 
     #[test]
     fn only_a_process_that_is_known_to_be_gone_is_dead() {
         let this = System.process();
-        let gone = Process { started: this.started + 1, ..this.clone() };
         assert!(System.may_be_alive(&this), "this process runs");
-        if !this.boot_id.is_empty() {
+        let gone = Process { started: this.started + 1, ..this.clone() };
+        if this.started != 0 {
             assert!(!System.may_be_alive(&gone), "the id belongs to another process now");
-            let rebooted = Process { boot_id: "another".to_owned(), ..this.clone() };
-            assert!(!System.may_be_alive(&rebooted), "the machine has started since");
         }
+        let rebooted = Process { boot_id: "another".to_owned(), ..gone.clone() };
+        assert!(System.may_be_alive(&rebooted), "clones have other boots at the same time");
         let contained = Process { namespace: "pid:[1]".to_owned(), ..gone.clone() };
         assert!(System.may_be_alive(&contained), "its container numbers processes itself");
         let elsewhere = Process { host: format!("{}-2", this.host), ..gone };
         assert!(System.may_be_alive(&elsewhere), "another machine's processes are not seen");
+    }
+
+    /// A `/proc` that is mounted with `hidepid=2` shows no process of another user.
+    #[test]
+    fn process_hidden_in_proc_is_alive() {
+        let other = Process { process_id: 7, started: 100, ..Process::default() };
+        let hidden = || 0;
+        assert!(!is_gone(&other, Existence::Exists, hidden), "it exists, and is hidden");
+        assert!(!is_gone(&other, Existence::Exists, || 100), "it is shown");
+        assert!(is_gone(&other, Existence::Exists, || 101), "another has its id now");
+        assert!(is_gone(&other, Existence::Absent, || 100), "nothing has that id");
+        assert!(!is_gone(&other, Existence::Unknown, hidden), "the system does not say");
+        let untold = Process { started: 0, ..other };
+        assert!(!is_gone(&untold, Existence::Exists, || 101), "its start was not told");
+    }
+
+    #[test]
+    fn process_of_another_user_exists() {
+        // The first process of a namespace is seldom the tester's own; either answer is `Exists`.
+        assert_eq!(existence(1), Existence::Exists, "EPERM is an answer");
+        assert_eq!(existence(0), Existence::Unknown, "0 is no process");
+        assert_eq!(existence(u32::MAX), Existence::Unknown, "nor is a number that no process has");
+        assert_eq!(existence(i32::MAX.unsigned_abs()), Existence::Absent, "no process has it");
+    }
+
+    #[test]
+    fn machine_id_is_32_digits_or_absent() {
+        let text = "0123456789abcdef0123456789abcdef\n";
+        let id = parse_machine_id(text).expect("a machine's id");
+        assert_eq!((id[0], id[15]), (0x01, 0xef), "its bytes");
+        for none in ["", "\n", "uninitialized\n", "0123", &"0".repeat(32), &"g".repeat(32)] {
+            assert_eq!(parse_machine_id(none), None, "{none:?}");
+        }
     }
 }

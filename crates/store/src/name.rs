@@ -143,6 +143,40 @@ impl ObjectKind {
             ObjectKind::Parity => "parity",
         }
     }
+
+    /// The maximum length of an object of this kind in bytes (`docs/format.md`, section 2): no longer
+    /// one is written, and of a longer one nothing is read.
+    pub fn len_max(self) -> u64 {
+        const KIB: u64 = 1024;
+        const MIB: u64 = 1024 * KIB;
+        match self {
+            ObjectKind::Key | ObjectKind::Ticket => 16 * KIB,
+            ObjectKind::Config => 64 * KIB,
+            ObjectKind::Commit | ObjectKind::Prune => 64 * MIB,
+            ObjectKind::Segment | ObjectKind::Data | ObjectKind::Meta | ObjectKind::Hints => {
+                128 * MIB
+            }
+            ObjectKind::Parity => 160 * MIB,
+        }
+    }
+
+    /// The maximum number of names in one listing of this kind (`docs/format.md`, section 2): a
+    /// listing that goes on is ended by an error.
+    pub fn count_max(self) -> usize {
+        match self {
+            ObjectKind::Key | ObjectKind::Config => 10_000,
+            ObjectKind::Ticket | ObjectKind::Commit | ObjectKind::Prune => 1_000_000,
+            ObjectKind::Segment | ObjectKind::Hints => 4_000_000,
+            ObjectKind::Data | ObjectKind::Meta | ObjectKind::Parity => 16_000_000,
+        }
+    }
+
+    /// The kind of the objects in the folder that the path or prefix `path` begins with; `None` where
+    /// that is no folder of objects.
+    pub fn of_path(path: &str) -> Option<ObjectKind> {
+        let folder = path.split('/').next().unwrap_or_default();
+        ObjectKind::ALL.into_iter().find(|kind| kind.folder() == folder)
+    }
 }
 
 /// The name of an object, and so its place in the repository.

@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Class;
+use crate::format::commit::{Commit, Outcome};
 use crate::format::prune::Prune;
-use crate::name::{ObjectKind, ObjectName, PartName};
+use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
+use crate::repository::Repository;
 use crate::view::View;
 #[cfg(feature = "mutants")]
 use crate::writer::mutant::{self, Mutant};
@@ -26,7 +28,8 @@ pub enum Recorded {
     /// still its own.
     Stopped(Box<View>),
     /// The writer had been silent for too long, or a container in which it found chunks is gone
-    /// (W5): it has ended, and nothing was recorded. Begin again; what was stored is found.
+    /// (W5), or another client has ended it, or a container that its segments name is gone (P5): it
+    /// has ended, and nothing was recorded. Begin again; what was stored is found.
     Ended,
 }
 
@@ -56,11 +59,22 @@ pub fn publish(
         let number = next_number(&view)?;
         record.ticket = Some(writer.ticket());
         record.time_ns = repository.environment().now_ns();
+        // Each record says it of all: the one that gave them up may be lost itself.
+        let own = record.given_up.iter().copied();
+        record.given_up =
+            own.chain(view.recorded_as_given_up()).collect::<BTreeSet<_>>().into_iter().collect();
         // Before each try: a number may have been fought for as long as a machine slept.
         if !writer.may_commit(hits)? {
             let own = record.published.iter().filter(|part| part.ticket == writer.ticket());
             let own = own.copied().collect();
             writer.void(own)?;
+            return Ok(Recorded::Ended);
+        }
+        // All segments have been put by now: from here on only a record can take away what they
+        // name, and for that the number must be taken first.
+        if !writer.stands(&view)? && !writer.stands(&view.list_again(&repository)?)? {
+            // Not its segments: they may name what is gone. The next prune adopts what is there.
+            writer.void(Vec::new())?;
             return Ok(Recorded::Ended);
         }
         let name = ObjectName::Prune(number);
@@ -88,10 +102,38 @@ pub fn publish(
     }
 }
 
-/// The number after the highest.
+/// Whether others have condemned, stored again or deleted something since `view` was listed: a record, a
+/// rescue or the end of a sweep is there that `view` does not have. If so, an object that is gone need
+/// not be a loss, and who looks anew may find what it had elsewhere.
+///
+/// # Errors
+///
+/// As [`View::list`].
+pub(crate) fn is_overtaken(repository: &Repository, view: &View) -> Result<bool> {
+    let newer = view.list_again(repository)?;
+    let is_new = |number: &u64| !view.prunes.contains_key(number);
+    let has_moved = |(id, commit): (&TicketId, &Arc<Commit>)| {
+        matches!(commit.outcome, Outcome::Rescue | Outcome::Swept(_))
+            && !view.commits.contains_key(id)
+    };
+    Ok(newer.prunes.keys().any(is_new) || newer.commits.iter().any(has_moved))
+}
+
+/// The error of a command that found something gone because others pruned or swept meanwhile.
+pub(crate) fn overtaken(object: &str, failure: Error) -> Error {
+    let message = format!(
+        "other clients pruned or swept meanwhile, and this run no longer holds ({failure}); run the same \
+         command again when they have ended"
+    );
+    Error::new(Kind::Conflict, object, message).with_source(failure)
+}
+
+/// The number after the highest that counts, or that a writer has seen; not one at which something lies
+/// that was given up.
 fn next_number(view: &View) -> Result<u64> {
-    let highest = view.prunes.keys().next_back().copied().unwrap_or(0);
-    highest.checked_add(1).ok_or_else(|| {
+    let highest = view.highest_prune();
+    let is_free = |number: &u64| !view.unreadable.contains_key(&ObjectName::Prune(*number));
+    (highest..u64::MAX).map(|number| number + 1).find(is_free).ok_or_else(|| {
         let folder = ObjectKind::Prune.folder();
         Error::new(Kind::Corrupt, folder, format!("no number is left after {highest}"))
     })

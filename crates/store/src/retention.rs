@@ -14,6 +14,13 @@
 //! the whole ones are judged as if there were no other. A partial one is kept where its period has
 //! no whole one and is among those that the rule covers; and where it is newer than all whole ones,
 //! for the next run goes on from there.
+//!
+//! Neither does an *incomplete* one, of which a source was not there or could not be opened: while a rule
+//! covers complete ones, these are kept as if there were no others, however many incomplete ones are
+//! newer. Unlike what a cut-off run has left, no later run has completed an incomplete one, and what it
+//! has of its other sources nothing else has: it is kept in addition where it is among the newest N of
+//! all (or, of a period, the newest of it, and the period has no complete one), or young enough beside
+//! the newest of all. Where a group has no complete one, incomplete ones are judged as complete ones are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -138,8 +145,10 @@ pub struct Candidate<'a> {
     pub id: TicketId,
     /// When it began, in nanoseconds since 1970: the time that rules go by.
     pub started_ns: i64,
-    /// Whether not all of its sources is in it.
+    /// Whether a run that was cut off has left it: not all of its sources is in it.
     pub is_partial: bool,
+    /// Whether one of its sources was not there or could not be opened.
+    pub is_incomplete: bool,
     /// Whether it is held.
     pub is_held: bool,
     /// Its host.
@@ -162,6 +171,7 @@ impl<'a> Candidate<'a> {
             id,
             started_ns: snapshot.started_ns,
             is_partial: snapshot.partial,
+            is_incomplete: !snapshot.missing.is_empty(),
             is_held: held.contains(&id),
             host: &snapshot.host,
             paths: &snapshot.sources,
@@ -304,6 +314,8 @@ fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
 /// The snapshots of a group that rules are applied to, newest first.
 struct Members<'a> {
     all: Vec<&'a Candidate<'a>>,
+    /// Whether any of them is neither partial nor incomplete.
+    has_complete: bool,
     offset_s: &'a dyn Fn(i64) -> i64,
 }
 
@@ -327,7 +339,8 @@ fn judge_group(
             all.push(each);
         }
     }
-    let members_judged = Members { all, offset_s };
+    let has_complete = all.iter().any(|each| !each.is_partial && !each.is_incomplete);
+    let members_judged = Members { all, has_complete, offset_s };
     for (period, count) in &policy.counts {
         members_judged.count(*period, *count, &mut keep);
     }
@@ -351,7 +364,17 @@ fn judge_group(
 
 impl Members<'_> {
     fn whole(&self) -> impl Iterator<Item = &Candidate<'_>> {
-        self.all.iter().copied().filter(|each| !each.is_partial)
+        self.all.iter().copied().filter(|each| self.is_whole(each))
+    }
+
+    /// Whether `of` fills places.
+    fn is_whole(&self, of: &Candidate<'_>) -> bool {
+        !of.is_partial && (!of.is_incomplete || !self.has_complete)
+    }
+
+    /// The one of a higher rank stands for a period.
+    fn rank(&self, of: &Candidate<'_>) -> u8 {
+        if self.is_whole(of) { 2 } else { u8::from(!of.is_partial) }
     }
 
     fn number(&self, period: Period, of: &Candidate<'_>) -> i64 {
@@ -359,34 +382,32 @@ impl Members<'_> {
         period.number(seconds.saturating_add((self.offset_s)(seconds)))
     }
 
-    /// The newest of each period, the newest period first: of the whole ones, and of all, where a
-    /// whole one goes before a partial one.
-    fn newest_of_each(&self, period: Period) -> [Vec<&Candidate<'_>>; 2] {
-        let mut whole: Vec<&Candidate<'_>> = Vec::new();
-        let mut all: Vec<&Candidate<'_>> = Vec::new();
-        let (mut last, mut last_whole) = (None, None);
-        for each in self.all.iter().copied() {
+    /// The newest of each period, the newest period first, of those that `passes` lets through: of a
+    /// period a whole one goes before an incomplete one, and that before a partial one.
+    fn newest_of_each(
+        &self,
+        period: Period,
+        passes: impl Fn(&Candidate<'_>) -> bool,
+    ) -> Vec<&Candidate<'_>> {
+        let mut newest: Vec<&Candidate<'_>> = Vec::new();
+        let mut last = None;
+        for each in self.all.iter().copied().filter(|each| passes(each)) {
             let number = (period != Period::Each).then(|| self.number(period, each));
             // Clocks on the wall go back now and then: that begins no period anew.
-            let is_below = |last: Option<i64>| last.is_none() || number < last;
-            let (is_new, is_new_whole) = (is_below(last), !each.is_partial && is_below(last_whole));
-            if is_new {
-                all.push(each);
+            if last.is_none() || number < last {
+                newest.push(each);
                 last = number;
-            } else if is_new_whole && let Some(newest) = all.last_mut() {
-                // All before it in this period are partial.
+            } else if let Some(newest) = newest.last_mut()
+                && self.rank(newest) < self.rank(each)
+            {
                 *newest = each;
             }
-            if is_new_whole {
-                whole.push(each);
-                last_whole = number;
-            }
         }
-        [whole, all]
+        newest
     }
 
     fn count(&self, period: Period, count: u32, keep: &mut impl FnMut(TicketId, Reason)) {
-        let [whole, all] = self.newest_of_each(period);
+        let whole = self.newest_of_each(period, |each| self.is_whole(each));
         for (each, place) in whole.iter().zip(1..=count) {
             keep(each.id, Reason::Count(period, place));
         }
@@ -397,6 +418,11 @@ impl Members<'_> {
         {
             keep(oldest.id, Reason::Oldest(period));
         }
+        let done = self.newest_of_each(period, |each| !each.is_partial);
+        for (each, place) in done.iter().zip(1..=count).filter(|(each, _)| !self.is_whole(each)) {
+            keep(each.id, Reason::Count(period, place));
+        }
+        let all = self.newest_of_each(period, |_| true);
         for (each, place) in all.iter().zip(1..=count).filter(|(each, _)| each.is_partial) {
             // Of the last N one that a newer run has completed is of no use.
             if period != Period::Each || whole.is_empty() {
@@ -410,9 +436,14 @@ impl Members<'_> {
         let newest = self.whole().next().or(self.all.first().copied());
         let Some(newest) = newest else { return };
         let since_ns = span.before(newest.started_ns);
-        let [_, all] = self.newest_of_each(period);
-        for each in all.iter().filter(|each| each.started_ns >= since_ns) {
-            keep(each.id, Reason::Span(period));
+        // A source that never comes back must not let the others' history grow for ever.
+        let newest_done = self.all.iter().find(|each| !each.is_partial).unwrap_or(&newest);
+        let since_incomplete_ns = span.before(newest_done.started_ns);
+        for each in self.newest_of_each(period, |_| true) {
+            let is_other = self.is_whole(each) || each.is_partial;
+            if each.started_ns >= if is_other { since_ns } else { since_incomplete_ns } {
+                keep(each.id, Reason::Span(period));
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::Xxh3;
@@ -89,7 +90,7 @@ impl<const N: usize> Sorter<N> {
     }
 
     fn spill(&mut self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let file = tempfile::tempfile_in(folder).map_err(failed)?;
         let mut out = BufWriter::with_capacity(BUFFER_LEN, file);
         let mut hasher = Xxh3::new();

@@ -4,20 +4,24 @@
 //! goes, looks at what they have committed, stores again what that needs, and only then deletes.
 //! Two sweeps may be at it at once, and one that was cut off is done again.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::environment::Process;
 use crate::error::{Error, Kind, Result};
-use crate::format::commit::Outcome;
+use crate::fingerprint::Class;
+use crate::format::commit::{Commit, Outcome};
 use crate::format::prune::Prune;
 use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
-use crate::name::{ObjectKind, ObjectName, TicketId};
+use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::parity;
 use crate::places::{Lookup, Need, list_containers};
-use crate::prune::{PruneMonitor, mark, open_index, require_nothing_lost, stop_if_cancelled};
+use crate::prune::{
+    PruneMonitor, mark, open_index, require_nothing_lost, require_readable, stop_if_cancelled,
+};
 use crate::reader::Reader;
+use crate::record::{is_overtaken, overtaken};
 use crate::repository::Repository;
 use crate::view::View;
 #[cfg(feature = "mutants")]
@@ -98,6 +102,17 @@ pub struct Swept {
     pub ticket_count: u64,
 }
 
+/// What a sweep has stored again (S3, S4).
+#[derive(Debug, Default)]
+struct Rescued {
+    /// The number of chunks.
+    count: u64,
+    /// The commit that publishes them; `None` where there are none.
+    commit: Option<TicketId>,
+    /// The containers that its segments name.
+    containers: BTreeSet<(Class, PartName)>,
+}
+
 /// For whom a sweep waits.
 #[derive(Clone, Debug)]
 struct Awaiting {
@@ -131,7 +146,21 @@ impl Sweeper {
     /// `Conflict` where others were faster: call again. `Interrupted`. As the medium.
     pub fn step(&mut self, monitor: &dyn PruneMonitor) -> Result<Sweep> {
         self.repository.config().check_features(true)?;
-        let view = View::list(&self.repository)?.whole(&self.repository)?;
+        let mut view = View::list(&self.repository)?;
+        match self.try_step(&mut view, monitor) {
+            // Another sweep may have deleted what this one was about to read.
+            Err(error) if error.is_loss() && is_overtaken(&self.repository, &view)? => {
+                self.awaited = None;
+                Err(overtaken("sweep", error))
+            }
+            stepped => stepped,
+        }
+    }
+
+    /// As [`Sweeper::step`], by `known`, which becomes what was listed last.
+    fn try_step(&mut self, known: &mut View, monitor: &dyn PruneMonitor) -> Result<Sweep> {
+        let view = known.clone().whole(&self.repository)?;
+        known.clone_from(&view);
         let swept = swept(&view);
         let mut open = view
             .prunes
@@ -156,9 +185,14 @@ impl Sweeper {
         }
         // S2: what those for whom it waited have committed.
         let view = view.list_again(&self.repository)?.whole(&self.repository)?;
-        let rescued_count = self.rescue(number, prune, &seen, &view, monitor)?;
-        let mut done = self.delete(prune, &view, monitor)?;
-        (done.number, done.rescued_count) = (number, rescued_count);
+        known.clone_from(&view);
+        let passed = passed(prune, &seen, &view);
+        if let Some(until_ns) = self.unseen_until_ns(&passed, &view) {
+            return Ok(Sweep::Settling { number, until_ns });
+        }
+        let rescued = self.rescue(number, prune, &passed, &view, monitor)?;
+        let mut done = self.delete(prune, &view, &rescued, monitor)?;
+        (done.number, done.rescued_count) = (number, rescued.count);
         let mut writer = Writer::begin(self.repository.clone(), Purpose::Sweep)?;
         match writer.commit(Outcome::Swept(number), Vec::new(), &BTreeSet::new())? {
             Committed::Done => Ok(Sweep::Done(done)),
@@ -196,8 +230,14 @@ impl Sweeper {
             let (process, time_ns) = match repository.read(name, Ticket::decode) {
                 Ok(body) if body.purpose != Purpose::Backup => continue,
                 Ok(body) => (Some(body.process), body.time_ns),
-                // Deleted: then it has ended.
-                Err(error) if error.kind() == Kind::Missing => continue,
+                // Deleted: then it has ended, and its commit is there.
+                Err(error) if error.kind() == Kind::Missing => {
+                    let commit = ObjectName::Commit(ticket).to_string();
+                    if repository.media().head(&commit)?.is_some() {
+                        continue;
+                    }
+                    (None, 0)
+                }
                 Err(error) if error.kind() == Kind::Corrupt => (None, 0),
                 Err(error) => return Err(error),
             };
@@ -214,31 +254,39 @@ impl Sweeper {
         Ok((writers, seen))
     }
 
-    /// S3 and S4: stores again what late snapshots need of what goes. Returns how many chunks. What
-    /// one of the `seen` records has taken is none: who is not in the view has not taken over from it.
+    /// The time from which on everybody has seen that commits which cannot be read are given up; `None`
+    /// where that is so by now. Before, a writer that has not seen it could go on from such a snapshot,
+    /// which would have to be walked.
+    fn unseen_until_ns(&self, passed: &HashSet<TicketId>, view: &View) -> Option<i64> {
+        let unread = view.unreadable.keys().filter_map(|name| match name {
+            ObjectName::Commit(id) => Some(id),
+            _ => None,
+        });
+        let records = |id: &TicketId| {
+            let records = view.prunes.values().filter(|prune| prune.forgotten.contains(id));
+            records.map(|prune| prune.time_ns.saturating_add(self.options.settle_ns)).min()
+        };
+        unread.filter(|id| !passed.contains(id)).filter_map(records).max()
+    }
+
+    /// S3 and S4: stores again what late snapshots need of what goes. What `passed` has is
+    /// none of these.
     fn rescue(
         &self,
         number: u64,
         prune: &Prune,
-        seen: &BTreeSet<u64>,
+        passed: &HashSet<TicketId>,
         view: &View,
         monitor: &dyn PruneMonitor,
-    ) -> Result<u64> {
+    ) -> Result<Rescued> {
         #[cfg(feature = "mutants")]
         if mutant::is_active(Mutant::RescuesNothing) {
-            return Ok(0);
-        }
-        let mut passed: HashSet<TicketId> = prune.forgotten.iter().copied().collect();
-        for swept in swept(view).union(seen) {
-            passed.extend(view.prunes.get(swept).iter().flat_map(|prune| &prune.forgotten));
-        }
-        #[cfg(feature = "mutants")]
-        if mutant::is_active(Mutant::PassesOverTaken) {
-            passed.extend(view.taken());
+            return Ok(Rescued::default());
         }
         // Taken by a record that others need not have seen: it would have to be walked.
+        // All else that cannot be read was given up, or the view would not be whole.
         let is_passed =
-            |name: &ObjectName| matches!(name, ObjectName::Commit(id) if passed.contains(id));
+            |name: &ObjectName| !matches!(name, ObjectName::Commit(id) if !passed.contains(id));
         if let Some((name, error)) = view.unreadable.iter().find(|(name, _)| !is_passed(name)) {
             let message = format!("cannot be read, and somebody may go on from it ({error})");
             return Err(Error::corrupt(name, message));
@@ -251,7 +299,7 @@ impl Sweeper {
             .filter_map(|(id, commit)| Some((*id, commit.snapshot()?.root.clone())))
             .collect();
         if roots.is_empty() {
-            return Ok(0);
+            return Ok(Rescued::default());
         }
         let repository = &self.repository;
         let index = Arc::new(open_index(repository, view)?);
@@ -277,6 +325,7 @@ impl Sweeper {
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
         let places = lookup.find(&needs)?;
+        require_readable(&index)?;
         #[cfg(feature = "mutants")]
         let places = if mutant::is_active(Mutant::RescuesNoReferences) {
             let mut places = places;
@@ -287,31 +336,68 @@ impl Sweeper {
         };
         require_nothing_lost(&places)
             .map_err(|error| error.of(format!("sweep of prune {number}")))?;
-        if !places.going.is_empty() {
-            self.store_again(&reader, &places.going)?;
+        if places.going.is_empty() {
+            return Ok(Rescued::default());
         }
-        Ok(places.going.len() as u64)
+        self.store_again(&reader, &places.going)
     }
 
-    fn store_again(&self, reader: &Reader, chunks: &[Need]) -> Result<()> {
+    fn store_again(&self, reader: &Reader, chunks: &[Need]) -> Result<Rescued> {
         let writer = Writer::begin(self.repository.clone(), Purpose::Sweep)?;
         let mut inline = Inline::anew(writer)?;
         let stored = chunks.iter().try_for_each(|Need { class, fingerprint, .. }| {
             inline.store(*class, *fingerprint, &reader.chunk(*class, fingerprint)?)
         });
         if let Err(error) = stored.and_then(|()| inline.publish()) {
-            inline.into_parts().0.abandon(&error).ok();
-            return Err(error);
+            return Err(inline.into_parts().0.fail(error));
         }
+        let writer = inline.writer();
+        let (commit, containers) = (Some(writer.ticket()), writer.named().clone());
         match inline.commit(Outcome::Rescue)? {
-            Committed::Done => Ok(()),
+            Committed::Done => Ok(Rescued { count: chunks.len() as u64, commit, containers }),
             Committed::Ended => Err(ended("what was rescued")),
         }
     }
 
+    /// S5: what was stored again stands, before the first object is deleted that had it.
+    fn require_rescued(
+        &self,
+        rescued: &Rescued,
+        there: &HashMap<(Class, PartName), u64>,
+    ) -> Result<()> {
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::TrustsItsRescue) {
+            return Ok(());
+        }
+        let Some(commit) = rescued.commit else { return Ok(()) };
+        let name = ObjectName::Commit(commit);
+        let is_rescue = match self.repository.read(name, Commit::decode) {
+            Ok(commit) => matches!(commit.outcome, Outcome::Rescue),
+            Err(error) if error.kind() == Kind::Missing => false,
+            Err(error) => return Err(error),
+        };
+        if is_rescue && rescued.containers.iter().all(|container| there.contains_key(container)) {
+            return Ok(());
+        }
+        let message = format!(
+            "what was stored again for late snapshots is gone (expected {name} and {} containers); \
+             nothing was deleted; run the same command again",
+            rescued.containers.len()
+        );
+        Err(Error::new(Kind::Conflict, "sweep", message))
+    }
+
     /// S5: deletes what the record condemned, and what else has had its time.
-    fn delete(&self, prune: &Prune, view: &View, monitor: &dyn PruneMonitor) -> Result<Swept> {
+    fn delete(
+        &self,
+        prune: &Prune,
+        view: &View,
+        rescued: &Rescued,
+        monitor: &dyn PruneMonitor,
+    ) -> Result<Swept> {
         let media = self.repository.media();
+        let there = list_containers(&self.repository)?;
+        self.require_rescued(rescued, &there)?;
         let now_ns = self.repository.environment().now_ns();
         let mut done = Swept::default();
         let forgotten: HashSet<TicketId> = prune.forgotten.iter().copied().collect();
@@ -338,7 +424,6 @@ impl Sweeper {
             media.delete(&ObjectName::Segment(*segment).to_string())?;
             done.segment_count += 1;
         }
-        let there = list_containers(&self.repository)?;
         // Before its container: who is cut off between them leaves nothing that nobody looks for.
         // Parity may come late, too; of what was swept before nothing comes back.
         let going: HashSet<_> = prune.condemned.iter().copied().collect();
@@ -397,6 +482,21 @@ pub(crate) fn swept(view: &View) -> BTreeSet<u64> {
             _ => None,
         })
         .collect()
+}
+
+/// The snapshots that need not be walked for the sake of what `prune` condemned: those that it took
+/// itself, that a swept record took, or one of the `seen` records. Who has not got them in the view has
+/// not taken over from them.
+fn passed(prune: &Prune, seen: &BTreeSet<u64>, view: &View) -> HashSet<TicketId> {
+    let mut passed: HashSet<TicketId> = prune.forgotten.iter().copied().collect();
+    for swept in swept(view).union(seen) {
+        passed.extend(view.prunes.get(swept).iter().flat_map(|prune| &prune.forgotten));
+    }
+    #[cfg(feature = "mutants")]
+    if mutant::is_active(Mutant::PassesOverTaken) {
+        passed.extend(view.taken());
+    }
+    passed
 }
 
 fn has_something_to_delete(prune: &Prune) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::error::{Error, Kind, Result, Tolerance};
+use crate::error::{Error, Kind, Newer, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::{Commit, Damage, Note, Outcome, Snapshot, ViewRecord};
 use crate::format::prune::Prune;
@@ -26,6 +26,17 @@ pub struct View {
     /// view: readers do without it, and say so. A writer does without commits, but not without
     /// prunes ([`View::require_prunes`]); what deletes needs all of them ([`View::whole`]).
     pub unreadable: BTreeMap<ObjectName, Arc<Error>>,
+    /// Lost prune records that a repair is about to give up.
+    accepted: BTreeSet<u64>,
+    /// Prune records that were given up, as the records say, those among them that were given up too.
+    given_up: BTreeSet<u64>,
+    /// The key epoch with which each commit is sealed.
+    pub epochs: BTreeMap<TicketId, u32>,
+    /// The key epoch of the settings by which the view was read; 0 where it was not read.
+    pub epoch: u32,
+    /// Whether what claims a newer key epoch counts as junk
+    /// ([`crate::repository::OpenOptions::ignores_newer`]).
+    pub ignores_newer: bool,
 }
 
 /// Whose containers may be named by nothing but what cannot be read.
@@ -59,16 +70,24 @@ impl View {
     ///
     /// As [`View::list`].
     pub fn list_again(&self, repository: &Repository) -> Result<View> {
-        let mut view = View::default();
+        let mut view = View {
+            epoch: repository.keys().epoch(),
+            ignores_newer: repository.ignores_newer(),
+            ..View::without(self.accepted.clone())
+        };
         let mut tolerance = Tolerance::default();
-        for (path, _) in repository.media().list(ObjectKind::Commit.folder())? {
+        let mut gone = Vec::new();
+        for (path, len) in repository.media().list(ObjectKind::Commit.folder())? {
             let Ok(name @ ObjectName::Commit(ticket)) = ObjectName::parse(&path) else { continue };
-            let commit = match self.commits.get(&ticket) {
-                Some(commit) => commit.clone(),
-                None => match repository.read(name, Commit::decode) {
-                    Ok(commit) => Arc::new(commit),
-                    // Taken by a sweep between the listing and now.
-                    Err(error) if error.kind() == Kind::Missing => continue,
+            let known = self.commits.get(&ticket);
+            let (epoch, commit) = match known {
+                Some(commit) => (self.epoch_of(ticket), commit.clone()),
+                None => match repository.read_listed(name, len, Commit::decode) {
+                    Ok((epoch, commit)) => (epoch, Arc::new(commit)),
+                    Err(error) if error.kind() == Kind::Missing => {
+                        gone.push((ticket, error));
+                        continue;
+                    }
                     Err(error) => {
                         view.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
                         continue;
@@ -76,13 +95,14 @@ impl View {
                 },
             };
             view.commits.insert(ticket, commit);
+            view.epochs.insert(ticket, epoch);
         }
-        for (path, _) in repository.media().list(ObjectKind::Prune.folder())? {
+        for (path, len) in repository.media().list(ObjectKind::Prune.folder())? {
             let Ok(name @ ObjectName::Prune(number)) = ObjectName::parse(&path) else { continue };
             let prune = match self.prunes.get(&number) {
                 Some(prune) => prune.clone(),
-                None => match repository.read(name, Prune::decode) {
-                    Ok(prune) => Arc::new(prune),
+                None => match repository.read_listed(name, len, Prune::decode) {
+                    Ok((_, prune)) => Arc::new(prune),
                     Err(error) => {
                         view.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
                         continue;
@@ -91,20 +111,154 @@ impl View {
             };
             view.prunes.insert(number, prune);
         }
+        view.drop_given_up();
+        // A sweep may delete a commit between the listing and now, but none that no record has taken:
+        // such a one is there, and only this storage says otherwise.
+        let taken = view.taken();
+        for (ticket, error) in gone.into_iter().filter(|(ticket, _)| !taken.contains(ticket)) {
+            view.unreadable.insert(ObjectName::Commit(ticket), Arc::new(error));
+        }
+        view.look_by_name(repository, &mut tolerance)?;
         Ok(view)
+    }
+
+    /// Commits and prune records that others have seen, and that are not in this view.
+    pub(crate) fn missed(&self) -> Vec<ObjectName> {
+        let commits = self.gone_commits().into_iter().map(ObjectName::Commit);
+        commits.chain(self.missing_prunes().into_iter().map(ObjectName::Prune)).collect()
+    }
+
+    /// Reads what the listings lack though others have seen it: a listing may lag, pass over what came
+    /// during it, or have lost an entry. What is there by its name is there.
+    fn look_by_name(&mut self, repository: &Repository, tolerance: &mut Tolerance) -> Result<()> {
+        let mut asked: BTreeSet<ObjectName> = BTreeSet::new();
+        loop {
+            let mut names = self.missed();
+            names.retain(|name| !asked.contains(name));
+            if names.is_empty() {
+                return Ok(());
+            }
+            for name in names {
+                asked.insert(name);
+                let len_max = name.kind().len_max();
+                let read = match name {
+                    ObjectName::Commit(ticket) => {
+                        let read = repository.read_listed(name, len_max, Commit::decode);
+                        read.map(|(epoch, commit)| {
+                            self.commits.insert(ticket, Arc::new(commit));
+                            self.epochs.insert(ticket, epoch);
+                        })
+                    }
+                    ObjectName::Prune(number) => {
+                        let read = repository.read_listed(name, len_max, Prune::decode);
+                        read.map(|(_, prune)| drop(self.prunes.insert(number, Arc::new(prune))))
+                    }
+                    _ => Ok(()),
+                };
+                match read {
+                    Err(error) if error.kind() != Kind::Missing => {
+                        self.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
+                    }
+                    _ => {}
+                }
+            }
+            self.drop_given_up();
+        }
+    }
+
+    /// An empty view to which the prune records of these numbers, which are lost, do not count.
+    pub(crate) fn without(lost: BTreeSet<u64>) -> View {
+        View { accepted: lost, ..View::default() }
+    }
+
+    /// The numbers of prune records that are lost and were given up.
+    pub fn given_up_prunes(&self) -> BTreeSet<u64> {
+        let mut given_up = self.recorded_as_given_up();
+        given_up.extend(&self.accepted);
+        given_up
+    }
+
+    /// As [`View::given_up_prunes`], without those that are only about to be given up.
+    pub(crate) fn recorded_as_given_up(&self) -> BTreeSet<u64> {
+        let given_up = self.prunes.values().flat_map(|prune| prune.given_up.iter().copied());
+        given_up.chain(self.given_up.iter().copied()).collect()
+    }
+
+    /// A record that was given up counts no more, even if it can be read again: what it condemned may
+    /// have been referred to since.
+    pub(crate) fn drop_given_up(&mut self) {
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::CountsGivenUp) {
+            return;
+        }
+        self.given_up = self.recorded_as_given_up();
+        let given_up = self.given_up_prunes();
+        self.prunes.retain(|number, _| !given_up.contains(number));
+    }
+
+    /// The highest number of a prune record that is there and can be read, or that a writer has seen.
+    pub(crate) fn highest_prune(&self) -> u64 {
+        let seen = self.commits.values().map(|commit| commit.view.prune);
+        seen.chain(self.prunes.keys().copied()).max().unwrap_or(0)
     }
 
     /// The first prune records that are not there, though later ones are, or writers have seen them.
     /// None is ever deleted.
     pub fn missing_prunes(&self) -> Vec<u64> {
-        let seen = self.commits.values().map(|commit| commit.view.prune);
         let unreadable = |number| self.unreadable.contains_key(&ObjectName::Prune(number));
-        let there = self.prunes.keys().copied();
-        let highest = seen.chain(there).max().unwrap_or(0);
-        (1..=highest)
+        let given_up = self.given_up_prunes();
+        (1..=self.highest_prune())
             .filter(|number| !self.prunes.contains_key(number) && !unreadable(*number))
+            .filter(|number| !given_up.contains(number))
             .take(MISSING_MAX)
             .collect()
+    }
+
+    /// Whether nothing claims a key epoch above that of the settings. A writer that begins and has been
+    /// shown the settings and keys of before would else seal with a secret that was given up. A writer
+    /// that is at work when an epoch begins goes on with its own.
+    ///
+    /// # Errors
+    ///
+    /// `WrongKey` ([`Error::is_of_newer_epoch`]), naming the first that does.
+    pub fn require_epoch(&self) -> Result<()> {
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::WritesBelowEpoch) {
+            return Ok(());
+        }
+        let newer = |error: &Error| match error.newer() {
+            Some(newer @ Newer::Epoch(_)) => Some(newer),
+            _ => None,
+        };
+        let found = self.unresolved().filter_map(|(name, error)| Some((name, newer(error)?)));
+        let found: Vec<(&ObjectName, Newer)> = found.collect();
+        let Some((name, newer)) = found.first().filter(|_| !self.ignores_newer) else {
+            return Ok(());
+        };
+        let others = match found.len() {
+            1 => String::new(),
+            count => format!(" (and so do {} others)", count - 1),
+        };
+        Err(Error::new(
+            Kind::WrongKey,
+            name,
+            format!(
+                "says that it is sealed with a key of epoch {}{others}, but settings and keys are of \
+                 epoch {}: nothing is written with a key that may have been given up. Either older \
+                 settings and keys were put back, or the object was planted; --ignore-newer goes on",
+                match newer {
+                    Newer::Epoch(epoch) => epoch.to_string(),
+                    other => other.to_string(),
+                },
+                self.epoch
+            ),
+        )
+        .with_source(*newer))
+    }
+
+    /// The key epoch with which a commit is sealed; 0 where that is not known.
+    pub fn epoch_of(&self, commit: TicketId) -> u32 {
+        self.epochs.get(&commit).copied().unwrap_or(0)
     }
 
     /// Whether every prune record is there and could be read. A writer that does not know what is
@@ -112,24 +266,22 @@ impl View {
     ///
     /// # Errors
     ///
-    /// `Corrupt`, naming the first that could not; `Missing`.
+    /// Naming the first that could not: `Corrupt`, or `Media` where the storage failed; `Missing`.
     pub fn require_prunes(&self) -> Result<()> {
         if let Some(number) = self.missing_prunes().first() {
             return Err(Error::missing(
                 ObjectName::Prune(*number),
                 "is not there, and nothing can be written safely without it; what is there can be \
-                 restored",
+                 restored; `cutpoint check` says how to go on",
             ));
         }
-        let prune = self.unreadable.iter().find(|(name, _)| name.kind() == ObjectKind::Prune);
+        let prune = self.unresolved().find(|(name, _)| name.kind() == ObjectKind::Prune);
         match prune {
             None => Ok(()),
-            Some((name, error)) => Err(Error::corrupt(
+            Some((name, error)) => Err(hindered(
                 name,
-                format!(
-                    "cannot be read, and nothing can be written safely without it; what is there \
-                     can be restored ({error})"
-                ),
+                error,
+                "nothing can be written safely without it; what is there can be restored",
             )),
         }
     }
@@ -142,7 +294,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// `Corrupt` or `Missing`, naming the first that is; as [`View::list`].
+    /// Naming the first that is: `Corrupt`, `Media` where the storage failed, or `Missing`; as
+    /// [`View::list`].
     pub fn whole(self, repository: &Repository) -> Result<View> {
         if self.require_all().is_ok() {
             return Ok(self);
@@ -151,26 +304,68 @@ impl View {
         view.require_all().map(|()| view)
     }
 
-    fn require_all(&self) -> Result<()> {
-        self.require_prunes()?;
+    /// What is in [`View::unreadable`] and still counts: not the commits that a prune has taken or a
+    /// repair has given up, nor prune records that were given up: nothing needs them any more. Every command that tells what it cannot
+    /// read, and every one that stops for it, goes by this list, so that none is alarmed where
+    /// another is not.
+    pub fn unresolved(&self) -> impl Iterator<Item = (&ObjectName, &Arc<Error>)> {
+        let (taken, given_up) = match self.unreadable.is_empty() {
+            true => (HashSet::new(), BTreeSet::new()),
+            false => (self.taken(), self.given_up_prunes()),
+        };
+        self.unreadable.iter().filter(move |(name, _)| match name {
+            ObjectName::Commit(id) => !taken.contains(id),
+            ObjectName::Prune(number) => !given_up.contains(number),
+            _ => true,
+        })
+    }
+
+    /// The commits that some writer of this view has seen and that are gone, though no prune has taken
+    /// them and no repair has given them up. One that came while this view was listed can seem to be
+    /// gone: a newer view tells ([`View::look_for_gone`]).
+    pub fn gone_commits(&self) -> BTreeSet<TicketId> {
         let taken = self.taken();
-        let is_taken =
-            |name: &ObjectName| matches!(name, ObjectName::Commit(id) if taken.contains(id));
-        if let Some((name, error)) = self.unreadable.iter().find(|(name, _)| !is_taken(name)) {
-            return Err(Error::corrupt(
+        let is_gone = |id: &TicketId| {
+            !self.commits.contains_key(id)
+                && !self.unreadable.contains_key(&ObjectName::Commit(*id))
+                && !taken.contains(id)
+        };
+        self.seen().into_iter().filter(is_gone).collect()
+    }
+
+    /// As [`View::gone_commits`], each with an error for messages, for commands that only list: it looks
+    /// again before it says so. A commit that came while this view was listed is in a newer one; of one
+    /// that a prune has taken and a sweep deleted meanwhile the record is there, for records come before
+    /// any deletion.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::list`], only where any seems to be gone.
+    pub fn look_for_gone(&self, repository: &Repository) -> Result<Vec<(ObjectName, Error)>> {
+        if self.gone_commits().is_empty() {
+            return Ok(Vec::new());
+        }
+        let message = "is gone, though others have seen it: a snapshot, or what has forgotten one, was \
+                       deleted; put it back, or give it up by `cutpoint repair snapshots --forget`";
+        let gone = self.list_again(repository)?.gone_commits().into_iter();
+        Ok(gone.map(ObjectName::Commit).map(|name| (name, Error::missing(name, message))).collect())
+    }
+
+    fn require_all(&self) -> Result<()> {
+        self.require_epoch()?;
+        self.require_prunes()?;
+        if let Some((name, error)) = self.unresolved().next() {
+            return Err(hindered(
                 name,
-                format!(
-                    "cannot be read, so that it is not known what is needed and what is \
-                     forgotten; nothing is deleted, or forgotten by rules; `cutpoint check` says \
-                     more ({error})"
-                ),
+                error,
+                "it is not known what is needed and what is forgotten; nothing is deleted, or \
+                 forgotten by rules",
             ));
         }
-        let is_gone = |id: &TicketId| !self.commits.contains_key(id) && !taken.contains(id);
-        match self.seen().into_iter().find(is_gone) {
+        match self.gone_commits().first() {
             None => Ok(()),
             Some(ticket) => Err(Error::missing(
-                ObjectName::Commit(ticket),
+                ObjectName::Commit(*ticket),
                 "is gone, though others have seen it: it is not known what is needed and what is \
                  forgotten; nothing is deleted, or forgotten by rules; put it back, or give it up \
                  by `cutpoint repair snapshots --forget`",
@@ -338,6 +533,31 @@ impl View {
         is_snapshot && !self.taken().contains(&snapshot)
     }
 
+    /// Whether a backup with this view may compare with `snapshot` and take files over unread (W3): it
+    /// may be taken over, and neither it nor a snapshot that it was itself compared with is sealed with
+    /// a key epoch that is over. Whoever was shut out by a new epoch can still write with the keys of
+    /// the old one; what is taken over unread would become part of an honest snapshot.
+    pub fn may_be_parent(&self, snapshot: TicketId) -> bool {
+        if !self.may_take_over(snapshot) {
+            return false;
+        }
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(Mutant::ComparesWithOldEpoch) {
+            return true;
+        }
+        let mut seen = HashSet::new();
+        let mut next = Some(snapshot);
+        while let Some(id) = next.filter(|id| seen.insert(*id)) {
+            // What a sweep has deleted cannot be asked any more.
+            let Some(commit) = self.commits.get(&id) else { break };
+            if self.epoch_of(id) < self.epoch {
+                return false;
+            }
+            next = commit.snapshot().and_then(|snapshot| snapshot.parent);
+        }
+        true
+    }
+
     /// The snapshots that exist: in no F, and not forgotten. Oldest first.
     pub fn snapshots(&self) -> Vec<(TicketId, &Snapshot)> {
         let forgotten = self.forgotten();
@@ -404,6 +624,16 @@ impl View {
             digest: digest(self.commits.keys()),
         }
     }
+}
+
+/// The error of a command that needs `name`, which `error` kept from being read. Where the storage
+/// failed, or a newer version wrote the object, nothing is known to be damaged.
+fn hindered(name: &ObjectName, error: &Error, consequence: &str) -> Error {
+    let (kind, remedy) = match error.kind() {
+        kind @ (Kind::Media | Kind::Unsupported) => (kind, ""),
+        _ => (Kind::Corrupt, "; `cutpoint check` says how to go on"),
+    };
+    Error::new(kind, name, format!("cannot be read, and {consequence}{remedy} ({error})"))
 }
 
 /// BLAKE3 of ids, which rise.
@@ -476,6 +706,18 @@ mod tests {
     }
 
     /// A prune record that cannot be read may name what anybody has put.
+    #[test]
+    fn storage_that_fails_is_not_called_damage() {
+        for (kind, told) in [(Kind::Media, Kind::Media), (Kind::WrongKey, Kind::Corrupt)] {
+            let name = ObjectName::Prune(1);
+            let error = Error::new(kind, name, "as the test has it");
+            let mut view = view([]);
+            view.unreadable.insert(name, Arc::new(error));
+            assert_eq!(view.require_prunes().expect_err("it is needed").kind(), told);
+            assert_eq!(view.require_all().expect_err("it is needed").kind(), told);
+        }
+    }
+
     #[test]
     fn what_is_unreadable_hides_what_it_may_name() {
         let part = PartName { ticket: ticket(1), count: 0 };

@@ -22,7 +22,8 @@ use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, RecipeChunk, Segment as Piece};
 use cutpoint_store::format::segment::{ContainerRecord, Segment};
 use cutpoint_store::format::ticket::{Purpose, Ticket};
-use cutpoint_store::format::tree::{Entry, EntryKind, Time};
+use cutpoint_store::format::tree::{Defect, Entry, EntryKind, Time};
+use cutpoint_store::liveness::MachineValue;
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::seal::{
     HEADER_LEN, Header, KdfLimits, KeyAbout, Keyring, Keys, RepositoryId, Secret, Suite, Unlock,
@@ -66,6 +67,9 @@ fn snapshot() -> Snapshot {
         partial: true,
         statistics: Statistics { file_count: 1, size: u64::MAX, ..Statistics::default() },
         program: "0.1.0".to_owned(),
+        missing: vec![1],
+        file_systems: vec!["ext4 0123456789abcdef".to_owned(), String::new()],
+        read_since_ns: Some(-2),
     }
 }
 
@@ -106,7 +110,9 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         process_id: 9,
         started: 1 << 40,
     };
-    let ticket = Ticket { purpose: Purpose::Sweep, process, time_ns: -9, extra: Vec::new() };
+    let machine = Some(MachineValue([8; 16]));
+    let ticket =
+        Ticket { purpose: Purpose::Sweep, process, machine, time_ns: -9, extra: Vec::new() };
     let note = Note {
         snapshot: Some(TicketId([2; 12])),
         replaces: vec![TicketId([3; 12])],
@@ -126,6 +132,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         held: vec![TicketId([4; 12])],
         released: vec![TicketId([5; 12])],
         unforgotten: vec![TicketId([6; 12])],
+        given_up: vec![1, u64::MAX],
         extra: Vec::new(),
     };
     let record = |byte, class| ContainerRecord {
@@ -177,6 +184,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
     entry.size = 1 << 41;
     entry.content = Content::Segments(pieces());
     entry.xattrs = vec![(b"user.a".to_vec(), vec![0; 40]), (b"user.b".to_vec(), Vec::new())];
+    entry.defect = Some(Defect::Short);
     entry.extra = vec![(128, vec![0xf5]), (4_000_000_000, vec![0x41, 0])];
     let parity = ParityTable {
         class: Class::Meta,

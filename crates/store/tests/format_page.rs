@@ -6,7 +6,7 @@ use std::path::Path;
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::{Commit, Outcome, ViewRecord};
 use cutpoint_store::format::extents::{self, Extent};
-use cutpoint_store::name::{ObjectName, TicketId};
+use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
 use cutpoint_store::seal::{
     HEADER_LEN, Keyring, Keys, RepositoryId, Secret, Suite, TAG_LEN, open_object, seal_object,
 };
@@ -214,4 +214,24 @@ fn the_composite_of_the_page() {
     extents::encode(&list, &mut payload);
     assert_eq!(hex(&shown), hex(&payload), "the bytes of the page");
     assert_eq!(extents::decode(&shown, 5302, 4).expect("it is well"), list, "what they stand for");
+}
+
+/// The table of maxima is what the program holds to.
+#[test]
+fn maxima_of_the_page_are_those_of_the_program() {
+    let page = page();
+    let (_, section) = page.split_once("\n**Maxima.**").expect("the table is there");
+    let rows: Vec<(String, u64, u64)> = section
+        .lines()
+        .skip_while(|line| !line.starts_with("| `"))
+        .take_while(|line| line.starts_with("| `"))
+        .map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let number = |cell: &str| cell.replace(',', "").parse().expect("a number");
+            (cells[1].trim_matches('`').to_owned(), number(cells[2]), number(cells[3]))
+        })
+        .collect();
+    let kinds = ObjectKind::ALL
+        .map(|kind| (format!("{}/", kind.folder()), kind.len_max(), kind.count_max() as u64));
+    assert_eq!(rows, kinds, "folder, length, number of names");
 }

@@ -25,6 +25,7 @@ use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
 use cutpoint_store::prune::{self as pruning, OptimizeOptions, PruneOptions};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::record::{Recorded, publish};
+use cutpoint_store::repair::{IndexOptions, repair_index};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_store::view::View;
@@ -33,7 +34,7 @@ use cutpoint_store::writer::{
     Committed, Inline, Matcher, RecipeWriter, TreeWriter, Verify, Writer, end_writer,
 };
 use cutpoint_testing::SplitMix64;
-use protocol::{Role, Script, Tally, Until, World};
+use protocol::{Role, Script, Tally, Until, World, is_rough};
 use whole::reader_of_all;
 
 /// Few chunks, so that writers meet.
@@ -175,9 +176,16 @@ fn back_up(actor: &mut Actor) -> Result<()> {
     let entries: Vec<Entry> = entries.into_values().collect();
     let root = store_tree(actor, &mut inline, &entries)?;
     let snapshot = Snapshot { root, ..Snapshot::empty() };
-    if actor.chance(4) {
+    if actor.chance(2) {
         inline.publish()?;
-        actor.pause(300)?;
+        // Past the next record, where one comes soon: it may condemn what this has found.
+        let before = actor.world.tally().prunes;
+        for _ in 0..8 {
+            if actor.world.tally().prunes > before {
+                break;
+            }
+            actor.pause(80)?;
+        }
     }
     if inline.commit(Outcome::Snapshot(Box::new(snapshot)))? == Committed::Done
         && !actor.world.was_snapshot(ticket)
@@ -295,14 +303,24 @@ fn check(actor: &mut Actor) -> Result<()> {
     Ok(())
 }
 
-/// Ends writers that are still at it: rude, but safe.
+/// Ends writers that are still at it, and removes what they have staged: rude, but safe.
 fn end_somebody(actor: &mut Actor) -> Result<()> {
     let live = tickets_without_commit(&actor.repository)?;
     if !live.is_empty() {
         let victim = live[actor.random.below(live.len())];
         end_writer(&actor.repository, victim)?;
+        let is_stale = |name: &str, _| match ObjectName::parse(name) {
+            Ok(ObjectName::Container(_, part)) => part.ticket == victim,
+            _ => false,
+        };
+        actor.repository.media().clean(&is_stale)?;
     }
     Ok(())
+}
+
+/// Writes the index anew.
+fn repair(actor: &mut Actor) -> Result<()> {
+    repair_index(&actor.repository, &IndexOptions::default(), &()).map(drop)
 }
 
 fn tickets_without_commit(repository: &Repository) -> Result<Vec<TicketId>> {
@@ -423,7 +441,7 @@ type Act = fn(&mut Actor) -> Result<()>;
 /// What a run is made of: (role, what it does, how often, turns before it begins).
 type Cast = Vec<(Role, Act, usize, usize)>;
 
-fn cast(random: &mut SplitMix64) -> Cast {
+fn cast(random: &mut SplitMix64, is_rough: bool) -> Cast {
     let writer =
         Role { may_be_mutant: true, may_crash: true, has_bad_network: true, ..Role::default() };
     let sweeper = Role { may_delete: true, ..writer };
@@ -440,7 +458,10 @@ fn cast(random: &mut SplitMix64) -> Cast {
     if random.below(2) == 0 {
         cast.push((writer, hold, 4, random.below(300)));
     }
-    cast.push((writer, end_somebody, 3, random.below(500)));
+    cast.push((writer, end_somebody, if is_rough { 12 } else { 3 }, random.below(500)));
+    if is_rough {
+        cast.push((writer, repair, 2, random.below(400)));
+    }
     let reader = Role::default();
     match random.below(3) {
         0 => cast.push((reader, check, 2, random.below(300))),
@@ -461,7 +482,7 @@ struct Ran {
 
 fn run(seed: u64, mutant: Option<Mutant>) -> Ran {
     let mut random = SplitMix64::new(seed);
-    let cast = cast(&mut random);
+    let cast = cast(&mut random, is_rough(seed));
     let world = World::new(seed, STEPS, None);
     play(seed, &world, cast, mutant)
 }
@@ -567,7 +588,8 @@ fn nothing_is_lost() {
     let is_wild = total.rescues * 20 > seeds
         && total.composites > 2 * seeds
         && total.composite_hits > seeds
-        && total.composites_deleted * 5 > seeds;
+        && total.composites_deleted * 5 > seeds
+        && total.unstaged * 20 > seeds;
     assert!(seeds < 100 || is_wild, "the runs are too tame: {total:?}");
 }
 
@@ -592,7 +614,6 @@ fn mutants_are_caught_by_chance() {
         Mutant::TakesExistsForOwn,
         Mutant::Overwrites,
         Mutant::TakesNextNumber,
-        Mutant::DoesNotWait,
         Mutant::RescuesNothing,
         Mutant::DeletesOpenTickets,
     ] {
@@ -935,4 +956,112 @@ fn a_ticket_comes_before_the_listing() {
     );
     let failure = run(Some(Mutant::ListsBeforeTicket)).failure;
     assert!(failure.is_some_and(|f| f.starts_with("I2")), "W1 can be broken unnoticed");
+}
+
+/// S1: a writer that has looked for the last time, and is about to commit, is waited for.
+#[test]
+fn a_sweep_waits_for_who_may_commit() {
+    let cast: [(Act, bool); 4] =
+        [(back_up_one, false), (back_up_one, false), (prune_all, false), (sweep_once, true)];
+    let script = vec![
+        (1, Until::End),
+        (2, Until::Before("put commits/")),
+        (3, Until::End),
+        (4, Until::End),
+        (2, Until::End),
+    ];
+    rule_is_needed(Mutant::DoesNotWait, 2, &cast, &script);
+}
+
+/// Two files of one chunk each, of which a later snapshot has the second alone.
+fn back_up_both(actor: &mut Actor) -> Result<()> {
+    back_up_files(actor, &[(0, None), (4, None)])
+}
+
+fn back_up_other(actor: &mut Actor) -> Result<()> {
+    back_up_files(actor, &[(4, None)])
+}
+
+/// Forgets the first of them, and stores again what stays of its container.
+fn rewrite(actor: &mut Actor) -> Result<()> {
+    let world = actor.world.clone();
+    let name = file_name(0, &[0]).into_bytes();
+    forget_where(actor, |view, id| {
+        let entries = view.commits[&id].snapshot().map(|snapshot| world.entries(&snapshot.root));
+        entries.into_iter().flatten().any(|entry| entry.name == name)
+    })?;
+    let options = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
+    pruning::prune(&actor.repository, &options, &(), |_| true).map(drop)
+}
+
+fn lose_stored_again(actor: &mut Actor) -> Result<()> {
+    actor.world.lose_stored_again();
+    Ok(())
+}
+
+/// P5: what the record relies on is looked for before each try of a number. Here the medium has lost it.
+#[test]
+fn a_record_relies_on_nothing_that_is_gone() {
+    let cast: [(Act, bool); 5] = [
+        (back_up_both, false),
+        (back_up_other, false),
+        (rewrite, false),
+        (lose_stored_again, false),
+        (sweep_once, true),
+    ];
+    let script = vec![
+        (1, Until::End),
+        (2, Until::End),
+        (3, Until::Before("put index/")),
+        (4, Until::End),
+        (3, Until::End),
+        (5, Until::End),
+    ];
+    rule_is_needed(Mutant::TrustsItsContainers, 2, &cast, &script);
+}
+
+/// S5: what late snapshots need was stored again, and is gone when the sweep would delete.
+#[test]
+fn a_sweep_looks_for_its_rescue_before_it_deletes() {
+    let cast: [(Act, bool); 5] = [
+        (back_up_one, false),
+        (back_up_one, false),
+        (prune_all, false),
+        (sweep_once, true),
+        (lose_stored_again, false),
+    ];
+    let script = vec![
+        (1, Until::End),
+        (2, Until::Before("put commits/")),
+        (3, Until::End),
+        (2, Until::End),
+        (4, Until::Before("put commits/")),
+        (4, Until::Before("list data")),
+        (5, Until::End),
+        (4, Until::End),
+    ];
+    rule_is_needed(Mutant::TrustsItsRescue, 2, &cast, &script);
+}
+
+/// P5: a writer that another client has ended records nothing; it begins anew.
+#[test]
+fn an_ended_writer_records_nothing() {
+    let run = |mutant| {
+        let role = Role { may_be_mutant: true, ..Role::default() };
+        let acts: [Act; 4] = [back_up_both, back_up_other, rewrite, end_somebody];
+        let cast = acts.into_iter().map(|act| (role, act, 1, 0)).collect();
+        let script = vec![
+            (1, Until::End),
+            (2, Until::End),
+            (3, Until::Before("put index/")),
+            (4, Until::End),
+            (3, Until::End),
+        ];
+        play_script(cast, script, mutant)
+    };
+    let kept = run(None);
+    assert!(kept.failure.is_none(), "the rules as written: {:?}", kept.failure);
+    assert_eq!((kept.tally.prunes, kept.tally.ended_records), (1, 0), "{:?}", kept.tally);
+    let broken = run(Some(Mutant::IgnoresItsEnd));
+    assert_eq!(broken.tally.ended_records, 1, "P5 can be broken unnoticed: {:?}", broken.tally);
 }

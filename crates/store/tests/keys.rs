@@ -13,17 +13,19 @@ mod overtaken;
 mod whole;
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use cutpoint_store::access::{KeyEntry, Others};
+use cutpoint_store::access::{KeyEntry, Others, key_name};
+use cutpoint_store::check::{CheckMonitor, CheckOptions, Finding, Remedy, check};
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::format::commit::{Outcome, Snapshot};
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
 use cutpoint_store::name::{ObjectKind, ObjectName};
 use cutpoint_store::reader::Reader;
+use cutpoint_store::repair::{ObjectsOptions, repair_objects};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::{
     HEADER_LEN, Header, KeyMethod, Keyring, Keys, Opener, RepositoryId, Sealer, Secret, Suite,
@@ -520,6 +522,132 @@ fn two_may_change_keys_at_the_same_time() {
     assert!(lost > 10 && lost < runs, "{lost} of {runs} lost");
 }
 
+/// A repair that runs beside the removal of a key puts no copy of it again from the other: neither where
+/// it finds one damaged or gone, nor where it sees the removal half done.
+#[test]
+fn key_that_is_removed_stays_removed_beside_a_repair() {
+    fn repair(media: &Arc<dyn Media>) -> Vec<ObjectName> {
+        let repository = Arc::new(open_by(media, 5, &unlock()).expect("it opens"));
+        let done =
+            repair_objects(&repository, &ObjectsOptions::default(), &()).expect("it repairs");
+        done.mended
+    }
+    fn remove(media: &Arc<dyn Media>) {
+        let mut opened = open_by(media, 6, &unlock()).expect("it opens");
+        CHANGES[1].1(&mut opened).expect("nothing is in its way");
+    }
+    /// A repository, and the two copies of the key that is removed, one of which is damaged so.
+    fn begin(damaged: Option<(bool, bool)>) -> (Arc<dyn Media>, [String; 2]) {
+        let media = start();
+        let repository = open_by(&media, 4, &unlock()).expect("it opens");
+        let other = entries(&repository).into_iter().find(|entry| !entry.is_in_use);
+        let id = other.expect("two keys").id;
+        let names = [false, true].map(|copy| ObjectName::Key { id, copy }.to_string());
+        if let Some((copy, is_gone)) = damaged {
+            let name = &names[usize::from(copy)];
+            let mut bytes = media.get(name).expect("it is there").to_vec();
+            bytes[100] ^= 1;
+            media.delete(name).expect("memory deletes");
+            if !is_gone {
+                media.put_new(name, Bytes::from(bytes)).expect("memory takes it");
+            }
+        }
+        (media, names)
+    }
+    let (mut runs, mut mended) = (0, 0);
+    for damaged in
+        [None, Some((false, false)), Some((false, true)), Some((true, false)), Some((true, true))]
+    {
+        for is_repair_overtaken in [false, true] {
+            for call in 0.. {
+                let (media, names) = begin(damaged);
+                let beside = media.clone();
+                let count = Arc::new(AtomicUsize::new(0));
+                let act = {
+                    let count = count.clone();
+                    move || match is_repair_overtaken {
+                        true => remove(&beside),
+                        false => count.store(repair(&beside).len(), Ordering::SeqCst),
+                    }
+                };
+                let overtaken = Overtaken::new(media.clone(), When::BeforeCall(call), act);
+                let own: Arc<dyn Media> = overtaken.clone();
+                if is_repair_overtaken {
+                    count.store(repair(&own).len(), Ordering::SeqCst);
+                } else {
+                    remove(&own);
+                }
+                if !overtaken.has_acted() {
+                    break;
+                }
+                runs += 1;
+                mended += count.load(Ordering::SeqCst);
+                let about = format!("damage {damaged:?}, {is_repair_overtaken}, call {call}");
+                let left = key_names(&*media);
+                let is_left = names.iter().any(|name| left.contains(name));
+                assert!(!is_left, "{about}: the key is there again");
+                assert_eq!(left.len(), 2, "{about}: the key in use is whole");
+            }
+        }
+    }
+    println!("{runs} runs, {mended} copies were put again meanwhile");
+    assert!(runs > 50 && mended > 10, "{runs} runs, {mended} put again: too few to mean anything");
+}
+
+/// What a removal could not read it could not put back: then it removes nothing.
+#[test]
+fn removal_in_which_a_call_fails_says_so() {
+    let remove = CHANGES[1].1;
+    let media = start();
+    let faulty = Arc::new(Faulty::new(media.clone(), Fault::None));
+    let mut opened = open_by(&(faulty.clone() as Arc<dyn Media>), 1, &unlock()).expect("it opens");
+    let opening = faulty.calls();
+    remove(&mut opened).expect("nothing fails here");
+    let goes_on = |call: &u64| {
+        let media = start();
+        let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), Fault::FailsAt(*call)));
+        let mut opened = open_by(&faulty, 1, &unlock()).expect("it opens");
+        let removed = remove(&mut opened);
+        assert!(check_all(&media, &format!("call {call}")) >= 1, "call {call}");
+        match removed {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Media, "call {call}: {error}");
+                false
+            }
+        }
+    };
+    let count = (opening..faulty.calls()).filter(goes_on).count();
+    assert_eq!(count, 1, "only the settings have a copy that does as well");
+}
+
+/// Settings of the new epoch are put, a copy of others stands in the place of their copy, and the storage
+/// does not answer the question whether they are there: the keys that open them stay.
+#[test]
+fn epoch_that_is_overtaken_while_a_call_fails_locks_nobody_out() {
+    let begin = CHANGES[3].1;
+    let (mut runs, mut lost) = (0, 0);
+    for call in 0..calls_of(begin) {
+        for fails in call + 1..call + 8 {
+            let about = format!("overtaken at {call}, failure at {fails}");
+            let media = start();
+            let planted = media.clone();
+            let plant = move || {
+                let copy = ObjectName::Config { number: 1, copy: true }.to_string();
+                planted.put_new(&copy, Bytes::from_static(b"junk")).expect("memory takes it");
+            };
+            let overtaken = Overtaken::new(media.clone(), When::BeforeCall(call), plant);
+            let faulty: Arc<dyn Media> = Arc::new(Faulty::new(overtaken, Fault::FailsAt(fails)));
+            let begun = open_by(&faulty, 1, &unlock()).and_then(|mut opened| begin(&mut opened));
+            runs += 1;
+            lost += u64::from(begun.is_err());
+            assert_eq!(check_all(&media, &about), 2, "{about}: both secrets open it");
+        }
+    }
+    println!("{runs} runs, {lost} lost");
+    assert!(lost > 10, "{lost} of {runs} lost");
+}
+
 /// Who opens the repository while its keys change has a secret that opens it before and after, and
 /// is never told that it does not.
 #[test]
@@ -573,4 +701,66 @@ fn the_old_keyring_is_passed_over() {
             .expect("it reads");
     }
     assert!(epochs.contains(&(1, 0)) && epochs.contains(&(2, 1)), "{epochs:?}");
+}
+
+fn change_object(media: &dyn Media, name: &str, change: impl Fn(&mut Vec<u8>)) {
+    let mut bytes = media.get(name).expect("it is there").to_vec();
+    change(&mut bytes);
+    media.replace(name, bytes.into()).expect("memory takes it");
+}
+
+fn key_of(media: &Arc<dyn Media>, unlock: &Unlock) -> [u8; 16] {
+    open_by(media, 1, unlock).expect("it opens").key_id().expect("a key has opened it")
+}
+
+#[test]
+fn bit_in_what_one_copy_says_of_itself_hinders_nobody() {
+    let media = start();
+    let key = key_name(key_of(&media, &key_file(8))).to_string();
+    for name in [key.as_str(), "config/00000000000000000000"] {
+        let whole = media.get(name).expect("it is there");
+        for place in 0..HEADER_LEN + WRAP_LEN {
+            for bit in [1, 0x80] {
+                change_object(&*media, name, |bytes| bytes[place] ^= bit);
+                let opened = open_by(&media, 1, &key_file(8));
+                assert!(opened.is_ok(), "{name}, byte {place}, {bit:#x}: {opened:?}");
+                media.replace(name, whole.clone()).expect("memory takes it");
+            }
+        }
+    }
+}
+
+#[test]
+fn key_in_use_is_replaced_and_never_removed_as_damaged() {
+    let media = start();
+    let id = key_of(&media, &key_file(8));
+    for copy in [false, true] {
+        let name = ObjectName::Key { id, copy }.to_string();
+        change_object(&*media, &name, |bytes| *bytes.last_mut().expect("bytes") ^= 1);
+    }
+    let mut repository = open_by(&media, 1, &key_file(8)).expect("only its checksum is damaged");
+    // The other key goes first: then this is the last one.
+    let other = entries(&repository).into_iter().find(|entry| entry.id != id).expect("two");
+    repository.remove_key(other.id, true).expect("it can go");
+    let refused = repository.remove_key(id, true).expect_err("it is the last one that opens");
+    assert_eq!(refused.kind(), Kind::Invalid);
+    let shared = Arc::new(open_by(&media, 2, &key_file(8)).expect("it opens"));
+    let findings = Remedies::default();
+    check(&shared, &CheckOptions::default(), &findings).expect("memory reads");
+    let named = findings.0.into_inner().expect("nobody panics");
+    assert_eq!(named, [Remedy::ReplaceKey]);
+    repository.replace_key(id, &key_file(8)).expect("a new one is put first");
+    assert_eq!(check_all(&media, "replaced"), 1, "everything opens");
+}
+
+/// The remedies that a check names.
+#[derive(Default)]
+struct Remedies(Mutex<Vec<Remedy>>);
+
+impl CheckMonitor for Remedies {
+    fn finding(&self, finding: &Finding) {
+        let mut named = self.0.lock().expect("nobody panics");
+        named.extend(&finding.remedies);
+        named.dedup();
+    }
 }

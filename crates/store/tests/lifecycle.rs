@@ -21,9 +21,12 @@ use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::lifecycle::{forget, hold, note, release, unforget};
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
-use cutpoint_store::name::{PartName, TicketId};
+use cutpoint_store::name::{ObjectName, PartName, TicketId};
+use cutpoint_store::prune::{PruneOptions, prune};
 use cutpoint_store::record::{Recorded, publish};
+use cutpoint_store::repair::{IndexOptions, repair_index};
 use cutpoint_store::repository::Repository;
+use cutpoint_store::sweep::{SweepOptions, Sweeper};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Committed, Writer};
@@ -381,7 +384,8 @@ fn a_lost_answer_is_asked_for() {
     let view_before = writer.view().clone();
     let put = faulty.calls();
     let record = Prune { held: ids.clone(), ..Prune::default() };
-    let fault = |media: Arc<dyn Media>| Arc::new(Faulty::new(media, Fault::UnsyncedAt(put)));
+    // Before the put of the record is the look for an end of the ticket (P5).
+    let fault = |media: Arc<dyn Media>| Arc::new(Faulty::new(media, Fault::UnsyncedAt(put + 1)));
     publish(&mut writer, &view_before, record.clone(), &BTreeSet::new(), |_, _, _| Ok(None))
         .expect("nothing fails here");
     // The same calls again, on a medium that loses the answer to this one.
@@ -390,7 +394,7 @@ fn a_lost_answer_is_asked_for() {
     let repository = open(faulty.clone(), 2).expect("it opens");
     let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
     let view_before = writer.view().clone();
-    assert_eq!(faulty.calls(), put, "the next call is the put of the record");
+    assert_eq!(faulty.calls(), put, "the next call but one is the put of the record");
     let record = Prune { held: again.clone(), ..record };
     let recorded = publish(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, _| {
         panic!("nobody was faster: it is our own")
@@ -423,6 +427,10 @@ impl Environment for Sleeper {
 
     fn process(&self) -> Process {
         self.machine.process()
+    }
+
+    fn machine_id(&self) -> Option<[u8; 16]> {
+        self.machine.machine_id()
     }
 
     fn may_be_alive(&self, other: &Process) -> bool {
@@ -523,17 +531,51 @@ fn a_writer_says_once_an_hour_that_it_is_at_it() {
     }
 }
 
+/// A prune record was lost and given up, and the snapshot that it had taken was brought back. Then the
+/// storage has the record again.
+#[test]
+fn record_that_was_given_up_and_is_back_takes_nothing() {
+    let restored = |mutant: Option<Mutant>| {
+        let (media, repository, ids) = start(2);
+        forget_these(&repository, &ids[..1]).expect("memory takes it");
+        prune(&repository, &PruneOptions::default(), &(), |_| true).expect("it prunes");
+        // Somebody has seen it, so that it is missed.
+        back_up(&repository, &[2], false).expect("nothing fails here");
+        let record = ObjectName::Prune(1).to_string();
+        let bytes = media.get(&record).expect("it was put");
+        media.delete(&record).expect("it is lost");
+        let options =
+            IndexOptions { given_up_prunes: BTreeSet::from([1]), ..IndexOptions::default() };
+        repair_index(&repository, &options, &()).expect("it is given up");
+        unforget(&repository, &ids[..1]).expect("nothing has taken it");
+        media.put_new(&record, bytes).expect("memory takes it");
+        let other = open(media.clone(), 2).expect("it opens");
+        mutant::activate(mutant);
+        let options = SweepOptions { settle_ns: 0, ..SweepOptions::default() };
+        let swept = Sweeper::new(other, options).step(&());
+        mutant::activate(None);
+        swept.expect("memory deletes");
+        restore_all(&repository)
+    };
+    assert_eq!(restored(None).expect("nothing is lost"), 3, "all snapshots are there");
+    let broken = restored(Some(Mutant::CountsGivenUp));
+    assert!(broken.is_err(), "without the rule the snapshot is lost: {broken:?}");
+}
+
 /// A writer that may be alive is taken for dead once it has said nothing for a day.
 #[test]
 fn who_is_silent_for_a_day_is_ended() {
-    const HOUR_NS: u64 = 3600 * 1_000_000_000;
-    let (media, repository, _) = start(0);
+    const HOUR_NS: i64 = 3600 * 1_000_000_000;
+    let memory = Arc::new(Memory::new());
+    let repository = Arc::new(init(memory.clone()).expect("an empty memory takes a repository"));
     let silent = Writer::begin(repository, Purpose::Other).expect("it begins").ticket();
-    for (hours, ended) in [(23, vec![]), (25, vec![silent])] {
-        let machine = Machine::at(0, (1 << 60) + hours * HOUR_NS);
-        let repository = Repository::open(media.clone(), machine, &unlock()).expect("it opens");
+    for (number, hours, ended) in [(1, 23, vec![]), (2, 2, vec![silent])] {
+        memory.shift_clock(hours * HOUR_NS);
+        // No two of them put the same bytes.
+        let machine = Machine::at(0, (1 << 60) + number);
+        let repository = Repository::open(memory.clone(), machine, &unlock()).expect("it opens");
         let mut next = Writer::begin(Arc::new(repository), Purpose::Other).expect("it begins");
-        assert_eq!(next.ended(), ended, "after {hours} hours");
+        assert_eq!(next.ended(), ended, "after {hours} more hours");
         next.void(Vec::new()).expect("memory takes it");
     }
 }
@@ -549,6 +591,9 @@ fn the_judge_decides() {
             let repository = meddled(&media, "prunes/", move |other| {
                 hold(&other, &[a]).expect("memory takes it");
             });
+            // Another ticket than the last time: that one has ended.
+            let mut drawn = vec![0; usize::from(fails)];
+            repository.environment().random(&mut drawn).expect("a test is random");
             let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
             let view_before = writer.view().clone();
             let record = Prune { held: vec![a], ..Prune::default() };

@@ -1,5 +1,5 @@
-//! The damage matrix: every kind of object, every kind of damage. What `check` says, and what makes a
-//! second check clean, stands in a table of `docs/reliability.md`; this test makes the table anew and
+//! The damage matrix: every kind of object, every kind of damage. What `check` says, and the commands
+//! that it names and that bring every command back to exit code 0, stand in a table of `docs/reliability.md`; this test makes the table anew and
 //! compares. `CUTPOINT_PRINT=1` prints it.
 
 #[path = "common/backup.rs"]
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cutpoint_store::check::{FindingKind, Portion, record};
+use cutpoint_store::check::{FindingKind, Portion, Remedy, record};
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::commit::{Damage, Note, Outcome};
 use cutpoint_store::format::directory::Form;
@@ -26,10 +26,14 @@ use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::media::{Media, Memory};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
+use cutpoint_store::prune::{PruneOptions, prune};
+use cutpoint_store::reader::Reader;
 use cutpoint_store::repair::{
-    DataOptions, IndexOptions, SnapshotOptions, repair_data, repair_index, repair_snapshots,
+    DataOptions, IndexOptions, ObjectsOptions, SnapshotOptions, repair_data, repair_index,
+    repair_objects, repair_snapshots,
 };
 use cutpoint_store::repository::Repository;
+use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
 
@@ -152,17 +156,8 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
     ]
 }
 
-const DAMAGES: [&str; 9] = [
-    "deleted",
-    "cut short",
-    "bit in header",
-    "bit in body",
-    "bit in trailer",
-    "another in its place",
-    "as another",
-    "of another repository",
-    "back after deletion",
-];
+const OTHER_DAMAGES: [&str; 4] =
+    ["another in its place", "as another", "of another repository", "back after deletion"];
 
 /// Damages `name` in a copy of the repository. Returns the object that is to be named; `None` where
 /// there is no such damage.
@@ -255,60 +250,153 @@ fn kind_is_root(name: &str) -> bool {
     name.starts_with("config/") || name.starts_with("keys/")
 }
 
-/// Steps that make good what can be, in this order, and how the table calls them.
-const STEPS: [&str; 5] = ["backup", "settings", "repair index", "repair snapshots", "repair data"];
-
-fn do_step(step: &str, store: &Store, process: u32) -> cutpoint_store::error::Result<()> {
-    let repository = open(store.media.clone(), process)?;
-    match step {
-        "backup" => {
-            // The sources are as they were.
-            back_up(&repository, &[1, 2, 3], false)?;
-            back_up(&repository, &[1, 2, 4, 5], false)?;
-            back_up_similar(&repository, &[1001])?;
+/// Does what a remedy says. Only with `has_sources` a backup has anything to store again.
+fn do_remedy(
+    remedy: Remedy,
+    repository: Arc<Repository>,
+    has_sources: bool,
+) -> cutpoint_store::error::Result<()> {
+    match remedy {
+        Remedy::Objects { read_data } => {
+            let read_data = read_data.then_some(Portion::All);
+            let options = ObjectsOptions { read_data, threads: 1, ..ObjectsOptions::default() };
+            repair_objects(&repository, &options, &()).map(drop)
         }
-        "settings" => {
-            let media = store.media.clone();
-            let mut repository = Repository::open(media, Machine::new(process), &backup::unlock())?;
-            let config = repository.config().clone();
-            repository.set_config(config)?;
+        Remedy::RemoveSettings(name) => {
+            let removed = BTreeSet::from([name]);
+            let options = ObjectsOptions { removed, threads: 1, ..ObjectsOptions::default() };
+            repair_objects(&repository, &options, &()).map(drop)
         }
-        "repair index" => {
-            repair_index(&repository, &IndexOptions::default(), &())?;
+        Remedy::RemoveKey(id) => repository.remove_key(id, true),
+        Remedy::ReplaceKey => {
+            let media = repository.media().clone();
+            let mut repository = Repository::open(media, Machine::new(1 << 20), &backup::unlock())?;
+            let id = repository.key_id().expect("a key has opened it");
+            repository.replace_key(id, &backup::unlock()).map(drop)
         }
-        "repair data" => {
-            let read_data = Some(Portion::All);
+        Remedy::GiveUpPrune(number) => {
+            let given_up_prunes = BTreeSet::from([number]);
+            let options = IndexOptions { given_up_prunes, ..IndexOptions::default() };
+            repair_index(&repository, &options, &()).map(drop)
+        }
+        Remedy::Data { read_data } => {
+            let read_data = read_data.then_some(Portion::All);
             let options = DataOptions { read_data, threads: 1, ..DataOptions::default() };
-            repair_data(&repository, &options, &())?;
+            repair_data(&repository, &options, &()).map(drop)
         }
-        _ => {
+        Remedy::Backup if has_sources => back_up_all(&repository),
+        Remedy::Backup => Ok(()),
+        Remedy::Index => repair_index(&repository, &IndexOptions::default(), &()).map(drop),
+        Remedy::Snapshots => {
             let options =
                 SnapshotOptions { forget: true, threads: 1, ..SnapshotOptions::default() };
-            repair_snapshots(&repository, &options, &())?;
+            repair_snapshots(&repository, &options, &()).map(drop)
         }
     }
-    Ok(())
 }
 
-/// The first step after which nothing is wrong any more; those before it are done, too.
-fn heal(store: &Store, case: &str) -> &'static str {
-    let later = |process| open(store.media.clone(), process);
-    if let Ok(repository) = later(REPAIRER) {
-        let damages = damage::check_on(&repository, true, 1).report.damages;
-        record(&repository, &damages, |_, _| {}).ok();
+/// Another backup of the sources, which are as they were.
+fn back_up_all(repository: &Arc<Repository>) -> cutpoint_store::error::Result<()> {
+    back_up(repository, &[1, 2, 3], false)?;
+    back_up(repository, &[1, 2, 4, 5], false)?;
+    back_up_similar(repository, &[1001]).map(drop)
+}
+
+/// A command as the table names it.
+fn label(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::Objects { .. } => "repair objects",
+        Remedy::RemoveSettings(_) => "repair objects --remove",
+        Remedy::RemoveKey(_) => "key remove",
+        Remedy::ReplaceKey => "key passwd",
+        Remedy::GiveUpPrune(_) => "repair index --give-up",
+        Remedy::Data { .. } => "repair data",
+        Remedy::Backup => "backup",
+        Remedy::Index => "repair index",
+        Remedy::Snapshots => "repair snapshots --forget",
     }
-    for (step, process) in STEPS.into_iter().zip(REPAIRER + 1..) {
-        // Where the repository does not open, or a prune record is lost, no step can be done.
-        let done = do_step(step, store, process);
-        let Ok(repository) = later(REPAIRER + 9) else { continue };
+}
+
+/// Checks, and the commands that they name, until nothing is wrong. Then no command is alarmed. Returns
+/// the commands that were needed; `None` where none is named that ends it.
+fn heal(store: &Store, case: &str, has_sources: bool) -> Option<BTreeSet<&'static str>> {
+    const ROUNDS_MAX: u32 = 3;
+    let mut process = REPAIRER;
+    let mut later = || {
+        process += 1;
+        open(store.media.clone(), process)
+    };
+    let mut needed = BTreeSet::new();
+    for _ in 0..=ROUNDS_MAX {
+        let repository = later().ok()?;
         let findings = damage::check_on(&repository, true, 1);
-        if done.is_ok() && findings.report.error_count == 0 {
+        record(&repository, &findings.report.damages, |_, _| {}).ok();
+        if findings.report.error_count == 0 {
             let after = Store { media: store.media.clone(), repository };
-            after.compare(&findings, &format!("{case}, after {step}"));
-            return step;
+            // What is left of a file that has lost parts has another name.
+            if has_sources {
+                after.compare(&findings, &format!("{case}, after {needed:?}"));
+            }
+            quiet(&mut later, &format!("{case}, after {needed:?}"));
+            return Some(needed);
+        }
+        let remedies: BTreeSet<Remedy> =
+            findings.all.iter().flat_map(|finding| finding.remedies.iter().copied()).collect();
+        for remedy in &remedies {
+            let repository = later().expect("it did a moment ago");
+            let done = do_remedy(*remedy, repository, has_sources);
+            done.unwrap_or_else(|error| panic!("{case}: {remedy}: {error}"));
+            let repository = later().expect("it did a moment ago");
+            needed.insert(label(*remedy));
+            // A command that was not needed any more is none.
+            if damage::check_on(&repository, true, 1).report.error_count == 0 {
+                break;
+            }
+        }
+        if remedies.is_empty() {
+            return None;
         }
     }
-    "by hand"
+    let findings = damage::check_on(&later().ok()?, true, 1);
+    panic!("{case}: {needed:?} do not end it: {:#?}", findings.all);
+}
+
+/// No command finds anything to tell: each would end with 0.
+fn quiet(later: &mut dyn FnMut() -> cutpoint_store::error::Result<Arc<Repository>>, case: &str) {
+    let mut next = || later().unwrap_or_else(|error| panic!("{case}: {error}"));
+    // What commands that list and read tell.
+    let repository = next();
+    let view = View::list(&repository).expect("memory lists");
+    let unresolved: Vec<_> = view.unresolved().map(|(name, _)| *name).collect();
+    assert_eq!(unresolved, [], "{case}: a listing tells of these");
+    assert!(view.gone_commits().is_empty(), "{case}: a listing misses commits");
+    assert!(view.missing_prunes().is_empty(), "{case}: a listing misses records");
+    let reader = Reader::open(repository, view).expect("nothing fails here");
+    assert_eq!(reader.index().unreadable().len(), 0, "{case}: an index tells of segments");
+    let objects =
+        repair_objects(&next(), &ObjectsOptions { threads: 1, ..Default::default() }, &());
+    let objects = objects.unwrap_or_else(|error| panic!("{case}: repair objects: {error}"));
+    assert_eq!(objects.left, [], "{case}: repair objects");
+    let options = SnapshotOptions { threads: 1, ..SnapshotOptions::default() };
+    let snapshots = repair_snapshots(&next(), &options, &());
+    let snapshots = snapshots.unwrap_or_else(|error| panic!("{case}: repair snapshots: {error}"));
+    assert_eq!(snapshots.snapshots.len() + snapshots.lost_commits.len(), 0, "{case}: snapshots");
+    let data = repair_data(&next(), &DataOptions { threads: 1, ..DataOptions::default() }, &());
+    let data = data.unwrap_or_else(|error| panic!("{case}: repair data: {error}"));
+    assert_eq!(data.failed.len(), 0, "{case}: repair data: {:?}", data.failed);
+    back_up_all(&next()).unwrap_or_else(|error| panic!("{case}: backup: {error}"));
+    // What an index made anew gives up nobody needs: the check after it says so.
+    let index = repair_index(&next(), &IndexOptions::default(), &());
+    index.unwrap_or_else(|error| panic!("{case}: repair index: {error}"));
+    prune(&next(), &PruneOptions::default(), &(), |_| true)
+        .unwrap_or_else(|error| panic!("{case}: prune: {error}"));
+    let options = SweepOptions { settle_ns: 0, end_others: true, ..SweepOptions::default() };
+    let mut sweeper = Sweeper::new(next(), options);
+    while let Sweep::Done(_) =
+        sweeper.step(&()).unwrap_or_else(|error| panic!("{case}: sweep: {error}"))
+    {}
+    let findings = damage::check_on(&next(), true, 1);
+    assert_eq!(findings.report.error_count, 0, "{case}: after all of it: {:#?}", findings.all);
 }
 
 fn table() -> String {
@@ -320,12 +408,16 @@ fn table() -> String {
     let repository = open(other.clone(), 71).expect("it opens");
     back_up(&repository, &[1], false).expect("nothing fails here");
     let other = everything(&*other);
-    let mut lines = vec![format!("| object | {} | clean again after |", DAMAGES.join(" | "))];
-    lines.push(format!("| --- |{}", " --- |".repeat(DAMAGES.len() + 1)));
+    let damages = [&HARMS[..], &OTHER_DAMAGES].concat();
+    let mut lines = vec![format!(
+        "| object | {} | ends with | without parity | without sources |",
+        damages.join(" | ")
+    )];
+    lines.push(format!("| --- |{}", " --- |".repeat(damages.len() + 3)));
     for (row, name) in rows(&objects) {
         let mut cells = Vec::new();
-        let mut healed = BTreeSet::new();
-        for kind in DAMAGES {
+        let mut healed = [BTreeSet::new(), BTreeSet::new(), BTreeSet::new()];
+        for &kind in &damages {
             let Some((store, target)) = damage(&objects, &other, &name, kind) else {
                 cells.push("-");
                 continue;
@@ -343,13 +435,35 @@ fn table() -> String {
                 (false, false) => "unseen",
             });
             if is_error {
-                let step = heal(&store, &case);
-                healed.insert(STEPS.iter().position(|each| *each == step).unwrap_or(9));
+                let damaged = everything(&*store.media);
+                let needed = heal(&store, &case, true);
+                let without = |folder: &str| {
+                    let mut left = damaged.clone();
+                    left.retain(|name, _| !name.starts_with(folder));
+                    Store::new(&left)
+                };
+                let has = |needed: &Option<BTreeSet<&str>>, command| {
+                    needed.as_ref().is_some_and(|needed| needed.contains(command))
+                };
+                if has(&needed, "repair data") && row != "parity" {
+                    let needed = heal(&without("parity/"), &format!("{case}, no parity"), true);
+                    let has_backup = has(&needed, "backup");
+                    healed[1].extend(needed.expect("a backup is enough"));
+                    if has_backup {
+                        let case = format!("{case}, no parity, no sources");
+                        let needed = heal(&without("parity/"), &case, false);
+                        let needed = needed.expect("it can be given up").into_iter();
+                        healed[2].extend(needed.filter(|command| *command != "backup"));
+                    }
+                }
+                healed[0].extend(needed.unwrap_or(BTreeSet::from(["by hand"])));
             }
         }
-        let names = healed.iter().map(|place| STEPS.get(*place).copied().unwrap_or("by hand"));
-        let healed = names.collect::<Vec<_>>().join(", ");
-        let healed = if healed.is_empty() { "-".to_owned() } else { healed };
+        let names = |healed: &BTreeSet<&str>| match healed.len() {
+            0 => "-".to_owned(),
+            _ => healed.iter().copied().collect::<Vec<_>>().join(", "),
+        };
+        let healed = healed.each_ref().map(names).join(" | ");
         lines.push(format!("| {row} | {} | {healed} |", cells.join(" | ")));
     }
     lines.join("\n")

@@ -2,14 +2,15 @@
 //! faults, and S3 (a server that is built and started here); and media that lie, which must fail it.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use cutpoint_store::environment::System;
+use cutpoint_store::environment::{Environment, Process, System};
 use cutpoint_store::error::{Kind, Result as StoreResult};
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::media::{
-    Fault, Faulty, Local, Media, Memory, Probed, Put, S3, S3Settings, probe,
+    Fault, Faulty, Layer, Local, Media, Memory, Probed, Put, S3, S3Settings, probe,
 };
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_testing::{S3Server, SplitMix64};
@@ -306,9 +307,51 @@ fn s3_keeps_the_contract() {
     inner.put_new("data/x", Bytes::from_static(b"x")).expect("it is put");
     keeps_the_contract(&outer).expect("S3, beside another repository");
     assert_eq!(inner.list("data").expect("it lists"), [("data/x".to_owned(), 1)], "it stays");
+    let stamp_ns = inner.stamp_ns("data/x").expect("it answers").expect("objects have times");
+    assert!((System.now_ns() - stamp_ns).abs() < 60_000_000_000, "{stamp_ns}");
+    assert_eq!(inner.stamp_ns("data/y").expect("it answers"), None, "there is no such object");
 }
 
 /// What was left behind by a put that was cut off is no object, and can be removed.
+/// A put never says that its object is missing: readers take that for a loss of what is stored. The
+/// staged file is gone, or the folder, before each step.
+#[test]
+fn a_failed_put_is_an_error_of_the_medium() {
+    type Harm = fn(&Path);
+    let harms: [(&str, Harm); 2] = [
+        ("the staged file is removed", |root| {
+            for entry in std::fs::read_dir(root.join("data/ab")).expect("a folder") {
+                std::fs::remove_file(entry.expect("an entry").path()).expect("it goes");
+            }
+        }),
+        ("its folder is removed", |root| {
+            std::fs::remove_dir_all(root.join("data")).expect("it goes");
+        }),
+    ];
+    for (what, harm) in harms {
+        let folder = tempfile::tempdir().expect("a folder");
+        let local = Local::create(folder.path()).expect("it is made");
+        let mut staged = local.stage("data/ab/cd").expect("it begins").expect("folders stage");
+        staged.write(b"some").expect("it is written");
+        harm(folder.path());
+        let error = staged.finish().expect_err(what);
+        assert_eq!(error.kind(), Kind::Media, "{what}: {error}");
+    }
+    // The repository itself is gone, or a file stands where its folder should be.
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("repository");
+    let local = Local::create(&root).expect("it is made");
+    std::fs::remove_dir(&root).expect("it is empty");
+    std::fs::write(&root, b"no folder").expect("it is written");
+    for (what, error) in [
+        ("put", local.put_new("data/ab/cd", Bytes::from_static(b"some")).map(drop)),
+        ("stage", local.stage("data/ab/cd").map(drop)),
+    ] {
+        let error = error.expect_err(what);
+        assert_eq!(error.kind(), Kind::Media, "{what}: {error}");
+    }
+}
+
 #[test]
 fn staging_files_are_hidden_and_cleaned() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -346,6 +389,8 @@ enum Lie {
     SaysCreated,
     /// The first put is told that another was there.
     SaysExists,
+    /// The same, once: the answer to the put that created was lost, and the second try found it.
+    SaysExistsOnce,
     /// The first is told that it created, and the last one's bytes stay.
     LastWins,
     /// A range that ends too late comes back short.
@@ -360,7 +405,11 @@ struct Liar {
     lie: Lie,
 }
 
-impl Media for Liar {
+impl Layer for Liar {
+    fn below(&self) -> &dyn Media {
+        &self.inner
+    }
+
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreResult<Put> {
         let put = self.inner.put_new(name, bytes.clone())?;
         match self.lie {
@@ -372,16 +421,14 @@ impl Media for Liar {
             }
             Lie::SaysCreated => Ok(Put::Created),
             Lie::SaysExists => Ok(Put::Exists),
+            // What the probe puts before its rounds is shorter.
+            Lie::SaysExistsOnce if put == Put::Created && bytes.len() > 5 => {
+                let is_first = self.inner.put_new("told", Bytes::new())? == Put::Created;
+                Ok(if is_first { Put::Exists } else { put })
+            }
+            Lie::SaysExistsOnce => Ok(put),
             Lie::ShortRange | Lie::ForgetsOne => Ok(put),
         }
-    }
-
-    fn sync(&self, name: &str) -> StoreResult<()> {
-        self.inner.sync(name)
-    }
-
-    fn get(&self, name: &str) -> StoreResult<Bytes> {
-        self.inner.get(name)
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> StoreResult<Bytes> {
@@ -396,24 +443,12 @@ impl Media for Liar {
         }
     }
 
-    fn head(&self, name: &str) -> StoreResult<Option<u64>> {
-        self.inner.head(name)
-    }
-
     fn list(&self, prefix: &str) -> StoreResult<Vec<(String, u64)>> {
         let mut found = self.inner.list(prefix)?;
         if self.lie == Lie::ForgetsOne {
             found.pop();
         }
         Ok(found)
-    }
-
-    fn delete(&self, name: &str) -> StoreResult<()> {
-        self.inner.delete(name)
-    }
-
-    fn describe(&self) -> String {
-        format!("a liar: {:?}", self.lie)
     }
 }
 
@@ -470,6 +505,8 @@ fn the_probe_says_what_it_saw() {
     let told = of(Lie::SaysExists);
     assert_eq!(told.no_winner_count, told.round_count, "{told}");
     assert!(!told.creates_atomically() && told.to_string().contains("nobody"), "{told}");
+    let told = of(Lie::SaysExistsOnce);
+    assert!(told.may_be_shared(), "a lost answer is no finding: {told}");
     let told = of(Lie::LastWins);
     assert!(told.wrong_content_count > 10 && !told.creates_atomically(), "{told}");
     assert!(told.to_string().contains("not what its creator had put"), "{told}");
@@ -479,19 +516,177 @@ fn the_probe_says_what_it_saw() {
     assert!(told.to_string().contains("a listing did not show"), "{told}");
 }
 
-/// A probe that was killed leaves something behind, which a later one takes away.
+/// A probe that was killed leaves something behind, which a later one takes away: by the storage's
+/// stamps, whatever clock its name was made by.
 #[test]
 fn the_probe_removes_what_another_left() {
+    const HOUR_NS: i64 = 3600 * 1_000_000_000;
     let media = Memory::new();
-    let now_s = cutpoint_store::environment::Environment::now_ns(&System) / 1_000_000_000;
-    let (old, new) =
-        (format!("tmp/probe-{}-0-00", now_s - 90_000), format!("tmp/probe-{now_s}-0-00"));
-    for name in [&old, &new, "tmp/reserve"] {
+    let now_s = System.now_ns() / 1_000_000_000;
+    let put = |name: &str| {
         media.put_new(name, Bytes::from_static(b"x")).expect("it is put");
-    }
+    };
+    // Of clients whose clocks are ahead.
+    put(&format!("tmp/probe-{}-0-00", now_s + 3_000_000));
+    put("tmp/reserve");
+    media.shift_clock(24 * HOUR_NS);
+    // Another may be at it still; its clock is behind.
+    let new = format!("tmp/probe-{}-0-00", now_s - 3_000_000);
+    put(&new);
+    media.shift_clock(HOUR_NS);
     probe(&media, &System).expect("it answers");
     let left: Vec<_> = media.list("tmp").expect("it lists").into_iter().map(|(n, _)| n).collect();
-    assert_eq!(left, [new.as_str(), "tmp/reserve"], "another may be at it still");
+    assert_eq!(left, [new.as_str(), "tmp/reserve"], "by its stamp it is an hour old");
+}
+
+/// The clock of another client, which is a month ahead.
+#[derive(Debug)]
+struct Ahead;
+
+impl Environment for Ahead {
+    fn now_ns(&self) -> i64 {
+        System.now_ns() + 30 * 24 * 3600 * 1_000_000_000
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        System.elapsed_ns()
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> StoreResult<()> {
+        System.random(bytes)
+    }
+
+    fn process(&self) -> Process {
+        System.process()
+    }
+
+    fn may_be_alive(&self, _: &Process) -> bool {
+        true
+    }
+}
+
+/// A medium before one call of which its client is suspended for a day, while another one probes; or
+/// not suspended at all, if the other's clock alone is ahead.
+#[derive(Debug)]
+struct Suspended {
+    inner: Arc<Memory>,
+    at: u64,
+    hours: i64,
+    calls: AtomicU64,
+}
+
+impl Suspended {
+    fn call(&self) {
+        if self.calls.fetch_add(1, Ordering::SeqCst) == self.at {
+            self.inner.shift_clock(self.hours * 3600 * 1_000_000_000);
+            probe(&*self.inner, &Ahead).expect("it answers");
+        }
+    }
+}
+
+impl Layer for Suspended {
+    fn below(&self) -> &dyn Media {
+        &*self.inner
+    }
+
+    fn put_new(&self, name: &str, bytes: Bytes) -> StoreResult<Put> {
+        self.call();
+        self.inner.put_new(name, bytes)
+    }
+
+    fn get_at_most(&self, name: &str, len_max: u64) -> StoreResult<Bytes> {
+        self.call();
+        self.inner.get_at_most(name, len_max)
+    }
+
+    fn head(&self, name: &str) -> StoreResult<Option<u64>> {
+        self.call();
+        self.inner.head(name)
+    }
+
+    fn stamp_ns(&self, name: &str) -> StoreResult<Option<i64>> {
+        self.call();
+        self.inner.stamp_ns(name)
+    }
+
+    fn list(&self, prefix: &str) -> StoreResult<Vec<(String, u64)>> {
+        self.call();
+        self.inner.list(prefix)
+    }
+
+    fn delete(&self, name: &str) -> StoreResult<()> {
+        self.call();
+        self.inner.delete(name)
+    }
+}
+
+#[test]
+fn suspended_probe_finds_nothing() {
+    let suspended = |at, hours| {
+        let (inner, calls) = (Arc::new(Memory::new()), AtomicU64::new(0));
+        let media = Suspended { inner, at, hours, calls };
+        let probed = probe(&media, &System);
+        (probed, media.calls.load(Ordering::SeqCst))
+    };
+    let (_, calls) = suspended(u64::MAX, 0);
+    // The rounds are alike.
+    for at in (0..60).chain(calls - 30..calls) {
+        for hours in [25, 0] {
+            let (probed, _) = suspended(at, hours);
+            let probed = probed.unwrap_or_else(|error| panic!("call {at} of {calls}: {error}"));
+            assert!(probed.may_be_shared(), "call {at} of {calls}, {hours} h: {probed}");
+        }
+    }
+}
+
+/// A fault at any call is no finding.
+#[test]
+fn probe_with_a_fault_finds_nothing() {
+    let with = |fault| {
+        let media = Faulty::new(Arc::new(Memory::new()), fault);
+        (probe(&media, &System), media.calls())
+    };
+    let (_, calls) = with(Fault::None);
+    for at in (0..60).chain(calls - 30..calls) {
+        for fault in [Fault::FailsAt(at), Fault::UnsyncedAt(at)] {
+            let probed = with(fault).0.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+            assert!(probed.may_be_shared(), "{fault:?}: {probed}");
+        }
+        for fault in [Fault::DeadBefore(at), Fault::DeadAfter(at)] {
+            // What is left to do after the last round need not work.
+            match with(fault).0 {
+                Ok(probed) => assert!(at >= calls - 3 && probed.may_be_shared(), "{fault:?}"),
+                Err(error) => assert_eq!(error.kind(), Kind::Media, "{fault:?}: {error}"),
+            }
+        }
+    }
+    // Where it is never told what has become of a put, nothing is known.
+    let probed = with(Fault::UnsyncedFrom(1)).0;
+    assert!(probed.is_err(), "{probed:?}");
+}
+
+/// Leftovers of puts that were cut off go by the file system's own time.
+#[test]
+fn staged_files_are_as_old_as_the_file_system_says() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let media = Local::open(folder.path()).expect("it is there");
+    media.prepare().expect("it is empty");
+    std::fs::write(folder.path().join("commits/x#1"), "half").expect("it is written");
+    let ages = Mutex::new(Vec::new());
+    let keep = |name: &str, age_s: u64| {
+        ages.lock().expect("no panics").push((name.to_owned(), age_s));
+        false
+    };
+    assert_eq!(media.clean(&keep).expect("it cleans"), 0, "all is kept");
+    let ages = ages.into_inner().expect("no panics");
+    assert!(ages.iter().any(|(name, age_s)| name == "commits/x" && *age_s < 60), "{ages:?}");
+    let left = std::fs::read_dir(folder.path().join("tickets")).expect("a folder").count();
+    assert_eq!(left, 0, "nothing is left of the question for the time");
+    let stamp = |name: &str| media.stamp_ns(name).expect("it answers");
+    assert_eq!(stamp("commits/y"), None, "there is no such object");
+    media.put_new("commits/y", Bytes::new()).expect("it is put");
+    let age_ns = System.now_ns() - stamp("commits/y").expect("files have times");
+    assert!(age_ns.abs() < 60_000_000_000, "{age_ns}");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod backup;
 #[path = "common/failing.rs"]
 mod failing;
+#[path = "common/failing_puts.rs"]
+mod failing_puts;
 #[path = "common/knowing.rs"]
 mod knowing;
 #[path = "common/overtaken.rs"]
@@ -28,18 +30,23 @@ use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::Index;
 use cutpoint_store::lifecycle::{hold, unforget};
-use cutpoint_store::media::{Fault, Faulty, Media};
+use cutpoint_store::media::{Fault, Faulty, Media, Memory};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
-use cutpoint_store::prune::{Phase, Plan, PruneMonitor, PruneOptions, Pruned, plan, prune};
+use cutpoint_store::prune::{
+    OptimizeOptions, Phase, Plan, PruneMonitor, PruneOptions, Pruned, optimize, plan, prune,
+};
 use cutpoint_store::record::{Recorded, publish};
+use cutpoint_store::repair::{IndexOptions, repair_index};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper, Swept};
 use cutpoint_store::view::View;
+use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
 use backup::{CHUNK_LEN, back_up, back_up_by, file, open, restore_all};
 use failing::FailingReads;
+use failing_puts::FailingPuts;
 use overtaken::{Overtaken, When};
 use retiring::{
     ALONE, Named, assert_clean, back_up_knowing, composite_count, forget, memory,
@@ -1202,5 +1209,185 @@ fn a_prune_frees_a_full_disk() {
             run_into(Fault::FullFrom(call), start)
                 .unwrap_or_else(|error| panic!("{}: full from {call}: {error}", start.0));
         }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Other clients.
+
+/// Four containers of 4 MiB of which half is needed by the snapshot that stays: what is stored again
+/// of two fills one.
+fn start_half_needed() -> Arc<dyn Media> {
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    let kept: Vec<u64> = (1..=260).collect();
+    for kept in kept.chunks(65) {
+        let dropped = kept.iter().map(|number| number + 10_000_000);
+        let files: Vec<u64> = kept.iter().copied().zip(dropped).flat_map(|(k, d)| [k, d]).collect();
+        back_up(&repository, &files, false).expect("memory takes it");
+    }
+    back_up(&repository, &kept, false).expect("memory takes it");
+    forget(&repository, &[0, 1, 2, 3]).expect("memory takes it");
+    media
+}
+
+/// What a medium holds now, in another one.
+fn copy_of(media: &dyn Media) -> Arc<dyn Media> {
+    let copy = Memory::new();
+    for kind in ObjectKind::ALL {
+        for (name, _) in media.list(kind.folder()).expect("memory lists") {
+            let bytes = media.get(&name).expect("it was listed");
+            copy.put_new(&name, bytes).expect("memory takes it");
+        }
+    }
+    Arc::new(copy)
+}
+
+/// P4: a container that cannot be put is no source that cannot be read, whatever the error: else the
+/// record condemns what the container was to hold.
+#[test]
+fn a_failed_put_condemns_nothing() {
+    type Run = fn(&Arc<Repository>) -> Result<()>;
+    let runs: [(&str, Run); 2] = [
+        ("prune", |repository| prune_all(repository, &ALL).map(drop)),
+        ("optimize", |repository| {
+            let options = OptimizeOptions {
+                region_size: 256 * 1024,
+                spares_incompressible: false,
+                ..OptimizeOptions::default()
+            };
+            optimize(repository, &options, &(), |_| true).map(drop)
+        }),
+    ];
+    let whole = start_half_needed();
+    for (what, run) in runs {
+        let counting = FailingPuts::new(&copy_of(&*whole), "data/", Kind::Media, None);
+        run(&open(counting.clone(), 2).expect("it opens")).expect("nothing fails");
+        let puts = counting.puts();
+        assert!(puts >= 2, "{what}: {puts} containers are too few to mean anything");
+        for (kind, put) in [Kind::Missing, Kind::Corrupt, Kind::Media]
+            .into_iter()
+            .flat_map(|kind| (0..puts).map(move |put| (kind, put)))
+        {
+            let media = copy_of(&*whole);
+            let failing = FailingPuts::new(&media, "data/", kind, Some(put));
+            let when = format!("{what}: put {put} of data fails as {kind:?}");
+            let ended = run(&open(failing, 2).expect("it opens")).expect_err(&when);
+            assert_eq!(ended.kind(), Kind::Media, "{when}: {ended}");
+            let repository = open(media, 3).expect("it opens");
+            let view = View::list(&repository).expect("it lists");
+            assert!(view.prunes.is_empty(), "{when}: {:?}", view.prunes);
+            sweep_all(&repository).expect("nothing is to be swept");
+            assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
+        }
+    }
+    // Who takes such a put for damage of a source loses what the container was to hold.
+    let media = copy_of(&*whole);
+    let failing = FailingPuts::new(&media, "data/", Kind::Missing, Some(0));
+    mutant::activate(Some(Mutant::ToleratesFailedPuts));
+    let pruned = prune_all(&open(failing, 2).expect("it opens"), &ALL);
+    mutant::activate(None);
+    assert!(pruned.is_ok_and(|pruned| pruned.number.is_some()), "the mutant goes on");
+    let repository = open(media, 3).expect("it opens");
+    sweep_all(&repository).expect("it works");
+    assert!(restore_all(&repository).is_err(), "the rule can be broken unnoticed");
+}
+
+/// A commit that is listed, and of which the storage then says that it is not there, was not taken by a
+/// sweep, for no record has taken it: nothing is condemned, and nothing is deleted.
+#[test]
+fn a_commit_that_vanishes_is_not_passed_over() {
+    let media = start();
+    let writer = open(media.clone(), 6).expect("it opens");
+    let before = View::list(&writer).expect("it lists");
+    // It has chunks of the snapshots that were forgotten, and no other client has seen it.
+    back_up(&writer, &[1, 2, 3, 5], false).expect("memory takes it");
+    let after = View::list(&writer).expect("it lists");
+    let newest = after.commits.keys().find(|id| !before.commits.contains_key(id));
+    let name = ObjectName::Commit(*newest.expect("a commit")).to_string();
+    let hiding = FailingReads::new(&media, &name, Kind::Missing, u64::MAX);
+    let other = open(hiding, 7).expect("it opens");
+    prune_all(&other, &ALL).expect_err("it is not known what is needed");
+    sweep_all(&other).expect_err("it is not known what is needed");
+    let repository = open(media, 8).expect("it opens");
+    assert!(View::list(&repository).expect("it lists").prunes.is_empty(), "nothing is condemned");
+    assert_eq!(restore_all(&repository).expect("it restores"), 2);
+}
+
+/// S1: a ticket that the storage does not give, and in whose place no commit is, has not ended.
+#[test]
+fn a_ticket_that_vanishes_is_waited_for() {
+    let media = start();
+    let repository = open(media.clone(), 2).expect("it opens");
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let ticket = writer.ticket();
+    prune_all(&repository, &ALL).expect("it works");
+    let name = ObjectName::Ticket { ticket, renewal: 0 }.to_string();
+    let hiding = FailingReads::new(&media, &name, Kind::Missing, u64::MAX);
+    let options = SweepOptions { settle_ns: 0, end_others: false, ..SweepOptions::default() };
+    let mut sweeper = Sweeper::new(open(hiding, 2).expect("it opens"), options);
+    match sweeper.step(&()).expect("it works") {
+        Sweep::Waiting { writers, .. } => {
+            let waited_for: Vec<TicketId> = writers.iter().map(|each| each.ticket).collect();
+            assert_eq!(waited_for, [ticket]);
+        }
+        other => panic!("it does not wait: {other:?}"),
+    }
+}
+
+/// A client that another one overtakes by a prune and a sweep, at any call, does its work or ends with
+/// a conflict, and finds no damage: what is gone was taken. At every second call the other takes
+/// it for dead, too, and ends it.
+#[test]
+fn a_client_that_is_overtaken_finds_no_damage() {
+    type Run = fn(&Arc<Repository>) -> Result<()>;
+    let runs: [(&str, bool, Run); 4] = [
+        ("prune", false, |repository| prune_all(repository, &ALL).map(drop)),
+        ("optimize", false, |repository| {
+            let options =
+                OptimizeOptions { spares_incompressible: false, ..OptimizeOptions::default() };
+            optimize(repository, &options, &(), |_| true).map(drop)
+        }),
+        ("repair index", false, |repository| {
+            repair_index(repository, &IndexOptions::default(), &()).map(drop)
+        }),
+        ("sweep", true, |repository| sweep_all(repository).map(drop)),
+    ];
+    for (what, is_pruned, run) in runs {
+        let (mut done, mut conflicts) = (0, 0);
+        // At each second call the other takes it for dead; of both every third is tried.
+        for call in (0..).filter(|call| call % 6 < 2) {
+            let media = start();
+            if is_pruned {
+                prune_all(&open(media.clone(), 2).expect("it opens"), &ALL).expect("it works");
+            }
+            let other = media.clone();
+            // Processes with a smaller number are dead to it.
+            let process = if call % 2 == 0 { 9 } else { 3 };
+            let overtaken = Overtaken::new(media.clone(), When::BeforeCall(call), move || {
+                let other = open(other, process).expect("it opens");
+                back_up(&other, &[1, 7, 9], false).expect("memory takes it");
+                prune_all(&other, &ALL).expect("it works");
+                sweep_all(&other).expect("it works");
+            });
+            let ran = run(&open(overtaken.clone(), 5).expect("it opens"));
+            if !overtaken.has_acted() {
+                break;
+            }
+            let when = format!("{what} overtaken before call {call} by process {process}");
+            match ran {
+                Ok(()) => done += 1,
+                Err(error) => {
+                    assert_eq!(error.kind(), Kind::Conflict, "{when}: {error}");
+                    conflicts += 1;
+                }
+            }
+            let repository = open(media, 11).expect("it opens");
+            sweep_all(&repository).unwrap_or_else(|error| panic!("{when}: the sweep: {error}"));
+            assert_eq!(restore_all(&repository).expect("it restores"), 2, "{when}");
+            assert_clean(&repository, &when);
+        }
+        println!("{what}: {done} did their work, {conflicts} ended with a conflict");
+        assert!(done > 10, "{what}: {done} runs are too few to mean anything");
     }
 }

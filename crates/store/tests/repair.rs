@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use cutpoint_store::check::{CheckMonitor, record};
+use cutpoint_store::access::Others;
+use cutpoint_store::check::{CheckMonitor, Remedy, record};
 use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::{Outcome, Snapshot};
@@ -736,4 +737,157 @@ fn names_that_are_taken() {
         let Loss::Parts { kept_as, .. } = loss else { continue };
         assert!(!kept_as.ends_with(b"damaged.cutpoint-damaged"), "{loss:?}");
     }
+}
+
+/// A prune record that is gone, before or after its sweep, is given up once: nothing misses it then, and
+/// it does not count where it comes back, for what it condemned may be needed by then.
+#[test]
+fn prune_record_that_is_given_up_counts_no_more() {
+    for is_swept in [false, true] {
+        let case = format!("swept: {is_swept}");
+        let store = Store::new(&build());
+        let all = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
+        let pruned = prune(&later(&store), &all, &(), |_| true).expect("it prunes");
+        let number = pruned.and_then(|pruned| pruned.number).expect("there is a record");
+        let name = ObjectName::Prune(number).to_string();
+        let bytes = store.media.get(&name).expect("it was put");
+        if is_swept {
+            assert_eq!(sweep_all(&later(&store)), Some(number), "{case}");
+        }
+        // Somebody has seen it.
+        back_up(&later(&store), &[1, 2], false).expect("nothing fails here");
+        let give_up = |number| IndexOptions {
+            given_up_prunes: BTreeSet::from([number]),
+            ..IndexOptions::default()
+        };
+        let kept = repair_index(&later(&store), &give_up(number), &()).expect_err("it is there");
+        assert_eq!(kept.kind(), Kind::Invalid, "{case}");
+
+        store.replace(&name, None);
+        let named = store.check(true);
+        let finding = named.all.iter().find(|finding| finding.object == name).expect("it is named");
+        assert_eq!(finding.remedies, [Remedy::GiveUpPrune(number)], "{case}");
+        back_up(&later(&store), &[1], false).expect_err("nothing can be written");
+        let done = repair_index(&later(&store), &give_up(number), &()).expect("it repairs");
+        assert!(done.record > Some(number), "{case}: no number is taken twice");
+        // What its sweep has deleted is lost to the snapshot that it had taken.
+        let findings = store.check(true);
+        record(&later(&store), &findings.report.damages, |_, _| {}).expect("memory takes it");
+        repair(&store, SnapshotOptions { forget: true, ..REPAIR });
+        for is_back in [false, true] {
+            if is_back {
+                store.replace(&name, Some(bytes.clone()));
+            }
+            let view = View::list(&later(&store)).expect("it lists");
+            assert!(!view.prunes.contains_key(&number), "{case}, back: {is_back}");
+            view.require_prunes().expect("it is not missed");
+            back_up(&later(&store), &[1, 2, 3, 4, 5], false).expect("it can be written to");
+            let findings = store.check(true);
+            assert_eq!(errors(&findings), [""; 0], "{case}, back: {is_back}");
+            store.compare(&findings, &case);
+            prune(&later(&store), &all, &(), |_| true).expect("it prunes");
+            sweep_all(&later(&store));
+            assert_eq!(errors(&store.check(true)), [""; 0], "{case}, back: {is_back}, swept");
+        }
+    }
+}
+
+/// A record that gave up another can be lost itself: each is given up by a command of its own.
+#[test]
+fn prune_record_that_gave_up_another_can_be_given_up() {
+    let store = Store::new(&build());
+    for number in 1..3 {
+        let name = ObjectName::Prune(number);
+        store.repository.seal_and_put(name, &Prune::default().encode()).expect("memory takes it");
+    }
+    let give_up = |number| {
+        let given_up_prunes = BTreeSet::from([number]);
+        let options = IndexOptions { given_up_prunes, ..IndexOptions::default() };
+        repair_index(&later(&store), &options, &()).expect("it repairs").record.expect("a number")
+    };
+    store.replace(&ObjectName::Prune(1).to_string(), None);
+    let second = give_up(1);
+    flip(&store, &ObjectName::Prune(second).to_string(), 100);
+    for number in [1, second] {
+        assert!(store.check(false).has_error(&ObjectName::Prune(number).to_string()), "{number}");
+    }
+    give_up(1);
+    give_up(second);
+    back_up(&later(&store), &[1, 2], false).expect("it can be written to");
+    assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
+}
+
+/// Each record says of all that were given up: where the one that did so is lost and given up itself,
+/// the first does not count again, though it may come back.
+#[test]
+fn prune_record_that_was_given_up_stays_so_where_the_record_of_that_is_lost() {
+    let store = Store::new(&build());
+    let put = |number| {
+        let name = ObjectName::Prune(number);
+        store.repository.seal_and_put(name, &Prune::default().encode()).expect("memory takes it");
+        name.to_string()
+    };
+    let first = put(1);
+    let was_first = store.media.get(&first).expect("it was put");
+    put(2);
+    let give_up = |number| {
+        let given_up_prunes = BTreeSet::from([number]);
+        let options = IndexOptions { given_up_prunes, ..IndexOptions::default() };
+        repair_index(&later(&store), &options, &()).expect("it repairs").record.expect("a number")
+    };
+    store.replace(&first, None);
+    let giving_up = give_up(1);
+    repair_index(&later(&store), &IndexOptions::default(), &()).expect("another record");
+    store.replace(&ObjectName::Prune(giving_up).to_string(), None);
+    give_up(giving_up);
+    store.replace(&first, Some(was_first));
+    let view = View::list(&later(&store)).expect("it lists");
+    assert_eq!(view.given_up_prunes(), BTreeSet::from([1, giving_up]));
+    assert!(!view.prunes.contains_key(&1), "it counts no more");
+    assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
+}
+
+/// Who has not seen yet that a commit is given up could go on from it. Until the record of that has
+/// settled a sweep waits, and does not call the repository damaged.
+#[test]
+fn sweep_waits_until_a_commit_that_was_given_up_has_settled() {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let store = Store::new(&build());
+    let at = |process: u32, hours: u64| {
+        let machine = backup::Machine::at(process, (1 << 60) + hours * HOUR_NS);
+        let opened = Repository::open(store.media.clone(), machine, &backup::unlock());
+        Arc::new(opened.expect("it opens"))
+    };
+    let options = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
+    prune(&at(50, 0), &options, &(), |_| true).expect("it prunes");
+    let (first, _) = View::list(&store.repository).expect("it lists").snapshots()[0];
+    flip(&store, &ObjectName::Commit(first).to_string(), 100);
+    let forget = SnapshotOptions { forget: true, ..REPAIR };
+    let done = repair_snapshots(&at(51, 2), &forget, &()).expect("it repairs");
+    assert_eq!(done.lost_commits, BTreeSet::from([first]), "it is given up");
+    let settle_ns = i64::try_from(HOUR_NS).expect("an hour");
+    let sweep = |process, hours| {
+        let options = SweepOptions { settle_ns, ..SweepOptions::default() };
+        Sweeper::new(at(process, hours), options).step(&()).expect("nothing is damaged")
+    };
+    assert!(matches!(sweep(52, 2), Sweep::Settling { .. }), "others may not have seen it");
+    assert!(matches!(sweep(53, 4), Sweep::Done(_)), "everybody has seen it");
+}
+
+/// What a client with newer keys has made another one cannot read; it is not lost.
+#[test]
+fn commit_of_a_newer_epoch_is_not_given_up() {
+    let store = Store::new(&build());
+    let process = backup::Machine::new(60);
+    let mut newer = Repository::open(store.media.clone(), process, &backup::unlock());
+    let newer = newer.as_mut().expect("it opens");
+    newer.begin_epoch(&[backup::unlock()], Others::Remove).expect("a new epoch begins");
+    let newer = open(store.media.clone(), 61).expect("it opens");
+    back_up(&newer, &[1, 2], false).expect("nothing fails here");
+    let view = View::list(&newer).expect("it lists");
+    let of_newer: BTreeSet<_> = view.commits.keys().copied().collect();
+    // One that was opened before. Whatever else it says, nothing is given up.
+    repair_snapshots(&store.repository, &SnapshotOptions { forget: true, ..REPAIR }, &()).ok();
+    let taken = View::list(&newer).expect("it lists").taken();
+    assert!(of_newer.iter().all(|id| !taken.contains(id)), "{taken:?} of {of_newer:?}");
 }

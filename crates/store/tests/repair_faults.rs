@@ -23,11 +23,13 @@ use cutpoint_store::media::{Fault, Faulty, Media, Memory};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repair::{
-    Fate, IndexOptions, SnapshotOptions, SnapshotsRepair, repair_index, repair_snapshots,
+    Fate, IndexOptions, ObjectsOptions, SnapshotOptions, SnapshotsRepair, repair_index,
+    repair_objects, repair_snapshots,
 };
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::view::View;
+use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Inline, Verify, Writer};
 
 use backup::{back_up, file, init, open};
@@ -310,4 +312,52 @@ fn a_repair_may_fail_at_any_call() {
     let calls = expected.calls;
     println!("{states} states of repairs, {calls} calls; {failed} failed, nothing more is lost");
     assert!(states > 1000, "{states} states are too few");
+}
+
+/// What a repair of objects puts is what was put, bit for bit; what it cannot have so stays as it is.
+#[test]
+fn object_is_put_again_as_it_was_or_not_at_all() {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init(media.clone()).expect("an empty memory takes a repository");
+    let repository = open(media.clone(), 1).expect("it opens");
+    back_up(&repository, &[1, 2], true).expect("nothing fails here");
+    let published = everything(&*media);
+    // Bytes that are not what was put: the names of their objects. And how many objects were mended.
+    let repair = |mutant: Option<Mutant>| {
+        let (mut mended, mut other) = (0, BTreeSet::new());
+        for (name, bytes) in &published {
+            let end = bytes.len();
+            // In a sealed part, in the trailer, in its checksum.
+            for places in
+                [&[HEADER_LEN + 40][..], &[end - 30], &[end - 5], &[HEADER_LEN + 40, end - 5]]
+            {
+                let mut changed = bytes.to_vec();
+                places.iter().for_each(|place| changed[*place] ^= 1);
+                let changed = Bytes::from(changed);
+                let mut objects = published.clone();
+                objects.insert(name.clone(), changed.clone());
+                let media = media_of(&objects);
+                let Ok(repository) = open(media.clone(), 2) else { continue };
+                let options = ObjectsOptions {
+                    read_data: Some(Portion::All),
+                    threads: 1,
+                    ..ObjectsOptions::default()
+                };
+                mutant::activate(mutant);
+                let done = repair_objects(&repository, &options, &());
+                mutant::activate(None);
+                mended += done.map_or(0, |done| done.mended.len());
+                let now = media.get(name).expect("it is there");
+                if now != *bytes && now != changed {
+                    other.insert(name.split('/').next().expect("a folder").to_owned());
+                }
+            }
+        }
+        (mended, other)
+    };
+    let (mended, other) = repair(None);
+    assert!(mended > 10, "{mended} objects are too few to mean anything");
+    assert_eq!(other, BTreeSet::new(), "put as they never were");
+    let (_, broken) = repair(Some(Mutant::MendsUnread));
+    assert!(broken.contains("data"), "the rule can be broken unnoticed: {broken:?}");
 }

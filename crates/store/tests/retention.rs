@@ -27,6 +27,7 @@ fn candidate(number: usize, text: &str) -> Candidate<'static> {
         id: id(number),
         started_ns: time_ns(text),
         is_partial: text.ends_with("partial"),
+        is_incomplete: text.ends_with("without one"),
         is_held: text.ends_with("held"),
         host: "host",
         paths: &[],
@@ -183,6 +184,44 @@ fn partial_ones_displace_no_whole_one() {
 }
 
 #[test]
+fn incomplete_ones_displace_no_complete_one() {
+    // A source that is gone for good: the others keep their history beside the last complete ones.
+    let rows = |kept: [&'static str; 6]| {
+        let snapshots = [
+            "2026-11-10 08:00",
+            "2026-11-11 08:00",
+            "2026-11-18 08:00 without one",
+            "2026-11-19 08:00 without one",
+            "2026-11-20 08:00 without one",
+            "2026-11-21 08:00 without one",
+        ];
+        snapshots.into_iter().zip(kept).collect::<Vec<_>>()
+    };
+    let kept = ["last 2", "last 1", "", "", "last 2", "last 1"];
+    table(&by_count(Period::Each, 2), &utc, NOW, &rows(kept));
+    let kept = ["", "daily 1", "", "", "", "daily 1"];
+    table(&by_count(Period::Day, 1), &utc, NOW, &rows(kept));
+    let kept = ["within", "within", "", "", "within", "within"];
+    table(&by_span(Period::Each, 0, 30), &utc, NOW, &rows(kept));
+    // Of a period a complete one stands for all, and what a cut-off run has left for none.
+    let rows = [
+        ("2026-11-20 08:00", "daily 1"),
+        ("2026-11-20 09:00 without one", ""),
+        ("2026-11-21 08:00 without one", "daily 1"),
+        ("2026-11-21 09:00 partial", "unfinished"),
+    ];
+    table(&by_count(Period::Day, 1), &utc, NOW, &rows);
+    // A source that never was there, in a group of its own.
+    let rows = [
+        ("2026-11-20 07:00 without one", "daily (oldest)"),
+        ("2026-11-20 08:00 without one", ""),
+        ("2026-11-20 09:00 without one", "daily 2"),
+        ("2026-11-21 08:00 without one", "daily 1"),
+    ];
+    table(&by_count(Period::Day, 3), &utc, NOW, &rows);
+}
+
+#[test]
 fn months_are_those_of_the_calendar() {
     let rows =
         [("2026-02-28 07:59", ""), ("2026-02-28 08:00", "within"), ("2026-03-31 08:00", "within")];
@@ -249,14 +288,15 @@ fn groups_are_judged_apart() {
 /// What a random history and policy are made of.
 #[derive(Clone, Debug)]
 struct Case {
-    /// Hours before now, and whether it is partial or held.
-    snapshots: Vec<(i64, bool, bool)>,
+    /// Hours before now, and whether it is partial, incomplete or held.
+    snapshots: Vec<(i64, bool, bool, bool)>,
     policy: Policy,
 }
 
 fn case() -> impl Strategy<Value = Case> {
     let hours = prop_oneof![-50..0_i64, 0..100_i64, 0..3000_i64, 0..50_000_i64];
-    let snapshot = (hours, prop::bool::weighted(0.2), prop::bool::weighted(0.1));
+    let weights = [0.2, 0.3, 0.1].map(prop::bool::weighted);
+    let snapshot = (hours, weights[0], weights[1], weights[2]);
     let period = (0..Period::ALL.len()).prop_map(|number| Period::ALL[number]);
     let counts = prop::collection::vec((period.clone(), 1..12_u32), 0..3);
     let span = (0..4_u32, 1..200_u32).prop_map(|(months, hours)| Span { months, hours });
@@ -271,9 +311,10 @@ fn case() -> impl Strategy<Value = Case> {
 impl Case {
     fn candidates(&self) -> Vec<Candidate<'static>> {
         let each = self.snapshots.iter().enumerate();
-        each.map(|(number, (hours, is_partial, is_held))| Candidate {
+        each.map(|(number, (hours, is_partial, is_incomplete, is_held))| Candidate {
             started_ns: time_ns(NOW) - hours * HOUR_NS,
             is_partial: *is_partial,
+            is_incomplete: *is_incomplete,
             is_held: *is_held,
             ..candidate(number, NOW)
         })
@@ -321,6 +362,15 @@ proptest! {
     }
 
     #[test]
+    fn incomplete_ones_change_nothing_for_complete_ones(case in case()) {
+        let all = case.candidates();
+        let verdicts = case.judge(&all);
+        let is_complete = |each: &Candidate<'_>| !each.is_partial && !each.is_incomplete;
+        let complete: Vec<_> = all.into_iter().filter(is_complete).collect();
+        prop_assert_eq!(about(&verdicts, &complete), case.judge(&complete));
+    }
+
+    #[test]
     fn what_is_kept_is_kept_again(case in case()) {
         let all = case.candidates();
         let verdicts = case.judge(&all);
@@ -347,9 +397,10 @@ proptest! {
             let candidates = case.candidates();
             let (fewer, more) = (of(count).judge(&candidates), of(count + 1).judge(&candidates));
             let places = |verdicts: &[(TicketId, Vec<Reason>)]| {
-                let whole = candidates.iter().filter(|each| !each.is_partial);
-                let whole: Vec<_> = whole.copied().collect();
-                let reasons = about(verdicts, &whole).into_iter().flat_map(|(_, why)| why);
+                let is_complete = |each: &&Candidate<'_>| !each.is_partial && !each.is_incomplete;
+                let complete = candidates.iter().filter(is_complete);
+                let complete: Vec<_> = complete.copied().collect();
+                let reasons = about(verdicts, &complete).into_iter().flat_map(|(_, why)| why);
                 reasons.filter(|why| matches!(why, Reason::Count(..))).count()
             };
             prop_assert!(places(&fewer) <= count as usize);

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cutpoint_store::environment::System;
 use cutpoint_store::error::{Error, Kind};
-use cutpoint_store::media::{Media, Put, Refusal, S3, S3Settings};
+use cutpoint_store::media::{Media, Put, Refusal, S3, S3Limits, S3Settings};
 
 /// What the server does with one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,12 @@ enum Odd {
     AnotherWins(u16, &'static str),
     /// Answers with half of the body.
     HalfAnswer,
+    /// The same, and stays connected without a word.
+    HalfAnswerAndSilence,
+    /// Answers with a body that goes on behind its end.
+    LongAnswer,
+    /// Answers so, without a text.
+    Status(u16),
 }
 
 #[derive(Debug, Default)]
@@ -72,10 +79,15 @@ impl Server {
     }
 
     fn media(&self) -> S3 {
+        self.media_with(S3Limits::default())
+    }
+
+    fn media_with(&self, limits: S3Limits) -> S3 {
         let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
         let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
         settings.endpoint = Some(self.address.clone());
         settings.variables = keys.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec();
+        settings.limits = limits;
         S3::open(&settings, Arc::new(System)).expect("it opens")
     }
 
@@ -133,7 +145,13 @@ impl Server {
         };
         let error = |code: &str| format!("<Error><Code>{code}</Code></Error>").into_bytes();
         let (status, answer) = match odd {
-            None | Some(Odd::HalfAnswer) => do_it(),
+            None | Some(Odd::HalfAnswer | Odd::HalfAnswerAndSilence) => do_it(),
+            Some(Odd::LongAnswer) => {
+                let (status, mut answer) = do_it();
+                answer.extend_from_slice(b"more");
+                (status, answer)
+            }
+            Some(Odd::Status(status)) => (status, Vec::new()),
             Some(Odd::Answer(status, code) | Odd::AnotherWins(status, code)) => {
                 (status, error(code))
             }
@@ -161,10 +179,16 @@ impl Server {
         );
         let sent = match (method.as_str(), odd) {
             ("HEAD", _) => 0,
-            (_, Some(Odd::HalfAnswer)) => answer.len() / 2,
+            (_, Some(Odd::HalfAnswer | Odd::HalfAnswerAndSilence)) => answer.len() / 2,
             _ => answer.len(),
         };
-        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&answer[..sent])).ok()
+        drop(state);
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&answer[..sent])).ok()?;
+        if odd == Some(Odd::HalfAnswerAndSilence) {
+            // Until the client hangs up.
+            reader.read_to_end(&mut Vec::new()).ok()?;
+        }
+        Some(())
     }
 }
 
@@ -234,6 +258,50 @@ fn half_an_answer_is_asked_for_again() {
     // A first success, so that it is worth to go on.
     media.head("commits/x").expect("an answer");
     assert_eq!(media.get("commits/x").expect("an answer"), "all of it");
+}
+
+/// A storage whose answers always end early gives nothing, and costs no more than its tries.
+#[test]
+fn half_answers_without_end_are_given_up() {
+    for (odd, tries_max) in [(Odd::HalfAnswer, 4), (Odd::HalfAnswerAndSilence, 2)] {
+        let server = Server::with("GET", &[odd; 20]);
+        server.put(b"all of it").expect("an answer");
+        let silence = Duration::from_millis(500);
+        let media = server.media_with(S3Limits { silence, tries_max });
+        // A first success, so that it is worth to go on.
+        media.head("commits/x").expect("an answer");
+        let began = Instant::now();
+        let error = media.get("commits/x").expect_err("never whole");
+        assert_eq!(error.kind(), Kind::Media, "{odd:?}: {error}");
+        assert!(error.to_string().contains(&format!("attempt {tries_max}")), "{odd:?}: {error}");
+        let gets = server.methods().iter().filter(|method| *method == "GET").count();
+        assert_eq!(gets, tries_max as usize, "{odd:?}: {:?}", server.methods());
+        assert!(began.elapsed() < Duration::from_secs(10), "{odd:?}: {:?}", began.elapsed());
+    }
+}
+
+/// What is about to be made is neither missing nor damaged, whatever is answered: some callers do without
+/// what cannot be read.
+#[test]
+fn put_that_fails_is_never_a_loss() {
+    let refused = [
+        // With and without a text, as to a look at what is not there.
+        (&[Odd::Answer(404, "NoSuchKey")][..], &[][..]),
+        (&[Odd::Status(404)], &[]),
+        (&[Odd::Answer(501, "NotImplemented"), Odd::Status(404)], &[]),
+        // After a try of unknown outcome, what lies there is longer than its length.
+        (&[Odd::DoneBut(500, "InternalError")], &[Odd::LongAnswer]),
+    ];
+    for (puts, gets) in refused {
+        let server = Server::with("PUT", puts);
+        server.state().odd.insert("GET", gets.iter().copied().collect());
+        let error = server.put(b"ours").expect_err("it fails");
+        assert_eq!(error.kind(), Kind::Media, "{puts:?}, {gets:?}: {error}");
+        // Of a replacement some are done by the second try.
+        let replaced = Server::with("PUT", puts).media().replace("commits/x", Bytes::new());
+        let kind = replaced.map_or_else(|error| error.kind(), |()| Kind::Media);
+        assert_eq!(kind, Kind::Media, "{puts:?}");
+    }
 }
 
 fn refusal(error: &Error) -> Option<&Refusal> {

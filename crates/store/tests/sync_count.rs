@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use cutpoint_store::error::Result;
-use cutpoint_store::media::{Local, Media, Put, Staged};
+use cutpoint_store::media::{Layer, Local, Media, Put, Staged};
 use cutpoint_store::writer::Committed;
 
 /// The inodes that were synced, in order.
@@ -81,7 +81,11 @@ impl Staged for CountingStaged {
     }
 }
 
-impl Media for Counting {
+impl Layer for Counting {
+    fn below(&self) -> &dyn Media {
+        &self.inner
+    }
+
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         let put = self.inner.put_new(name, bytes)?;
         if put == Put::Created {
@@ -94,38 +98,6 @@ impl Media for Counting {
         let created = self.created.clone();
         let staged = self.inner.stage(name)?;
         Ok(staged.map(|inner| -> Box<dyn Staged> { Box::new(CountingStaged { inner, created }) }))
-    }
-
-    fn sync(&self, name: &str) -> Result<()> {
-        self.inner.sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.inner.get(name)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        self.inner.get_range(name, offset, len)
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.inner.head(name)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.inner.list(prefix)
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.inner.delete(name)
-    }
-
-    fn prepare(&self) -> Result<()> {
-        self.inner.prepare()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
     }
 }
 
@@ -140,7 +112,8 @@ fn every_put_syncs_the_object_and_its_folder() {
     Local::create(&folder.path().join("deep").join("er")).expect("it can be made");
     assert_eq!(synced(), [inode(""), inode("deep")], "the folders that have new entries");
     std::fs::remove_dir_all(folder.path().join("deep")).expect("it is there");
-    let media = Arc::new(Counting { inner: local, created: Arc::default() });
+    let created: Arc<AtomicUsize> = Arc::default();
+    let media: Arc<dyn Media> = Arc::new(Counting { inner: local, created: created.clone() });
     synced();
     media.prepare().expect("it is empty");
     let prepared = synced();
@@ -169,10 +142,10 @@ fn every_put_syncs_the_object_and_its_folder() {
     backup::init(media.clone()).expect("it takes a repository");
     let repository = backup::open(media.clone(), 1).expect("it opens");
     synced();
-    media.created.store(0, Ordering::SeqCst);
+    created.store(0, Ordering::SeqCst);
     let committed = backup::back_up(&repository, &[1, 2, 3], true).expect("nothing fails here");
     assert_eq!(committed, Committed::Done, "nobody is there to end it");
-    let (syncs, puts) = (synced().len(), media.created.load(Ordering::SeqCst));
+    let (syncs, puts) = (synced().len(), created.load(Ordering::SeqCst));
     assert!(puts >= 8, "{puts} puts are too few to mean anything");
     assert_eq!(syncs, 2 * puts, "two syncs a put");
     assert_eq!(backup::restore_all(&repository).expect("it restores"), 1, "one snapshot");

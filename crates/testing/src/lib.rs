@@ -10,6 +10,7 @@ mod s3_server;
 mod skipped;
 mod splitmix;
 pub mod stream;
+pub mod tree;
 
 pub use artificial::Artificial;
 pub use clock::thread_cpu_time;

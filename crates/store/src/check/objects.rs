@@ -82,13 +82,16 @@ impl Seen {
     /// As the medium. What cannot be read is passed over: the next check will name it.
     pub(super) fn list_again(&mut self, check: &Check<'_>) -> Result<bool> {
         let media = check.repository.media();
+        let given_up = self.view.given_up_prunes();
         let mut is_newer = false;
         for kind in [ObjectKind::Commit, ObjectKind::Prune] {
             for (path, _) in media.list(kind.folder())? {
                 let Ok(name) = ObjectName::parse(&path) else { continue };
                 let is_known = match name {
                     ObjectName::Commit(ticket) => self.view.commits.contains_key(&ticket),
-                    ObjectName::Prune(number) => self.view.prunes.contains_key(&number),
+                    ObjectName::Prune(number) => {
+                        self.view.prunes.contains_key(&number) || given_up.contains(&number)
+                    }
                     _ => true,
                 };
                 if is_known || self.view.unreadable.contains_key(&name) {
@@ -99,6 +102,18 @@ impl Seen {
             }
         }
         Ok(is_newer)
+    }
+
+    /// Takes up what others have seen, no listing has shown, and is there by its name.
+    fn look_by_name(&mut self, check: &Check<'_>) {
+        let mut was_found = true;
+        while was_found {
+            was_found = false;
+            for name in self.view.missed() {
+                let body = check.repository.get(name);
+                was_found |= body.is_ok_and(|body| self.take_up(name, &body).is_ok());
+            }
+        }
     }
 
     fn take_up(&mut self, name: ObjectName, body: &[u8]) -> Result<()> {
@@ -197,17 +212,28 @@ fn open_unless<T>(
     may_be_gone: impl FnOnce() -> Result<bool>,
 ) -> Result<Option<T>> {
     let Some(bytes) = get_unless(check, name, need, may_be_gone)? else { return Ok(None) };
+    if let ObjectName::Commit(ticket) = name
+        && let Ok(header) = Header::decode(&name, &bytes)
+    {
+        check.lock().epochs.insert(ticket, header.epoch);
+    }
     match open_object(check.repository.keys(), name, &bytes).and_then(|body| decode(&body)) {
         Ok(value) => Ok(Some(value)),
         // Named a moment ago.
         Err(_) if !object_is_intact(&bytes) => Ok(None),
-        // It is whole, and says that a newer version wrote it.
-        Err(error) if error.kind() == Kind::Unsupported => {
+        // It is whole, and says that a newer version wrote it. What a commit or a prune record says
+        // every command needs.
+        Err(error) if error.kind() == Kind::Unsupported && !is_of_view(name) => {
             check.finding(FindingKind::Foreign, name, plain(&name, error));
             Ok(None)
         }
         Err(error) => check.failed(name, error, need).map(|()| None),
     }
+}
+
+/// Returns `true` for an object that a view is made of.
+fn is_of_view(name: ObjectName) -> bool {
+    matches!(name.kind(), ObjectKind::Commit | ObjectKind::Prune)
 }
 
 /// Both copies of every settings object, from number 0 on.
@@ -259,7 +285,9 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
             }
             continue;
         }
-        if copies.insert(id, bytes.clone()).is_some_and(|first| first != bytes) {
+        // One that is damaged was named a moment ago.
+        let is_whole = object_is_intact(&bytes);
+        if is_whole && copies.insert(id, bytes.clone()).is_some_and(|first| first != bytes) {
             check.finding(FindingKind::Corrupt, name, "the two copies differ");
         }
     }
@@ -280,20 +308,34 @@ pub(super) fn check_hints(check: &Check<'_>) -> Result<()> {
 /// Tickets, commits and prune records; what could be read of them is the view.
 pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
     let mut seen = Seen::default();
+    let mut given_up = BTreeSet::new();
+    let mut unfound = Vec::new();
+    for name in names(check, ObjectKind::Prune) {
+        // Those that cannot be read are told below.
+        if let Ok(prune) = check.repository.read(name, Prune::decode) {
+            given_up.extend(prune.given_up);
+        }
+    }
     // What prunes have taken nobody reads: hence they come first.
     for kind in [ObjectKind::Prune, ObjectKind::Commit] {
         let taken = seen.view.taken();
         for name in names(check, kind) {
             let need = match name {
                 ObjectName::Commit(ticket) if taken.contains(&ticket) => Need::Past,
+                ObjectName::Prune(number) if given_up.contains(&number) => Need::Past,
                 _ => Need::Named,
             };
-            let taken_up = open(check, name, need, |body| seen.take_up(name, body))?;
+            let decode = |body: &[u8]| seen.take_up(name, body);
+            let taken_up = open_unless(check, name, need, decode, || {
+                unfound.extend(may_go(name).then_some(name));
+                Ok(may_go(name))
+            })?;
             if taken_up.is_none() {
                 let error = Error::corrupt(name, "cannot be read");
                 seen.view.unreadable.insert(name, Arc::new(error));
             }
         }
+        seen.view.drop_given_up();
     }
     for name in names(check, ObjectKind::Ticket) {
         let ObjectName::Ticket { ticket, .. } = name else { continue };
@@ -306,42 +348,54 @@ pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
     }
     let damaged = seen.view.damaged();
     seen.recorded = damaged.into_iter().map(|damage| (damage.class, damage.container)).collect();
+    name_unfound(check, &mut seen, &unfound)?;
     for ticket in &seen.unfinished {
         let name = ObjectName::Ticket { ticket: *ticket, renewal: 0 };
         let message = "a writer that has not ended: at work, or interrupted";
         check.finding(FindingKind::Unfinished, name, message);
     }
-    check_named_commits(check, &mut seen)?;
+    // A listing may pass over what came during it, lag, or have lost an entry.
+    if !seen.view.gone_commits().is_empty() {
+        seen.list_again(check)?;
+    }
+    seen.look_by_name(check);
+    check_named_commits(check, &mut seen);
     check_prune_numbers(check, &seen);
     Ok(seen)
 }
 
-/// Commits that a later writer has seen must be there, unless a prune has taken them.
-fn check_named_commits(check: &Check<'_>, seen: &mut Seen) -> Result<()> {
-    let missing = |seen: &Seen| {
-        let taken = seen.view.taken();
-        let is_missing = |ticket: &TicketId| {
-            let is_there = seen.view.commits.contains_key(ticket)
-                || seen.view.unreadable.contains_key(&ObjectName::Commit(*ticket));
-            !is_there && !taken.contains(ticket)
-        };
-        seen.view.seen().into_iter().filter(is_missing).collect::<Vec<_>>()
-    };
-    // A listing may pass over what came during it.
-    if missing(seen).is_empty() || (seen.list_again(check)? && missing(seen).is_empty()) {
+/// Commits that were listed and are not there: a sweep deletes what a record has taken, and nothing else
+/// does.
+fn name_unfound(check: &Check<'_>, seen: &mut Seen, unfound: &[ObjectName]) -> Result<()> {
+    if unfound.is_empty() {
         return Ok(());
     }
-    let message = "a later writer has seen it, and no prune has taken it: it was deleted";
-    for ticket in missing(seen) {
-        check.finding(FindingKind::Missing, ObjectName::Commit(ticket), message);
-        seen.lost_commits.insert(ticket);
+    seen.list_again(check)?;
+    let taken = seen.view.taken();
+    for name in unfound {
+        let ObjectName::Commit(ticket) = name else { continue };
+        if !taken.contains(ticket) {
+            let message = "the storage lists it, and does not have it";
+            check.finding(FindingKind::Missing, name, message);
+            seen.lost_commits.insert(*ticket);
+        }
     }
     Ok(())
 }
 
+/// Commits that a later writer has seen must be there, unless a prune has taken them.
+fn check_named_commits(check: &Check<'_>, seen: &mut Seen) {
+    let message = "a later writer has seen it, and no prune has taken it: it was deleted";
+    for ticket in seen.view.gone_commits() {
+        check.finding(FindingKind::Missing, ObjectName::Commit(ticket), message);
+        seen.lost_commits.insert(ticket);
+    }
+}
+
 fn check_prune_numbers(check: &Check<'_>, seen: &Seen) {
     for number in seen.view.missing_prunes() {
-        let message = "prune records are never deleted";
+        let message =
+            "is gone, and prune records are never deleted: what it condemned is not known";
         check.finding(FindingKind::Missing, ObjectName::Prune(number), message);
     }
 }
@@ -370,7 +424,7 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
             }
         }
     };
-    let mut unreadable: Vec<ObjectName> = seen.view.unreadable.keys().copied().collect();
+    let mut unreadable: Vec<ObjectName> = seen.view.unresolved().map(|(name, _)| *name).collect();
     let mut live = BTreeSet::new();
     let mut listed_again_count = 0;
     loop {

@@ -24,6 +24,8 @@ const NOWHERE: PartName = PartName { ticket: TicketId([0; 12]), count: 0 };
 pub(crate) struct Lost {
     /// Chunks that no place gives.
     pub(crate) chunks: HashSet<(Class, Fingerprint)>,
+    /// Those of them that a listed snapshot needs.
+    pub(crate) needed: HashSet<(Class, Fingerprint)>,
     /// Those of them that the storage would not give: it may do so again.
     pub(crate) refused: HashSet<Fingerprint>,
     /// Commits that somebody has seen and that are gone.
@@ -107,6 +109,10 @@ pub(super) fn check(
     }
     let lost = Lost {
         chunks: walk.lost.keys().copied().collect(),
+        needed: {
+            let needed = walk.lost.iter().filter(|(_, lost)| lost.is_listed);
+            needed.map(|(chunk, _)| *chunk).collect()
+        },
         refused: walk.refused,
         commits: seen.lost_commits.clone(),
         protected: HashSet::new(),

@@ -65,7 +65,8 @@ pub struct Snapshot {
     pub host: String,
     /// Who ran the backup.
     pub user: String,
-    /// When it began, in nanoseconds since 1970. Rule W3 measures by it.
+    /// When it began, in nanoseconds since 1970. Rule W3 measures by it, unless there is
+    /// `read_since_ns`.
     pub started_ns: i64,
     /// When it ended.
     pub finished_ns: i64,
@@ -83,6 +84,17 @@ pub struct Snapshot {
     pub statistics: Statistics,
     /// Version of the program.
     pub program: String,
+    /// The positions in `sources` of those that were not there or could not be opened, rising: nothing
+    /// of them is in the tree. Such a snapshot is *incomplete*.
+    pub missing: Vec<u32>,
+    /// The file systems of the sources, by the numbers in [`Entry::device`]: a text for each that
+    /// tells it from others, empty where none is known. Rule W3 compares them.
+    ///
+    /// [`Entry::device`]: super::tree::Entry::device
+    pub file_systems: Vec<String>,
+    /// The start of the run, in nanoseconds since 1970, where that went on from a checkpoint (rule
+    /// W8): no file was read before it. `None`: it is `started_ns`.
+    pub read_since_ns: Option<i64>,
 }
 
 /// What a snapshot holds and what it added. Sizes in bytes.
@@ -218,7 +230,7 @@ impl Commit {
                 (4, _) => view.digest = read_fixed(d)?,
                 (5, _) => time_ns = d.i64().map_err(malformed)?,
                 (10, Some(0)) => root = Some(Content::decode(d)?),
-                (11..=21, Some(0)) => snapshot.decode_field(key, d)?,
+                (11..=24, Some(0)) => snapshot.decode_field(key, d)?,
                 (10, Some(2)) => forget = read_ids(d)?,
                 (10, Some(3)) => note.snapshot = Some(TicketId(read_fixed(d)?)),
                 (11, Some(3)) => note.replaces = read_ids(d)?,
@@ -234,6 +246,7 @@ impl Commit {
         let outcome = match required(kind, "kind of a commit")? {
             0 => {
                 snapshot.root = required(root, "root of a snapshot")?;
+                snapshot.check_missing()?;
                 Outcome::Snapshot(Box::new(snapshot))
             }
             1 => Outcome::Void,
@@ -255,6 +268,12 @@ impl Commit {
 }
 
 impl Snapshot {
+    /// The sources of which nothing is in the tree, because they were not there or could not be opened.
+    pub fn missing_sources(&self) -> impl Iterator<Item = &[u8]> {
+        let at = |position: &u32| self.sources.get(usize::try_from(*position).ok()?);
+        self.missing.iter().filter_map(at).map(Vec::as_slice)
+    }
+
     /// Nothing in it.
     pub fn empty() -> Snapshot {
         Snapshot {
@@ -271,6 +290,9 @@ impl Snapshot {
             partial: false,
             statistics: Statistics::default(),
             program: String::new(),
+            missing: Vec::new(),
+            file_systems: Vec::new(),
+            read_since_ns: None,
         }
     }
 
@@ -296,6 +318,20 @@ impl Snapshot {
             }
         });
         map.text(21, &self.program);
+        if !self.missing.is_empty() {
+            map.item(22, |e| {
+                e.array(self.missing.len() as u64).ok();
+                for position in &self.missing {
+                    e.u32(*position).ok();
+                }
+            });
+        }
+        if !self.file_systems.is_empty() {
+            map.array_of_texts(23, &self.file_systems);
+        }
+        if let Some(read_since_ns) = self.read_since_ns {
+            map.int(24, read_since_ns);
+        }
     }
 
     fn decode_field(&mut self, key: u32, d: &mut Decoder<'_>) -> Result<()> {
@@ -322,9 +358,28 @@ impl Snapshot {
                 let numbers = read_array(d, |d| d.u64().map_err(malformed))?;
                 self.statistics = Statistics::from_slice(&numbers);
             }
-            _ => self.program = d.str().map_err(malformed)?.to_owned(),
+            21 => self.program = d.str().map_err(malformed)?.to_owned(),
+            22 => self.missing = read_array(d, |d| d.u32().map_err(malformed))?,
+            23 => self.file_systems = read_texts(d)?,
+            _ => self.read_since_ns = Some(d.i64().map_err(malformed)?),
         }
         Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// `Corrupt` where the positions of missing sources do not rise, or name none of the sources.
+    fn check_missing(&self) -> Result<()> {
+        let is_rising = self.missing.is_sorted_by(|a, b| a < b);
+        let is_source =
+            self.missing.last().is_none_or(|&last| (last as usize) < self.sources.len());
+        if is_rising && is_source {
+            return Ok(());
+        }
+        Err(Error::corrupt(
+            "",
+            "malformed snapshot: the missing sources are not rising positions of its sources",
+        ))
     }
 }
 

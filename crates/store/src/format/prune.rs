@@ -1,6 +1,6 @@
 //! Prune records: what number n condemns, and which segments it publishes instead.
 
-use minicbor::Decoder;
+use minicbor::{Decoder, Encoder};
 
 use super::commit::read_ids;
 use super::map::{Extra, MapWriter, at_end, malformed, read_array, read_fixed, read_map};
@@ -31,6 +31,8 @@ pub struct Prune {
     pub released: Vec<TicketId>,
     /// `forget` commits that are cancelled.
     pub unforgotten: Vec<TicketId>,
+    /// Numbers of records that are lost and count no more, though one may come back.
+    pub given_up: Vec<u64>,
     /// What a newer version wrote.
     pub extra: Extra,
 }
@@ -54,6 +56,9 @@ impl Prune {
         }
         map.int(7, self.time_ns).array_of_bytes(8, &ids(&self.held));
         map.array_of_bytes(9, &ids(&self.released)).array_of_bytes(10, &ids(&self.unforgotten));
+        if !self.given_up.is_empty() {
+            map.item(11, |e| write_numbers(e, &self.given_up));
+        }
         map.extra(&self.extra);
         map.finish()
     }
@@ -77,12 +82,21 @@ impl Prune {
                 8 => prune.held = read_ids(d)?,
                 9 => prune.released = read_ids(d)?,
                 10 => prune.unforgotten = read_ids(d)?,
+                11 => prune.given_up = read_array(d, |d| d.u64().map_err(malformed))?,
                 _ => return Ok(false),
             }
             Ok(true)
         })?;
         at_end(d)?;
         Ok(prune)
+    }
+}
+
+fn write_numbers(e: &mut Encoder<Vec<u8>>, numbers: &[u64]) {
+    // Writing to a vector does not fail.
+    e.array(numbers.len() as u64).ok();
+    for number in numbers {
+        e.u64(*number).ok();
     }
 }
 

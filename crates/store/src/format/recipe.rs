@@ -26,7 +26,7 @@ pub const LEVEL_MAX: u32 = 6;
 pub const RAW_LEN_MAX: usize = 4096;
 
 /// A piece of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Segment {
     /// `length` bytes of a chunk, from `offset` on.
     Chunk {
@@ -129,7 +129,7 @@ fn take_fingerprint(bytes: &mut &[u8]) -> Result<Fingerprint> {
 }
 
 /// Where the bytes of an entry are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// Nowhere: there are none.
     Empty,

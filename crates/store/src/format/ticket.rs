@@ -2,9 +2,10 @@
 
 use minicbor::Decoder;
 
-use super::map::{Extra, MapWriter, at_end, malformed, read_map, required};
+use super::map::{Extra, MapWriter, at_end, malformed, read_fixed, read_map, required};
 use crate::environment::Process;
 use crate::error::{Error, Result};
+use crate::liveness::MachineValue;
 
 /// What a writer is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,11 @@ pub struct Ticket {
     pub purpose: Purpose,
     /// Who.
     pub process: Process,
-    /// When, in nanoseconds since 1970 by the writer's clock.
+    /// The value of the writer's machine in this repository ([`crate::liveness::machine_value`]);
+    /// `None` where the machine does not tell its identity.
+    pub machine: Option<MachineValue>,
+    /// When, in nanoseconds since 1970 by the writer's clock. For messages alone: the writer's clock
+    /// decides nothing.
     pub time_ns: i64,
     /// What a newer version wrote.
     pub extra: Extra,
@@ -60,7 +65,11 @@ impl Ticket {
         map.uint(0, self.purpose.code()).text(1, &self.process.host);
         map.text(2, &self.process.boot_id).uint(3, u64::from(self.process.process_id));
         map.uint(4, self.process.started).int(5, self.time_ns);
-        map.text(6, &self.process.namespace).extra(&self.extra);
+        map.text(6, &self.process.namespace);
+        if let Some(machine) = &self.machine {
+            map.bytes(7, &machine.0);
+        }
+        map.extra(&self.extra);
         map.finish()
     }
 
@@ -69,6 +78,7 @@ impl Ticket {
         let d = &mut Decoder::new(bytes);
         let mut purpose = None;
         let mut process = Process::default();
+        let mut machine = None;
         let mut time_ns = 0;
         let extra = read_map(d, |key, d| {
             match key {
@@ -79,11 +89,13 @@ impl Ticket {
                 4 => process.started = d.u64().map_err(malformed)?,
                 5 => time_ns = d.i64().map_err(malformed)?,
                 6 => process.namespace = d.str().map_err(malformed)?.to_owned(),
+                7 => machine = Some(MachineValue(read_fixed(d)?)),
                 _ => return Ok(false),
             }
             Ok(true)
         })?;
         at_end(d)?;
-        Ok(Ticket { purpose: required(purpose, "purpose of a ticket")?, process, time_ns, extra })
+        let purpose = required(purpose, "purpose of a ticket")?;
+        Ok(Ticket { purpose, process, machine, time_ns, extra })
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub const NAME_LEN_MAX: usize = 4096;
 
 /// A point in time: seconds since 1970 (before it: negative) and nanoseconds after that second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time {
     /// Whole seconds since 1970-01-01 00:00 UTC, rounded down.
     pub seconds: i64,
@@ -22,7 +22,7 @@ pub struct Time {
 }
 
 /// What an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// A regular file; its bytes are the content.
     File,
@@ -67,6 +67,49 @@ impl EntryKind {
     }
 }
 
+/// A way in which an entry is not as its source was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// A file changed while it was read: its bytes are of no single moment.
+    Changed,
+    /// The bytes of a file ended before its size: the entry has the beginning only.
+    Short,
+    /// Something in a folder could not be saved.
+    Lacking,
+    /// A code of a newer version.
+    Other(u64),
+}
+
+impl Defect {
+    fn code(self) -> u64 {
+        match self {
+            Defect::Changed => 1,
+            Defect::Short => 2,
+            Defect::Lacking => 3,
+            Defect::Other(code) => code,
+        }
+    }
+
+    fn from_code(code: u64) -> Defect {
+        match code {
+            1 => Defect::Changed,
+            2 => Defect::Short,
+            3 => Defect::Lacking,
+            code => Defect::Other(code),
+        }
+    }
+
+    /// A predicate for messages; the path of the entry is its subject.
+    pub fn message(self) -> &'static str {
+        match self {
+            Defect::Changed => "changed while the snapshot was made; this is what was read",
+            Defect::Short => "is not whole in the snapshot: its bytes ended early when it was read",
+            Defect::Lacking => "is not whole in the snapshot: something in it could not be saved",
+            Defect::Other(_) => "has a defect in the snapshot that a newer cutpoint can name",
+        }
+    }
+}
+
 /// One name in a folder, with all that is kept of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -92,8 +135,8 @@ pub struct Entry {
     pub inode: u64,
     /// The number of the file system among the sources: tells apart equal inode numbers.
     pub device: u64,
-    /// Entries of one snapshot with the same (`device`, `inode`) and `links > 1` are one file
-    /// under several names. Folders have 1 here.
+    /// Entries of one snapshot with `links > 1` are one file under several names if they agree in
+    /// all but the name, `ctime`, `links` and `defect`. Folders have 1 here.
     pub links: u64,
     /// The device number of a character or block device (`major << 32 | minor`), else 0.
     pub device_number: u64,
@@ -103,6 +146,9 @@ pub struct Entry {
     pub content: Content,
     /// Extended attributes (name, value), sorted by name; on Linux the POSIX ACLs are among them.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The way in which the entry is not as its source was. An entry with one is never taken over
+    /// unread (rule W3).
+    pub defect: Option<Defect>,
     /// What a newer version wrote.
     pub extra: Extra,
 }
@@ -127,6 +173,7 @@ impl Entry {
             size: 0,
             content: Content::Empty,
             xattrs: Vec::new(),
+            defect: None,
             extra: Extra::new(),
         }
     }
@@ -162,6 +209,9 @@ impl Entry {
         if !self.xattrs.is_empty() {
             map.item(15, |e| write_xattrs(e, &self.xattrs));
         }
+        if let Some(defect) = self.defect {
+            map.uint(16, defect.code());
+        }
         map.extra(&self.extra);
         map.finish_into(out);
     }
@@ -192,6 +242,7 @@ impl Entry {
                 13 => entry.size = d.u64().map_err(malformed)?,
                 14 => entry.content = Content::decode(d)?,
                 15 => entry.xattrs = read_xattrs(d)?,
+                16 => entry.defect = Some(Defect::from_code(d.u64().map_err(malformed)?)),
                 _ => return Ok(false),
             }
             Ok(true)

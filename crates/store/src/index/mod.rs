@@ -23,7 +23,7 @@ use crate::format::commit::Damage;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::name::{ObjectName, PartName};
-use crate::repository::Repository;
+use crate::repository::{Repository, refuse_longer};
 use crate::seal::{HEADER_LEN, Opener, PartKind, TRAILER_LEN, Trailer};
 use crate::view::View;
 #[cfg(feature = "mutants")]
@@ -362,8 +362,11 @@ impl Index {
     fn take_up_unnamed(&self, view: &View, tolerance: Tolerance) -> Result<()> {
         let (hiding, named) = {
             let mut state = self.lock();
-            let hiding: BTreeSet<ObjectName> =
-                view.unreadable.keys().chain(state.unreadable.keys()).copied().collect();
+            let hiding: BTreeSet<ObjectName> = view
+                .unresolved()
+                .map(|(name, _)| *name)
+                .chain(state.unreadable.keys().copied())
+                .collect();
             // They were looked for, or there is no need to.
             if hiding == state.hiding {
                 return Ok(());
@@ -712,6 +715,7 @@ pub(crate) fn read_record(
     stored_len: u64,
 ) -> Result<ContainerRecord> {
     let name = ObjectName::Container(class, part);
+    refuse_longer(name, stored_len)?;
     let offset = stored_len.saturating_sub(TRAILER_LEN as u64);
     let bytes = repository.media().get_range(&name.to_string(), offset, TRAILER_LEN)?;
     let trailer = Trailer::decode(&name, &bytes, stored_len)?;

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -324,7 +324,7 @@ impl From<io::Error> for Unmerged {
 
 /// Writes the union of `runs` as one run file. Memory: a filter, container tables, small buffers.
 fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, Unmerged> {
-    std::fs::create_dir_all(folder)?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut covers: Vec<PartName> = runs.iter().flat_map(|run| run.covers.clone()).collect();
     covers.sort_unstable();
     covers.dedup();

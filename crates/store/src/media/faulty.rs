@@ -5,12 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Media, Put, Staged};
 use crate::error::{Error, Kind, Result};
 
 /// How long a put that looks first leaves to others between looking and putting.
 const RACE: Duration = Duration::from_millis(2);
+
+/// The error of a stamp at most, in nanoseconds: 40 days.
+const STAMP_ERROR_NS_MAX: u64 = 40 * 24 * 3600 * 1_000_000_000;
 
 /// What goes wrong, and when. Calls are counted from 0, over all verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,9 @@ pub enum Fault {
     /// Every put creates and replaces what was there, as with a storage that takes the condition of a
     /// put and ignores it.
     Overwrites,
+    /// The storage's clock is at random: each object has another stamp, up to 40 days earlier or later,
+    /// by this seed.
+    WrongStamps(u64),
     /// A put looks whether there is something, and replaces it if it came since: of puts at the same
     /// time several create, as with a storage that has no condition but emulates it.
     Races,
@@ -207,8 +214,8 @@ impl Media for Faulty {
         self.call(Some(0), name, |inner| inner.sync(name))
     }
 
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.call(None, name, |inner| inner.get(name))
+    fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
+        self.call(None, name, |inner| inner.get_at_most(name, len_max))
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
@@ -217,6 +224,15 @@ impl Media for Faulty {
 
     fn head(&self, name: &str) -> Result<Option<u64>> {
         self.call(None, name, |inner| inner.head(name))
+    }
+
+    fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
+        let stamp_ns = self.call(None, name, |inner| inner.stamp_ns(name))?;
+        let Fault::WrongStamps(seed) = self.plan.fault else { return Ok(stamp_ns) };
+        let span_ns = 2 * STAMP_ERROR_NS_MAX;
+        let by = xxh3_64_with_seed(name.as_bytes(), seed) % span_ns;
+        let by = i64::try_from(by).unwrap_or(0) - i64::try_from(STAMP_ERROR_NS_MAX).unwrap_or(0);
+        Ok(stamp_ns.map(|stamp_ns| stamp_ns.saturating_add(by)))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
@@ -233,6 +249,10 @@ impl Media for Faulty {
             self.plan.room.fetch_add(freed, Ordering::SeqCst);
         }
         Ok(())
+    }
+
+    fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
+        self.call(Some(bytes.len()), name, |inner| inner.replace(name, bytes))
     }
 
     fn prepare(&self) -> Result<()> {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::{Media, Put};
 use crate::environment::Environment;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 
 /// So often a name is raced for.
 const ROUNDS: u32 = 20;
@@ -23,8 +23,13 @@ const OBJECT_LEN: usize = 4000;
 /// Where the objects lie for a moment.
 const FOLDER: &str = "tmp";
 const PREFIX: &str = "tmp/probe-";
-/// What a probe left behind that was cut off is removed after this time, in seconds.
-const LEFTOVER_S_MAX: i64 = 24 * 3600;
+/// The age after which the leftovers of a probe that was cut off are removed, in nanoseconds, by the
+/// storage's own stamps: 24 hours.
+const LEFTOVER_NS_MAX: i64 = 24 * 3600 * 1_000_000_000;
+/// The number of rounds with a fault in one probe at most, the last of which is told.
+const FAULTS_MAX: u32 = 5;
+/// The number of tries of one round in which nobody is told to have created the object.
+const NO_WINNER_TRIES: u32 = 3;
 
 /// What a medium did with creators of one name that came at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,23 +96,130 @@ impl fmt::Display for Probed {
 /// Tries a medium: 20 rounds in which 8 threads put the same name at once. Takes about two seconds
 /// over a network. What it puts is in `tmp/`, and removed, if the medium lets it.
 ///
+/// A round counts only if nothing has failed in it and nothing else has interfered: no call has
+/// returned an error, and an object that was put before all rounds still lies there (this process may
+/// have been suspended for so long that another client has removed what it took for leftovers). Else
+/// it is done again under another name, a few times.
+///
 /// # Errors
 ///
-/// As the medium, but for deleting; what it does is not known then.
+/// As the medium, but for deleting, where rounds fail again and again; `Media` where what was put
+/// vanishes. What the medium does is not known then.
 pub fn probe(media: &dyn Media, environment: &dyn Environment) -> Result<Probed> {
-    let now_s = environment.now_ns().div_euclid(1_000_000_000);
-    remove_leftovers(media, now_s)?;
-    let run = scratch_name(environment)?;
     let mut probed =
         Probed { round_count: ROUNDS, creator_count: CREATORS.into(), ..Probed::default() };
-    for round in 0..ROUNDS {
-        let name = format!("{run}-{round:02}");
-        let raced = race(media, &name, &mut probed);
+    let mut faults = 0;
+    let mut witness = None;
+    let result = (|| {
+        for _ in 0..ROUNDS {
+            loop {
+                match round(media, environment, &mut witness) {
+                    Ok(finding) => {
+                        probed.count(finding);
+                        break;
+                    }
+                    Err(error) => {
+                        faults += 1;
+                        let may_pass = matches!(error.kind(), Kind::Media | Kind::Missing);
+                        if !may_pass || faults >= FAULTS_MAX {
+                            return Err(error);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    })();
+    // Where nothing may be deleted, it stays.
+    if let Some(witness) = witness {
+        media.delete(&witness.name).ok();
+    }
+    result.map(|()| probed)
+}
+
+/// An object that was put before the objects of all rounds, and that any client which removes those
+/// for leftovers removes before them, because its name is a prefix of theirs.
+#[derive(Debug)]
+struct Witness {
+    name: String,
+}
+
+impl Witness {
+    /// Puts a new one, and removes leftovers.
+    fn put(media: &dyn Media, environment: &dyn Environment) -> Result<Witness> {
+        let witness = Witness { name: scratch_name(environment)? };
+        media.put_new(&witness.name, Bytes::from_static(b"probe"))?;
+        if let Err(error) = remove_leftovers(media, &witness.name) {
+            media.delete(&witness.name).ok();
+            return Err(error);
+        }
+        Ok(witness)
+    }
+}
+
+/// The outcome of one round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Finding {
+    winner_count: usize,
+    has_wrong_content: bool,
+    is_unlisted: bool,
+}
+
+impl Finding {
+    fn is_fine(self) -> bool {
+        self == Finding { winner_count: 1, ..Finding::default() }
+    }
+}
+
+impl Probed {
+    fn count(&mut self, finding: Finding) {
+        self.no_winner_count += u32::from(finding.winner_count == 0);
+        self.several_winners_count += u32::from(finding.winner_count > 1);
+        self.wrong_content_count += u32::from(finding.has_wrong_content);
+        self.unlisted_count += u32::from(finding.is_unlisted);
+    }
+}
+
+/// One round that counts. A storage may create an object and tell its creator, after a try of its own
+/// that failed, that it was there before: so a round without a winner is a finding only if it is one
+/// again and again.
+///
+/// # Errors
+///
+/// As the medium; `Media` where something else has removed what was put.
+fn round(
+    media: &dyn Media,
+    environment: &dyn Environment,
+    witness: &mut Option<Witness>,
+) -> Result<Finding> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let first = match witness {
+            Some(witness) => &*witness,
+            None => &*witness.insert(Witness::put(media, environment)?),
+        };
+        let mut random = [0; 8];
+        environment.random(&mut random)?;
+        let name = format!("{}-{:016x}", first.name, u64::from_le_bytes(random));
+        let raced = race(media, &name);
         // Where nothing may be deleted, it stays.
         media.delete(&name).ok();
-        raced?;
+        let finding = raced?;
+        if finding.is_fine() {
+            return Ok(finding);
+        }
+        if media.head(&first.name)?.is_none() {
+            let message = "what was put for a trial has vanished: another client has removed it, or \
+                           the storage has lost it";
+            let error = Error::new(Kind::Media, &first.name, message);
+            *witness = None;
+            return Err(error);
+        }
+        if finding.winner_count > 0 || tries >= NO_WINNER_TRIES {
+            return Ok(finding);
+        }
     }
-    Ok(probed)
 }
 
 /// A new name for an object that is to be tried with and deleted again; whatever is appended to it
@@ -123,8 +235,8 @@ pub fn scratch_name(environment: &dyn Environment) -> Result<String> {
     Ok(format!("{PREFIX}{now_s}-{:016x}", u64::from_le_bytes(random)))
 }
 
-/// One round.
-fn race(media: &dyn Media, name: &str, probed: &mut Probed) -> Result<()> {
+/// Lets all creators put `name` at once.
+fn race(media: &dyn Media, name: &str) -> Result<Finding> {
     let start = Barrier::new(CREATORS.into());
     let start = &start;
     let create = |creator: u8| {
@@ -148,18 +260,13 @@ fn race(media: &dyn Media, name: &str, probed: &mut Probed) -> Result<()> {
             winners.insert(creator);
         }
     }
-    let winner = winners.first().copied();
-    match winners.len() {
-        0 => probed.no_winner_count += 1,
-        1 if !is_of(media, name, winner)? => probed.wrong_content_count += 1,
-        1 => {}
-        _ => probed.several_winners_count += 1,
+    let mut finding = Finding { winner_count: winners.len(), ..Finding::default() };
+    if winners.len() == 1 {
+        finding.has_wrong_content = !is_of(media, name, winners.first().copied())?;
     }
     let expected = (name.to_owned(), OBJECT_LEN as u64);
-    if !media.list(FOLDER)?.contains(&expected) {
-        probed.unlisted_count += 1;
-    }
-    Ok(())
+    finding.is_unlisted = !media.list(FOLDER)?.contains(&expected);
+    Ok(finding)
 }
 
 fn is_of(media: &dyn Media, name: &str, creator: Option<u8>) -> Result<bool> {
@@ -170,11 +277,16 @@ fn is_of(media: &dyn Media, name: &str, creator: Option<u8>) -> Result<bool> {
     }
 }
 
-fn remove_leftovers(media: &dyn Media, now_s: i64) -> Result<()> {
+/// Removes what probes that were cut off have left: by the storage's own stamps, compared with that of
+/// `new`, which was just put. The times in names are of other clients' clocks.
+fn remove_leftovers(media: &dyn Media, new: &str) -> Result<()> {
+    let Some(now_ns) = media.stamp_ns(new)? else { return Ok(()) };
     for (name, _) in media.list(FOLDER)? {
-        let began_s = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
-        let began_s = began_s.and_then(|text| text.parse::<i64>().ok());
-        if began_s.is_some_and(|began_s| now_s.saturating_sub(began_s) > LEFTOVER_S_MAX) {
+        if !name.starts_with(PREFIX) || name == new {
+            continue;
+        }
+        let Some(stamp_ns) = media.stamp_ns(&name)? else { continue };
+        if now_ns.saturating_sub(stamp_ns) > LEFTOVER_NS_MAX {
             media.delete(&name).ok();
         }
     }

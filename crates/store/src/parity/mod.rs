@@ -15,7 +15,7 @@ use crate::fingerprint::Class;
 use crate::format::parity::ParityTable;
 use crate::media::Media;
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
-use crate::repository::Repository;
+use crate::repository::{Repository, refuse_longer};
 use crate::seal::{
     HEADER_LEN, Header, Keys, Opener, PartKind, Sealer, TAG_LEN, TRAILER_LEN, Trailer,
     object_is_intact,
@@ -130,6 +130,7 @@ pub(crate) fn read_table(
     stored_len: u64,
 ) -> Result<ParityTable> {
     let (media, path) = (repository.media(), name.to_string());
+    refuse_longer(name, stored_len)?;
     let trailer_offset = stored_len.saturating_sub(TRAILER_LEN as u64);
     let trailer = media.get_range(&path, trailer_offset, TRAILER_LEN)?;
     let trailer = Trailer::decode(&name, &trailer, stored_len)?;
@@ -203,7 +204,8 @@ fn read_what_is_left(media: &dyn Media, name: ObjectName, parity: &Parity) -> Re
     match media.get(&path) {
         Ok(bytes) => return Ok(bytes.to_vec()),
         Err(error) if error.kind() == Kind::Missing => return Ok(Vec::new()),
-        Err(error) if error.kind() == Kind::Media => {}
+        // What is longer than a container can be has something behind its end.
+        Err(error) if matches!(error.kind(), Kind::Media | Kind::Corrupt) => {}
         Err(error) => return Err(error),
     }
     // One bad sector refuses all of a file. If more pieces fail than could be made good, it is not

@@ -1,25 +1,23 @@
 //! Stores again what has to move, and publishes it (P4).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
-
-use zstd::bulk::Decompressor;
 
 use super::plan::{Chosen, is_copied};
 use super::regroup::{Regrouped, regroup};
-use super::survey::{Survey, object};
+use super::source::{Attempted, Failure, Source, Sources};
+use super::survey::Survey;
 use super::{Phase, PruneMonitor, stop_if_cancelled};
-use crate::error::{Error, Result, Tolerance};
+use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::{ChunkRecord, Form, RegionRecord};
+use crate::format::directory::{ChunkRecord, Form};
 use crate::format::segment::{ContainerRecord, Segment};
-use crate::index::{Loaded, Location, load_directory};
+use crate::index::load_directory;
 use crate::name::{ObjectName, PartName};
 use crate::places::{Container, KeptChunks, staying};
-use crate::reader::{ChunkBytes, Reader};
 use crate::repository::Repository;
-use crate::seal::{HEADER_LEN, Opener, PartKind};
-use crate::writer::{EncodedRegion, Inline, RawChunk, Writer, decode_region};
+#[cfg(feature = "mutants")]
+use crate::writer::mutant::{self, Mutant};
+use crate::writer::{EncodedRegion, Inline, RawChunk, Writer};
 
 /// A merged segment has about so many hints: 48 MB.
 const MERGED_HINTS_MAX: usize = 4 << 20;
@@ -40,7 +38,7 @@ pub(super) fn store(
     survey: &Survey,
     chosen: &Chosen,
     monitor: &dyn PruneMonitor,
-) -> Result<(Writer, Moved)> {
+) -> Attempted<(Writer, Moved)> {
     let mut inline = match chosen.grouping {
         Some(grouping) => Inline::grouped(writer, grouping)?,
         None => Inline::anew(writer)?,
@@ -51,10 +49,11 @@ pub(super) fn store(
             let (writer, published) = inline.into_parts();
             Ok((writer, Moved { published, written_bytes, ..moved }))
         }
-        Err(error) => {
-            inline.into_parts().0.abandon(&error).ok();
-            Err(error)
+        Err(failure @ Failure::Source(_)) => {
+            inline.into_parts().0.give_up();
+            Err(failure)
         }
+        Err(Failure::Other(error)) => Err(inline.into_parts().0.fail(error).into()),
     }
 }
 
@@ -63,14 +62,14 @@ fn store_all(
     survey: &Survey,
     chosen: &Chosen,
     monitor: &dyn PruneMonitor,
-) -> Result<Moved> {
+) -> Attempted<Moved> {
     let repository = inline.writer().repository().clone();
+    let sources = Sources::new(&repository, survey);
     let containers = &survey.places.containers;
     let going = survey.places.going.iter().map(|need| (need.class, need.fingerprint));
     for (class, fingerprint) in going.chain(survey.places.dissolved.iter().copied()) {
         stop_if_cancelled(monitor)?;
-        let chunk = survey.reader.chunk(class, &fingerprint)?;
-        inline.store(class, fingerprint, &chunk)?;
+        inline.store(class, fingerprint, &sources.chunk(class, &fingerprint)?)?;
     }
     let dead = chosen.dead.iter().map(|number| containers[*number as usize].name());
     let mut condemned: Vec<(Class, PartName)> = dead.collect();
@@ -103,8 +102,8 @@ fn rewrite_all(
     monitor: &dyn PruneMonitor,
     condemned: &mut Vec<(Class, PartName)>,
 ) -> Result<HashSet<Fingerprint>> {
+    let repository = inline.writer().repository().clone();
     let mut kept = survey.places.kept()?;
-    let mut tolerance = Tolerance::default();
     let mut done_bytes = 0;
     let mut broken: HashSet<Fingerprint> = HashSet::new();
     for number in &chosen.rewritten {
@@ -114,11 +113,15 @@ fn rewrite_all(
         match rewrite(inline, survey, container, &chunks) {
             Ok(()) => condemned.push(container.name()),
             // It stays as it is, and what of it was stored again is there twice.
-            Err(error) if error.is_loss() => {
-                monitor.passed_over(&tolerance.of_one(error)?);
+            Err(Failure::Source(unreadable)) => {
+                survey.pass_over(&repository, unreadable, monitor)?;
                 broken.extend(chunks.into_keys());
             }
-            Err(error) => return Err(error),
+            #[cfg(feature = "mutants")]
+            Err(Failure::Other(_)) if mutant::is_active(Mutant::ToleratesFailedPuts) => {
+                broken.extend(chunks.into_keys());
+            }
+            Err(Failure::Other(error)) => return Err(error),
         }
         done_bytes += u64::from(container.record.stored_len);
         monitor.progress(Phase::Rewrite, done_bytes, chosen.plan.rewritten_bytes);
@@ -152,118 +155,59 @@ pub(super) fn rewrite(
     survey: &Survey,
     container: &Container,
     kept: &KeptChunks,
-) -> Result<()> {
+) -> Attempted<()> {
     let repository = inline.writer().repository().clone();
-    let mut source = Source::open(&repository, survey, container)?;
-    let loaded = source.loaded.clone();
+    let mut source = Sources::new(&repository, survey).open(container)?;
+    let loaded = source.loaded().clone();
     let live = staying(&loaded.directory, kept);
     if live.len() < kept.len() {
         // A hint that was wrong, or an index that was: the container stays.
         let found: HashSet<Fingerprint> = live.iter().map(|chunk| chunk.fingerprint).collect();
         let lost = kept.keys().find(|chunk| !found.contains(chunk)).map(ToString::to_string);
         let message = format!("does not have chunk {} as it says", lost.unwrap_or_default());
-        return Err(Error::corrupt(source.name, message));
+        return source.damaged(message);
     }
     for of_region in live.chunk_by(|one, other| one.region == other.region) {
-        source.rewrite(inline, of_region)?;
+        rewrite_region(&mut source, inline, of_region)?;
     }
     Ok(())
 }
 
-/// A container whose regions are read.
-pub(super) struct Source<'a> {
-    repository: &'a Repository,
-    reader: &'a Reader,
-    loaded: Arc<Loaded>,
-    name: ObjectName,
-    opener: Opener,
-    decompressor: Decompressor<'static>,
-}
-
-impl<'a> Source<'a> {
-    pub(super) fn open(
-        repository: &'a Repository,
-        survey: &'a Survey,
-        container: &Container,
-    ) -> Result<Source<'a>> {
-        let loaded = Arc::new(Loaded::at(repository, container.record)?);
-        let name = object(container.name());
-        let header = repository.media().get_range(&name.to_string(), 0, HEADER_LEN)?;
-        let opener = Opener::new(repository.keys(), name, &header)?;
-        let decompressor = Decompressor::new().map_err(|error| Error::invalid("zstd", error))?;
-        Ok(Source { repository, reader: &survey.reader, loaded, name, opener, decompressor })
+/// Stores again what of a region is `live`, which is not nothing: as it is compressed, where that
+/// is most of it; else as wholes.
+fn rewrite_region(
+    source: &mut Source<'_>,
+    inline: &mut Inline,
+    live: &[&ChunkRecord],
+) -> Attempted<()> {
+    let class = source.class();
+    let number = live[0].region;
+    let (bytes, part) = source.decode(number)?;
+    let region = &source.regions()[usize::from(number)];
+    let is_whole = |chunk: &ChunkRecord| chunk.form != Form::Composite;
+    for chunk in live.iter().filter(|chunk| is_whole(chunk)) {
+        source.payload(&bytes, chunk, true)?;
     }
-
-    /// The regions of the container.
-    pub(super) fn regions(&self) -> Vec<RegionRecord> {
-        self.loaded.directory.regions.clone()
-    }
-
-    /// A region of this number, which there must be: decoded, and as it is encoded.
-    pub(super) fn decode(&mut self, number: u16) -> Result<(Vec<u8>, Vec<u8>)> {
-        let name = self.name;
-        let region = &self.loaded.directory.regions[usize::from(number)];
-        let (offset, stored_len) = (u64::from(region.offset), region.stored_len as usize);
-        let part = self.repository.media().get_range(&name.to_string(), offset, stored_len)?;
-        let mut part = part.to_vec();
-        self.opener.open(PartKind::Region(u32::from(number)), &mut part)?;
-        let bytes =
-            decode_region(&mut self.decompressor, region.codec, part.clone(), region.raw_len)
-                .map_err(|error| error.of(format!("{name}: region {number}")))?;
-        Ok((bytes, part))
-    }
-
-    /// Stores again what of a region is `live`, which is not nothing: as it is compressed, where that
-    /// is most of it; else as wholes.
-    fn rewrite(&mut self, inline: &mut Inline, live: &[&ChunkRecord]) -> Result<()> {
-        let (repository, name, class) = (self.repository, self.name, self.loaded.container.class);
-        let number = live[0].region;
-        let (bytes, part) = self.decode(number)?;
-        let region = &self.loaded.directory.regions[usize::from(number)];
-        let payload = |chunk: &ChunkRecord| {
-            let start = chunk.offset as usize;
-            bytes.get(start..start + chunk.payload_len as usize).unwrap_or_default()
-        };
-        let is_whole = |chunk: &ChunkRecord| chunk.form != Form::Composite;
-        for chunk in live.iter().filter(|chunk| is_whole(chunk)) {
-            if repository.keys().fingerprint(class, payload(chunk)) != chunk.fingerprint {
-                let message =
-                    format!("region {number} has other bytes than chunk {}", chunk.fingerprint);
-                return Err(Error::corrupt(name, message));
-            }
+    if is_copied(region, live) {
+        let mut references = Vec::new();
+        for chunk in live.iter().filter(|chunk| !is_whole(chunk)) {
+            // Rule C5: what it is made of is what it should be.
+            source.rebuild(chunk)?;
+            references.clone_from(&region.references);
         }
-        if is_copied(region, live) {
-            let mut references = Vec::new();
-            for chunk in live.iter().filter(|chunk| !is_whole(chunk)) {
-                // Rule C5: what it is made of is what it should be.
-                self.rebuild(chunk)?;
-                references.clone_from(&region.references);
-            }
-            let chunks = live.iter().map(|chunk| RawChunk::from(*chunk)).collect();
-            let copied =
-                EncodedRegion::copied(class, bytes, region.codec, part, chunks, references);
-            return inline.store_region(copied);
-        }
-        for chunk in live {
-            if is_whole(chunk) {
-                inline.store(class, chunk.fingerprint, payload(chunk))?;
-            } else {
-                inline.store(class, chunk.fingerprint, &self.rebuild(chunk)?)?;
-            }
-        }
-        Ok(())
+        let chunks = live.iter().map(|chunk| RawChunk::from(*chunk)).collect();
+        let copied = EncodedRegion::copied(class, bytes, region.codec, part, chunks, references);
+        return Ok(inline.store_region(copied)?);
     }
-
-    /// The bytes of a composite, verified.
-    fn rebuild(&self, composite: &ChunkRecord) -> Result<ChunkBytes> {
-        let chunks = &self.loaded.directory.chunks;
-        let place = |chunk: &ChunkRecord| (chunk.region, chunk.offset);
-        let first = chunks.partition_point(|chunk| place(chunk) < place(composite));
-        let behind = chunks[first..].iter().position(|chunk| chunk == composite);
-        let chunk = first + behind.unwrap_or_default();
-        let location = Location::new(&self.loaded, chunk);
-        self.reader.read(self.loaded.container.class, &location)
+    for chunk in live {
+        if is_whole(chunk) {
+            // Compared above.
+            inline.store(class, chunk.fingerprint, source.payload(&bytes, chunk, false)?)?;
+        } else {
+            inline.store(class, chunk.fingerprint, &source.rebuild(chunk)?)?;
+        }
     }
+    Ok(())
 }
 
 /// Publishes what `merged` name in few segments: all that exists, condemned or not, for readers and

@@ -11,6 +11,7 @@ mod optimize;
 mod plan;
 mod regroup;
 mod sample;
+mod source;
 mod survey;
 
 use std::collections::BTreeSet;
@@ -21,14 +22,15 @@ use crate::format::grouping::Grouping;
 use crate::format::prune::Prune;
 use crate::format::ticket::Purpose;
 use crate::name::TicketId;
-use crate::record::{Recorded, publish};
+use crate::record::{Recorded, is_overtaken, overtaken, publish};
 use crate::repository::Repository;
 use crate::view::View;
 use crate::writer::Writer;
 pub use optimize::{OptimizeOptions, optimize, plan_optimize};
 pub use plan::Plan;
+use source::Failure;
 use survey::Survey;
-pub(crate) use survey::{mark, open_index, require_nothing_lost};
+pub(crate) use survey::{mark, open_index, require_nothing_lost, require_readable};
 
 /// How often others may be faster before a prune gives up.
 const TRIES: usize = 8;
@@ -166,9 +168,22 @@ fn plan_task(
     task: &Task,
     monitor: &dyn PruneMonitor,
 ) -> Result<Plan> {
-    let view = View::list(repository)?;
-    let survey = Survey::new(repository, view, None, task.dissolved_bytes_max(), monitor)?;
-    Ok(plan::choose(&survey, repository, task, monitor)?.plan)
+    let mut conflict = None;
+    for _ in 0..TRIES {
+        let view = View::list(repository)?;
+        let dissolved_bytes_max = task.dissolved_bytes_max();
+        let survey = Survey::new(repository, view.clone(), None, dissolved_bytes_max, monitor);
+        let chosen = survey.and_then(|survey| plan::choose(&survey, repository, task, monitor));
+        match chosen {
+            Ok(chosen) => return Ok(chosen.plan),
+            Err(error) if error.kind() == Kind::Conflict => conflict = Some(error),
+            Err(error) if error.is_loss() && is_overtaken(repository, &view)? => {
+                conflict = Some(overtaken("prune", error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(conflict.unwrap_or_else(too_often))
 }
 
 /// Takes the snapshots that were forgotten, condemns what nothing else needs, and stores again what
@@ -202,6 +217,7 @@ fn run(
     for _ in 0..TRIES {
         let begin = if task.options.is_alone { Writer::begin_alone } else { Writer::begin };
         let writer = begin(repository.clone(), Purpose::Prune)?;
+        let view = writer.view().clone();
         let dissolved_bytes_max = if may_dissolve { task.dissolved_bytes_max() } else { 0 };
         let attempt =
             attempt(writer, &task, dissolved_bytes_max, monitor, &mut approve, &mut written_bytes);
@@ -214,6 +230,10 @@ fn run(
             // Something was moved or deleted meanwhile.
             Ok(Attempt::Again) => conflict = None,
             Err(error) if error.kind() == Kind::Conflict => conflict = Some(error),
+            // Not damaged: another client's sweep has taken what this one was about to read.
+            Err(error) if error.is_loss() && is_overtaken(repository, &view)? => {
+                conflict = Some(overtaken("prune", error));
+            }
             // A record alone needs next to nothing.
             Err(error) if error.kind() == Kind::Full && task.options.rewrite_bytes_max > 0 => {
                 monitor.passed_over(&error);
@@ -223,9 +243,13 @@ fn run(
             Err(error) => return Err(error),
         }
     }
+    Err(conflict.unwrap_or_else(too_often))
+}
+
+fn too_often() -> Error {
     let message =
         "other clients pruned, held or brought back snapshots again and again; try again later";
-    Err(conflict.unwrap_or_else(|| Error::new(Kind::Conflict, "prune", message)))
+    Error::new(Kind::Conflict, "prune", message)
 }
 
 enum Attempt {
@@ -260,10 +284,7 @@ impl PruneMonitor for Renewing<'_> {
 
 /// Ends the writer where `result` is an error: what it has put stays, and is found.
 fn or_abandon<T>(writer: &mut Writer, result: Result<T>) -> Result<T> {
-    if let Err(error) = &result {
-        writer.abandon(error).ok();
-    }
-    result
+    result.map_err(|error| writer.fail(error))
 }
 
 fn attempt(
@@ -293,10 +314,10 @@ fn attempt(
         return Ok(Attempt::Done(is_approved.then_some(pruned)));
     }
     let (mut writer, moved) = match copy::store(writer, &survey, &chosen, monitor) {
-        Err(error) if error.is_loss() && !survey.places.dissolved.is_empty() => {
-            return Ok(Attempt::Undissolved(error));
+        Err(Failure::Source(unreadable)) if !survey.places.dissolved.is_empty() => {
+            return Ok(Attempt::Undissolved(unreadable.into_error()));
         }
-        stored => stored?,
+        stored => stored.map_err(Failure::into_error)?,
     };
     *written_bytes += moved.written_bytes;
     let mut published = moved.published;
@@ -350,6 +371,6 @@ fn attempt(
         }
         // The copies are found by the next attempt.
         Recorded::Stopped(_) => writer.void(own).map(|()| Attempt::Again),
-        Recorded::Ended => Ok(Attempt::Again),
+        Recorded::Ended => Err(writer.was_ended(None)),
     }
 }

@@ -209,7 +209,7 @@ pub(super) fn choose(
             let known = load_directory(repository, &container.record)
                 .and_then(|directory| container.require_hints(&directory));
             if let Err(error) = known {
-                monitor.passed_over(&tolerance.of_one(error)?);
+                survey.pass_over_read(repository, tolerance.of_one(error)?, monitor)?;
                 continue;
             }
             plan.dead_count += 1;
@@ -242,7 +242,7 @@ pub(super) fn choose(
                 }
                 // It stays as it is.
                 Err(error) => {
-                    monitor.passed_over(&tolerance.of_one(error)?);
+                    survey.pass_over_read(repository, tolerance.of_one(error)?, monitor)?;
                     continue;
                 }
             }

@@ -13,9 +13,10 @@ use cutpoint_matching::super_features;
 
 use super::copy::rewrite;
 use super::plan::Chosen;
+use super::source::{Failure, Sources, readable};
 use super::survey::{Survey, object};
 use super::{Phase, PruneMonitor, stop_if_cancelled};
-use crate::error::{Error, Result, Tolerance};
+use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Damage;
 use crate::format::recipe::Content;
@@ -27,6 +28,8 @@ use crate::reach::{Inside, Node, enter, enter_recipe};
 use crate::recent::Recent;
 use crate::sorted::Sorter;
 use crate::writer::Inline;
+#[cfg(feature = "mutants")]
+use crate::writer::mutant::{self, Mutant};
 
 /// So many wholes are remembered by what they resemble: that takes 60 MB. Of those of the newest
 /// snapshots half as many.
@@ -58,15 +61,16 @@ pub(super) fn regroup(
     monitor: &dyn PruneMonitor,
     condemned: &mut Vec<(Class, PartName)>,
 ) -> Result<Regrouped> {
-    let has_composites = inline.writer().repository().config().matches_imperfectly();
+    let repository = inline.writer().repository().clone();
     let mut regrouping = Regrouping {
         inline,
         survey,
+        sources: Sources::new(&repository, survey),
         chosen,
         monitor,
         moves: fates(survey, chosen),
         damaged: survey.view.damaged(),
-        has_composites,
+        has_composites: repository.config().matches_imperfectly(),
         bases: Bases::default(),
         loaded: LoadedLately::default(),
         done_bytes: 0,
@@ -90,15 +94,6 @@ fn fates(survey: &Survey, chosen: &Chosen) -> HashMap<(Class, PartName), bool> {
         .filter(|(number, container)| container.is_usable() && !dead.contains(number))
         .map(|(number, container)| (container.name(), chosen.rewritten.contains(&number)))
         .collect()
-}
-
-/// What there is, or nothing where it cannot be read: then the container stays.
-fn bear<T>(result: Result<T>) -> Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.is_loss() => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Wholes, by what they resemble.
@@ -144,6 +139,7 @@ struct LoadedLately {
 struct Regrouping<'a> {
     inline: &'a mut Inline,
     survey: &'a Survey,
+    sources: Sources<'a>,
     chosen: &'a Chosen,
     monitor: &'a dyn PruneMonitor,
     /// Of containers that count, whether they are rewritten.
@@ -192,14 +188,14 @@ impl Regrouping<'_> {
             seen.put(node.key(), ());
             let fingerprint = node.fingerprint();
             self.take(Class::Meta, &fingerprint, false)?;
-            let bytes = bear(self.survey.reader.chunk(Class::Meta, &fingerprint))?;
+            let bytes = readable(self.sources.chunk(Class::Meta, &fingerprint))?;
             let Some(bytes) = bytes else { continue };
             let first = nodes.len();
             let mut data = |fingerprint: &Fingerprint, _, _| {
                 named.push(*fingerprint);
                 Ok(())
             };
-            match bear(node.decode(&bytes))? {
+            match readable(self.sources.decode(&node, &bytes))? {
                 Some(Inside::Recipe(recipe)) => {
                     let is_tree = matches!(node, Node::Recipe { is_tree: true, .. });
                     enter_recipe(&recipe, is_tree, &mut nodes, &mut data)?;
@@ -235,10 +231,7 @@ impl Regrouping<'_> {
         if self.inline.has(class, fingerprint, whole)? {
             return Ok(true);
         }
-        let (locations, failure) = self.survey.reader.index().locations(class, fingerprint);
-        if let Some(error) = failure.filter(|error| !error.is_loss()) {
-            return Err(error);
-        }
+        let locations = self.sources.locations(class, fingerprint)?;
         let mut found: Option<Location> = None;
         for location in locations.into_iter().filter(|location| location.is_whole() || !whole) {
             let container = location.container.name;
@@ -258,17 +251,16 @@ impl Regrouping<'_> {
     /// Stores a chunk again: a whole as a whole, a composite as it is, behind what it refers to. Returns
     /// whether it could be read.
     fn store(&mut self, class: Class, location: &Location) -> Result<bool> {
-        let survey = self.survey;
         let record = location.chunk();
         let name = record.fingerprint;
-        let Some(bytes) = bear(survey.reader.read(class, location))? else { return Ok(false) };
+        let Some(bytes) = readable(self.sources.read(class, location))? else { return Ok(false) };
         if location.is_whole() {
             self.inline.store_whole(class, name, &bytes)?;
             if self.has_composites && class == Class::Data {
                 self.bases.find_or_add((class, name), &bytes, BASES_MAX / 2);
             }
         } else {
-            let Some(extents) = bear(survey.reader.extents(class, location))? else {
+            let Some(extents) = readable(self.sources.extents(class, location))? else {
                 return Ok(false);
             };
             let references = location.references();
@@ -299,8 +291,7 @@ impl Regrouping<'_> {
             return Ok(Some(loaded.clone()));
         }
         let record = self.survey.places.containers[number as usize].record;
-        let repository = self.inline.writer().repository().clone();
-        let Some(loaded) = bear(Loaded::at(&repository, record))? else { return Ok(None) };
+        let Some(loaded) = readable(self.sources.load(record))? else { return Ok(None) };
         let loaded = Arc::new(loaded);
         if self.loaded.chunk_count > LOADED_CHUNKS_MAX {
             self.loaded = LoadedLately::default();
@@ -332,7 +323,7 @@ impl Regrouping<'_> {
                 }
                 let mut group = u64::MAX;
                 if location.is_whole()
-                    && let Some(bytes) = bear(survey.reader.payload(class, &location))?
+                    && let Some(bytes) = readable(self.sources.payload(class, &location))?
                 {
                     let found = self.bases.find_or_add((class, fingerprint), &bytes, BASES_MAX);
                     // What resembles nothing stays beside its neighbours.
@@ -361,14 +352,13 @@ impl Regrouping<'_> {
     /// Stores a whole as a composite of one that it resembles and that was stored as a whole. Returns
     /// whether that was possible, and worth it.
     fn recompose(&mut self, class: Class, location: &Location) -> Result<bool> {
-        let survey = self.survey;
         let record = location.chunk();
         let name = record.fingerprint;
         let is_large = record.chunk_len as usize >= RESEMBLING_LEN_MIN;
         if !(self.has_composites && class == Class::Data && location.is_whole() && is_large) {
             return Ok(false);
         }
-        let Some(bytes) = bear(survey.reader.read(class, location))? else { return Ok(false) };
+        let Some(bytes) = readable(self.sources.read(class, location))? else { return Ok(false) };
         let found = self.bases.find_or_add((class, name), &bytes, 0);
         let Some((_, base)) = found.map(|number| self.bases.wholes[number as usize]) else {
             return Ok(false);
@@ -377,7 +367,9 @@ impl Regrouping<'_> {
         if base == name || !self.inline.has(class, &base, true)? {
             return Ok(false);
         }
-        let Some(base_bytes) = bear(survey.reader.chunk(class, &base))? else { return Ok(false) };
+        let Some(base_bytes) = readable(self.sources.chunk(class, &base))? else {
+            return Ok(false);
+        };
         let stored = self.inline.store_resembling((class, name), &bytes, (base, &base_bytes))?;
         if stored {
             self.recomposed_count += 1;
@@ -391,7 +383,6 @@ impl Regrouping<'_> {
     fn complete(&mut self, condemned: &mut Vec<(Class, PartName)>) -> Result<HashSet<Fingerprint>> {
         let survey = self.survey;
         let mut broken = HashSet::new();
-        let mut tolerance = Tolerance::default();
         let mut kept = survey.places.kept()?;
         for number in &self.chosen.rewritten {
             self.breathe()?;
@@ -399,24 +390,28 @@ impl Regrouping<'_> {
             let mut missing = kept.of(*number)?;
             self.retain_missing(container.record.class, &mut missing)?;
             if !missing.is_empty() {
-                let copied = rewrite(self.inline, survey, container, &missing);
-                let copied = copied.and_then(|()| self.inline.publish());
-                let copied = copied.and_then(|()| {
-                    self.retain_missing(container.record.class, &mut missing)?;
-                    let left = missing.keys().next().map(|chunk| {
-                        let message = format!("chunk {chunk} could not be stored again");
-                        Error::corrupt(object(container.name()), message)
-                    });
-                    left.map_or(Ok(()), Err)
-                });
-                match copied {
+                match rewrite(self.inline, survey, container, &missing) {
                     Ok(()) => {}
-                    Err(error) if error.is_loss() => {
-                        self.monitor.passed_over(&tolerance.of_one(error)?);
+                    Err(Failure::Source(unreadable)) => {
+                        let repository = self.inline.writer().repository().clone();
+                        survey.pass_over(&repository, unreadable, self.monitor)?;
                         broken.extend(missing.into_keys());
                         continue;
                     }
-                    Err(error) => return Err(error),
+                    #[cfg(feature = "mutants")]
+                    Err(Failure::Other(_)) if mutant::is_active(Mutant::ToleratesFailedPuts) => {
+                        broken.extend(missing.into_keys());
+                        continue;
+                    }
+                    Err(Failure::Other(error)) => return Err(error),
+                }
+                self.inline.publish()?;
+                self.retain_missing(container.record.class, &mut missing)?;
+                if let Some(chunk) = missing.keys().next() {
+                    let message = format!("chunk {chunk} could not be stored again");
+                    self.monitor.passed_over(&Error::corrupt(object(container.name()), message));
+                    broken.extend(missing.into_keys());
+                    continue;
                 }
             }
             condemned.push(container.name());

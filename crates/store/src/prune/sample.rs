@@ -2,7 +2,7 @@
 
 use zstd::bulk::Compressor;
 
-use super::copy::Source;
+use super::source::{Attempted, Source, Sources, readable};
 use super::survey::Survey;
 use super::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::error::{Error, Result};
@@ -42,13 +42,10 @@ impl Sample {
             // The middle of each of as many stretches.
             let number = numbers[(place * 2 + 1) * numbers.len() / (count * 2)];
             let container = &survey.places.containers[number as usize];
-            let found = Source::open(repository, survey, container)
+            let found = Sources::new(repository, survey)
+                .open(container)
                 .and_then(|mut source| read(&mut source, grouping.region_size as usize));
-            let (raw, stored_bytes) = match found {
-                Ok(found) => found,
-                Err(error) if error.is_loss() => continue,
-                Err(error) => return Err(error),
-            };
+            let Some((raw, stored_bytes)) = readable(found)? else { continue };
             let len = compressor.compress(&raw).map_err(failed)?.len();
             // As regions are: what hardly shrinks is stored as it is.
             let len = if len * 100 > raw.len() * 97 { raw.len() } else { len };
@@ -70,9 +67,9 @@ impl Sample {
 }
 
 /// Regions from the middle of a container on, decoded, and how much they take as they are.
-fn read(source: &mut Source<'_>, len_max: usize) -> Result<(Vec<u8>, u64)> {
+fn read(source: &mut Source<'_>, len_max: usize) -> Attempted<(Vec<u8>, u64)> {
     let (mut raw, mut stored_bytes) = (Vec::new(), 0);
-    let regions = source.regions();
+    let regions = source.regions().to_vec();
     let fits = |from: usize| {
         let lens = regions[from..].iter().map(|region| region.raw_len as usize);
         lens.sum::<usize>() >= len_max

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::source::Unreadable;
 use super::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
@@ -14,6 +16,7 @@ use crate::name::{ObjectName, PartName, TicketId};
 use crate::places::{Lookup, NEED_LEN, Needs, Places, list_containers};
 use crate::reach::{Visit, Walk};
 use crate::reader::{ChunkBytes, Reader};
+use crate::record::{is_overtaken, overtaken};
 use crate::repository::Repository;
 use crate::sorted::Sorted;
 use crate::view::View;
@@ -32,7 +35,12 @@ pub(super) struct Survey {
     pub(super) there: HashMap<(Class, PartName), u64>,
     /// Where each chunk stays that is needed.
     pub(super) places: Places,
+    /// The number of listings that were made because something was gone.
+    listing_count: AtomicU32,
 }
+
+/// The maximum number of listings for things that are gone: the put of the record finds the rest.
+const LISTING_COUNT_MAX: u32 = 8;
 
 /// The index of all that `view` names.
 ///
@@ -41,8 +49,18 @@ pub(super) struct Survey {
 /// `Corrupt` where a segment cannot be read; `Conflict` where one is gone.
 pub(crate) fn open_index(repository: &Arc<Repository>, view: &View) -> Result<Index> {
     let index = Index::open(repository.clone(), view)?;
+    require_readable(&index).map(|()| index)
+}
+
+/// Whether every segment that counts could be read, also those that were read again because what this
+/// machine had cached of them was damaged.
+///
+/// # Errors
+///
+/// As [`open_index`].
+pub(crate) fn require_readable(index: &Index) -> Result<()> {
     match index.unreadable().into_iter().next() {
-        None => Ok(index),
+        None => Ok(()),
         Some((name, error)) if error.kind() == Kind::Missing => {
             // A sweep may have taken it since the view was listed; if not, this comes again.
             Err(Error::new(
@@ -102,10 +120,44 @@ impl Survey {
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
         let places = lookup.find(&needs)?;
+        require_readable(&index)?;
         monitor.progress(Phase::Look, 1, 1);
         require_nothing_lost(&places)?;
         let marked = roots.into_iter().map(|(id, _)| id).collect();
-        Ok(Survey { view, reader, forgotten, marked, adopted, there, places })
+        let listing_count = AtomicU32::new(0);
+        Ok(Survey { view, reader, forgotten, marked, adopted, there, places, listing_count })
+    }
+
+    /// Passes over a source that cannot be read and reports it.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where it is gone, and others have condemned or deleted something since the survey:
+    /// then it is no damage, and what is planned no longer holds. As the medium.
+    pub(super) fn pass_over(
+        &self,
+        repository: &Repository,
+        unreadable: Unreadable,
+        monitor: &dyn PruneMonitor,
+    ) -> Result<()> {
+        self.pass_over_read(repository, unreadable.into_error(), monitor)
+    }
+
+    /// As [`Survey::pass_over`], of an error of a read, before anything is put.
+    pub(super) fn pass_over_read(
+        &self,
+        repository: &Repository,
+        error: Error,
+        monitor: &dyn PruneMonitor,
+    ) -> Result<()> {
+        if error.kind() == Kind::Missing
+            && self.listing_count.fetch_add(1, Ordering::Relaxed) < LISTING_COUNT_MAX
+            && is_overtaken(repository, &self.view)?
+        {
+            return Err(overtaken("prune", error));
+        }
+        monitor.passed_over(&error);
+        Ok(())
     }
 }
 

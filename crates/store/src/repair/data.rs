@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zstd::bulk::Decompressor;
 
-use super::persist;
+use super::{anew_if_ended, persist};
 use crate::check::{CheckMonitor, CheckOptions, Lost, Portion, find_lost, record};
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
@@ -84,11 +84,11 @@ pub fn repair_data(
         let mut inline = Inline::with_index(writer, repair.index.clone(), Verify::All)?;
         let stored = repair
             .rebuild_all(Some(&mut inline))
-            .and_then(|()| repair.protect_all(Some(&mut inline)));
+            .and_then(|()| repair.protect_all(Some(&mut inline)))
+            .and_then(|()| inline.publish());
         if let Err(error) = stored {
             // What it has put is right, and is found by the next one.
-            inline.writer().abandon(&error).ok();
-            return Err(error);
+            return anew_if_ended(inline.writer().fail(error));
         }
         if repair.done.rebuilt.is_empty() {
             inline.writer().void(Vec::new())?;
@@ -210,10 +210,10 @@ impl<'a> Repair<'a> {
                 .and_then(|bytes| Rebuilt::open(self.repository, class, part, bytes));
             match rebuilt {
                 Ok(rebuilt) => self.store_again(rebuilt, inline.as_deref_mut())?,
-                // What nobody misses may be given up.
+                // What no listed snapshot misses may be given up.
                 Err(error) => {
                     let error = self.tolerance.of_one(error)?;
-                    let is_lost = |chunk: &Fingerprint| self.lost.chunks.contains(&(class, *chunk));
+                    let is_lost = |chunk: &Fingerprint| self.lost.needed.contains(&(class, *chunk));
                     if self.damaged[&(class, part)].iter().any(is_lost) {
                         self.done.failed.push(error);
                     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::{is_damage, persist};
+use super::{Again, again, anew_if_ended, is_damage, is_lost, is_newer, persist};
 use crate::check::CheckMonitor;
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::Class;
@@ -11,6 +11,7 @@ use crate::format::prune::Prune;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::format::ticket::{Purpose, Ticket};
 use crate::index::Loaded;
+use crate::liveness::require_alone;
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::record::{self, Recorded};
 use crate::repository::Repository;
@@ -28,6 +29,11 @@ pub struct IndexOptions {
     /// Commits that are lost and are given up: nobody will miss them any more. What their writers
     /// had stored stays.
     pub given_up: BTreeSet<TicketId>,
+    /// Prune records that are lost and are given up: they count no more, even if one comes back. What
+    /// one condemned and is there counts again; snapshots that it took are listed again, and what of
+    /// them is gone a check finds. No other client may be at work: one that deletes what the record
+    /// condemned would go on.
+    pub given_up_prunes: BTreeSet<u64>,
 }
 
 /// What a repair of the index did, or would do.
@@ -51,6 +57,9 @@ pub struct IndexRepair {
     pub gone: Vec<ObjectName>,
     /// Containers that are there, and cannot be read; they are named no more.
     pub unreadable: Vec<Error>,
+    /// Containers that cannot be read either, and that nothing has named before, nor anything that
+    /// cannot be read: nothing is given up with them.
+    pub unnamed: Vec<Error>,
     /// Writers that were ended because nobody can read their tickets.
     pub ended: Vec<TicketId>,
 }
@@ -65,31 +74,69 @@ pub struct IndexRepair {
 /// # Errors
 ///
 /// `Corrupt` where a prune record cannot be read: then nothing can be written safely. `Interrupted`
-/// where the monitor says so. As the medium.
+/// where the monitor says so. `Invalid` where a prune record that is to be given up is not lost.
+/// `Conflict` where a ticket cannot be read, and its writer may be at work on a storage that does not
+/// create atomically. As the medium.
 pub fn repair_index(
     repository: &Arc<Repository>,
     options: &IndexOptions,
     monitor: &dyn CheckMonitor,
 ) -> Result<IndexRepair> {
+    let lost = &lost_beside(repository, &options.given_up_prunes)?;
     if options.dry_run {
-        let view = View::list(repository)?;
+        let view = View::without(lost.clone()).list_again(repository)?;
         let unreadable = unreadable_writers(repository, &view)?;
         let mut anew = Anew::new(repository, None);
         anew.report.ended = unreadable;
         anew.build(&view, monitor)?;
         return Ok(anew.report);
     }
+    if !repository.config().creates_atomically()
+        && !unreadable_writers(repository, &View::list(repository)?)?.is_empty()
+    {
+        // There nobody ends the ticket of a writer that may be at work.
+        require_alone(repository, None)?;
+    }
     persist("the new index", || {
-        let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
+        let mut writer = Writer::begin_without(repository.clone(), Purpose::Other, lost.clone())?;
         match rebuild(&mut writer, options, monitor) {
             Ok(done) => Ok(done),
-            Err(error) => {
-                // What it has put is right, and may count.
-                writer.abandon(&error).ok();
-                Err(error)
-            }
+            // What it has put is right, and may count.
+            Err(error) => anew_if_ended(writer.fail(error)),
         }
     })
+}
+
+/// All prune records that are lost, where some of them are given up. The others do not hinder that: an
+/// index made anew names what is there and hits nothing, whatever they condemned. They are missed still.
+///
+/// # Errors
+///
+/// `Invalid` where one of `given_up` is not lost: it can be put again as it was, or another client can
+/// read it.
+fn lost_beside(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
+    if given_up.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let view = View::list(repository)?;
+    let damaged = view.unresolved().filter_map(|(name, error)| match name {
+        ObjectName::Prune(number) if is_lost(error) && !is_newer(repository, *name) => {
+            Some(*number)
+        }
+        _ => None,
+    });
+    let mut lost: BTreeSet<u64> = damaged.chain(view.missing_prunes()).collect();
+    lost.retain(|number| {
+        let again = again(repository, ObjectName::Prune(*number), None);
+        !matches!(again, Again::Whole | Again::AsPut(_))
+    });
+    match given_up.difference(&lost).next() {
+        None => Ok(lost),
+        Some(number) => {
+            let message = "is not lost, so that it cannot be given up";
+            Err(Error::invalid(ObjectName::Prune(*number), message))
+        }
+    }
 }
 
 /// One try; `None` where others had ended the ticket.
@@ -113,7 +160,8 @@ fn rebuild(
     let (published, superseded) = anew.build(&view, monitor)?;
     let mut report = anew.report;
     let forgotten = options.given_up.iter().copied().collect();
-    let record = Prune { published, superseded, forgotten, ..Prune::default() };
+    let given_up = options.given_up_prunes.iter().copied().collect();
+    let record = Prune { published, superseded, forgotten, given_up, ..Prune::default() };
     // It names what is there and condemns nothing, so whatever others did meanwhile it holds: what
     // they condemned is not hit, though a segment names it, and what they superseded stays so.
     let put = record::publish(writer, &view, record, &BTreeSet::new(), |_, _, it| Ok(Some(it)))?;
@@ -142,7 +190,8 @@ fn unreadable_writers(repository: &Repository, view: &View) -> Result<Vec<Ticket
     let is_unreadable = |(ticket, renewal)| {
         let name = ObjectName::Ticket { ticket, renewal };
         let read = repository.read(name, Ticket::decode);
-        read.is_err_and(|error| is_damage(&error)).then_some(ticket)
+        let is_lost = read.is_err_and(|error| is_damage(&error)) && !is_newer(repository, name);
+        is_lost.then_some(ticket)
     };
     Ok(newest.into_iter().filter_map(is_unreadable).collect())
 }
@@ -204,6 +253,9 @@ impl<'a> Anew<'a> {
         let at_work: HashSet<TicketId> = writers.filter(is_at_work).collect();
         let mut tolerance = Tolerance::default();
         let old = self.read_old(view, &mut tolerance)?;
+        let lost = old.unreadable.iter().map(|part| ObjectName::Segment(*part));
+        let lost: Vec<_> = view.unresolved().map(|(name, _)| *name).chain(lost).collect();
+        let hidden = view.hidden(&lost);
         let condemned = view.condemned();
         let mut there = HashSet::new();
         let mut refused = HashSet::new();
@@ -220,18 +272,33 @@ impl<'a> Anew<'a> {
             if record.is_none() && at_work.contains(&part.ticket) {
                 continue;
             }
+            // A put of this repair: its error says nothing about the container.
+            if let Some(writer) = &mut self.writer {
+                writer.renew()?;
+            }
             // As long as it is there, late snapshots need it, and their sweep finds it by the index.
             let is_condemned = condemned.contains(&(class, part));
             match self.take_up(class, part, stored_len, record) {
                 Ok(()) if record.is_none() && !is_condemned => self.report.found.push(name),
                 Ok(()) => {}
+                // A sweep has taken it since it was listed.
+                Err(error)
+                    if error.kind() == Kind::Missing
+                        && view
+                            .list_again(self.repository)?
+                            .condemned()
+                            .contains(&(class, part)) => {}
                 Err(error) => {
                     let error = tolerance.of_one(error)?;
                     if error.kind() == Kind::Media {
                         refused.insert((class, part));
                     }
-                    if !is_condemned {
-                        self.report.unreadable.push(error);
+                    if record.is_some() || hidden.may_name(part.ticket) {
+                        if !is_condemned {
+                            self.report.unreadable.push(error);
+                        }
+                    } else {
+                        self.report.unnamed.push(error);
                     }
                 }
             }
@@ -279,9 +346,6 @@ impl<'a> Anew<'a> {
         stored_len: u64,
         record: Option<ContainerRecord>,
     ) -> Result<()> {
-        if let Some(writer) = &mut self.writer {
-            writer.renew()?;
-        }
         // The trailer says where the directory is; where it is damaged the old index may know.
         let by_trailer = Loaded::read(self.repository, class, part, stored_len);
         let loaded = match (by_trailer, record) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{IndexOptions, is_damage, persist, repair_index};
+use super::{IndexOptions, anew_if_ended, is_lost, is_newer, persist, repair_index};
 use crate::check::{CheckMonitor, CheckOptions, Lost, Portion, find_lost, record};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
@@ -165,8 +165,10 @@ pub fn repair_snapshots(
     let suspects: HashSet<Fingerprint> =
         view.damaged().iter().map(|damage| damage.fingerprint).collect();
     let mut survey = Rewriter::new(&reader, &lost, &suspects, monitor);
-    let mut done =
-        SnapshotsRepair { lost_commits: lost_commits(&lost, &view), ..SnapshotsRepair::default() };
+    let mut done = SnapshotsRepair {
+        lost_commits: lost_commits(repository, &lost, &view),
+        ..SnapshotsRepair::default()
+    };
     for (id, snapshot) in view.snapshots() {
         if lost.unread.contains(&id) {
             let message = "could not be read at first, and can be now; try again";
@@ -245,10 +247,12 @@ fn look_beside_index(reader: &Reader, view: &View, lost: &mut Lost) -> Result<()
 }
 
 /// Commits that others have seen and that are gone, and those that are damaged.
-fn lost_commits(lost: &Lost, view: &View) -> BTreeSet<TicketId> {
+fn lost_commits(repository: &Repository, lost: &Lost, view: &View) -> BTreeSet<TicketId> {
     let taken = view.taken();
-    let unreadable = view.unreadable.iter().filter_map(|(name, error)| match name {
-        ObjectName::Commit(ticket) if is_damage(error) => Some(*ticket),
+    let unreadable = view.unresolved().filter_map(|(name, error)| match name {
+        ObjectName::Commit(ticket) if is_lost(error) && !is_newer(repository, *name) => {
+            Some(*ticket)
+        }
         _ => None,
     });
     let all = lost.commits.iter().copied().chain(unreadable);
@@ -264,6 +268,16 @@ fn started_ns(snapshot: &Snapshot, is_makeshift: bool) -> i64 {
 
 fn is_repair_of(twin: &Snapshot, id: TicketId, snapshot: &Snapshot, is_makeshift: bool) -> bool {
     twin.parent == Some(id) && twin.started_ns == started_ns(snapshot, is_makeshift)
+}
+
+/// The snapshot that a repair has made of what is left of `id`, if `view` has one that no prune has taken.
+pub fn repaired_as(view: &View, id: TicketId) -> Option<TicketId> {
+    let snapshot = view.commits.get(&id)?.snapshot()?;
+    let is_made_of = |twin: &Snapshot| {
+        [false, true].into_iter().any(|makeshift| is_repair_of(twin, id, snapshot, makeshift))
+    };
+    let all = view.snapshots().into_iter().chain(view.forgotten_snapshots());
+    all.filter(|(_, twin)| is_made_of(twin)).map(|(twin, _)| twin).next()
 }
 
 /// Writes what is left of a snapshot that `survey` has just gone through. `None` where others had
@@ -287,12 +301,10 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
     // The losses have been named.
     rewriter.named_max = 0;
     rewriter.begin(id, &old);
-    let root = match rewriter.rewrite(&old.root, Some(&mut inline)) {
+    let rewritten = rewriter.rewrite(&old.root, Some(&mut inline));
+    let root = match rewritten.and_then(|root| inline.publish().map(|()| root)) {
         Ok(root) => root,
-        Err(error) => {
-            inline.writer().abandon(&error).ok();
-            return Err(error);
-        }
+        Err(error) => return anew_if_ended(inline.writer().fail(error)),
     };
     let mut statistics = old.statistics;
     let counts = rewriter.counts;
@@ -347,7 +359,8 @@ fn forget(
     }
     if !done.lost_commits.is_empty() {
         // With them goes what they named of the index.
-        let options = IndexOptions { dry_run: false, given_up: done.lost_commits.clone() };
+        let given_up = done.lost_commits.clone();
+        let options = IndexOptions { given_up, ..IndexOptions::default() };
         done.record = repair_index(repository, &options, monitor)?.record;
     }
     Ok(())

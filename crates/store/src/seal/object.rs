@@ -6,8 +6,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use zeroize::Zeroize;
 
 use super::keys::{KeyClass, Keys, Secret, Suite};
-use crate::error::{Error, Kind, Result};
-use crate::name::ObjectName;
+use crate::error::{Error, Kind, Newer, Result};
+use crate::name::{ObjectKind, ObjectName};
 
 /// The length of the header of every object, in bytes.
 pub const HEADER_LEN: usize = 64;
@@ -131,14 +131,16 @@ impl Header {
                      use a newer one",
                     bytes[OFFSET_VERSION]
                 ),
-            ));
+            )
+            .with_source(Newer::Format(bytes[OFFSET_VERSION])));
         }
         if bytes[OFFSET_VERSION] == 0 {
             return Err(Error::corrupt(name, "format 0 was never written"));
         }
         let header = Header {
             kind: bytes[OFFSET_KIND],
-            suite: Suite::from_code(bytes[OFFSET_SUITE]).map_err(|error| error.of(name))?,
+            suite: Suite::from_code(bytes[OFFSET_SUITE])
+                .map_err(|error| error.of(name).with_source(Newer::Suite(bytes[OFFSET_SUITE])))?,
             epoch: u32::from_le_bytes([
                 bytes[OFFSET_EPOCH],
                 bytes[OFFSET_EPOCH + 1],
@@ -400,20 +402,65 @@ impl Sealer {
     pub fn finish(mut self, kind: PartKind, part: &mut Vec<u8>) {
         let offset = self.seal(kind, part);
         let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
-        let padding = match self.name {
-            ObjectName::Container(..) => PADDING_CONTAINER,
-            _ => PADDING_OTHER,
-        };
-        let padded = (self.len + TRAILER_LEN).next_multiple_of(padding);
         let tail = part.len();
-        part.resize(tail + padded - TRAILER_LEN - self.len, 0);
-        part.extend_from_slice(&length.to_le_bytes());
-        part.extend_from_slice(&[0; 4]);
-        part.extend_from_slice(&offset.to_le_bytes());
+        push_tail(part, self.name, self.len, offset, length);
         self.checksum.update(&part[tail..]);
         let checksum = self.checksum.digest128();
         part.extend_from_slice(&checksum.to_le_bytes());
     }
+}
+
+/// Appends what stands between the last part of the object `name`, which ends at `end`, and the
+/// checksum: padding, length and offset of that part.
+fn push_tail(bytes: &mut Vec<u8>, name: ObjectName, end: usize, offset: u64, length: u32) {
+    let padding = match name {
+        ObjectName::Container(..) => PADDING_CONTAINER,
+        _ => PADDING_OTHER,
+    };
+    let padded = (end + TRAILER_LEN).next_multiple_of(padding);
+    bytes.resize(bytes.len() + padded - TRAILER_LEN - end, 0);
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&offset.to_le_bytes());
+}
+
+/// The object of which `bytes` begin with the header and all sealed parts; the last of these is
+/// `length` bytes at `offset`. What comes behind it does not count.
+pub(crate) fn with_tail_anew(
+    name: ObjectName,
+    bytes: &[u8],
+    offset: u64,
+    length: u32,
+) -> Option<Bytes> {
+    let end = usize::try_from(offset.checked_add(u64::from(length))?).ok()?;
+    let mut anew = bytes.get(..end)?.to_vec();
+    push_tail(&mut anew, name, end, offset, length);
+    let checksum = xxh3_128(&anew);
+    anew.extend_from_slice(&checksum.to_le_bytes());
+    Some(Bytes::from(anew))
+}
+
+/// The maximum number of lengths of the part that are tried where the trailer does not say it.
+const LENGTHS_MAX: usize = 4 * PADDING_OTHER;
+/// The maximum of bytes that are decrypted for that; of a longer object fewer lengths are tried.
+const TRIED_BYTES_MAX: usize = 1 << 32;
+
+/// The bytes with which an object of one part was put, where its header and its part are undamaged:
+/// padding and trailer follow from these. Where the trailer is damaged the length of the part is
+/// found by trying. `None` where the part does not open.
+pub(crate) fn object_as_put(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Option<Bytes> {
+    let opener = Opener::new(keys, name, bytes).ok()?;
+    let opens = |length: usize| {
+        let mut part = bytes.get(HEADER_LEN..HEADER_LEN.checked_add(length)?)?.to_vec();
+        opener.open(PartKind::Body, &mut part).ok()?;
+        with_tail_anew(name, bytes, HEADER_LEN as u64, u32::try_from(length).ok()?)
+    };
+    let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok();
+    let said = trailer.and_then(|trailer| opens(usize::try_from(trailer.length).ok()?));
+    let room = bytes.len().saturating_sub(HEADER_LEN);
+    // A trailer that is only damaged, not cut off, leaves as many lengths as there can be padding.
+    let count = (TRIED_BYTES_MAX / room.max(1)).clamp(PADDING_OTHER + TRAILER_LEN, LENGTHS_MAX);
+    said.or_else(|| (TAG_LEN..=room).rev().take(count).find_map(opens))
 }
 
 /// Opens the parts of one object.
@@ -430,8 +477,9 @@ impl Opener {
     ///
     /// # Errors
     ///
-    /// As [`Header::decode`]; `WrongKey` where the object was sealed with a key that these are not
-    /// (another repository's, or a newer epoch's); `Corrupt` where it is sealed with another suite.
+    /// As [`Header::decode`]; `WrongKey` where the object says that it is of a newer epoch, and where
+    /// settings were sealed with a key that these are not (another repository's); `Corrupt` where any
+    /// other object was, and where one is sealed with another suite.
     pub fn new(keys: &Keys, name: ObjectName, header: &[u8]) -> Result<Opener> {
         let decoded = Header::decode(&name, header)?;
         let mut bytes = [0; HEADER_LEN];
@@ -443,10 +491,16 @@ impl Opener {
                 format!("is sealed with {}, this repository uses {}", decoded.suite, keys.suite()),
             ));
         }
+        // Settings tell whether keys fit. By keys that have opened those, whatever else does not fit is
+        // damaged.
+        let misfit = match name.kind() {
+            ObjectKind::Config | ObjectKind::Key => Kind::WrongKey,
+            _ => Kind::Corrupt,
+        };
         let class_key = |class| {
             keys.class_key(decoded.epoch, class).ok_or_else(|| {
-                Error::new(
-                    Kind::WrongKey,
+                let error = Error::new(
+                    if decoded.epoch > keys.epoch() { Kind::WrongKey } else { misfit },
                     name,
                     format!(
                         "is sealed with a key of epoch {}; the keys that were used to open the \
@@ -454,13 +508,18 @@ impl Opener {
                         decoded.epoch,
                         keys.epoch()
                     ),
-                )
+                );
+                if decoded.epoch > keys.epoch() {
+                    error.with_source(Newer::Epoch(decoded.epoch))
+                } else {
+                    error
+                }
             })
         };
         let (key, commitment) = object_key(class_key(KeyClass::of(name.kind()))?, &bytes, &[]);
         if commitment != decoded.commitment {
             return Err(Error::new(
-                Kind::WrongKey,
+                misfit,
                 name,
                 "was sealed with another key, or its header is damaged: it belongs to another \
                  repository, or was not written by cutpoint",

@@ -148,19 +148,35 @@ const MEMORY_KIB: u32 = 64 * 1024;
 const PASSES: u32 = 3;
 const LANES: u32 = 4;
 
-/// How much work a `keys/` object may ask for before it is believed: an attacker who can write to
-/// the storage could ask for a terabyte.
-#[derive(Clone, Copy, Debug)]
+/// The maximum work that a `keys/` object may ask for before it is believed: whoever can write to the
+/// storage could ask for a terabyte. By default [`KdfLimits::TIMES`] times what this program writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KdfLimits {
-    /// The most memory, in KiB.
+    /// The maximum memory, in KiB.
     pub memory_kib_max: u32,
-    /// The most passes.
+    /// The maximum number of passes.
     pub passes_max: u32,
+    /// The maximum number of lanes.
+    pub lanes_max: u32,
+}
+
+impl KdfLimits {
+    /// The default multiple of what this program writes.
+    pub const TIMES: u32 = 4;
+
+    /// `times` the memory, passes and lanes that this program writes.
+    pub fn times(times: u32) -> KdfLimits {
+        KdfLimits {
+            memory_kib_max: MEMORY_KIB.saturating_mul(times),
+            passes_max: PASSES.saturating_mul(times),
+            lanes_max: LANES.saturating_mul(times),
+        }
+    }
 }
 
 impl Default for KdfLimits {
     fn default() -> Self {
-        KdfLimits { memory_kib_max: 1024 * 1024, passes_max: 64 }
+        KdfLimits::times(KdfLimits::TIMES)
     }
 }
 
@@ -328,14 +344,17 @@ fn wrapping_key(
         }
         Unlock::Passphrase(passphrase) => {
             let (memory_kib, passes, lanes) = (number(4), number(8), number(12));
-            if memory_kib > limits.memory_kib_max || passes > limits.passes_max || lanes > 64 {
+            if memory_kib > limits.memory_kib_max
+                || passes > limits.passes_max
+                || lanes > limits.lanes_max
+            {
                 return Err(Error::new(
                     Kind::Unsupported,
                     name,
                     format!(
                         "asks for Argon2id with {memory_kib} KiB, {passes} passes, {lanes} lanes; \
-                         refused above {} KiB, {} passes, 64 lanes",
-                        limits.memory_kib_max, limits.passes_max
+                         refused above {} KiB, {} passes, {} lanes (--kdf-limit raises this)",
+                        limits.memory_kib_max, limits.passes_max, limits.lanes_max
                     ),
                 ));
             }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use cutpoint_matching::burst::{Side, Tau};
 
 use super::region::{EncodedRegion, RegionBuffers};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, FINGERPRINT_LEN};
 use crate::format::bursts::{BurstCount, BurstHints, has_sub_chunks};
 use crate::format::directory::{
@@ -199,7 +199,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// `Corrupt` where what was sealed does not open to what it was; `Media` without randomness.
+    /// `Machine` where what was sealed does not open to what it was; `Media` without randomness.
     pub fn append(&mut self, region: EncodedRegion) -> Result<()> {
         let EncodedRegion { raw, codec, encoded } = region;
         let class = raw.class;
@@ -457,13 +457,17 @@ fn verify(
     let name = open.sealer.name();
     let opener = match &mut open.opener {
         Some(opener) => opener,
-        none => none.insert(Opener::new(repository.keys(), name, &open.sealer.header())?),
+        none => {
+            let opener = Opener::new(repository.keys(), name, &open.sealer.header());
+            none.insert(opener.map_err(|error| Error::new(Kind::Machine, name, error))?)
+        }
     };
-    opener.open(kind, sealed)?;
-    if sealed == plain {
+    // Nothing was read: that it does not open says nothing about what is stored.
+    if opener.open(kind, sealed).is_ok() && sealed == plain {
         Ok(())
     } else {
-        Err(Error::corrupt(
+        Err(Error::new(
+            Kind::Machine,
             name,
             "what was sealed does not open to what it was: check this machine's memory",
         ))

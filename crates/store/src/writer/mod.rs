@@ -26,17 +26,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::environment::Process;
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Class;
 use crate::format::commit::{Commit, Outcome, ViewRecord};
 use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
-use crate::media::Put;
+use crate::liveness::{Judge, own_machine, require_alone};
+use crate::media::{Media, Put};
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::parity;
-use crate::repository::Repository;
+use crate::repository::{Repository, require_len};
 use crate::seal::seal_object;
+use crate::stop::{self, Finishing, Hold, Stop};
 use crate::view::View;
 
 pub use archive::{Archive, ArchiveStatistics, Published, SealedPart, Stored};
@@ -58,8 +59,6 @@ const RENEW_NS: u64 = HOUR_NS;
 const FRESH_NS: u64 = 12 * HOUR_NS;
 /// A ticket lives a day at most (W8); a writer begins to end somewhat earlier.
 const LIFE_NS: u64 = 20 * HOUR_NS;
-/// Without a renewal for a day, a writer may politely be ended by others.
-const STALE_NS: i64 = 24 * 3600 * 1_000_000_000;
 
 /// A writer: a ticket, and the view that was taken after it.
 #[derive(Debug)]
@@ -78,6 +77,10 @@ pub struct Writer {
     unpublished: Segment,
     /// The number of the next segment.
     segment_count: u32,
+    /// The containers that the segments of this writer name, where it may end by a record.
+    named: BTreeSet<(Class, PartName)>,
+    /// After a signal the process waits for what the writer publishes, or says of its end.
+    _hold: Option<Hold>,
 }
 
 /// How a commit went.
@@ -99,24 +102,49 @@ impl Writer {
     /// `Unsupported` where this version must not write; `Corrupt` where a prune record cannot be
     /// read; as the medium.
     pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        let may_end_others = repository.config().creates_atomically();
-        Writer::begin_with(repository, purpose, may_end_others)
+        Writer::begin_with(repository, purpose, false, BTreeSet::new(), false)
     }
 
-    /// The same for a caller who vouches that nobody else writes: dead writers are ended also where
-    /// the medium lets several create one object.
+    /// The same for a run that has begun before and goes on with another ticket: a key epoch may have
+    /// begun meanwhile, and the run keeps its own.
     ///
     /// # Errors
     ///
     /// As [`Writer::begin`].
+    pub fn begin_again(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
+        Writer::begin_with(repository, purpose, false, BTreeSet::new(), true)
+    }
+
+    /// The same for a repair that gives up `lost` prune records: they do not count for this writer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::begin`].
+    pub(crate) fn begin_without(
+        repository: Arc<Repository>,
+        purpose: Purpose,
+        lost: BTreeSet<u64>,
+    ) -> Result<Writer> {
+        Writer::begin_with(repository, purpose, false, lost, false)
+    }
+
+    /// The same for a caller who vouches that no other client writes: dead writers are ended also where
+    /// the medium lets several create one object.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::begin`]; `Conflict` where another writer may be at work
+    /// ([`crate::liveness::others_at_work`]): the own ticket is ended then.
     pub fn begin_alone(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, true)
+        Writer::begin_with(repository, purpose, true, BTreeSet::new(), false)
     }
 
     fn begin_with(
         repository: Arc<Repository>,
         purpose: Purpose,
-        may_end_others: bool,
+        is_alone: bool,
+        lost: BTreeSet<u64>,
+        is_at_work: bool,
     ) -> Result<Writer> {
         repository.config().check_features(true)?;
         #[cfg(feature = "mutants")]
@@ -131,18 +159,30 @@ impl Writer {
             }
             put => put?,
         };
+        if is_alone && let Err(error) = require_alone(&repository, Some(ticket)) {
+            end_writer(&repository, ticket).ok();
+            return Err(error);
+        }
         // Both the commit and the void of a ticket could else be taken for the one that was first.
+        let may_end_others = is_alone || repository.config().creates_atomically();
         let ended =
             if may_end_others { end_dead_writers(&repository, Some(ticket))? } else { Vec::new() };
-        let view = View::list(&repository)?;
+        let view = View::without(lost).list_again(&repository)?;
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
         // A listing may pass over a record that came during it, and show the next one.
         let view =
             if view.missing_prunes().is_empty() { view } else { view.list_again(&repository)? };
-        view.require_prunes()?;
+        let epoch = if is_at_work { Ok(()) } else { view.require_epoch() };
+        if let Err(error) = epoch.and_then(|()| view.require_prunes()) {
+            // Nothing was written, and nobody is to wait for it.
+            let end = void(&repository, Vec::new(), ViewRecord::default());
+            put_commit(&repository, ticket, &end).ok();
+            return Err(error);
+        }
         repository.keep_reserve();
         let now = repository.environment().elapsed_ns();
+        let hold = repository.environment().stop().map(Stop::hold);
         Ok(Writer {
             repository,
             ticket,
@@ -155,6 +195,8 @@ impl Writer {
             ended,
             unpublished: Segment::default(),
             segment_count: 0,
+            _hold: hold,
+            named: BTreeSet::new(),
         })
     }
 
@@ -214,6 +256,7 @@ impl Writer {
             Some(Stored::Segment(published)) => {
                 // It names all containers before it.
                 self.unpublished = Segment::default();
+                self.remember(&published.segment);
                 Ok(Some(published))
             }
             Some(Stored::Container(container)) => {
@@ -255,7 +298,22 @@ impl Writer {
         self.segment_count = self.segment_count.saturating_add(1);
         let bytes = archive::seal_segment(&self.repository, name, segment)?;
         self.repository.put(ObjectName::Segment(name), bytes)?;
+        self.remember(segment);
         Ok(name)
+    }
+
+    /// Remembers what a segment of this writer names (P5, S5). A backup ends by its commit, which
+    /// another client's void precludes, and needs no such memory.
+    fn remember(&mut self, segment: &Segment) {
+        if self.purpose != Purpose::Backup {
+            let named = segment.containers.iter().map(|each| (each.class, each.name));
+            self.named.extend(named);
+        }
+    }
+
+    /// The containers that the segments of this writer name; none of a backup.
+    pub(crate) fn named(&self) -> &BTreeSet<(Class, PartName)> {
+        &self.named
     }
 
     /// Ends after `error`, without a result: publishes every container that was put, so that the
@@ -266,12 +324,51 @@ impl Writer {
     ///
     /// As the medium.
     pub fn abandon(&mut self, error: &Error) -> Result<Committed> {
+        let _publishing = publishing(&self.repository);
         if error.kind() == Kind::Full {
             self.repository.give_up_reserve();
         }
         // Where that fails, what it would have named is stored again.
         self.publish().ok();
         end_writer(&self.repository, self.ticket)
+    }
+
+    /// Ends without a result because of something that this writer does not answer for: publishes
+    /// what it has put and voids the ticket, as far as that can be done.
+    pub(crate) fn give_up(&mut self) {
+        // Where that fails, what it would have named is stored again, and others end the ticket.
+        self.publish().ok();
+        end_writer(&self.repository, self.ticket).ok();
+    }
+
+    /// Ends after `error` as [`Writer::abandon`] does, and returns the error to report: `Conflict` where
+    /// another client had ended the ticket before, who may have removed what was being put; else
+    /// `error`.
+    #[must_use]
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
+        let ended = self.abandon(&error);
+        let is_own = matches!(error.kind(), Kind::Interrupted | Kind::Full | Kind::Conflict);
+        match ended {
+            Ok(Committed::Ended) if !is_own => self.was_ended(Some(error)),
+            _ => error,
+        }
+    }
+
+    /// The error of a writer that another client has ended, with the failure in which that showed.
+    pub(crate) fn was_ended(&self, failure: Option<Error>) -> Error {
+        let object = match self.purpose {
+            Purpose::Backup => "backup",
+            Purpose::Prune => "prune",
+            Purpose::Sweep => "sweep",
+            Purpose::Other => "this run",
+        };
+        let text = "another client took it for dead and ended it; what it had stored is kept; run the \
+                    same command again";
+        match failure {
+            Some(failure) => Error::new(Kind::Conflict, object, format!("{text} ({failure})"))
+                .with_source(failure),
+            None => Error::new(Kind::Conflict, object, text),
+        }
     }
 
     /// Whether it is time to end with a checkpoint and to go on under a new ticket (W8).
@@ -298,6 +395,7 @@ impl Writer {
         segments: Vec<PartName>,
         hits: &BTreeSet<(Class, PartName)>,
     ) -> Result<Committed> {
+        let _publishing = publishing(&self.repository);
         if !self.may_commit(hits)? {
             self.void(segments)?;
             return Ok(Committed::Ended);
@@ -319,6 +417,39 @@ impl Writer {
         Ok(!is_stale && self.exist(hits)?)
     }
 
+    /// P5: whether no other client has ended this writer, and every container exists that its
+    /// segments name, but what a record of `view` has condemned: a sweep may have deleted that.
+    ///
+    /// # Errors
+    ///
+    /// As the medium.
+    pub(crate) fn stands(&self, view: &View) -> Result<bool> {
+        let media = self.repository.media();
+        let ignores_end = {
+            #[cfg(feature = "mutants")]
+            let ignores_end = mutant::is_active(mutant::Mutant::IgnoresItsEnd);
+            #[cfg(not(feature = "mutants"))]
+            let ignores_end = false;
+            ignores_end
+        };
+        let end = ObjectName::Commit(self.ticket).to_string();
+        if !ignores_end && media.head(&end)?.is_some() {
+            return Ok(false);
+        }
+        #[cfg(feature = "mutants")]
+        if mutant::is_active(mutant::Mutant::TrustsItsContainers)
+            || mutant::is_active(mutant::Mutant::ToleratesFailedPuts)
+        {
+            return Ok(true);
+        }
+        if self.named.is_empty() {
+            return Ok(true);
+        }
+        let condemned = view.condemned();
+        let named = self.named.iter().filter(|name| !condemned.contains(name));
+        all_exist(&**media, &named.copied().collect())
+    }
+
     /// Ends without a result; what was published stays.
     ///
     /// # Errors
@@ -329,36 +460,43 @@ impl Writer {
         put_commit(&self.repository, self.ticket, &commit).map(|_| ())
     }
 
-    /// Whether all of `containers` exist: by asking for each, or by listing where they are many.
+    /// Whether all of `containers` exist.
     fn exist(&self, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
         #[cfg(feature = "mutants")]
         if mutant::is_active(mutant::Mutant::TrustsHits) {
             return Ok(true);
         }
-        let media = self.repository.media();
-        let path = |class, part| ObjectName::Container(class, part).to_string();
-        if containers.len() <= 64 {
-            for (class, part) in containers {
-                if media.head(&path(*class, *part))?.is_none() {
-                    return Ok(false);
-                }
-            }
-            return Ok(true);
-        }
-        for (class, kind) in [(Class::Data, ObjectKind::Data), (Class::Meta, ObjectKind::Meta)] {
-            let wanted = containers.iter().filter(|(each, _)| *each == class);
-            let wanted: BTreeSet<String> = wanted.map(|(_, part)| path(class, *part)).collect();
-            if wanted.is_empty() {
-                continue;
-            }
-            let there = media.list(kind.folder())?;
-            let found = there.iter().filter(|(name, _)| wanted.contains(name)).count();
-            if found < wanted.len() {
+        all_exist(&**self.repository.media(), containers)
+    }
+}
+
+/// More containers than this are looked for by listing, not one by one.
+const HEADS_MAX: usize = 64;
+
+/// Whether all of `containers` exist: by asking for each, or by listing where they are many.
+fn all_exist(media: &dyn Media, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
+    let path = |class, part| ObjectName::Container(class, part).to_string();
+    if containers.len() <= HEADS_MAX {
+        for (class, part) in containers {
+            if media.head(&path(*class, *part))?.is_none() {
                 return Ok(false);
             }
         }
-        Ok(true)
+        return Ok(true);
     }
+    for (class, kind) in [(Class::Data, ObjectKind::Data), (Class::Meta, ObjectKind::Meta)] {
+        let wanted = containers.iter().filter(|(each, _)| *each == class);
+        let wanted: BTreeSet<String> = wanted.map(|(_, part)| path(class, *part)).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let there = media.list(kind.folder())?;
+        let found = there.iter().filter(|(name, _)| wanted.contains(name)).count();
+        if found < wanted.len() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn ticket_body(repository: &Repository, purpose: Purpose) -> Vec<u8> {
@@ -366,6 +504,7 @@ fn ticket_body(repository: &Repository, purpose: Purpose) -> Vec<u8> {
     let ticket = Ticket {
         purpose,
         process: environment.process(),
+        machine: own_machine(repository),
         time_ns: environment.now_ns(),
         extra: Vec::new(),
     };
@@ -374,7 +513,7 @@ fn ticket_body(repository: &Repository, purpose: Purpose) -> Vec<u8> {
 
 fn put_ticket(repository: &Repository, purpose: Purpose) -> Result<TicketId> {
     let body = ticket_body(repository, purpose);
-    loop {
+    for _ in 0..TICKET_TRIES {
         let mut ticket = TicketId([0; 12]);
         repository.environment().random(&mut ticket.0)?;
         let name = ObjectName::Ticket { ticket, renewal: 0 };
@@ -385,6 +524,8 @@ fn put_ticket(repository: &Repository, purpose: Purpose) -> Result<TicketId> {
             Err(error) => return Err(error),
         }
     }
+    let message = "whatever ticket is put, the storage says that it is there, with other content";
+    Err(Error::new(Kind::Media, ObjectKind::Ticket.folder(), message))
 }
 
 fn void(repository: &Repository, segments: Vec<PartName>, view: ViewRecord) -> Commit {
@@ -413,9 +554,11 @@ pub(crate) fn put_first(
     name: ObjectName,
     body: &[u8],
 ) -> Result<Committed> {
+    let _publishing = publishing(repository);
     let path = name.to_string();
     // A retry sends the same bytes: what is sealed anew would need a new name.
     let bytes = seal_object(repository.keys(), name, repository.salt()?, body);
+    require_len(name, bytes.len() as u64)?;
     let mut failure = None;
     for _ in 0..COMMIT_TRIES {
         match put_and_compare(repository, &path, &bytes) {
@@ -437,6 +580,13 @@ pub(crate) fn put_first(
 }
 
 const COMMIT_TRIES: usize = 5;
+/// The maximum number of tickets that are drawn before the storage is to blame.
+const TICKET_TRIES: usize = 16;
+
+/// Gives this thread time to publish what is stored, should somebody ask to stop.
+fn publishing(repository: &Repository) -> Finishing {
+    stop::finishing(&**repository.environment(), stop::PUBLISHING_MAX)
+}
 
 /// What was staged for a put is given up after this time, in seconds, whoever staged it.
 const STAGED_S_MAX: u64 = 24 * 3600;
@@ -487,7 +637,7 @@ pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId,
     Ok(renewals)
 }
 
-/// Ends every writer that is dead but `own`: puts the `void` that it cannot put any more, with the
+/// Ends every writer that is dead ([`crate::liveness`]) but `own`: puts the `void` that it cannot put any more, with the
 /// segments that it had put. This is how an interrupted backup is found and used. Returns whom it
 /// ended.
 pub(crate) fn end_dead_writers(
@@ -496,6 +646,7 @@ pub(crate) fn end_dead_writers(
 ) -> Result<Vec<TicketId>> {
     let mut renewals = open_tickets(repository)?;
     renewals.retain(|ticket, _| Some(*ticket) != own);
+    let judge = Judge::new(repository, own);
     let mut ended = Vec::new();
     let mut seen = None;
     for (ticket, renewal) in renewals {
@@ -508,9 +659,7 @@ pub(crate) fn end_dead_writers(
         };
         // A ticket that cannot be read says nothing about its writer: leave it to `check`.
         let Ok(body) = body else { continue };
-        let environment = repository.environment();
-        let is_old = environment.now_ns().saturating_sub(body.time_ns) > STALE_NS;
-        if !is_old && may_be_alive(repository, &body.process) {
+        if !judge.is_dead(name, &body)? {
             continue;
         }
         // Its commit was there: a void in its place would hide that somebody has deleted it.
@@ -558,10 +707,6 @@ fn clean_up(repository: &Repository) -> Result<()> {
     // What cannot be removed now can be later: it is in nobody's way.
     media.clean(&is_stale).ok();
     Ok(())
-}
-
-fn may_be_alive(repository: &Repository, process: &Process) -> bool {
-    repository.environment().may_be_alive(process)
 }
 
 /// Ends another's ticket with a void that names the segments that it had put. Of the

@@ -22,6 +22,15 @@ pub enum Mutant {
     TakesNextNumber,
     /// P5: does not publish anew what commits of the snapshots that it takes had published.
     DropsSegmentsOfTaken,
+    /// P4: takes a put that fails for damage of what is read, and P5: does not look for what it has
+    /// put. Each rule alone keeps what is needed here.
+    ToleratesFailedPuts,
+    /// P5: does not look whether another client has ended it.
+    IgnoresItsEnd,
+    /// P5: does not look whether the containers exist that its segments name.
+    TrustsItsContainers,
+    /// S5: does not look whether what it has stored again is still there.
+    TrustsItsRescue,
     /// S1: does not wait for writers that may end in a snapshot.
     DoesNotWait,
     /// S3: stores nothing again.
@@ -43,11 +52,23 @@ pub enum Mutant {
     MeetsReferencesByComposites,
     /// C3: does not ask for what a composite refers to when it is found as a duplicate.
     DoesNotConfirm,
+    /// Liveness: judges the age of a renewal by the clocks of two clients.
+    TrustsClocks,
+    /// Liveness: takes every other boot of a machine for an earlier one, clones of it included.
+    TrustsBoots,
+    /// Repair: counts prune records that were given up, where they can be read again.
+    CountsGivenUp,
+    /// Repair: puts a container in its place again without a look at its regions.
+    MendsUnread,
+    /// E1: writes although something claims a key epoch above its own.
+    WritesBelowEpoch,
+    /// E2: compares with snapshots of a key epoch that is over.
+    ComparesWithOldEpoch,
 }
 
 impl Mutant {
     /// Every one.
-    pub const ALL: [Mutant; 18] = [
+    pub const ALL: [Mutant; 28] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
         Mutant::TakesOverTaken,
@@ -56,6 +77,10 @@ impl Mutant {
         Mutant::Overwrites,
         Mutant::TakesNextNumber,
         Mutant::DropsSegmentsOfTaken,
+        Mutant::ToleratesFailedPuts,
+        Mutant::IgnoresItsEnd,
+        Mutant::TrustsItsContainers,
+        Mutant::TrustsItsRescue,
         Mutant::DoesNotWait,
         Mutant::RescuesNothing,
         Mutant::SweepsApart,
@@ -66,6 +91,12 @@ impl Mutant {
         Mutant::RefersToComposites,
         Mutant::MeetsReferencesByComposites,
         Mutant::DoesNotConfirm,
+        Mutant::TrustsClocks,
+        Mutant::TrustsBoots,
+        Mutant::CountsGivenUp,
+        Mutant::MendsUnread,
+        Mutant::WritesBelowEpoch,
+        Mutant::ComparesWithOldEpoch,
     ];
 }
 

@@ -2,7 +2,7 @@
 
 use zstd::bulk::{Compressor, Decompressor};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::{ChunkRecord, Codec, Form};
 use crate::seal::TAG_LEN;
@@ -174,7 +174,7 @@ impl RegionCodec {
     ///
     /// # Errors
     ///
-    /// `Corrupt` where what was compressed does not decode to what it was: broken memory, or a
+    /// `Machine` where what was compressed does not decode to what it was: broken memory, or a
     /// broken encoder.
     pub fn encode(&mut self, raw: RawRegion, encoded: Vec<u8>) -> Result<EncodedRegion> {
         let (raw, mut encoded) = match raw.stored(encoded) {
@@ -192,9 +192,10 @@ impl RegionCodec {
         if raw.verify {
             self.decoded.clear();
             self.decoded.reserve_exact(len);
-            self.decompressor.decompress_to_buffer(&encoded, &mut self.decoded).map_err(failed)?;
-            if self.decoded != raw.bytes {
-                return Err(Error::corrupt(
+            let decoded = self.decompressor.decompress_to_buffer(&encoded, &mut self.decoded);
+            if decoded.is_err() || self.decoded != raw.bytes {
+                return Err(Error::new(
+                    Kind::Machine,
                     format!("region {}", raw.number),
                     "what was compressed does not decode to what it was: check this machine's \
                      memory",

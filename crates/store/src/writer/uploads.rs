@@ -4,10 +4,10 @@ use bytes::Bytes;
 
 use super::archive::{SealedPart, Stored};
 use super::region::RegionBuffers;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::media::Staged;
 use crate::name::ObjectName;
-use crate::repository::Repository;
+use crate::repository::{Repository, require_len};
 
 /// Objects that are on their way to the medium: one container of each class at most.
 #[derive(Debug, Default)]
@@ -51,19 +51,23 @@ impl Uploads {
                 // An object of one part is put at once.
                 let staged = match part.is_last {
                     true => None,
-                    false => repository.media().stage(&part.name.to_string())?,
+                    false => {
+                        let staged = repository.media().stage(&part.name.to_string());
+                        staged.map_err(Error::of_put)?
+                    }
                 };
                 Upload { name: part.name, staged, bytes: Vec::new(), len: 0, stored: None }
             }
         };
         let bytes = part.bytes();
         upload.len += bytes.len() as u64;
+        require_len(part.name, upload.len)?;
         let is_kept = upload.staged.is_none() || repository.config().parity_percent > 0;
         if is_kept {
             upload.bytes.extend_from_slice(bytes);
         }
         if let Some(staged) = &mut upload.staged {
-            staged.write(bytes)?;
+            staged.write(bytes).map_err(Error::of_put)?;
         }
         upload.stored = part.stored.take();
         let upload = if part.is_last {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cutpoint_store::error::{Error, Kind, Result};
-use cutpoint_store::media::{Media, Put};
+use cutpoint_store::media::{Layer, Media};
 
 /// A medium that cannot read objects whose names begin so, or one byte of them.
 #[derive(Debug)]
@@ -25,38 +25,18 @@ impl BadSectors {
     }
 }
 
-impl Media for BadSectors {
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.inner.put_new(name, bytes)
+impl Layer for BadSectors {
+    fn below(&self) -> &dyn Media {
+        &*self.inner
     }
 
-    fn sync(&self, name: &str) -> Result<()> {
-        self.inner.sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
+    fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
         self.fails(name, 0..u64::MAX)?;
-        self.inner.get(name)
+        self.inner.get_at_most(name, len_max)
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
         self.fails(name, offset..offset + len as u64)?;
         self.inner.get_range(name, offset, len)
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.inner.head(name)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.inner.list(prefix)
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.inner.delete(name)
-    }
-
-    fn describe(&self) -> String {
-        "bad sectors".to_owned()
     }
 }

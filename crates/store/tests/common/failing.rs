@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use cutpoint_store::error::{Error, Kind, Result};
-use cutpoint_store::media::{Media, Put};
+use cutpoint_store::media::{Layer, Media};
 
 /// Passes every call on, but the first reads of objects whose names begin so: they fail.
 #[derive(Debug)]
@@ -42,38 +42,18 @@ impl FailingReads {
     }
 }
 
-impl Media for FailingReads {
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.inner.put_new(name, bytes)
+impl Layer for FailingReads {
+    fn below(&self) -> &dyn Media {
+        &*self.inner
     }
 
-    fn sync(&self, name: &str) -> Result<()> {
-        self.inner.sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
+    fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
         self.fail(name)?;
-        self.inner.get(name)
+        self.inner.get_at_most(name, len_max)
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
         self.fail(name)?;
         self.inner.get_range(name, offset, len)
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.inner.head(name)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.inner.list(prefix)
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.inner.delete(name)
-    }
-
-    fn describe(&self) -> String {
-        "failing reads".to_owned()
     }
 }

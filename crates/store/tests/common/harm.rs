@@ -4,8 +4,15 @@ use bytes::Bytes;
 use cutpoint_store::seal::HEADER_LEN;
 
 /// Each way to damage an object in which nothing but its own bytes counts.
-pub(crate) const HARMS: [&str; 5] =
-    ["deleted", "cut short", "bit in header", "bit in body", "bit in trailer"];
+pub(crate) const HARMS: [&str; 7] = [
+    "deleted",
+    "cut short",
+    "bit in version",
+    "bit in header",
+    "bit in commitment",
+    "bit in body",
+    "bit in trailer",
+];
 
 /// What is left of an object; `None` where nothing is.
 pub(crate) fn harmed(bytes: &Bytes, harm: &str) -> Option<Bytes> {
@@ -17,7 +24,9 @@ pub(crate) fn harmed(bytes: &Bytes, harm: &str) -> Option<Bytes> {
     match harm {
         "deleted" => None,
         "cut short" => Some(bytes.slice(..bytes.len() / 2)),
+        "bit in version" => flipped(5),
         "bit in header" => flipped(20),
+        "bit in commitment" => flipped(50),
         "bit in body" => flipped(HEADER_LEN + 34),
         "bit in trailer" => flipped(bytes.len() - 20),
         other => panic!("{other}: there is no such harm"),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use cutpoint_store::error::Result;
-use cutpoint_store::media::{Media, Put};
+use cutpoint_store::media::{Layer, Media, Put};
 
 /// When the other acts.
 #[derive(Clone, Copy, Debug)]
@@ -57,44 +57,28 @@ impl Overtaken {
         let act = self.act.lock().expect("no test panics in here").take();
         act.into_iter().for_each(|act| act());
     }
+}
 
-    fn inner(&self) -> &dyn Media {
+impl Layer for Overtaken {
+    fn below(&self) -> &dyn Media {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         if matches!(self.when, When::BeforeCall(number) if number == call) {
             self.act();
         }
         &*self.inner
     }
-}
 
-impl Media for Overtaken {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         if let When::BeforePut(prefix) | When::BeforePutUnlisted(prefix) = self.when
             && name.starts_with(prefix)
         {
             self.act();
         }
-        self.inner().put_new(name, bytes)
-    }
-
-    fn sync(&self, name: &str) -> Result<()> {
-        self.inner().sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.inner().get(name)
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        self.inner().get_range(name, offset, len)
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.inner().head(name)
+        self.below().put_new(name, bytes)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        let mut listed = self.inner().list(prefix)?;
+        let mut listed = self.below().list(prefix)?;
         match self.when {
             When::AfterList(folder) if prefix == folder => self.act(),
             When::BeforePutUnlisted(folder) if prefix == folder && self.has_acted() => {
@@ -104,17 +88,5 @@ impl Media for Overtaken {
             _ => {}
         }
         Ok(listed)
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.inner().delete(name)
-    }
-
-    fn prepare(&self) -> Result<()> {
-        self.inner().prepare()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
     }
 }

@@ -20,7 +20,7 @@ use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, RecipeChunk, Segment as Piece};
 use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::tree::Entry;
-use cutpoint_store::media::{Media, Memory, Put};
+use cutpoint_store::media::{Media, Memory, Put, Staged};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::repository::{InitOptions, Repository};
 use cutpoint_store::seal::{
@@ -82,6 +82,13 @@ struct State {
     step_max: u64,
     clock_ns: u64,
     late: Vec<(u64, String, Bytes)>,
+    /// What is staged and not put yet: its name, and the time at which it was begun.
+    staged: BTreeMap<u64, (String, u64)>,
+    staged_count: u64,
+    /// How often a put has found that another client had removed what was staged.
+    unstaged_count: u64,
+    /// The stamp of each object but those that came late.
+    stamps: HashMap<String, i64>,
     script: Option<std::vec::IntoIter<(usize, Until)>>,
     line: Option<(usize, Until)>,
     trace: Vec<String>,
@@ -121,6 +128,8 @@ struct Ledger {
     composites: u64,
     composite_hits: u64,
     composites_deleted: u64,
+    /// Records of writers that had ended before.
+    ended_records: u64,
 }
 
 /// What a container has.
@@ -148,6 +157,10 @@ pub(crate) struct Tally {
     pub(crate) composite_hits: u64,
     /// Composites that went with their container.
     pub(crate) composites_deleted: u64,
+    /// Records of writers that had ended before.
+    pub(crate) ended_records: u64,
+    /// Puts that found what was staged removed.
+    pub(crate) unstaged: u64,
 }
 
 impl Tally {
@@ -164,7 +177,14 @@ impl Tally {
         self.composites += other.composites;
         self.composite_hits += other.composite_hits;
         self.composites_deleted += other.composites_deleted;
+        self.ended_records += other.ended_records;
+        self.unstaged += other.unstaged;
     }
+}
+
+/// Whether clients of the runs of this seed take each other for dead over and over.
+pub(crate) fn is_rough(seed: u64) -> bool {
+    seed % 5 == 4
 }
 
 fn over() -> Error {
@@ -186,6 +206,10 @@ impl World {
                 step_max,
                 clock_ns: 1_000 * 24 * HOUR_NS,
                 late: Vec::new(),
+                staged: BTreeMap::new(),
+                staged_count: 0,
+                unstaged_count: 0,
+                stamps: HashMap::new(),
                 script: script.map(Vec::into_iter),
                 line: None,
                 trace: Vec::new(),
@@ -237,13 +261,15 @@ impl World {
         actor: usize,
         seed: u64,
     ) -> (Arc<dyn Media>, Arc<dyn Environment>) {
-        let media = Turnstile { world: Arc::downgrade(self), actor };
         let mut random = SplitMix64::new(seed.wrapping_mul(1009).wrapping_add(actor as u64));
-        // Wall clocks are wrong: by days, in either direction.
-        let skew_ns = match random.below(3) {
+        // Wall clocks are wrong: by days, in either direction; by up to forty where it is rough.
+        let skew_s = match random.below(3) {
             0 => 0,
-            _ => (random.below(5 * 24 * 3600) as i64 - 2 * 24 * 3600) * 1_000_000_000,
+            _ if is_rough(seed) => random.below(80 * 24 * 3600) as i64 - 40 * 24 * 3600,
+            _ => random.below(5 * 24 * 3600) as i64 - 2 * 24 * 3600,
         };
+        let skew_ns = skew_s * 1_000_000_000;
+        let media = Turnstile { world: Arc::downgrade(self), actor, skew_ns };
         let random = Mutex::new(random);
         let place = Place { world: Arc::downgrade(self), actor, random, skew_ns };
         (Arc::new(media), Arc::new(place))
@@ -318,6 +344,8 @@ impl World {
             composites: state.ledger.composites,
             composite_hits: state.ledger.composite_hits,
             composites_deleted: state.ledger.composites_deleted,
+            ended_records: state.ledger.ended_records,
+            unstaged: state.unstaged_count,
         }
     }
 
@@ -352,6 +380,26 @@ impl World {
     pub(crate) fn was_hit(&self, chunk: ChunkName) {
         let ledger = &mut self.lock().ledger;
         ledger.composite_hits += u64::from(!ledger.wholes.contains(&chunk));
+    }
+
+    /// The medium loses every container of writers that store again: those without a commit, and those
+    /// of rescues.
+    pub(crate) fn lose_stored_again(&self) {
+        let ledger = &mut self.lock().ledger;
+        let is_lost = |name: &String| match ObjectName::parse(name) {
+            Ok(ObjectName::Container(_, part)) => {
+                let commit = ledger.commits.get(&part.ticket);
+                commit.is_none_or(|commit| matches!(commit.outcome, Outcome::Rescue))
+            }
+            _ => false,
+        };
+        let lost: Vec<String> =
+            ledger.present.iter().filter(|name| is_lost(name)).cloned().collect();
+        assert!(!lost.is_empty(), "nothing was stored again");
+        for name in lost {
+            self.memory.delete(&name).expect("memory deletes");
+            ledger.present.remove(&name);
+        }
     }
 
     /// How many objects were deleted so far.
@@ -591,6 +639,8 @@ impl Ledger {
             ObjectName::Prune(number) => {
                 let prune = Prune::decode(&open_object(keys, name, bytes)?)?;
                 self.no_held_is_taken(number, &prune)?;
+                let has_ended = prune.ticket.is_some_and(|id| self.commits.contains_key(&id));
+                self.ended_records += u64::from(has_ended);
                 self.prunes.insert(number, Arc::new(prune));
                 Ok(true)
             }
@@ -840,10 +890,11 @@ impl Ledger {
 }
 
 /// The medium as one actor sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Turnstile {
     world: Weak<World>,
     actor: usize,
+    skew_ns: i64,
 }
 
 impl Turnstile {
@@ -856,9 +907,44 @@ impl Turnstile {
     }
 }
 
-impl Media for Turnstile {
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+/// An object in pieces, as a folder stages it: gathered here, and gone if another client removes it.
+#[derive(Debug)]
+struct Pieces {
+    turnstile: Turnstile,
+    number: u64,
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl Staged for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Put> {
+        let bytes = Bytes::from(std::mem::take(&mut self.bytes));
+        self.turnstile.put(&self.name, bytes, Some(self.number))
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        if let Some(world) = self.turnstile.world.upgrade() {
+            world.lock().staged.remove(&self.number);
+        }
+    }
+}
+
+impl Turnstile {
+    /// Puts what was given whole, or was staged under this number.
+    fn put(&self, name: &str, bytes: Bytes, staged: Option<u64>) -> Result<Put> {
         self.call(format!("put {name}"), |state, memory| {
+            if staged.is_some_and(|number| state.staged.remove(&number).is_none()) {
+                state.unstaged_count += 1;
+                // As a folder says it.
+                return Err(Error::missing(name, "no such file or directory"));
+            }
             if state.has_begun && state.actors[self.actor].role.has_bad_network {
                 let late = state.step + 1 + state.random.next() % 200;
                 match state.random.below(120) {
@@ -871,7 +957,8 @@ impl Media for Turnstile {
                     }
                     // Done, but the answer is lost.
                     1 => {
-                        state.put(memory, name, bytes)?;
+                        let put = state.put(memory, name, bytes)?;
+                        self.stamp(state, name, put);
                         return Err(Error::new(Kind::Media, name, "the connection broke"));
                     }
                     // Sent twice.
@@ -879,7 +966,48 @@ impl Media for Turnstile {
                     _ => {}
                 }
             }
-            state.put(memory, name, bytes)
+            let put = state.put(memory, name, bytes)?;
+            self.stamp(state, name, put);
+            Ok(put)
+        })
+    }
+
+    /// The storage here has no clock of its own: an object is stamped by the wrong clock of the client
+    /// that puts it, so that clients take each other for dead.
+    fn stamp(&self, state: &mut State, name: &str, put: Put) {
+        if put == Put::Created {
+            let now_ns = i64::try_from(state.clock_ns).unwrap_or(i64::MAX);
+            state.stamps.insert(name.to_owned(), now_ns.saturating_add(self.skew_ns));
+        }
+    }
+}
+
+impl Media for Turnstile {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        self.put(name, bytes, None)
+    }
+
+    fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
+        let number = self.call(format!("stage {name}"), |state, _| {
+            let number = state.staged_count;
+            state.staged_count += 1;
+            state.staged.insert(number, (name.to_owned(), state.clock_ns));
+            Ok(number)
+        })?;
+        let (turnstile, name) = (self.clone(), name.to_owned());
+        Ok(Some(Box::new(Pieces { turnstile, number, name, bytes: Vec::new() })))
+    }
+
+    fn clean(&self, is_stale: &dyn Fn(&str, u64) -> bool) -> Result<usize> {
+        self.call("clean".to_owned(), |state, _| {
+            // By the clock of the machine that looks.
+            let now_ns = i128::from(state.clock_ns) + i128::from(self.skew_ns);
+            let age_s = |born_ns: u64| {
+                u64::try_from((now_ns - i128::from(born_ns)) / 1_000_000_000).unwrap_or(0)
+            };
+            let before = state.staged.len();
+            state.staged.retain(|_, (name, born_ns)| !is_stale(name, age_s(*born_ns)));
+            Ok(before - state.staged.len())
         })
     }
 
@@ -887,8 +1015,8 @@ impl Media for Turnstile {
         self.call(format!("sync {name}"), |_, memory| memory.sync(name))
     }
 
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.call(format!("get {name}"), |_, memory| memory.get(name))
+    fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
+        self.call(format!("get {name}"), |_, memory| memory.get_at_most(name, len_max))
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
@@ -897,6 +1025,10 @@ impl Media for Turnstile {
 
     fn head(&self, name: &str) -> Result<Option<u64>> {
         self.call(format!("head {name}"), |_, memory| memory.head(name))
+    }
+
+    fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
+        self.call(format!("stamp {name}"), |state, _| Ok(state.stamps.get(name).copied()))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
@@ -950,6 +1082,10 @@ impl Environment for Place {
             process_id: u32::try_from(self.actor).unwrap_or(0),
             started: 1,
         }
+    }
+
+    fn machine_id(&self) -> Option<[u8; 16]> {
+        Some([u8::from(self.actor % 2 == 1); 16])
     }
 
     fn may_be_alive(&self, other: &Process) -> bool {

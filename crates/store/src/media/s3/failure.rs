@@ -4,7 +4,7 @@ use std::fmt;
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-use super::service::{Answer, CredentialsFailure, deepest};
+use super::service::{Answer, CredentialsFailure, TooLong, deepest};
 use crate::error::Kind;
 
 /// What is wrong with the settings of an object storage, or with what it allows: the source of an
@@ -81,15 +81,26 @@ impl Failure {
         Failure { meaning: Meaning::TryAgain, kind: Kind::Media, text: text.into(), refusal: None }
     }
 
+    /// One that a request to stop has ended.
+    pub(super) fn interrupted() -> Failure {
+        let (meaning, kind) = (Meaning::Final, Kind::Interrupted);
+        Failure { meaning, kind, ..Failure::passing("interrupted") }
+    }
+
     /// What `object_store` says failed.
     pub(super) fn of(error: &object_store::Error) -> Failure {
         let (mut answer, mut http, mut credentials) = (None, None, None);
+        let mut too_long = None;
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(each) = cause {
             answer = answer.or(each.downcast_ref::<Answer>());
             http = http.or(each.downcast_ref::<HttpError>());
             credentials = credentials.or(each.downcast_ref::<CredentialsFailure>());
+            too_long = too_long.or(each.downcast_ref::<TooLong>());
             cause = each.source();
+        }
+        if let Some(too_long) = too_long {
+            return Failure { meaning: Meaning::Final, ..Failure::passing(too_long.to_string()) };
         }
         if let Some(answer) = answer {
             return Failure::of_answer(answer);

@@ -9,6 +9,7 @@
 //! compared. 409 means that another put of the name was on its way: whether the object will exist is
 //! open, so it is tried again.
 
+mod bounds;
 mod failure;
 mod patience;
 mod service;
@@ -20,8 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::StreamExt;
 use object_store::aws::AmazonS3;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path as StorePath;
 use object_store::{
     GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
@@ -29,8 +31,9 @@ use object_store::{
 use tokio::runtime::Runtime;
 
 pub use failure::Refusal;
-pub use settings::S3Settings;
+pub use settings::{S3Limits, S3Settings};
 
+use self::bounds::ListBounds;
 use self::failure::{Failure, Meaning};
 use self::patience::Patience;
 use super::object::too_short;
@@ -38,16 +41,16 @@ use super::{Media, Put};
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 
-/// A server that says nothing for so long does not answer any more.
-const SILENCE: Duration = Duration::from_secs(60);
 /// A put of a large object takes longer; slower than this, in bytes a second, is not waited for.
 const UPLOAD_BYTES_PER_S_MIN: u64 = 100_000;
 /// So many ranges are asked for ahead of their need: an answer takes as long as megabytes take.
 const REQUESTS_AHEAD_MAX: usize = 8;
 /// Threads that move bytes between sockets and the threads that wait for them.
 const RUNTIME_THREADS: usize = 2;
-/// No more is allocated because a server says that an object is so large, in bytes.
-const CAPACITY_MAX: u64 = 64 * 1024 * 1024;
+/// An answer that comes slower than this, in bytes a second, is not waited for.
+const DOWNLOAD_BYTES_PER_S_MIN: u64 = 10_000;
+/// The maximum that is allocated before bytes come, in bytes.
+const CAPACITY_MAX: u64 = 16 * 1024 * 1024;
 
 /// A bucket, or what is below a prefix in it.
 #[derive(Debug)]
@@ -57,6 +60,7 @@ pub struct S3 {
     store: AmazonS3,
     runtime: Runtime,
     patience: Patience,
+    limits: S3Limits,
     /// The storage refuses conditions, so that puts are preceded by a look instead.
     has_no_conditions: AtomicBool,
 }
@@ -88,9 +92,10 @@ impl S3 {
         let entered = runtime.enter();
         let store = settings.client()?;
         drop(entered);
-        let patience = Patience::new(environment);
+        let limits = settings.limits;
+        let patience = Patience::new(environment, limits.tries_max);
         let has_no_conditions = AtomicBool::new(false);
-        Ok(S3 { address, root, store, runtime, patience, has_no_conditions })
+        Ok(S3 { address, root, store, runtime, patience, limits, has_no_conditions })
     }
 
     fn path(&self, name: &str) -> StorePath {
@@ -108,15 +113,21 @@ impl S3 {
         loop {
             tries += 1;
             let began_ns = self.patience.now_ns();
-            let failure = match act() {
+            let tried = if self.patience.is_over() { Err(Failure::interrupted()) } else { act() };
+            let mut failure = match tried {
                 Ok(done) => {
                     self.patience.worked();
                     return Ok(done);
                 }
                 Err(failure) => failure,
             };
-            if failure.meaning == Meaning::TryAgain && self.patience.wait(tries, began_ns) {
-                continue;
+            if failure.meaning == Meaning::TryAgain {
+                if self.patience.wait(tries, began_ns) {
+                    continue;
+                }
+                if self.patience.is_over() {
+                    failure = Failure::interrupted();
+                }
             }
             let kind =
                 if failure.meaning == Meaning::Missing { Kind::Missing } else { failure.kind };
@@ -130,24 +141,34 @@ impl S3 {
         }
     }
 
+    /// Does `requests`, unless a request to stop leaves no time for them.
+    fn block_on<T>(
+        &self,
+        requests: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.runtime.block_on(self.patience.unless_over(requests))
+    }
+
     fn wait<T>(
         &self,
         limit: Duration,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, Failure> {
-        self.runtime.block_on(within(limit, request))
+        self.block_on(within(limit, request))
+    }
+
+    fn put_by(&self, name: &str, bytes: &Bytes, mode: PutMode) -> Result<(), Failure> {
+        let limit_s = bytes.len() as u64 / UPLOAD_BYTES_PER_S_MIN;
+        let limit = self.limits.silence + Duration::from_secs(limit_s);
+        let options = PutOptions { mode, ..PutOptions::default() };
+        let payload = PutPayload::from_bytes(bytes.clone());
+        self.wait(limit, self.store.put_opts(&self.path(name), payload, options))
+            .map(|_| ())
+            .map_err(Failure::of_place)
     }
 
     fn put_once(&self, name: &str, bytes: &Bytes) -> Result<(), Failure> {
-        let limit_s = bytes.len() as u64 / UPLOAD_BYTES_PER_S_MIN;
-        let limit = SILENCE + Duration::from_secs(limit_s);
-        let put = |mode| {
-            let options = PutOptions { mode, ..PutOptions::default() };
-            let payload = PutPayload::from_bytes(bytes.clone());
-            self.wait(limit, self.store.put_opts(&self.path(name), payload, options))
-                .map(|_| ())
-                .map_err(Failure::of_place)
-        };
+        let put = |mode| self.put_by(name, bytes, mode);
         if !self.has_no_conditions.load(Ordering::Relaxed) {
             match put(PutMode::Create) {
                 Err(failure) if failure.meaning == Meaning::NoConditions => {
@@ -164,26 +185,43 @@ impl S3 {
     }
 
     fn head_once(&self, name: &str) -> Result<Option<u64>, Failure> {
-        match self.wait(SILENCE, self.store.head(&self.path(name))) {
+        match self.wait(self.limits.silence, self.store.head(&self.path(name))) {
             Ok(meta) => Ok(Some(meta.size)),
             Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 
-    fn read_once(&self, name: &str, range: Option<Range<u64>>) -> Result<Bytes, Failure> {
+    /// Reads an object, or a range of it, of at most `len_max` bytes.
+    fn read_once(
+        &self,
+        name: &str,
+        range: Option<Range<u64>>,
+        len_max: u64,
+    ) -> Result<Bytes, Failure> {
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
         let path = self.path(name);
-        self.runtime.block_on(async {
-            let answer = within(SILENCE, self.store.get_opts(&path, options)).await?;
+        self.block_on(async {
+            let answer = within(self.limits.silence, self.store.get_opts(&path, options)).await?;
             let len = answer.range.end.saturating_sub(answer.range.start);
+            if len > len_max {
+                let text = format!("is too long: {len} bytes, at most {len_max} are expected");
+                let (meaning, kind) = (Meaning::Final, Kind::Corrupt);
+                return Err(Failure { meaning, kind, ..Failure::passing(text) });
+            }
+            let limit = self.limits.silence + Duration::from_secs(len / DOWNLOAD_BYTES_PER_S_MIN);
+            let began_ns = self.patience.now_ns();
             let capacity = usize::try_from(len.min(CAPACITY_MAX)).unwrap_or(0);
             let mut bytes = BytesMut::with_capacity(capacity);
             let mut pieces = answer.into_stream();
             while let Some(piece) =
-                within(SILENCE, async { pieces.next().await.transpose() }).await?
+                within(self.limits.silence, async { pieces.next().await.transpose() }).await?
             {
                 bytes.extend_from_slice(&piece);
+                let elapsed_ns = self.patience.now_ns().saturating_sub(began_ns);
+                if bytes.len() as u64 > len || u128::from(elapsed_ns) > limit.as_nanos() {
+                    break;
+                }
             }
             if bytes.len() as u64 != len {
                 let text = format!("{} of {len} bytes came", bytes.len());
@@ -198,7 +236,7 @@ impl S3 {
         match self.head_once(name)? {
             None => Ok(None),
             Some(len) if len != bytes.len() as u64 => Ok(Some(false)),
-            Some(_) => match self.read_once(name, None) {
+            Some(len) => match self.read_once(name, None, len) {
                 Ok(found) => Ok(Some(found == *bytes)),
                 Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
                 Err(failure) => Err(failure),
@@ -207,20 +245,25 @@ impl S3 {
     }
 
     fn list_once(&self, prefix: &str) -> Result<Vec<(String, u64)>, Failure> {
-        let path = self.path(prefix);
-        let mut found = self.runtime.block_on(async {
-            let mut found = Vec::new();
-            let mut listed = self.store.list(Some(&path));
-            while let Some(meta) =
-                within(SILENCE, listed.try_next()).await.map_err(Failure::of_place)?
-            {
+        let mut bounds = ListBounds::new(super::count_max(prefix), self.patience.now_ns());
+        let folder = format!("{}/", self.path(prefix));
+        let mut found = Vec::new();
+        let mut page_token = None;
+        loop {
+            let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
+            let page = self.store.list_paginated(Some(&folder), options);
+            let page = self.wait(self.limits.silence, page).map_err(Failure::of_place)?;
+            let count = page.result.objects.len();
+            for meta in page.result.objects {
                 if let Some(parts) = meta.location.prefix_match(&self.root) {
                     let name: StorePath = parts.collect();
                     found.push((String::from(name), meta.size));
                 }
             }
-            Ok(found)
-        })?;
+            let Some(token) = page.page_token else { break };
+            bounds.page(count, &token, self.patience.now_ns())?;
+            page_token = Some(token);
+        }
         found.sort_unstable();
         Ok(found)
     }
@@ -232,7 +275,7 @@ async fn within<T>(
 ) -> Result<T, Failure> {
     match tokio::time::timeout(limit, request).await {
         Ok(done) => done.map_err(|error| Failure::of(&error)),
-        Err(_) => Err(Failure::passing(format!("no answer within {} s", limit.as_secs()))),
+        Err(_) => Err(Failure::passing(format!("no answer within {} s", limit.as_secs_f64()))),
     }
 }
 
@@ -257,6 +300,7 @@ impl Media for S3 {
                 }
             }
         })
+        .map_err(Error::of_put)
     }
 
     fn sync(&self, name: &str) -> Result<()> {
@@ -264,8 +308,8 @@ impl Media for S3 {
         self.head(name)?.map(|_| ()).ok_or_else(|| Error::missing(name, "is not there"))
     }
 
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.tries("get", name, || self.read_once(name, None))
+    fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
+        self.tries("get", name, || self.read_once(name, None, len_max))
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
@@ -273,7 +317,8 @@ impl Media for S3 {
         if len == 0 {
             return Ok(Bytes::new());
         }
-        match self.tries("get a range", name, || self.read_once(name, Some(offset..end))) {
+        let read = || self.read_once(name, Some(offset..end), len as u64);
+        match self.tries("get a range", name, read) {
             Ok(bytes) if bytes.len() == len => Ok(bytes),
             Ok(_) => Err(too_short(name, offset, len)),
             // A range that begins behind the end is refused: ask for the length.
@@ -292,17 +337,31 @@ impl Media for S3 {
         self.tries("look", name, || self.head_once(name))
     }
 
+    fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
+        self.tries("look", name, || {
+            match self.wait(self.limits.silence, self.store.head(&self.path(name))) {
+                Ok(meta) => Ok(meta.last_modified.timestamp_nanos_opt()),
+                Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
+                Err(failure) => Err(failure),
+            }
+        })
+    }
+
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
         self.tries("list", prefix, || self.list_once(prefix))
     }
 
     fn delete(&self, name: &str) -> Result<()> {
         self.tries("delete", name, || {
-            match self.wait(SILENCE, self.store.delete(&self.path(name))) {
+            match self.wait(self.limits.silence, self.store.delete(&self.path(name))) {
                 Err(failure) if failure.meaning == Meaning::Missing => Ok(()),
                 other => other,
             }
         })
+    }
+
+    fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
+        self.tries("replace", name, || self.put_by(name, &bytes, PutMode::Overwrite))
     }
 
     fn describe(&self) -> String {

@@ -1,21 +1,26 @@
 //! How long is tried again.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
+
+use super::failure::Failure;
 use crate::environment::Environment;
+use crate::stop;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// So much time may pass in a run in which tries fail and are waited for; threads that fail at the
 /// same time count once.
 const BUDGET_NS: u64 = 600 * SECOND_NS;
-/// So often one request is tried.
-const TRIES_MAX: u32 = 12;
 /// The same before anything has ever worked: then an address or a setting is likely to be wrong, and
 /// whoever made it wrong waits for the message.
 const FIRST_BUDGET_NS: u64 = 15 * SECOND_NS;
 const FIRST_TRIES_MAX: u32 = 3;
+/// The most that one try counts: one that took longer was suspended meanwhile, not waited for.
+const TRY_NS_MAX: u64 = 120 * SECOND_NS;
 /// The first pause, which doubles up to the longest.
 const PAUSE_NS: u64 = SECOND_NS / 10;
 const PAUSE_NS_MAX: u64 = 15 * SECOND_NS;
@@ -24,6 +29,8 @@ const PAUSE_NS_MAX: u64 = 15 * SECOND_NS;
 #[derive(Debug)]
 pub(super) struct Patience {
     environment: Arc<dyn Environment>,
+    /// The maximum number of tries of one request.
+    tries_max: u32,
     spent: Mutex<Spent>,
     has_worked: AtomicBool,
 }
@@ -36,14 +43,15 @@ struct Spent {
 }
 
 impl Patience {
-    /// For a run that begins.
-    pub(super) fn new(environment: Arc<dyn Environment>) -> Patience {
-        Patience { environment, spent: Mutex::default(), has_worked: AtomicBool::new(false) }
+    /// For a run that begins, of whose requests each is tried `tries_max` times at most.
+    pub(super) fn new(environment: Arc<dyn Environment>, tries_max: u32) -> Patience {
+        let (spent, has_worked) = (Mutex::default(), AtomicBool::new(false));
+        Patience { environment, tries_max, spent, has_worked }
     }
 
-    /// Now, for [`Patience::wait`].
+    /// Now, for [`Patience::wait`]. Time in which the machine was asleep was not waited for.
     pub(super) fn now_ns(&self) -> u64 {
-        self.environment.elapsed_ns()
+        self.environment.awake_ns()
     }
 
     /// A request was answered as it should be.
@@ -55,25 +63,49 @@ impl Patience {
     /// and returns whether to try again.
     pub(super) fn wait(&self, tries: u32, began_ns: u64) -> bool {
         let (budget_ns, tries_max) = if self.has_worked.load(Ordering::Relaxed) {
-            (BUDGET_NS, TRIES_MAX)
+            (BUDGET_NS, self.tries_max)
         } else {
-            (FIRST_BUDGET_NS, FIRST_TRIES_MAX)
+            (FIRST_BUDGET_NS, self.tries_max.min(FIRST_TRIES_MAX))
         };
         if tries >= tries_max || self.spend(began_ns) >= budget_ns {
             return false;
         }
         let began_ns = self.now_ns();
-        std::thread::sleep(Duration::from_nanos(self.pause_ns(tries)));
+        let is_slept = stop::sleep(&*self.environment, Duration::from_nanos(self.pause_ns(tries)));
         self.spend(began_ns);
-        true
+        is_slept
     }
 
-    /// Counts the time from `began_ns` to now, unless it is counted already. Returns what is spent.
+    /// Whether a request to stop has ended the waits of this thread.
+    pub(super) fn is_over(&self) -> bool {
+        stop::is_over(&*self.environment)
+    }
+
+    /// Does `requests`, or gives them up at a request to stop, once the time that is left after it
+    /// has passed. Runs in a runtime; the caller's thread is the one that waits.
+    pub(super) async fn unless_over<T>(
+        &self,
+        requests: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let end = async {
+            while !self.is_over() {
+                tokio::time::sleep(stop::LOOK_EVERY).await;
+            }
+        };
+        match select(pin!(requests), pin!(end)).await {
+            Either::Left((done, _)) => done,
+            Either::Right(_) => Err(Failure::interrupted()),
+        }
+    }
+
+    /// Counts the time from `began_ns` to now, unless it is counted already, up to [`TRY_NS_MAX`].
+    /// Returns what is spent.
     fn spend(&self, began_ns: u64) -> u64 {
         let now_ns = self.now_ns();
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let from_ns = began_ns.max(spent.until_ns);
-        spent.total_ns = spent.total_ns.saturating_add(now_ns.saturating_sub(from_ns));
+        let more_ns = now_ns.saturating_sub(from_ns).min(TRY_NS_MAX);
+        spent.total_ns = spent.total_ns.saturating_add(more_ns);
         spent.until_ns = now_ns.max(spent.until_ns);
         spent.total_ns
     }
@@ -98,6 +130,8 @@ mod tests {
     use crate::environment::Process;
     use crate::error::Result;
     use std::sync::atomic::AtomicU64;
+
+    const TRIES_MAX: u32 = 12;
 
     /// A clock that is set by hand; no randomness.
     #[derive(Debug, Default)]
@@ -129,7 +163,7 @@ mod tests {
     #[test]
     fn threads_that_fail_together_spend_time_once() {
         let clock = Arc::new(Clock::default());
-        let patience = Patience::new(clock.clone());
+        let patience = Patience::new(clock.clone(), TRIES_MAX);
         clock.0.store(10, Ordering::Relaxed);
         assert_eq!(patience.spend(0), 10, "all of it");
         assert_eq!(patience.spend(4), 10, "counted already");
@@ -141,7 +175,7 @@ mod tests {
     #[test]
     fn it_ends() {
         let clock = Arc::new(Clock::default());
-        let patience = Patience::new(clock.clone());
+        let patience = Patience::new(clock.clone(), TRIES_MAX);
         assert!(patience.wait(1, 0), "a second try is worth it");
         assert!(!patience.wait(FIRST_TRIES_MAX, 0), "nothing has ever worked");
         clock.0.store(FIRST_BUDGET_NS, Ordering::Relaxed);
@@ -149,13 +183,27 @@ mod tests {
         patience.worked();
         assert!(patience.wait(1, FIRST_BUDGET_NS), "a storage that has worked is waited for");
         assert!(!patience.wait(TRIES_MAX, FIRST_BUDGET_NS), "one request is not tried for ever");
-        clock.0.store(BUDGET_NS, Ordering::Relaxed);
-        assert!(!patience.wait(1, 0), "the budget of the run is spent");
+        let step = usize::try_from(TRY_NS_MAX).expect("two minutes fit");
+        for began_ns in (FIRST_BUDGET_NS..BUDGET_NS).step_by(step) {
+            assert!(patience.wait(1, began_ns), "{began_ns} ns: there is time left");
+            clock.0.store((began_ns + TRY_NS_MAX).min(BUDGET_NS), Ordering::Relaxed);
+            patience.spend(began_ns);
+        }
+        assert!(!patience.wait(1, BUDGET_NS), "the budget of the run is spent");
+    }
+
+    #[test]
+    fn suspension_spends_little() {
+        let clock = Arc::new(Clock::default());
+        let patience = Patience::new(clock.clone(), TRIES_MAX);
+        patience.worked();
+        clock.0.store(7 * 24 * 3600 * SECOND_NS, Ordering::Relaxed);
+        assert!(patience.wait(1, 0), "a request that a suspended process has lost is tried again");
     }
 
     #[test]
     fn pauses_grow_to_a_limit() {
-        let patience = Patience::new(Arc::new(Clock::default()));
+        let patience = Patience::new(Arc::new(Clock::default()), TRIES_MAX);
         let pauses: Vec<u64> = (1..40).map(|tries| patience.pause_ns(tries)).collect();
         assert_eq!(pauses[0], PAUSE_NS / 2, "the first, at its shortest");
         assert!(pauses.is_sorted(), "they grow");

@@ -14,6 +14,9 @@ use object_store::client::{
 
 /// No more is read of an error's text, in bytes.
 const ERROR_LEN_MAX: usize = 64 * 1024;
+/// The maximum length of an answer that is no object, in bytes: of a page of a listing (1000 names), and
+/// of what gives credentials. `object_store` gathers these in memory.
+const ANSWER_LEN_MAX: usize = 8 * 1024 * 1024;
 
 /// An answer that was no success.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +113,8 @@ impl Watched {
         let is_storage = host.as_ref() == Some(&self.host);
         let may_fail = self.may_lack_token && !is_storage && request.method().as_str() == "PUT";
         let host = host.unwrap_or_default();
+        let is_page = request.uri().query().is_some_and(|query| query.contains("list-type=2"));
+        let is_object = is_storage && !is_page && request.method().as_str() == "GET";
         let response = match self.inner.execute(request).await {
             Err(error) if !is_storage => {
                 let text = format!("{host} does not answer: {}", deepest(&error));
@@ -118,7 +123,8 @@ impl Watched {
             other => other?,
         };
         if response.status().is_success() || may_fail {
-            return Ok(response);
+            // Of an object no more is read than is asked for.
+            return if is_object { Ok(response) } else { gather(response).await };
         }
         let answer = read_answer(response).await;
         Err(if is_storage {
@@ -129,6 +135,32 @@ impl Watched {
         })
     }
 }
+
+/// Reads an answer that is no object, up to its maximum length.
+async fn gather(response: HttpResponse) -> Result<HttpResponse, HttpError> {
+    let (parts, body) = response.into_parts();
+    let mut bytes = Vec::new();
+    let mut body = body.bytes_stream();
+    while let Some(piece) = body.next().await {
+        bytes.extend_from_slice(&piece?);
+        if bytes.len() > ANSWER_LEN_MAX {
+            return Err(HttpError::new(HttpErrorKind::Decode, TooLong));
+        }
+    }
+    Ok(HttpResponse::from_parts(parts, bytes.into()))
+}
+
+/// An answer that is no object is longer than [`ANSWER_LEN_MAX`].
+#[derive(Debug)]
+pub(super) struct TooLong;
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the answer has no end: more than {ANSWER_LEN_MAX} bytes came")
+    }
+}
+
+impl std::error::Error for TooLong {}
 
 /// The cause of all others, as a text.
 pub(super) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {

@@ -1,6 +1,7 @@
 //! Where a bucket is, and who asks.
 
 use std::fmt;
+use std::time::Duration;
 
 use object_store::ClientOptions;
 use object_store::RetryConfig;
@@ -19,6 +20,28 @@ const NO_TOKEN: &str = "AWS_IMDSV1_FALLBACK";
 /// An address that answers nobody is given up after this time, in seconds.
 const CONNECT_S_MAX: u64 = 5;
 
+/// The maximum time in which a server says nothing: then it does not answer any more.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// The maximum number of tries of one request.
+const TRIES_MAX: u32 = 12;
+
+/// The limits of a client's patience. Other ones than by default are for tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct S3Limits {
+    /// The maximum time in which a server says nothing, before an answer or in it; 60 s by default. A
+    /// put has longer, by its size.
+    pub silence: Duration,
+    /// The maximum number of tries of one request, from 1; 12 by default. Before any request has
+    /// worked there are 3 at most.
+    pub tries_max: u32,
+}
+
+impl Default for S3Limits {
+    fn default() -> S3Limits {
+        S3Limits { silence: SILENCE_MAX, tries_max: TRIES_MAX }
+    }
+}
+
 /// Where a repository lies in an object storage, and with which credentials.
 #[derive(Clone, Default)]
 pub struct S3Settings {
@@ -36,6 +59,8 @@ pub struct S3Settings {
     /// (`AWS_ACCESS_KEY_ID` and so on). Nothing is read from the environment itself. Of an unknown
     /// name nothing comes; where there are no keys, web identity, container and machine are asked.
     pub variables: Vec<(String, String)>,
+    /// The limits of the client's patience.
+    pub limits: S3Limits,
 }
 
 /// Secrets are not shown.
@@ -123,7 +148,7 @@ impl S3Settings {
         let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let options = ClientOptions::new()
             .with_timeout_disabled()
-            .with_connect_timeout(std::time::Duration::from_secs(CONNECT_S_MAX));
+            .with_connect_timeout(Duration::from_secs(CONNECT_S_MAX));
         let mut builder = AmazonS3Builder::new()
             .with_retry(once)
             .with_http_connector(connector)

@@ -1,0 +1,154 @@
+//! Remedies: the commands that end a finding.
+
+use std::fmt;
+
+use super::Check;
+use crate::error::Kind;
+use crate::index::{Loaded, read_record};
+use crate::name::{ObjectKind, ObjectName};
+use crate::repair::{Again, again, is_newer};
+
+/// A command that ends a finding. In the order in which several are to be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Remedy {
+    /// Puts the bytes again with which an object was put, as far as these follow from what is left.
+    Objects {
+        /// Whether containers have to be read in whole to find the damage.
+        read_data: bool,
+    },
+    /// Deletes settings that no key opens.
+    RemoveSettings(ObjectName),
+    /// Removes a keyring of which neither copy is whole, and that is not the one in use. Only its own
+    /// secret could tell whether it still opens.
+    RemoveKey([u8; 16]),
+    /// Puts a new key in the place of the one in use.
+    ReplaceKey,
+    /// Gives up a prune record that is lost, while no other client is at work.
+    GiveUpPrune(u64),
+    /// Rebuilds containers from parity, and makes parity anew that is damaged.
+    Data {
+        /// Whether parity has to be read in whole to find the damage.
+        read_data: bool,
+    },
+    /// Stores again what the sources still have.
+    Backup,
+    /// Makes the index anew, and ends writers whose tickets cannot be read.
+    Index,
+    /// Lists what is lost for good, keeps the rest, and takes what has lost something off the lists.
+    Snapshots,
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remedy::Objects { read_data: false } => write!(f, "cutpoint repair objects"),
+            Remedy::Objects { read_data: true } => write!(f, "cutpoint repair objects --read-data"),
+            Remedy::RemoveSettings(name) => write!(f, "cutpoint repair objects --remove {name}"),
+            Remedy::RemoveKey(id) => {
+                write!(f, "cutpoint key remove --force ")?;
+                id.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+            Remedy::ReplaceKey => write!(f, "cutpoint key passwd"),
+            Remedy::GiveUpPrune(number) => write!(f, "cutpoint repair index --give-up {number}"),
+            Remedy::Data { read_data: false } => write!(f, "cutpoint repair data"),
+            Remedy::Data { read_data: true } => write!(f, "cutpoint repair data --read-data"),
+            Remedy::Backup => write!(f, "cutpoint backup"),
+            Remedy::Index => write!(f, "cutpoint repair index"),
+            Remedy::Snapshots => write!(f, "cutpoint repair snapshots --forget"),
+        }
+    }
+}
+
+impl Remedy {
+    /// The effect of the command, in a few words: a verb in the third person.
+    pub fn effect(&self) -> &'static str {
+        match self {
+            Remedy::Objects { .. } => "puts objects again of which all that counts is left",
+            Remedy::RemoveSettings(_) => "deletes settings that no key opens",
+            Remedy::RemoveKey(_) => {
+                "removes a damaged keyring; whoever still opens with it runs `key passwd` first"
+            }
+            Remedy::ReplaceKey => "puts a new key in the place of the one in use",
+            Remedy::GiveUpPrune(_) => {
+                "while nobody else is at work: gives up what a prune record said"
+            }
+            Remedy::Data { .. } => "rebuilds from parity",
+            Remedy::Backup => "of the same sources: stores again what these still have",
+            Remedy::Index => "makes the index anew from the containers",
+            Remedy::Snapshots => {
+                "lists what is lost for good, keeps the rest, and forgets what has lost something"
+            }
+        }
+    }
+}
+
+/// Parity helps where there is any.
+fn data(check: &Check<'_>) -> Vec<Remedy> {
+    if check.parity.is_empty() { Vec::new() } else { vec![Remedy::Data { read_data: false }] }
+}
+
+/// The commands that end an error that was found of `object`.
+pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
+    let repository = check.repository;
+    let Ok(name) = ObjectName::parse(object) else {
+        // A chunk, or a path of a snapshot; or there is no keyring at all.
+        return match object {
+            "keys" => Vec::new(),
+            _ => [data(check), vec![Remedy::Backup, Remedy::Snapshots]].concat(),
+        };
+    };
+    let record = match name {
+        ObjectName::Container(class, part) => check.lock().records.get(&(class, part)).copied(),
+        _ => None,
+    };
+    let is_whole = match again(repository, name, record) {
+        Again::AsPut(_) => {
+            let read_data = matches!(name, ObjectName::Container(..));
+            return vec![Remedy::Objects { read_data }];
+        }
+        Again::Whole => true,
+        // It may be read another time, or be deleted by hand: then it is gone.
+        Again::Unknown(Some(error))
+            if error.kind() == Kind::Media
+                && matches!(
+                    name.kind(),
+                    ObjectKind::Commit | ObjectKind::Prune | ObjectKind::Ticket
+                ) =>
+        {
+            return Vec::new();
+        }
+        Again::Unknown(_) => false,
+    };
+    if is_newer(repository, name) {
+        return Vec::new();
+    }
+    match name {
+        ObjectName::Config { number, .. } if number > repository.config_number() => {
+            vec![Remedy::RemoveSettings(name)]
+        }
+        ObjectName::Key { id, .. } if repository.key_id() == Some(id) => vec![Remedy::ReplaceKey],
+        ObjectName::Key { id, .. } => vec![Remedy::RemoveKey(id)],
+        ObjectName::Commit(_) => vec![Remedy::Snapshots],
+        ObjectName::Segment(_) | ObjectName::Ticket { .. } => vec![Remedy::Index],
+        ObjectName::Parity { .. } => vec![Remedy::Data { read_data: true }],
+        // The index says something else of it.
+        ObjectName::Container(..) if is_whole => vec![Remedy::Index],
+        ObjectName::Container(class, part) => {
+            let record = record.map_or_else(
+                || {
+                    let len = check.listing.get(object).copied().unwrap_or(0);
+                    read_record(repository, class, part, len)
+                },
+                Ok,
+            );
+            let has_directory = record.and_then(|record| Loaded::at(repository, record)).is_ok();
+            let mut remedies = data(check);
+            remedies.push(Remedy::Backup);
+            remedies.extend((!has_directory).then_some(Remedy::Index));
+            remedies.push(Remedy::Snapshots);
+            remedies
+        }
+        ObjectName::Prune(number) => vec![Remedy::GiveUpPrune(number)],
+        ObjectName::Config { .. } | ObjectName::Hints(_) => Vec::new(),
+    }
+}

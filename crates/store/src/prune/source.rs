@@ -1,0 +1,218 @@
+//! Reading of what a prune stores again.
+//!
+//! A prune does without a source that is damaged or gone: its container stays as it is. An error of
+//! what the prune puts must never be taken for that, or a container is condemned of which not
+//! everything was stored again. So the two are different types: [`Unreadable`] is made in this module
+//! alone, of reads alone, and any other error becomes [`Failure::Other`], which ends the prune.
+
+use std::sync::Arc;
+
+use zstd::bulk::Decompressor;
+
+use super::survey::{Survey, object};
+use crate::error::{Error, Result};
+use crate::fingerprint::{Class, Fingerprint};
+use crate::format::directory::{ChunkRecord, RegionRecord};
+use crate::format::extents::Extent;
+use crate::format::segment::ContainerRecord;
+use crate::index::{Loaded, Location};
+use crate::name::ObjectName;
+use crate::places::Container;
+use crate::reach::{Inside, Node};
+use crate::reader::{ChunkBytes, Reader};
+use crate::repository::Repository;
+use crate::seal::{HEADER_LEN, Opener, PartKind};
+use crate::writer::decode_region;
+
+/// A source that is damaged or gone.
+#[derive(Debug)]
+pub(super) struct Unreadable(Error);
+
+impl Unreadable {
+    /// The error, to be reported.
+    pub(super) fn into_error(self) -> Error {
+        self.0
+    }
+}
+
+/// The failure of storing something again.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// A source cannot be read: it may stay as it is.
+    Source(Unreadable),
+    /// Anything else, a failed put above all: the prune ends.
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Other(error)
+    }
+}
+
+impl Failure {
+    /// The error, where either kind ends the run.
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Failure::Source(Unreadable(error)) | Failure::Other(error) => error,
+        }
+    }
+}
+
+/// The result of what reads sources, and may store what it has read.
+pub(super) type Attempted<T> = Result<T, Failure>;
+
+/// The result of a read; a storage that fails is no damage of a source.
+fn of_read<T>(result: Result<T>) -> Attempted<T> {
+    result.map_err(|error| {
+        if error.is_loss() { Failure::Source(Unreadable(error)) } else { Failure::Other(error) }
+    })
+}
+
+/// What was read, or nothing where the source is damaged or gone.
+pub(super) fn readable<T>(result: Attempted<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Failure::Source(_)) => Ok(None),
+        Err(Failure::Other(error)) => Err(error),
+    }
+}
+
+/// The sources of a prune.
+#[derive(Clone, Copy)]
+pub(super) struct Sources<'a> {
+    repository: &'a Repository,
+    reader: &'a Reader,
+}
+
+impl<'a> Sources<'a> {
+    pub(super) fn new(repository: &'a Repository, survey: &'a Survey) -> Sources<'a> {
+        Sources { repository, reader: &survey.reader }
+    }
+
+    /// As [`Reader::chunk`].
+    pub(super) fn chunk(self, class: Class, fingerprint: &Fingerprint) -> Attempted<ChunkBytes> {
+        of_read(self.reader.chunk(class, fingerprint))
+    }
+
+    /// As [`Reader::read`].
+    pub(super) fn read(self, class: Class, location: &Location) -> Attempted<ChunkBytes> {
+        of_read(self.reader.read(class, location))
+    }
+
+    /// As [`Reader::payload`].
+    pub(super) fn payload(self, class: Class, location: &Location) -> Attempted<ChunkBytes> {
+        of_read(self.reader.payload(class, location))
+    }
+
+    /// As [`Reader::extents`].
+    pub(super) fn extents(self, class: Class, location: &Location) -> Attempted<Vec<Extent>> {
+        of_read(self.reader.extents(class, location))
+    }
+
+    /// The places of a chunk that can be read; the failure of the medium, if it failed.
+    pub(super) fn locations(
+        self,
+        class: Class,
+        fingerprint: &Fingerprint,
+    ) -> Result<Vec<Location>> {
+        let (locations, failure) = self.reader.index().locations(class, fingerprint);
+        match failure.map(|error| of_read::<()>(Err(error))) {
+            Some(Err(Failure::Other(error))) => Err(error),
+            _ => Ok(locations),
+        }
+    }
+
+    /// What is inside a tree or recipe of these bytes.
+    pub(super) fn decode(self, node: &Node, bytes: &[u8]) -> Attempted<Inside> {
+        of_read(node.decode(bytes))
+    }
+
+    /// The directory of a container.
+    pub(super) fn load(self, record: ContainerRecord) -> Attempted<Loaded> {
+        of_read(Loaded::at(self.repository, record))
+    }
+
+    /// A container, to be read region by region.
+    pub(super) fn open(self, container: &Container) -> Attempted<Source<'a>> {
+        let loaded = Arc::new(self.load(container.record)?);
+        let name = object(container.name());
+        let header = self.repository.media().get_range(&name.to_string(), 0, HEADER_LEN);
+        let opener = header.and_then(|header| Opener::new(self.repository.keys(), name, &header));
+        let opener = of_read(opener)?;
+        let decompressor = Decompressor::new().map_err(|error| Error::invalid("zstd", error))?;
+        Ok(Source { sources: self, loaded, name, opener, decompressor })
+    }
+}
+
+/// A container whose regions are read.
+pub(super) struct Source<'a> {
+    sources: Sources<'a>,
+    loaded: Arc<Loaded>,
+    name: ObjectName,
+    opener: Opener,
+    decompressor: Decompressor<'static>,
+}
+
+impl Source<'_> {
+    /// The directory of the container.
+    pub(super) fn loaded(&self) -> &Arc<Loaded> {
+        &self.loaded
+    }
+
+    /// The class of the container's chunks.
+    pub(super) fn class(&self) -> Class {
+        self.loaded.container.class
+    }
+
+    /// The regions of the container.
+    pub(super) fn regions(&self) -> &[RegionRecord] {
+        &self.loaded.directory.regions
+    }
+
+    /// A region of this number, which there must be: decoded, and as it is encoded.
+    pub(super) fn decode(&mut self, number: u16) -> Attempted<(Vec<u8>, Vec<u8>)> {
+        let name = self.name;
+        let region = &self.loaded.directory.regions[usize::from(number)];
+        let (offset, stored_len) = (u64::from(region.offset), region.stored_len as usize);
+        let media = self.sources.repository.media();
+        let mut part = of_read(media.get_range(&name.to_string(), offset, stored_len))?.to_vec();
+        of_read(self.opener.open(PartKind::Region(u32::from(number)), &mut part))?;
+        let bytes =
+            decode_region(&mut self.decompressor, region.codec, part.clone(), region.raw_len)
+                .map_err(|error| error.of(format!("{name}: region {number}")));
+        Ok((of_read(bytes)?, part))
+    }
+
+    /// The payload of a chunk in a region that was decoded: a whole is compared with its fingerprint.
+    pub(super) fn payload<'r>(
+        &self,
+        region: &'r [u8],
+        chunk: &ChunkRecord,
+        is_whole: bool,
+    ) -> Attempted<&'r [u8]> {
+        let start = chunk.offset as usize;
+        let payload = region.get(start..start + chunk.payload_len as usize).unwrap_or_default();
+        let keys = self.sources.repository.keys();
+        if is_whole && keys.fingerprint(self.class(), payload) != chunk.fingerprint {
+            let (number, chunk) = (chunk.region, chunk.fingerprint);
+            return self.damaged(format!("region {number} has other bytes than chunk {chunk}"));
+        }
+        Ok(payload)
+    }
+
+    /// The failure of a source that is not what it should be.
+    pub(super) fn damaged<T>(&self, message: String) -> Attempted<T> {
+        of_read(Err(Error::corrupt(self.name, message)))
+    }
+
+    /// The bytes of a composite, verified.
+    pub(super) fn rebuild(&self, composite: &ChunkRecord) -> Attempted<ChunkBytes> {
+        let chunks = &self.loaded.directory.chunks;
+        let place = |chunk: &ChunkRecord| (chunk.region, chunk.offset);
+        let first = chunks.partition_point(|chunk| place(chunk) < place(composite));
+        let behind = chunks[first..].iter().position(|chunk| chunk == composite);
+        let chunk = first + behind.unwrap_or_default();
+        self.sources.read(self.class(), &Location::new(&self.loaded, chunk))
+    }
+}
