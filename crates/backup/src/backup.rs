@@ -4,9 +4,13 @@ mod batch;
 mod bundle;
 mod cutting;
 mod decide;
+#[cfg(feature = "faults")]
+pub mod faults;
 mod pipeline;
 mod plan;
 mod shared;
+mod shutdown;
+mod stages;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,6 +22,7 @@ use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::writer::{BurstStatistics, Verify};
 
+use crate::files::mounts::FileSystems;
 use crate::files::walk::WalkOptions;
 
 /// What to save.
@@ -87,6 +92,8 @@ pub struct BackupOptions {
     pub user: String,
     /// Name and version of the program.
     pub program: String,
+    /// Tells file systems apart: [`Kernel`](crate::files::Kernel), but for tests.
+    pub file_systems: Arc<dyn FileSystems>,
 }
 
 /// How far a backup is.
@@ -154,6 +161,9 @@ pub struct BackupReport {
     pub parent: Option<TicketId>,
     /// What the snapshot holds and what it added.
     pub statistics: Statistics,
+    /// The sources that were not there or could not be opened, as absolute paths: the snapshot has
+    /// nothing of them. Each was a problem.
+    pub missing_sources: Vec<Vec<u8>>,
     /// What became of new chunks by BURST, where that is how they are compared.
     pub bursts: Option<BurstStatistics>,
     /// Files taken over unread.
@@ -169,8 +179,9 @@ pub struct BackupReport {
 /// # Errors
 ///
 /// `Interrupted` where the monitor says so: nothing is committed, but what was stored and
-/// published is found by the next run. As the store, and as the walk for sources that cannot be
-/// reached. What goes wrong with single files goes to the monitor.
+/// published is found by the next run. As the store. `Invalid` where no source is there, or can be
+/// opened; where others are, such a one is a problem, and the snapshot names it as missing. What goes
+/// wrong with single files goes to the monitor.
 pub fn backup(
     repository: &Arc<Repository>,
     source: Source,

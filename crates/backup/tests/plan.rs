@@ -15,7 +15,7 @@ use bytes::Bytes;
 use cutpoint_backup::backup::backup;
 use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
 use cutpoint_store::error::Result;
-use cutpoint_store::media::{Media, Memory, Put};
+use cutpoint_store::media::{Layer, Media, Memory};
 use cutpoint_store::reader::{ReadStatistics, Reader};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
@@ -40,17 +40,9 @@ impl Far {
     }
 }
 
-impl Media for Far {
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        self.memory.put_new(name, bytes)
-    }
-
-    fn sync(&self, name: &str) -> Result<()> {
-        self.memory.sync(name)
-    }
-
-    fn get(&self, name: &str) -> Result<Bytes> {
-        self.memory.get(name)
+impl Layer for Far {
+    fn below(&self) -> &dyn Media {
+        &self.memory
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
@@ -65,22 +57,6 @@ impl Media for Far {
 
     fn requests_ahead_max(&self) -> usize {
         4
-    }
-
-    fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.memory.head(name)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.memory.list(prefix)
-    }
-
-    fn delete(&self, name: &str) -> Result<()> {
-        self.memory.delete(name)
-    }
-
-    fn describe(&self) -> String {
-        "far".to_owned()
     }
 }
 
@@ -186,7 +162,7 @@ fn a_far_medium_is_asked_for_several_things_at_once() {
     for plan_bytes_max in [0, 96 << 20] {
         let far = Arc::new(Far::new(Duration::from_millis(3)));
         for (name, bytes) in repository::contents(&*memory) {
-            far.put_new(&name, bytes.into()).expect("memory takes it");
+            far.memory.put_new(&name, bytes.into()).expect("memory takes it");
         }
         let media: Arc<dyn Media> = far.clone();
         let environment = Seeded::new(9);

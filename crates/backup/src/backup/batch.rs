@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::Entry;
+use cutpoint_store::format::tree::{Entry, Time};
 use cutpoint_store::seal::Keys;
 
 /// How many bytes a batch gathers, unless a chunk can be larger.
@@ -43,6 +43,34 @@ pub(super) enum Event {
     File(Box<Entry>),
     /// The current file could not be read to its end: what came of it is dropped.
     Dropped,
+    /// Something in the folder that began last and has not ended could not be saved.
+    Lacking,
+}
+
+/// What tells a file of several names from all others, while a run looks at both.
+///
+/// The number of an inode is used again when its file is gone, and some file systems give the same one
+/// to several files: what follows the number tells these apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LinkKey {
+    device: u64,
+    inode: u64,
+    size: u64,
+    mtime: Time,
+    ctime: Time,
+}
+
+impl LinkKey {
+    /// Of an entry as the system tells it.
+    pub(super) fn of(entry: &Entry) -> LinkKey {
+        LinkKey {
+            device: entry.device,
+            inode: entry.inode,
+            size: entry.size,
+            mtime: entry.mtime,
+            ctime: entry.ctime,
+        }
+    }
 }
 
 /// A chunk in a batch.

@@ -3,28 +3,35 @@
 use std::collections::HashSet;
 use std::io::Read;
 use std::iter::Peekable;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 use cutpoint_chunking::Chunker;
-use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::fingerprint::{Class, Fingerprint};
 use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::{Entry, EntryKind, Time};
+use cutpoint_store::format::tree::{Defect, Entry, EntryKind, Time};
 use cutpoint_store::index::{Index, Scope};
 use cutpoint_store::reader::{Entries, Reader};
 
 use super::BackupMonitor;
-use super::batch::{BATCH_EVENTS_MAX, Batch, Cut, Event};
+use super::batch::{BATCH_EVENTS_MAX, Batch, Cut, Event, LinkKey};
 use super::bundle::Bundling;
 use super::shared::{Job, Shared};
+use super::shutdown::Result;
 use crate::files::folder::Handle;
+use crate::files::mounts::FileSystem;
 use crate::files::read::{Extent, SourceFile, open_file};
 use crate::files::walk::{Step, Walk};
 use crate::files::xattrs;
 
-/// Rule W3: a time that is not this much older than the parent's start may hide a change.
-const SETTLED_NS: i64 = 2_000_000_000;
+/// The interval at which a wait for a batch looks for a request to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Rule W8: a file that was written to as long before the run, or later, will hardly stay as it is.
+const QUIET_NS: i64 = 2_000_000_000;
 
 /// Rule W8: a file that lacks no more than so many bytes is read to its end.
 const NEARLY_LEN: u64 = 16 << 20;
@@ -34,15 +41,22 @@ pub(super) struct Former<'a> {
     pub(super) reader: &'a Reader,
     /// The writer's: what is known, and may be referred to.
     pub(super) index: &'a Index,
-    pub(super) root: &'a Content,
-    /// When it began, in nanoseconds since 1970.
-    pub(super) started_ns: i64,
+    pub(super) root: Content,
+    /// No file of it was read before this moment, in nanoseconds since 1970.
+    pub(super) read_since_ns: i64,
+    /// Whether it is a checkpoint of this run, which has read its files itself.
+    pub(super) is_own: bool,
+    /// Its file systems, by the numbers that its entries have.
+    pub(super) file_systems: Vec<String>,
     /// Chunks that a check has found broken since: files that need one are read again.
     pub(super) damaged: HashSet<Fingerprint>,
     /// Whether the index knows every place: else chunks are looked up before a file is taken over.
     pub(super) index_is_whole: bool,
     /// Whether a run was cut off there: it may have only the beginning of its last file.
     pub(super) partial: bool,
+    /// The sources that are compared with this snapshot, because the parent has nothing of them;
+    /// positions in the list of all. None of the parent itself.
+    pub(super) sources: Vec<usize>,
 }
 
 /// What former attempts of a run have of a stream, which cannot be read twice.
@@ -58,12 +72,14 @@ pub(super) struct Begun {
 enum Reach {
     /// To its end.
     Whole,
+    /// To where its bytes ended, which was not its end.
+    Short,
     /// Until the ticket was old. These bytes were read and are in no chunk.
     Begun(Vec<u8>),
 }
 
 /// What the source has counted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct SourceCounts {
     pub(super) unchanged_files: u64,
     pub(super) read_files: u64,
@@ -71,13 +87,20 @@ pub(super) struct SourceCounts {
     pub(super) excluded: u64,
     /// Whether the walk was cut off.
     pub(super) partial: bool,
+    /// The sources that the walk could not go through, by their positions.
+    pub(super) lost_sources: Vec<usize>,
+    /// The file systems, by the numbers that entries have.
+    pub(super) file_systems: Vec<String>,
 }
 
 type ParentFolder<'a> = Peekable<Entries<'a>>;
 
 pub(super) struct Cutting<'a> {
     pub(super) chunker: &'a dyn Chunker,
-    pub(super) former: Option<Former<'a>>,
+    /// The parent, and behind it the snapshots that have what the parent has not.
+    pub(super) formers: Vec<Former<'a>>,
+    /// The one of `formers` with which the current place is compared.
+    current: usize,
     pub(super) monitor: &'a dyn BackupMonitor,
     pub(super) shared: &'a Shared,
     pub(super) free: Receiver<Batch>,
@@ -89,7 +112,9 @@ pub(super) struct Cutting<'a> {
     fill: usize,
     next_number: u64,
     counts: SourceCounts,
-    linked: HashSet<(u64, u64)>,
+    linked: HashSet<LinkKey>,
+    /// The file systems, by the numbers that entries have.
+    file_systems: Vec<FileSystem>,
     /// How many bytes of the current file its events have.
     cut_size: u64,
     /// Where small files share chunks: how.
@@ -98,9 +123,8 @@ pub(super) struct Cutting<'a> {
     ends: Vec<usize>,
 }
 
-/// The pipeline behind the source has ended before it: its error says why.
-fn stopped() -> Error {
-    Error::new(Kind::Interrupted, "backup", "stopped")
+fn misordered() -> Error {
+    Error::invalid("backup", "bytes come without a batch")
 }
 
 fn interrupted() -> Error {
@@ -110,7 +134,7 @@ fn interrupted() -> Error {
 impl<'a> Cutting<'a> {
     pub(super) fn new(
         chunker: &'a dyn Chunker,
-        former: Option<Former<'a>>,
+        formers: Vec<Former<'a>>,
         monitor: &'a dyn BackupMonitor,
         shared: &'a Shared,
         free: Receiver<Batch>,
@@ -119,7 +143,8 @@ impl<'a> Cutting<'a> {
     ) -> Cutting<'a> {
         Cutting {
             chunker,
-            former,
+            formers,
+            current: 0,
             monitor,
             shared,
             free,
@@ -130,34 +155,45 @@ impl<'a> Cutting<'a> {
             next_number: 0,
             counts: SourceCounts::default(),
             linked: HashSet::new(),
+            file_systems: Vec::new(),
             cut_size: 0,
             bundling: None,
             ends: Vec::new(),
         }
     }
 
+    /// The snapshot with which the current place is compared.
+    fn former(&self) -> Option<&Former<'a>> {
+        self.formers.get(self.current)
+    }
+
     fn stop_if_asked(&self) -> Result<()> {
         if self.monitor.cancelled() {
-            return Err(interrupted());
+            return Err(interrupted().into());
         }
-        if self.shared.is_stopped() { Err(stopped()) } else { Ok(()) }
+        Ok(self.shared.shutdown.check()?)
     }
 
     fn batch(&mut self) -> Result<&mut Batch> {
         if self.batch.is_none() {
-            let mut batch = self.free.recv().map_err(|_| stopped())?;
+            let mut batch = loop {
+                match self.shared.shutdown.expect_within(&self.free, LOOK_EVERY)? {
+                    Some(batch) => break batch,
+                    None => self.stop_if_asked()?,
+                }
+            };
             batch.number = self.next_number;
             batch.events.clear();
             self.next_number += 1;
             self.fill = 0;
             self.batch = Some(batch);
         }
-        self.batch.as_mut().ok_or_else(stopped)
+        self.batch.as_mut().ok_or_else(|| misordered().into())
     }
 
     fn send(&mut self) -> Result<()> {
         match self.batch.take() {
-            Some(batch) => self.jobs.send(Job::Fingerprint(batch)).map_err(|_| stopped()),
+            Some(batch) => Ok(self.shared.shutdown.send(&self.jobs, Job::Fingerprint(batch))?),
             None => Ok(()),
         }
     }
@@ -179,6 +215,12 @@ impl<'a> Cutting<'a> {
         self.monitor.problem(path, message);
     }
 
+    /// `path`, in the folder that is open, is not saved.
+    fn lost(&mut self, path: &Path, message: &str) -> Result<()> {
+        self.problem(path, message);
+        self.event(Event::Lacking)
+    }
+
     /// Ends: the number of batches, and what was counted.
     pub(super) fn finish(mut self) -> Result<(u64, SourceCounts)> {
         self.send()?;
@@ -188,9 +230,13 @@ impl<'a> Cutting<'a> {
     /// Saves what a walk finds.
     pub(super) fn walk(&mut self, mut walk: Walk) -> Result<()> {
         let mut parents: Vec<Option<ParentFolder<'a>>> = Vec::new();
-        let root = self.former.as_ref().map(|former| former.reader.tree(former.root).peekable());
+        let root = self.former().map(|former| former.reader.tree(&former.root).peekable());
         parents.push(root);
-        for step in walk.by_ref() {
+        // With what the folders around the current one are compared.
+        let mut around = Vec::new();
+        while let Some(step) = walk.next() {
+            let known = self.file_systems.len();
+            self.file_systems.extend((known..walk.device_count()).map(|at| walk.file_system(at)));
             self.stop_if_asked()?;
             if self.shared.is_old() {
                 // Rule W8: what is complete becomes a checkpoint. Open folders end here.
@@ -202,35 +248,69 @@ impl<'a> Cutting<'a> {
             }
             match step {
                 Step::Enter { path, mut entry, folder } => {
+                    around.push(self.current);
                     let before = self.parent_entry(&mut parents, &entry.name, &path);
+                    let before = before.or_else(|| self.entry_elsewhere(&walk, &path));
                     // A folder above the sources has no times to tell by.
                     let unchanged = entry.ctime != Time::default()
                         && before.as_ref().is_some_and(|before| before.ctime == entry.ctime);
                     match &before {
-                        Some(before) if unchanged && self.is_settled(before.ctime) => {
+                        Some(before) if unchanged && self.is_settled(before, &entry) => {
                             entry.xattrs.clone_from(&before.xattrs);
                         }
                         _ => self.read_xattrs(&path, &mut entry, &folder),
                     }
                     let tree = before.filter(|before| before.kind == EntryKind::Folder);
                     parents.push(tree.and_then(|tree| {
-                        Some(self.former.as_ref()?.reader.tree(&tree.content).peekable())
+                        Some(self.former()?.reader.tree(&tree.content).peekable())
                     }));
                     self.event(Event::Enter(Box::new(entry)))?;
                 }
                 Step::Leave => {
                     parents.pop();
+                    self.current = around.pop().unwrap_or_default();
                     self.event(Event::Leave)?;
                 }
                 Step::Item { path, entry, folder } => {
+                    let outer = self.current;
                     let before = self.parent_entry(&mut parents, &entry.name, &path);
+                    let before = before.or_else(|| self.entry_elsewhere(&walk, &path));
                     self.item(&path, entry, &folder, before)?;
+                    self.current = outer;
                 }
-                Step::Problem { path, error } => self.problem(&path, &error.to_string()),
+                Step::Problem { path, error } => self.lost(&path, &error.to_string())?,
             }
         }
+        self.counts.file_systems =
+            (0..walk.device_count()).map(|at| walk.file_system(at).identity).collect();
         self.counts.excluded = walk.excluded();
+        self.counts.lost_sources = walk.lost().iter().copied().collect();
         Ok(())
+    }
+
+    /// The entry of `path` in another snapshot than the parent, which has nothing of the source that
+    /// `path` is. From then on that snapshot is compared with.
+    fn entry_elsewhere(&mut self, walk: &Walk, path: &Path) -> Option<Entry> {
+        if self.formers.len() < 2 {
+            return None;
+        }
+        let numbers = walk.sources_at(path);
+        let is_of = |former: &Former<'_>| former.sources.iter().any(|each| numbers.contains(each));
+        let found = self.formers.iter().position(is_of)?;
+        let former = &self.formers[found];
+        let mut content = former.root.clone();
+        let mut names = path.as_os_str().as_bytes().split(|&byte| byte == b'/');
+        let mut entry = None;
+        for name in names.by_ref().filter(|name| !name.is_empty()) {
+            let entries = former.reader.tree(&content);
+            let mut entries = entries
+                .take_while(|each| each.as_ref().is_ok_and(|each| each.name.as_slice() <= name));
+            let next = entries.find_map(|each| each.ok().filter(|each| each.name == name))?;
+            content = next.content.clone();
+            entry = Some(next);
+        }
+        self.current = found;
+        entry
     }
 
     /// The entry of this name in the parent's folder, where there is one.
@@ -277,8 +357,24 @@ impl<'a> Cutting<'a> {
         entry.xattrs = found.pairs;
     }
 
-    fn is_settled(&self, time: Time) -> bool {
-        self.former.as_ref().is_some_and(|former| is_settled_at(former.started_ns, time))
+    /// Whether a change since the parent was made, to what `entry` is of and `before` was of, would
+    /// show in ctime, or in mtime of a file.
+    fn is_settled(&self, before: &Entry, entry: &Entry) -> bool {
+        let Some(former) = self.former() else { return false };
+        let Some(now) = at(&self.file_systems, entry.device) else { return false };
+        let is_same = at(&former.file_systems, before.device) == Some(&now.identity);
+        // What this run has read it need not read again: a change since then would not be in the
+        // snapshot without a checkpoint either.
+        if former.is_own || !is_same {
+            return is_same;
+        }
+        let Some(settling_ns) = now.settling_ns else { return false };
+        let settled_ns = former.read_since_ns.saturating_sub(settling_ns);
+        let is_file = entry.kind == EntryKind::File;
+        !now.identity.is_empty()
+            && is_before(entry.ctime, settled_ns)
+            && (is_before(entry.mtime, settled_ns) || !is_file)
+            && (!now.copies_mtime || entry.ctime > entry.mtime)
     }
 
     /// Rule W3.
@@ -288,7 +384,7 @@ impl<'a> Cutting<'a> {
 
     /// Rule W3 for a file of which a checkpoint has the beginning.
     fn is_begun(&self, before: &Entry, entry: &Entry) -> bool {
-        self.former.as_ref().is_some_and(|former| former.partial)
+        self.former().is_some_and(|former| former.partial)
             && before.size < entry.size
             && self.is_same(before, entry)
     }
@@ -296,18 +392,18 @@ impl<'a> Cutting<'a> {
     /// Whether the file `entry` has not changed since it was read as `before`, as far as it was.
     fn is_same(&self, before: &Entry, entry: &Entry) -> bool {
         before.kind == EntryKind::File
+            && before.defect.is_none()
             && before.mtime == entry.mtime
             && before.ctime == entry.ctime
             && before.inode == entry.inode
-            && self.is_settled(entry.mtime)
-            && self.is_settled(entry.ctime)
+            && self.is_settled(before, entry)
             && !self.needs_damaged(before)
     }
 
     /// Whether a chunk that the file needs was found broken since the parent was made, or cannot be
     /// found.
     fn needs_damaged(&self, before: &Entry) -> bool {
-        let Some(former) = &self.former else { return true };
+        let Some(former) = self.former() else { return true };
         if former.damaged.is_empty() && former.index_is_whole {
             return false;
         }
@@ -351,7 +447,7 @@ impl<'a> Cutting<'a> {
             self.read_xattrs(path, &mut entry, folder);
             return self.event(Event::Item(Box::new(entry)));
         }
-        let key = (entry.device, entry.inode);
+        let mut key = LinkKey::of(&entry);
         if entry.is_hard_link() && !self.linked.insert(key) {
             return self.event(Event::Link(Box::new(entry)));
         }
@@ -370,13 +466,15 @@ impl<'a> Cutting<'a> {
             Err(error) => {
                 // The next name of the same file is read instead.
                 self.linked.remove(&key);
-                self.problem(path, &error.to_string());
-                return Ok(());
+                return self.lost(path, &error.to_string());
             }
         };
         file.refresh(&mut entry);
-        if (entry.device, entry.inode) != key {
-            self.linked.remove(&key);
+        // It can have changed since the walk looked at it, or be another one.
+        self.linked.remove(&key);
+        key = LinkKey::of(&entry);
+        if entry.is_hard_link() {
+            self.linked.insert(key);
         }
         let found = xattrs::of_file(&file);
         self.take_xattrs(path, &mut entry, found);
@@ -386,21 +484,34 @@ impl<'a> Cutting<'a> {
         }
         self.begin_file(before.as_ref())?;
         let begun = before.filter(|before| self.is_begun(before, &entry));
-        match self.read_file(&file, &entry, begun)? {
-            Ok(Reach::Whole) => {}
+        let is_short = match self.read_file(&file, &entry, begun)? {
+            Ok(Reach::Whole) => false,
+            Ok(Reach::Short) => true,
             Ok(Reach::Begun(_)) => return self.begun(entry),
             Err(error) => {
                 self.linked.remove(&key);
-                self.problem(path, &error.to_string());
-                return self.event(Event::Dropped);
+                self.event(Event::Dropped)?;
+                return self.lost(path, &error.to_string());
             }
-        }
+        };
         match file.changed(&entry) {
+            Ok(None) if is_short => {
+                let message = format!(
+                    "its bytes end early (expected {}, read {}); saved as far as it was read",
+                    entry.size, self.cut_size
+                );
+                self.problem(path, &message);
+                entry.defect = Some(Defect::Short);
+            }
             Ok(None) => {}
             Ok(Some(change)) => {
                 self.problem(path, &format!("changed while it was read ({change}); saved as read"));
+                entry.defect = Some(Defect::Changed);
             }
-            Err(error) => self.problem(path, &error.to_string()),
+            Err(error) => {
+                self.problem(path, &error.to_string());
+                entry.defect = Some(Defect::Changed);
+            }
         }
         // A bundle that ends where its names say so is the same the next time; one that a batch ends
         // is not.
@@ -430,7 +541,7 @@ impl<'a> Cutting<'a> {
     /// Takes over what the parent has of a file, `size` bytes. Returns how many there are: all, or
     /// none where they cannot be read.
     fn take_begun(&mut self, content: &Content, size: u64) -> Result<u64> {
-        let Some(reader) = self.former.as_ref().map(|former| former.reader) else { return Ok(0) };
+        let Some(reader) = self.former().map(|former| former.reader) else { return Ok(0) };
         let mut taken = 0;
         for segment in reader.segments(content).map_while(Result::ok) {
             taken += segment.length();
@@ -458,8 +569,8 @@ impl<'a> Cutting<'a> {
         self.cut_size = begun_size;
         // What the next attempt could not go on with is read to its end now: else a file that
         // changes all the time would be begun for ever.
-        let is_settled = is_settled_at(self.started_ns, entry.mtime)
-            && is_settled_at(self.started_ns, entry.ctime);
+        let quiet_ns = self.started_ns.saturating_sub(QUIET_NS);
+        let is_settled = is_before(entry.mtime, quiet_ns) && is_before(entry.ctime, quiet_ns);
         let may_stop = |cut_size| {
             is_settled
                 && cut_size + NEARLY_LEN < entry.size
@@ -480,10 +591,12 @@ impl<'a> Cutting<'a> {
                         let want = want.min(buffer.len());
                         let count = file.read_at(&mut buffer[..want], at)?;
                         at += count as u64;
-                        // Fewer bytes than asked for: the file was cut short meanwhile.
+                        // Fewer bytes than asked for: there are no more, whatever was promised.
                         Ok((count, at < end && count == want))
                     };
                     match self.cut(&[], read, may_stop)? {
+                        // What follows would not lie where it belongs.
+                        Ok(Reach::Whole) if at < end => return Ok(Ok(Reach::Short)),
                         Ok(Reach::Whole) => {}
                         other => return Ok(other),
                     }
@@ -512,7 +625,7 @@ impl<'a> Cutting<'a> {
         let mut more = true;
         loop {
             self.stop_if_asked()?;
-            let Some(batch) = self.batch.as_mut() else { return Err(stopped()) };
+            let Some(batch) = self.batch.as_mut() else { return Err(misordered().into()) };
             if more {
                 let (count, again) = match read(&mut batch.bytes[self.fill..]) {
                     Ok(read) => read,
@@ -551,14 +664,14 @@ impl<'a> Cutting<'a> {
             }
             if batch_is_full {
                 // The rest of the batch, less than a largest chunk, goes on in the next one.
-                let Some(full) = self.batch.take() else { return Err(stopped()) };
+                let Some(full) = self.batch.take() else { return Err(misordered().into()) };
                 let end = self.fill;
                 let carry = end - start;
                 let next = self.batch()?;
                 next.bytes[..carry].copy_from_slice(&full.bytes[start..end]);
                 self.fill = carry;
                 start = 0;
-                self.jobs.send(Job::Fingerprint(full)).map_err(|_| stopped())?;
+                self.shared.shutdown.send(&self.jobs, Job::Fingerprint(full))?;
             }
         }
     }
@@ -588,7 +701,7 @@ impl<'a> Cutting<'a> {
         let read = |buffer: &mut [u8]| {
             let mut filled = 0;
             // Whole buffers: cut-points must not depend on how a pipe portions its bytes.
-            while filled < buffer.len() && !shared.is_old() && !shared.is_stopped() {
+            while filled < buffer.len() && !shared.is_old() && !shared.shutdown.is_over() {
                 match reader.read(&mut buffer[filled..]) {
                     Ok(0) => return Ok((filled, false)),
                     Ok(count) => filled += count,
@@ -607,7 +720,7 @@ impl<'a> Cutting<'a> {
             Error::new(Kind::Invalid, "standard input", error.to_string())
         })?;
         match cut {
-            Reach::Whole => self.event(Event::File(Box::new(entry))),
+            Reach::Whole | Reach::Short => self.event(Event::File(Box::new(entry))),
             Reach::Begun(tail) => {
                 *begun = Begun { size: self.cut_size, tail };
                 self.begun(entry)
@@ -616,10 +729,10 @@ impl<'a> Cutting<'a> {
     }
 
     /// The file `name` of the parent's root folder.
-    fn former_entry(&self, name: &[u8]) -> Result<Option<Entry>> {
-        let Some(former) = &self.former else { return Ok(None) };
+    fn former_entry(&self, name: &[u8]) -> Result<Option<Entry>, Error> {
+        let Some(former) = self.former() else { return Ok(None) };
         let mut found = None;
-        for each in former.reader.tree(former.root) {
+        for each in former.reader.tree(&former.root) {
             found = found.or(Some(each?).filter(|each| each.name == name));
         }
         Ok(found)
@@ -638,15 +751,19 @@ impl<'a> Cutting<'a> {
         if taken == size {
             return Ok(());
         }
-        Err(Error::corrupt("standard input", "the checkpoint lacks what was read of it before"))
+        let message = "the checkpoint lacks what was read of it before";
+        Err(Error::corrupt("standard input", message).into())
     }
 }
 
-/// Whether a change since `time` would show in a time that an attempt sees that began at
-/// `started_ns`.
-fn is_settled_at(started_ns: i64, time: Time) -> bool {
-    let time_ns = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
-    time_ns < i128::from(started_ns) - i128::from(SETTLED_NS)
+/// Whether `time` is before `ns`, in nanoseconds since 1970.
+fn is_before(time: Time, ns: i64) -> bool {
+    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds) < i128::from(ns)
+}
+
+/// What a list has for the file system of this number.
+fn at<T>(list: &[T], device: u64) -> Option<&T> {
+    usize::try_from(device).ok().and_then(|device| list.get(device))
 }
 
 /// Whether a stream has nothing at the moment.

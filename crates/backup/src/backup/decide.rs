@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 
-use cutpoint_store::error::{Error, Result};
+use cutpoint_store::error::Error;
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::Statistics;
 use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_store::format::tree::{Defect, Entry, EntryKind};
 use cutpoint_store::seal::Keys;
 use cutpoint_store::writer::{Bursts, Matcher, Packer, RecipeWriter, TreeWriter};
 
-use super::batch::{Batch, Cut, Event};
+use super::batch::{Batch, Cut, Event, LinkKey};
+use super::shutdown::Result;
 
 /// A folder whose entries are still coming.
 struct OpenFolder {
@@ -24,6 +25,7 @@ struct Linked {
     content: Content,
     size: u64,
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    defect: Option<Defect>,
 }
 
 /// With what new chunks are compared.
@@ -47,7 +49,7 @@ pub(super) struct Decide<'a> {
     /// The chunk that small files share now.
     bundle: Option<Cut>,
     /// Contents of files that have several names.
-    links: HashMap<(u64, u64), Linked>,
+    links: HashMap<LinkKey, Linked>,
     pub(super) statistics: Statistics,
     pub(super) lost_links: u64,
 }
@@ -86,18 +88,25 @@ impl<'a> Decide<'a> {
                     self.folders.push(OpenFolder { entry: Some(entry), tree: TreeWriter::new() });
                 }
                 Event::Leave => self.leave()?,
-                Event::Item(entry) => self.add(*entry)?,
+                Event::Item(entry) => {
+                    let key = LinkKey::of(&entry);
+                    self.add(*entry, key)?;
+                }
                 Event::Link(mut entry) => {
-                    match self.links.get(&(entry.device, entry.inode)) {
+                    match self.links.get(&LinkKey::of(&entry)) {
                         Some(linked) => {
                             entry.content = linked.content.clone();
                             entry.size = linked.size;
                             entry.xattrs.clone_from(&linked.xattrs);
+                            entry.defect = linked.defect;
                             self.push(&entry)?;
                             self.statistics.file_count += 1;
                         }
                         // Its first name could not be read, and was named then.
-                        None => self.lost_links += 1,
+                        None => {
+                            self.lost_links += 1;
+                            self.lack();
+                        }
                     }
                 }
                 Event::Begin(former) => self.compare_with(former.as_deref()),
@@ -120,15 +129,17 @@ impl<'a> Decide<'a> {
                     self.compare_with(None);
                     let recipe = self.file.take();
                     let recipe = recipe.unwrap_or_else(|| RecipeWriter::new(self.cut.clone()));
+                    let key = LinkKey::of(&entry);
                     // What was read counts, should it have changed meanwhile.
                     entry.size = recipe.size();
                     entry.content = recipe.finish(&mut self.packer)?;
-                    self.add(*entry)?;
+                    self.add(*entry, key)?;
                 }
                 Event::Dropped => {
                     self.compare_with(None);
                     self.file = None;
                 }
+                Event::Lacking => self.lack(),
             }
         }
         Ok(())
@@ -163,15 +174,23 @@ impl<'a> Decide<'a> {
 
     fn piece(&mut self, segment: Segment) -> Result<()> {
         let recipe = self.file.get_or_insert_with(|| RecipeWriter::new(self.cut.clone()));
-        recipe.push(segment, &mut self.packer)
+        Ok(recipe.push(segment, &mut self.packer)?)
     }
 
     fn push(&mut self, entry: &Entry) -> Result<()> {
         let folder = self.folders.last_mut().ok_or_else(misordered)?;
-        folder.tree.push(entry, &self.keys, &mut self.packer)
+        Ok(folder.tree.push(entry, &self.keys, &mut self.packer)?)
     }
 
-    fn add(&mut self, entry: Entry) -> Result<()> {
+    /// The folder that is open lacks something.
+    fn lack(&mut self) {
+        if let Some(entry) = self.folders.last_mut().and_then(|folder| folder.entry.as_mut()) {
+            entry.defect = Some(Defect::Lacking);
+        }
+    }
+
+    /// Adds an entry, of a file that further names find by `key`.
+    fn add(&mut self, entry: Entry, key: LinkKey) -> Result<()> {
         self.push(&entry)?;
         if entry.kind == EntryKind::File {
             self.statistics.file_count += 1;
@@ -180,9 +199,8 @@ impl<'a> Decide<'a> {
             self.statistics.other_count += 1;
         }
         if entry.is_hard_link() {
-            let key = (entry.device, entry.inode);
-            let Entry { content, size, xattrs, .. } = entry;
-            self.links.insert(key, Linked { content, size, xattrs });
+            let Entry { content, size, xattrs, defect, .. } = entry;
+            self.links.insert(key, Linked { content, size, xattrs, defect });
         }
         Ok(())
     }

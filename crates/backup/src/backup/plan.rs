@@ -1,5 +1,6 @@
 //! One backup: a writer, a parent, a run of the pipeline, a commit; again where that is needed.
 
+use std::collections::{BTreeSet, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use cutpoint_store::index::Index;
 use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
+use cutpoint_store::stop::Stop;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Writer};
 
@@ -20,6 +22,10 @@ use super::cutting::{Begun, Former};
 use super::pipeline::{self, Input, Outcome, Run};
 use super::{BackupMonitor, BackupOptions, BackupReport, Parent, Source};
 use crate::files::walk::Walk;
+
+/// The warning where W3 has no bound to go by.
+const NO_BOUND: &str = "is 0 or cannot be read: pages that programs have changed can stay in memory for ever, \
+    and no time tells; every file is read";
 
 /// How often in turn others may end the ticket of a run before it gives up.
 const LOSSES_MAX: u64 = 8;
@@ -38,8 +44,15 @@ pub(super) fn run(
     let mut losses = 0;
     let mut checkpoint = None;
     let mut begun = Begun::default();
+    let mut read_since_ns = None;
     loop {
-        let attempt = Attempt::begin(repository, &source, options, checkpoint, monitor)?;
+        let mut attempt =
+            Attempt::begin(repository, &source, options, checkpoint, restarts > 0, monitor)?;
+        if attempt.continues {
+            attempt.read_since_ns = read_since_ns;
+        } else {
+            read_since_ns = Some(attempt.started_ns);
+        }
         let ended = attempt.run(&mut source, &mut begun, &cut, &*chunker, options, monitor)?;
         restarts += 1;
         match ended {
@@ -89,13 +102,27 @@ enum Ended {
     Lost,
 }
 
+/// A snapshot with which some of the sources are compared, because the parent has nothing of them.
+struct Other {
+    id: TicketId,
+    snapshot: Box<Snapshot>,
+    /// Positions in the list of all sources.
+    sources: Vec<usize>,
+}
+
 struct Attempt {
     writer: Writer,
     started_ns: i64,
     sources: Vec<Vec<u8>>,
     parent: Option<(TicketId, Box<Snapshot>)>,
+    /// The snapshots that have what the parent lacks: sources that were not there when it was made.
+    others: Vec<Other>,
     /// Whether the parent is a checkpoint of this run.
     continues: bool,
+    /// The start of the run, where it is that of another attempt.
+    read_since_ns: Option<i64>,
+    /// The sources that are not there or cannot be opened: positions in `sources`.
+    missing: BTreeSet<usize>,
 }
 
 impl Attempt {
@@ -104,6 +131,7 @@ impl Attempt {
         source: &Source,
         options: &BackupOptions,
         checkpoint: Option<TicketId>,
+        is_at_work: bool,
         monitor: &dyn BackupMonitor,
     ) -> Result<Attempt> {
         let started_ns = repository.environment().now_ns();
@@ -116,7 +144,9 @@ impl Attempt {
                 vec![name.clone()]
             }
         };
-        let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
+        // An epoch that begins while a run is at work does not end it: a stream is not read twice.
+        let begin = if is_at_work { Writer::begin_again } else { Writer::begin };
+        let writer = begin(repository.clone(), Purpose::Backup)?;
         writer.ended().iter().for_each(|ended| monitor.resumed(*ended));
         let choose = |choice| choose_parent(writer.view(), choice, &options.host, &sources);
         let (parent, continues) = match checkpoint.map(|own| choose(Parent::Snapshot(own))) {
@@ -125,10 +155,23 @@ impl Attempt {
             // Somebody has forgotten the checkpoint: files can be read again.
             Some(Err(_)) | None => (choose(options.parent)?, false),
         };
+        let others = match &parent {
+            Some((_, parent)) => others(writer.view(), &options.host, &sources, parent),
+            None => Vec::new(),
+        };
         if let Some((_, snapshot)) = &parent {
             monitor.expected(snapshot.statistics.file_count, snapshot.statistics.size);
         }
-        Ok(Attempt { writer, started_ns, sources, parent, continues })
+        Ok(Attempt {
+            writer,
+            started_ns,
+            sources,
+            parent,
+            others,
+            continues,
+            read_since_ns: None,
+            missing: BTreeSet::new(),
+        })
     }
 
     fn run(
@@ -140,6 +183,9 @@ impl Attempt {
         options: &BackupOptions,
         monitor: &dyn BackupMonitor,
     ) -> Result<Ended> {
+        let environment = self.writer.repository().environment().clone();
+        // From here on there is something to publish, after a request to stop, too.
+        let _hold = environment.stop().map(Stop::hold);
         let result = self.run_inner(source, begun, cut, chunker, options, monitor);
         let Err(error) = result else { return result };
         // Nothing is committed, but what was stored stays, and nobody has to wait for this ticket.
@@ -170,41 +216,67 @@ impl Attempt {
         let view = self.writer.view().clone();
         let index = Arc::new(Index::open(repository.clone(), &view)?);
         let unreadable = index.unreadable();
-        for (name, error) in view.unreadable.iter().chain(&unreadable) {
+        for (name, error) in view.unresolved().chain(&unreadable) {
+            monitor.unreadable(name, error);
+        }
+        let gone = view.look_for_gone(&repository)?;
+        for (name, error) in &gone {
             monitor.unreadable(name, error);
         }
         // An index of its own: should the reader take up a newer view, the packer goes on by this
         // one (W1), and neither waits for the other.
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
-        let former = match &self.parent {
-            // What is in a checkpoint this run has read itself.
-            Some((id, snapshot)) if !options.force_read || self.continues => Some(Former {
-                reader: &reader,
-                index: &index,
-                root: &snapshot.root,
-                started_ns: snapshot.started_ns,
-                damaged: view.damaged_since(*id),
-                index_is_whole: view.unreadable.is_empty() && unreadable.is_empty(),
-                partial: snapshot.partial,
-            }),
-            _ => None,
+        let index_is_whole =
+            // What commits that are gone have published is not in the index.
+            view.unresolved().next().is_none() && unreadable.is_empty() && gone.is_empty();
+        let former = |id: TicketId, snapshot: &Snapshot, is_own: bool, sources: &[usize]| Former {
+            reader: &reader,
+            index: &index,
+            root: snapshot.root.clone(),
+            read_since_ns: snapshot.read_since_ns.unwrap_or(snapshot.started_ns),
+            is_own,
+            file_systems: snapshot.file_systems.clone(),
+            damaged: view.damaged_since(id),
+            index_is_whole,
+            partial: snapshot.partial,
+            sources: sources.to_vec(),
         };
+        let mut formers = Vec::new();
+        // What is in a checkpoint this run has read itself.
+        if let Some((id, snapshot)) = &self.parent
+            && (!options.force_read || self.continues)
+        {
+            formers.push(former(*id, snapshot, self.continues, &[]));
+        }
+        if !formers.is_empty() && !options.force_read {
+            let others = self.others.iter();
+            formers.extend(others.map(|it| former(it.id, &it.snapshot, false, &it.sources)));
+        }
+        let has_bound = options.file_systems.writeback_ns().is_some();
+        if !formers.is_empty() && !has_bound && matches!(source, Source::Files { .. }) {
+            let path = Path::new("/proc/sys/vm/dirty_writeback_centisecs");
+            monitor.warning(path, NO_BOUND);
+        }
         let run = Run {
             index: index.clone(),
             chunker,
             cut: cut.to_string(),
             reader: &reader,
-            former,
+            formers,
             verify: options.verify,
             threads: threads(options.threads),
             started_ns: self.started_ns,
             monitor,
         };
         let input = match source {
-            Source::Files { paths, options } => {
-                let walk = Walk::new(paths, options.clone())
+            Source::Files { paths, options: walk_options } => {
+                let (walk, missing) = Walk::of_those_there(paths, walk_options.clone())
                     .map_err(|error| Error::invalid("backup", error))?;
-                Input::Walk(walk)
+                for (number, error) in &missing {
+                    monitor.problem(&paths[*number], &format!("the source is left out: {error}"));
+                }
+                self.missing = missing.into_iter().map(|(number, _)| number).collect();
+                Input::Walk(walk.with_mounts(options.file_systems.clone()))
             }
             Source::Stream { name, reader } => {
                 Input::Stream(stream_entry(name, self.started_ns), reader, begun)
@@ -216,19 +288,30 @@ impl Attempt {
 
     fn commit(&mut self, outcome: Outcome, cut: &Spec, options: &BackupOptions) -> Result<Ended> {
         let Outcome { root, segments, hits, statistics, bursts, counts } = outcome;
-        let root = root?;
+        // Each has been named as a problem.
+        let problem_count = statistics.problem_count + self.missing.len() as u64;
+        let statistics = Statistics { problem_count, ..statistics };
+        self.missing.extend(&counts.lost_sources);
+        if self.missing.len() == self.sources.len() && !self.sources.is_empty() {
+            return Err(Error::invalid("backup", "none of the sources could be read"));
+        }
+        let missing = self.missing.iter().filter_map(|number| u32::try_from(*number).ok());
         let mut report = Box::new(BackupReport {
             snapshot: None,
             parent: self.parent.as_ref().map(|(id, _)| *id),
             statistics,
             bursts,
+            missing_sources: self.missing.iter().map(|at| self.sources[*at].clone()).collect(),
             unchanged_file_count: counts.unchanged_files,
             excluded_count: counts.excluded,
             restart_count: 0,
         });
         let is_same = self.parent.as_ref().is_some_and(|(_, parent)| {
-            let is_whole = !parent.partial && !counts.partial && statistics.problem_count == 0;
-            parent.root == root && is_whole
+            let was_whole = !parent.partial && parent.missing.is_empty();
+            let is_whole = was_whole && !counts.partial && statistics.problem_count == 0;
+            // Where only the file system is another one, the next run must not compare with the old.
+            let is_there = parent.file_systems == counts.file_systems;
+            parent.root == root && is_there && is_whole
         });
         if is_same && options.skip_if_unchanged {
             self.writer.void(segments)?;
@@ -246,8 +329,11 @@ impl Attempt {
             cut: cut.to_string(),
             parent: report.parent,
             partial: counts.partial,
-            statistics: Statistics { ..statistics },
+            statistics,
             program: options.program.clone(),
+            missing: missing.collect(),
+            file_systems: counts.file_systems,
+            read_since_ns: self.read_since_ns,
         };
         let commit = CommitOutcome::Snapshot(Box::new(snapshot));
         match self.writer.commit(commit, segments, &hits)? {
@@ -274,7 +360,8 @@ fn absolute(path: &Path) -> Result<Vec<u8>> {
     Ok(absolute.as_os_str().as_bytes().to_vec())
 }
 
-/// Rule W3: a snapshot may be taken over if the view has it and no prune of the view took it.
+/// Rule W3: a snapshot may be taken over if the view has it, no prune of the view took it, and no key
+/// epoch has begun since.
 fn choose_parent(
     view: &View,
     choice: Parent,
@@ -285,10 +372,20 @@ fn choose_parent(
     let mut snapshots = snapshots.into_iter().filter(|(id, _)| view.may_take_over(*id));
     let found = match choice {
         Parent::None => return Ok(None),
-        Parent::Newest => snapshots
-            .filter(|(_, snapshot)| snapshot.host == host && snapshot.sources == sources)
-            .max_by_key(|(id, snapshot)| (snapshot.started_ns, *id)),
+        Parent::Newest => {
+            let is_own = |snapshot: &Snapshot| snapshot.host == host && snapshot.sources == sources;
+            let mut own: Vec<_> = snapshots.filter(|(_, snapshot)| is_own(snapshot)).collect();
+            own.sort_by_key(|(id, snapshot)| std::cmp::Reverse((snapshot.started_ns, *id)));
+            own.into_iter().find(|(id, _)| view.may_be_parent(*id))
+        }
         Parent::Snapshot(wanted) => match snapshots.find(|(id, _)| *id == wanted) {
+            Some((id, _)) if !view.may_be_parent(id) => {
+                return Err(Error::invalid(
+                    format!("snapshot {}", wanted.short()),
+                    "was made before the newest key epoch, or compared with one that was, and cannot \
+                     be the parent: who knows the keys of before could have written it",
+                ));
+            }
             Some(found) => Some(found),
             None => {
                 return Err(Error::missing(
@@ -299,6 +396,39 @@ fn choose_parent(
         },
     };
     Ok(found.map(|(id, snapshot)| (id, Box::new(snapshot.clone()))))
+}
+
+/// For each source that `parent` has nothing of, because it was not there: the newest snapshot of this
+/// host that has it, if there is one. Rule W3 holds for each.
+fn others(view: &View, host: &str, sources: &[Vec<u8>], parent: &Snapshot) -> Vec<Other> {
+    let mut others: Vec<Other> = Vec::new();
+    let missing: HashSet<&[u8]> = parent.missing_sources().collect();
+    for (number, source) in sources.iter().enumerate() {
+        if !missing.contains(source.as_slice()) {
+            continue;
+        }
+        let has_it = |snapshot: &Snapshot| {
+            snapshot.host == host
+                && !snapshot.partial
+                && snapshot.sources.contains(source)
+                && !snapshot.missing_sources().any(|missing| missing == source)
+        };
+        let snapshots = view.snapshots();
+        let newest = snapshots
+            .into_iter()
+            .filter(|(id, snapshot)| has_it(snapshot) && view.may_be_parent(*id))
+            .max_by_key(|(id, snapshot)| (snapshot.started_ns, *id));
+        let Some((id, snapshot)) = newest else { continue };
+        match others.iter_mut().find(|other| other.id == id) {
+            Some(other) => other.sources.push(number),
+            None => others.push(Other {
+                id,
+                snapshot: Box::new(snapshot.clone()),
+                sources: vec![number],
+            }),
+        }
+    }
+    others
 }
 
 /// A stream has no metadata of its own.

@@ -8,6 +8,7 @@ use cutpoint_store::writer::RawRegion;
 
 use super::Progress;
 use super::batch::Batch;
+use super::shutdown::Shutdown;
 
 /// Work for any thread.
 #[derive(Debug)]
@@ -19,10 +20,11 @@ pub(super) enum Job {
 /// What stages tell each other besides data.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
+    /// The end of the run.
+    pub(super) shutdown: Shutdown,
     read_bytes: AtomicU64,
     stored_bytes: AtomicU64,
     ticket_is_old: AtomicBool,
-    is_stopped: AtomicBool,
     statistics: Mutex<Statistics>,
 }
 
@@ -46,15 +48,6 @@ impl Shared {
 
     pub(super) fn is_old(&self) -> bool {
         self.ticket_is_old.load(Ordering::Relaxed)
-    }
-
-    /// A thread that nobody waits for has failed: the source is to end.
-    pub(super) fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_stopped(&self) -> bool {
-        self.is_stopped.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_statistics(&self, statistics: Statistics) {

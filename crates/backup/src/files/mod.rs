@@ -5,6 +5,7 @@
 //! The Linux calls are used throughout; other systems would need their own forms of them.
 
 pub(crate) mod folder;
+pub mod mounts;
 mod names;
 mod owners;
 pub mod read;
@@ -13,6 +14,7 @@ pub mod walk;
 pub mod xattrs;
 
 pub use folder::Handle;
+pub use mounts::{FileSystem, FileSystems, Kernel};
 pub(crate) use owners::OwnerIds;
 pub use read::{Extent, Extents, SourceFile, open_file};
 pub use walk::{Step, Walk, WalkOptions};

@@ -37,6 +37,11 @@ impl Names {
         Ok(())
     }
 
+    /// Returns `true` if there is no name.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
     /// Adds a name.
     pub(super) fn push(&mut self, name: &[u8], file_type: FileType) {
         let start = self.bytes.len();

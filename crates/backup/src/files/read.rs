@@ -104,8 +104,9 @@ impl SourceFile {
         Extents { file: &self.file, offset, end: self.size(), ask: allocated < self.size() }
     }
 
-    /// Reads the bytes from `offset` on until `buffer` is full, and returns how many they are:
-    /// less than `buffer` holds only at the end of the file.
+    /// Reads the bytes from `offset` on until `buffer` is full, and returns their number: less than
+    /// `buffer` holds where the system has no more. That need not be at [`SourceFile::size`], nor at
+    /// the end of an extent: a file can be cut short meanwhile, and a file system be wrong.
     ///
     /// # Errors
     ///

@@ -6,11 +6,17 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+
+use super::folder::without_atime;
+
 /// A place on the way to a source, or a source.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// Whether it is a source: everything in it belongs to the walk.
     pub(super) whole: bool,
+    /// The sources that it is: positions in the list of all.
+    pub(super) numbers: Vec<usize>,
     /// The sources below it, and the folders on the way to them: indices of [`Sources`].
     pub(super) children: BTreeMap<Vec<u8>, usize>,
 }
@@ -20,22 +26,25 @@ pub(super) struct Node {
 pub(super) struct Sources(Vec<Node>);
 
 impl Sources {
-    /// Resolves `paths`, each of which must exist.
-    pub(super) fn new(paths: &[PathBuf]) -> io::Result<Sources> {
+    /// Resolves `paths`. Returns the positions in `paths` of those that are not there or cannot be
+    /// opened, too, each with the reason: they are not among the sources.
+    pub(super) fn new(paths: &[PathBuf]) -> io::Result<(Sources, Vec<(usize, io::Error)>)> {
         if paths.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no source to walk"));
         }
         let mut sources = Sources(vec![Node::default()]);
-        for path in paths {
-            let absolute = resolve(path).map_err(|error| {
-                io::Error::new(error.kind(), format!("source {}: {error}", path.display()))
-            })?;
-            sources.add(&absolute);
+        let mut missing = Vec::new();
+        for (number, path) in paths.iter().enumerate() {
+            let found = resolve(path).and_then(|path| try_open(&path).map(|()| path));
+            match found {
+                Ok(absolute) => sources.add(&absolute, number),
+                Err(error) => missing.push((number, error)),
+            }
         }
-        Ok(sources)
+        Ok((sources, missing))
     }
 
-    fn add(&mut self, path: &Path) {
+    fn add(&mut self, path: &Path, number: usize) {
         let mut at = 0;
         for component in path.components() {
             let Component::Normal(name) = component else { continue };
@@ -50,6 +59,20 @@ impl Sources {
             };
         }
         self.0[at].whole = true;
+        self.0[at].numbers.push(number);
+    }
+
+    /// The sources that `path`, which is absolute and resolved, is itself.
+    pub(super) fn numbers_at(&self, path: &Path) -> &[usize] {
+        let mut at = 0;
+        for component in path.components() {
+            let Component::Normal(name) = component else { continue };
+            match self.0[at].children.get(name.as_bytes()) {
+                Some(&child) => at = child,
+                None => return &[],
+            }
+        }
+        &self.0[at].numbers
     }
 
     pub(super) fn node(&self, index: usize) -> &Node {
@@ -72,4 +95,17 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
     let absolute = parent.canonicalize()?.join(OsStr::from_bytes(last));
     absolute.symlink_metadata()?;
     Ok(absolute)
+}
+
+/// Opens a source that is a folder or a file, and closes it again: one that cannot be opened is found
+/// before anything of it is in a snapshot.
+fn try_open(path: &Path) -> io::Result<()> {
+    let kind = path.symlink_metadata()?.file_type();
+    if !kind.is_dir() && !kind.is_file() {
+        return Ok(());
+    }
+    // Should it have become a pipe meanwhile, nothing waits for its other end.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    without_atime(|noatime| rustix::fs::open(path, flags | noatime, Mode::empty()))?;
+    Ok(())
 }

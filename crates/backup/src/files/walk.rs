@@ -1,18 +1,21 @@
 //! Walking: what there is below the sources, in the order of a snapshot's trees.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cutpoint_store::format::recipe::{Content, RAW_LEN_MAX};
 use cutpoint_store::format::tree::{Entry, EntryKind, Time};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use super::folder::{self, Access, FolderStack, Handle, Identity};
+use super::mounts::{FileSystem, FileSystems};
 use super::names::{LIST_BUFFER_LEN, Names};
 use super::owners::OwnerNames;
 use super::sources::Sources;
@@ -87,6 +90,8 @@ pub enum Step {
 pub struct Walk {
     stack: FolderStack<Frame>,
     sources: Sources,
+    /// The sources that could not be walked.
+    lost: BTreeSet<usize>,
     /// The path of the current folder, without a `/` at its end.
     path: Vec<u8>,
     pending: VecDeque<Step>,
@@ -97,6 +102,10 @@ pub struct Walk {
     owners: OwnerNames,
     /// The file systems seen; an entry's `device` is a position here.
     devices: Vec<u64>,
+    /// Which ones they are, in the same order; `None` where nothing of one was opened yet.
+    file_systems: Vec<Option<FileSystem>>,
+    /// Tells which one something is on.
+    mounts: Option<Arc<dyn FileSystems>>,
     list_buffer: Vec<u8>,
 }
 
@@ -126,10 +135,30 @@ impl Walk {
     ///
     /// # Errors
     ///
-    /// `NotFound` or what else the system says about a source that cannot be reached, naming it;
-    /// `InvalidInput` for no sources and for patterns that make no sense.
+    /// `NotFound` or what else the system says about a source that cannot be reached or opened, naming
+    /// it; `InvalidInput` for no sources and for patterns that make no sense.
     pub fn new(sources: &[PathBuf], options: WalkOptions) -> io::Result<Walk> {
-        let sources = Sources::new(sources)?;
+        let (walk, missing) = Walk::of_those_there(sources, options)?;
+        match missing.into_iter().next() {
+            None => Ok(walk),
+            Some((number, error)) => Err(of_source(&sources[number], &error)),
+        }
+    }
+
+    /// As [`Walk::new`], without the sources that are not there or cannot be opened: returns their
+    /// positions in `sources`, rising, and the reasons.
+    ///
+    /// # Errors
+    ///
+    /// As [`Walk::new`] where no source is left, naming the first.
+    pub fn of_those_there(
+        paths: &[PathBuf],
+        options: WalkOptions,
+    ) -> io::Result<(Walk, Vec<(usize, io::Error)>)> {
+        let (sources, missing) = Sources::new(paths)?;
+        if let Some((number, error)) = missing.first().filter(|_| missing.len() == paths.len()) {
+            return Err(of_source(&paths[*number], error));
+        }
         let exclude = build_exclude(&options.exclude)?;
         let whole = sources.node(0).whole;
         let access = if whole { Access::List } else { Access::Pass };
@@ -140,6 +169,7 @@ impl Walk {
         let mut walk = Walk {
             stack: FolderStack::new(handle.clone(), Identity::of(&stat), frame),
             sources,
+            lost: BTreeSet::new(),
             path: Vec::new(),
             pending: VecDeque::new(),
             exclude,
@@ -148,14 +178,56 @@ impl Walk {
             excluded: 0,
             owners: OwnerNames::default(),
             devices: Vec::new(),
+            file_systems: Vec::new(),
+            mounts: None,
             list_buffer: Vec::with_capacity(LIST_BUFFER_LEN),
         };
-        let (names, error) = walk.list(&handle, Some(0), whole);
-        error.map_or(Ok(()), Err)?;
+        let (names, failure) = walk.list(&handle, Some(0), whole);
+        // The root has no entry that could be marked as lacking something.
+        failure.map_or(Ok(()), |(error, _)| Err(error))?;
         if let Some((frame, _)) = walk.stack.top() {
             frame.names = names;
         }
-        Ok(walk)
+        Ok((walk, missing))
+    }
+
+    /// The sources that `path`, the path of a step, is itself: positions in the list that the walk was
+    /// made of.
+    pub fn sources_at(&self, path: &Path) -> &[usize] {
+        self.sources.numbers_at(path)
+    }
+
+    /// The sources that were there at first, and of which nothing was entered: that the walk could not look
+    /// at or open when it came to them, or list a single name of. Positions as in [`Walk::sources_at`].
+    pub fn lost(&self) -> &BTreeSet<usize> {
+        &self.lost
+    }
+
+    /// Notes that what is at `node` cannot be reached: the source that it is, and those below it.
+    fn lose(&mut self, node: Option<usize>) {
+        let mut open: Vec<usize> = node.into_iter().collect();
+        while let Some(node) = open.pop() {
+            let node = self.sources.node(node);
+            self.lost.extend(&node.numbers);
+            open.extend(node.children.values());
+        }
+    }
+
+    /// Has [`Walk::file_system`] answer by `mounts`.
+    pub fn with_mounts(mut self, mounts: Arc<dyn FileSystems>) -> Walk {
+        self.mounts = Some(mounts);
+        self
+    }
+
+    /// The number of file systems seen so far: each `device` of an entry is below it.
+    pub fn device_count(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// The file system of the entries with this `device`; nothing is known of one of which nothing
+    /// was opened.
+    pub fn file_system(&self, device: usize) -> FileSystem {
+        self.file_systems.get(device).cloned().flatten().unwrap_or_default()
     }
 
     /// How many names have been excluded so far. What is below an excluded folder is not counted.
@@ -163,17 +235,19 @@ impl Walk {
         self.excluded
     }
 
-    /// The names to visit in `folder`, and what went wrong with listing it.
+    /// The names to visit in `folder`; and what went wrong with listing it, and whether that was before
+    /// the first name.
     fn list(
         &mut self,
         folder: &Handle,
         node: Option<usize>,
         whole: bool,
-    ) -> (Names, Option<io::Error>) {
+    ) -> (Names, Option<(io::Error, bool)>) {
         let mut names = Names::default();
-        let mut error = None;
+        let mut failure = None;
         if whole {
-            error = names.list(folder, self.list_buffer.spare_capacity_mut()).err();
+            let listed = names.list(folder, self.list_buffer.spare_capacity_mut());
+            failure = listed.err().map(|error| (error, names.is_empty()));
         }
         let children = node.map(|node| &self.sources.node(node).children);
         for name in children.into_iter().flat_map(|children| children.keys()) {
@@ -184,7 +258,7 @@ impl Walk {
             let is_source = |name: &[u8]| children.is_some_and(|c| c.contains_key(name));
             self.excluded += names.retain(|name| name == CACHE_TAG_NAME || is_source(name));
         }
-        (names, error)
+        (names, failure)
     }
 
     /// The step for one name of the current folder; `None` where it is excluded.
@@ -250,7 +324,10 @@ impl Walk {
     ) -> Option<Step> {
         let stat = match stat.map_or_else(|| folder::stat(&folder, &name), Ok) {
             Ok(stat) => stat,
-            Err(error) => return Some(self.problem(error.into())),
+            Err(error) => {
+                self.lose(node);
+                return Some(self.problem(error.into()));
+            }
         };
         let is_source = node.is_some_and(|node| self.sources.node(node).whole);
         let home = if is_source { Some(stat.st_dev) } else { home };
@@ -268,6 +345,17 @@ impl Walk {
             return None;
         }
         let mut entry = self.entry(name, kind, &stat);
+        if self.is_unidentified(entry.device) {
+            // A mount on a single file, or the first thing in a folder above the sources.
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let name = entry.name.as_slice();
+            let item = rustix::fs::openat(&folder, name, flags, Mode::empty());
+            if let Ok(item) = item
+                && rustix::fs::fstat(&item).is_ok_and(|item| item.st_dev == stat.st_dev)
+            {
+                self.identify(entry.device, item);
+            }
+        }
         if kind == EntryKind::Symlink {
             let buffer =
                 Vec::with_capacity(usize::try_from(size(&stat)).unwrap_or(0).min(4096) + 1);
@@ -317,7 +405,14 @@ impl Walk {
         });
         let (handle, stat) = match opened {
             Ok(opened) => opened,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.problem(error),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.lose(node);
+                return self.problem(error);
+            }
+            Err(error) if node.is_some_and(|node| self.sources.node(node).whole) => {
+                self.lose(node);
+                return self.problem(error);
+            }
             Err(error) => return self.enter_empty(name, folder, &stat, Some(error)),
         };
         if foreign(&stat, home) {
@@ -326,12 +421,19 @@ impl Walk {
                 return self.enter_empty(name, folder, &stat, None);
             }
         }
-        let (names, error) = self.list(&handle, node, home.is_some());
-        if let Some(error) = error {
+        let (names, failure) = self.list(&handle, node, home.is_some());
+        if let Some((error, has_none)) = failure {
+            // Sources below it are reached by their names; and of one of which some names came these are
+            // saved.
+            let numbers = node.map(|node| self.sources.node(node).numbers.as_slice());
+            self.lost.extend(numbers.filter(|_| has_none).unwrap_or_default());
             let problem = self.problem(error);
             self.pending.push_back(problem);
         }
         let mut entry = self.entry(name.clone(), EntryKind::Folder, &stat);
+        if self.is_unidentified(entry.device) {
+            self.identify(entry.device, &handle);
+        }
         if home.is_none() {
             // Whatever else happens in a folder above the sources is none of the snapshot's
             // business: without times, an unchanged source is an unchanged snapshot.
@@ -394,9 +496,25 @@ impl Walk {
     fn device(&mut self, id: u64) -> u64 {
         let position = self.devices.iter().position(|&seen| seen == id).unwrap_or_else(|| {
             self.devices.push(id);
+            self.file_systems.push(None);
             self.devices.len() - 1
         });
         position as u64
+    }
+
+    /// Whether the file system `device` is still to be found out.
+    fn is_unidentified(&self, device: u64) -> bool {
+        let known = usize::try_from(device).ok().and_then(|device| self.file_systems.get(device));
+        self.mounts.is_some() && known.is_some_and(Option::is_none)
+    }
+
+    /// Finds out the file system `device` by something open on it.
+    fn identify(&mut self, device: u64, fd: impl AsFd) {
+        let found = self.mounts.as_ref().map(|mounts| mounts.of(fd.as_fd()));
+        let place = usize::try_from(device).ok();
+        if let Some(place) = place.and_then(|place| self.file_systems.get_mut(place)) {
+            *place = found;
+        }
     }
 
     fn here(&self) -> PathBuf {
@@ -434,6 +552,10 @@ impl Iterator for Walk {
 
 impl std::iter::FusedIterator for Walk {}
 
+fn of_source(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("source {}: {error}", path.display()))
+}
+
 fn build_exclude(patterns: &[String]) -> io::Result<Gitignore> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
     let mut builder = GitignoreBuilder::new("/");
@@ -458,4 +580,55 @@ fn is_cache_tag(folder: &Handle) -> bool {
     is_file
         && io::Read::read_exact(&mut std::fs::File::from(file), &mut begin).is_ok()
         && begin == *CACHE_TAG_SIGNATURE
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The problems of a walk through `folder` with a buffer into which only short names fit: the kernel
+    /// refuses the others, as it refuses an unreadable block of the folder. Returns the number of entries,
+    /// too.
+    fn walk_with_short_buffer(folder: &Path) -> (Walk, Vec<PathBuf>, usize) {
+        let mut walk =
+            Walk::new(&[folder.to_path_buf()], WalkOptions::default()).expect("it is there");
+        walk.list_buffer = Vec::with_capacity(64);
+        let (mut problems, mut items) = (Vec::new(), 0);
+        for step in walk.by_ref() {
+            match step {
+                Step::Problem { path, .. } => problems.push(path),
+                Step::Item { .. } => items += 1,
+                Step::Enter { .. } | Step::Leave => {}
+            }
+        }
+        (walk, problems, items)
+    }
+
+    /// A source of which some names were listed is saved with these; one of which none was is lost.
+    #[test]
+    fn source_that_cannot_be_listed_to_its_end_is_no_lost_source() {
+        let base = tempfile::tempdir().expect("a temporary folder");
+        let base = base.path().canonicalize().expect("it is there");
+        let (mut has_partial, mut has_none) = (false, false);
+        for number in 0..100 {
+            let folder = base.join(number.to_string());
+            fs::create_dir(&folder).expect("made");
+            fs::write(folder.join("short"), "").expect("written");
+            fs::write(folder.join(format!("{number}{}", "x".repeat(200))), "").expect("written");
+            let first = fs::read_dir(&folder).expect("it lists").next().expect("one");
+            let is_short_first = first.expect("an entry").file_name() == "short";
+            let (walk, problems, items) = walk_with_short_buffer(&folder);
+            assert_eq!(problems, [folder], "named");
+            assert_eq!(items, usize::from(is_short_first));
+            assert_eq!(walk.lost().is_empty(), is_short_first, "{number}");
+            has_partial |= is_short_first;
+            has_none |= !is_short_first;
+            if has_partial && has_none {
+                break;
+            }
+        }
+        assert!(has_partial, "no folder lists its short name first");
+    }
 }

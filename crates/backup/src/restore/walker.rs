@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crossbeam_channel::Receiver;
 use cutpoint_store::error::{Error, Result};
 use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::{Entry, EntryKind, check_name};
+use cutpoint_store::format::tree::{Entry, EntryKind, Time, check_name};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
@@ -52,12 +52,48 @@ struct Frame<'a> {
     way: Option<usize>,
 }
 
+/// What all names of one file agree in. The numbers alone do not do: an inode's is used again when its
+/// file is gone, and some file systems give the same one to several files.
+#[derive(PartialEq, Eq, Hash)]
+struct LinkKey {
+    device: u64,
+    inode: u64,
+    kind: EntryKind,
+    mode: u32,
+    user_id: u32,
+    group_id: u32,
+    user: String,
+    group: String,
+    mtime: Time,
+    device_number: u64,
+    size: u64,
+    content: Content,
+    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl LinkKey {
+    fn of(entry: &Entry) -> LinkKey {
+        LinkKey {
+            device: entry.device,
+            inode: entry.inode,
+            kind: entry.kind,
+            mode: entry.mode,
+            user_id: entry.user_id,
+            group_id: entry.group_id,
+            user: entry.user.clone(),
+            group: entry.group.clone(),
+            mtime: entry.mtime,
+            device_number: entry.device_number,
+            size: entry.size,
+            content: entry.content.clone(),
+            xattrs: entry.xattrs.clone(),
+        }
+    }
+}
+
 /// A file of which not all names were seen.
 struct Known {
     link: Arc<Link>,
-    kind: EntryKind,
-    size: u64,
-    content: Content,
     /// How many names may still come.
     rest: u64,
 }
@@ -67,7 +103,7 @@ pub(super) struct Walker<'r, 'a> {
     run: &'r Run<'a>,
     jobs: Ahead<'r>,
     selection: Selection,
-    links: HashMap<(u64, u64), Known>,
+    links: HashMap<LinkKey, Known>,
 }
 
 impl<'r, 'a> Walker<'r, 'a> {
@@ -119,12 +155,17 @@ impl<'r, 'a> Walker<'r, 'a> {
             match next.and_then(|entry| self.check(frame, entry)) {
                 Ok(Some((entry, way))) if entry.kind == EntryKind::Folder => {
                     let place = Place { folder: Arc::clone(&frame.folder), handle };
+                    // Of a folder on the way to what is wanted that lacks something, nothing is known.
+                    if way.is_none() {
+                        self.tell_defect(&place, &entry);
+                    }
                     if let Some((name, handle, identity, frame)) = self.enter(place, entry, way) {
                         stack.push(name, handle, identity, frame);
                     }
                 }
                 Ok(Some((entry, None))) => {
                     let place = Place { folder: Arc::clone(&frame.folder), handle };
+                    self.tell_defect(&place, &entry);
                     self.item(place, entry);
                 }
                 // Something else stands where a folder was expected on the way.
@@ -281,6 +322,13 @@ impl<'r, 'a> Walker<'r, 'a> {
         }
     }
 
+    /// Warns of what is not in the snapshot as it was at the source.
+    fn tell_defect(&self, place: &Place, entry: &Entry) {
+        if let Some(defect) = entry.defect {
+            self.run.warn(&place.path(entry), defect.message());
+        }
+    }
+
     /// Hands over anything but a folder.
     fn item(&mut self, place: Place, entry: Entry) {
         let role = self.role(&entry);
@@ -342,15 +390,8 @@ impl<'r, 'a> Walker<'r, 'a> {
         if !entry.is_hard_link() {
             return Role::Only;
         }
-        let key = (entry.device, entry.inode);
+        let key = LinkKey::of(entry);
         if let Some(known) = self.links.get_mut(&key) {
-            // A file that was written to while it was backed up can differ from name to name.
-            if known.kind != entry.kind
-                || known.size != entry.size
-                || known.content != entry.content
-            {
-                return Role::Only;
-            }
             known.rest = known.rest.saturating_sub(1);
             let link = Arc::clone(&known.link);
             if known.rest == 0 {
@@ -359,14 +400,7 @@ impl<'r, 'a> Walker<'r, 'a> {
             return Role::Further(link);
         }
         let (link, owner) = LinkOwner::new();
-        let known = Known {
-            link,
-            kind: entry.kind,
-            size: entry.size,
-            content: entry.content.clone(),
-            rest: entry.links - 1,
-        };
-        self.links.insert(key, known);
+        self.links.insert(key, Known { link, rest: entry.links - 1 });
         Role::First(owner)
     }
 }

@@ -1,8 +1,10 @@
 //! What tests of whole runs share.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use cutpoint_backup::backup::{BackupOptions, Parent, Source};
+use cutpoint_backup::files::Kernel;
 use cutpoint_backup::files::walk::WalkOptions;
 use cutpoint_store::writer::Verify;
 
@@ -19,6 +21,7 @@ pub(crate) fn options(threads: usize) -> BackupOptions {
         host: "test".to_owned(),
         user: "tester".to_owned(),
         program: "test".to_owned(),
+        file_systems: Arc::new(Kernel),
     }
 }
 

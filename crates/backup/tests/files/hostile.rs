@@ -503,6 +503,55 @@ fn hard_links_that_lie() {
     }
 }
 
+/// Files with equal numbers: two on two disks below one FUSE, or one after the other.
+#[test]
+fn names_with_equal_numbers_are_links_only_of_what_is_the_same() {
+    let mut store = MemoryStore::default();
+    let mut entries = vec![];
+    let mut add = |mut entry: Entry, change: &dyn Fn(&mut Entry)| {
+        (entry.inode, entry.links, entry.mtime.seconds) = (5, 99, 7);
+        change(&mut entry);
+        entries.push(entry);
+    };
+    for number in 0..3 {
+        add(store.file(&format!("a{number} one"), b"one"), &|_| {});
+        add(store.file(&format!("a{number} two"), b"two"), &|_| {});
+    }
+    add(store.file("b mode", b"one"), &|entry| entry.mode = 0o600);
+    add(store.file("c time", b"one"), &|entry| entry.mtime.nanoseconds = 1);
+    add(store.file("d owner", b"one"), &|entry| entry.user_id = 77);
+    add(store.file("e group", b"one"), &|entry| entry.group_id = 77);
+    add(store.file("f attribute", b"one"), &|entry| {
+        entry.xattrs = vec![(b"user.a".to_vec(), b"b".to_vec())];
+    });
+    add(store.file("g ctime", b"one"), &|entry| entry.ctime.seconds = 9);
+    add(store.file("h user", b"one"), &|entry| entry.user = "u".to_owned());
+    add(store.file("i group", b"one"), &|entry| entry.group = "g".to_owned());
+    let root = store.tree_of(entries);
+    let scratch = tempfile::tempdir().unwrap();
+    let options = RestoreOptions { owners: false, ..RestoreOptions::default() };
+    restore_into(&store, &root, scratch.path(), options);
+    let inode = |name: &str| fs::metadata(scratch.path().join(name)).unwrap().ino();
+    for number in 1..3 {
+        assert_eq!(inode(&format!("a{number} one")), inode("a0 one"), "one file");
+        assert_eq!(inode(&format!("a{number} two")), inode("a0 two"), "another file");
+    }
+    assert_eq!(inode("g ctime"), inode("a0 one"), "a new name sets the ctime, and nothing else");
+    let others = [
+        "a0 one",
+        "a0 two",
+        "b mode",
+        "c time",
+        "d owner",
+        "e group",
+        "f attribute",
+        "h user",
+        "i group",
+    ];
+    let inodes: std::collections::BTreeSet<u64> = others.iter().map(|name| inode(name)).collect();
+    assert_eq!(inodes.len(), others.len(), "each is a file of its own");
+}
+
 #[test]
 fn ids_modes_and_times_that_mean_something_else() {
     let scratch = tempfile::tempdir().unwrap();

@@ -1,0 +1,109 @@
+//! A clock that a test sets, a file system that a test describes, and a small repository in memory.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use cutpoint_backup::files::{FileSystem, FileSystems};
+use cutpoint_store::environment::{Environment, Process};
+use cutpoint_store::error::Result;
+use cutpoint_store::media::{Media, Memory};
+use cutpoint_store::repository::{InitOptions, Repository};
+use cutpoint_store::seal::{Suite, Unlock};
+use cutpoint_testing::SplitMix64;
+
+pub(crate) const SECOND_NS: i64 = 1_000_000_000;
+pub(crate) const HOUR_NS: i64 = 3600 * SECOND_NS;
+
+/// A clock that stands still unless a test moves it, and randomness from a seed.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    now_ns: AtomicI64,
+    elapsed_ns: AtomicU64,
+    random: AtomicU64,
+    /// The medium whose commits are all deleted at each question for the time.
+    pub(crate) forgets: OnceLock<Arc<dyn Media>>,
+}
+
+impl Clock {
+    fn new() -> Clock {
+        Clock {
+            // Long after the files of the tests were made.
+            now_ns: AtomicI64::new(3_000_000_000 * SECOND_NS),
+            elapsed_ns: AtomicU64::new(0),
+            random: AtomicU64::new(0),
+            forgets: OnceLock::new(),
+        }
+    }
+
+    /// Sets the time of day, in nanoseconds since 1970; no time passes.
+    pub(crate) fn set(&self, now_ns: i64) {
+        self.now_ns.store(now_ns, Ordering::SeqCst);
+    }
+
+    /// Lets time pass.
+    pub(crate) fn advance(&self, ns: i64) {
+        self.now_ns.fetch_add(ns, Ordering::SeqCst);
+        self.elapsed_ns.fetch_add(ns.unsigned_abs(), Ordering::SeqCst);
+    }
+}
+
+impl Environment for Clock {
+    fn now_ns(&self) -> i64 {
+        if let Some(media) = self.forgets.get() {
+            for (name, _) in media.list("commits").expect("memory lists") {
+                media.delete(&name).expect("memory deletes");
+            }
+        }
+        self.now_ns.load(Ordering::SeqCst)
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.elapsed_ns.load(Ordering::SeqCst)
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> Result<()> {
+        let seed = self.random.fetch_add(1, Ordering::SeqCst);
+        bytes.copy_from_slice(&SplitMix64::new(seed).take(bytes.len()));
+        Ok(())
+    }
+
+    fn process(&self) -> Process {
+        Process { host: "test".to_owned(), process_id: 1, ..Process::default() }
+    }
+
+    fn may_be_alive(&self, _: &Process) -> bool {
+        true
+    }
+}
+
+/// One file system that is what a test says.
+#[derive(Clone, Debug)]
+pub(crate) struct Mounted(pub(crate) FileSystem);
+
+impl FileSystems for Mounted {
+    fn of(&self, _: BorrowedFd<'_>) -> FileSystem {
+        self.0.clone()
+    }
+
+    fn writeback_ns(&self) -> Option<i64> {
+        self.0.settling_ns
+    }
+}
+
+/// An empty repository in memory.
+pub(crate) fn make() -> (Arc<Clock>, Arc<dyn Media>, Arc<Repository>) {
+    let (clock, media) = (Arc::new(Clock::new()), Arc::new(Memory::new()));
+    let options = InitOptions {
+        suite: Suite::None,
+        cut: "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0".to_owned(),
+        region_size: 64 * 1024,
+        container_size: 4 * 1024 * 1024,
+        compression_level: 1,
+        composites: false,
+        parity_percent: 0,
+    };
+    let repository =
+        Repository::init(media.clone(), clock.clone(), &Unlock::Nothing, &options).expect("init");
+    (clock, media, Arc::new(repository))
+}

@@ -1,0 +1,56 @@
+//! A snapshot that is another one but for what a test changes in its files.
+
+use std::sync::Arc;
+
+use cutpoint_store::format::commit::{Outcome, Snapshot};
+use cutpoint_store::format::recipe::{Content, Segment};
+use cutpoint_store::format::ticket::Purpose;
+use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::Repository;
+use cutpoint_store::writer::{Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
+
+/// Commits `former`, begun a nanosecond later, with each file's entry as `change` makes it.
+pub(crate) fn forge(
+    repository: &Arc<Repository>,
+    former: &Snapshot,
+    change: &dyn Fn(&mut Entry, &mut Inline),
+) {
+    let writer = Writer::begin_again(repository.clone(), Purpose::Backup).expect("it begins");
+    let reader = Reader::open(repository.clone(), writer.view().clone()).expect("a reader");
+    let mut inline = Inline::new(writer, Verify::Some).expect("it goes on");
+    let root = tree(&mut inline, &reader, &former.root, change);
+    let started_ns = former.started_ns + 1;
+    let snapshot = Snapshot { root, started_ns, ..former.clone() };
+    let committed = inline.commit(Outcome::Snapshot(Box::new(snapshot))).expect("it commits");
+    assert_eq!(committed, Committed::Done, "the forged snapshot is there");
+}
+
+fn tree(
+    inline: &mut Inline,
+    reader: &Reader,
+    content: &Content,
+    change: &dyn Fn(&mut Entry, &mut Inline),
+) -> Content {
+    let mut copy = TreeWriter::new();
+    for entry in reader.tree(content) {
+        let mut entry = entry.expect("an entry");
+        match entry.kind {
+            EntryKind::Folder => entry.content = tree(inline, reader, &entry.content, change),
+            _ => change(&mut entry, inline),
+        }
+        copy.push(&entry, reader.repository().keys(), inline).expect("memory takes it");
+    }
+    copy.finish(inline).expect("memory takes it")
+}
+
+/// Gives a file of the same size other bytes.
+#[allow(dead_code, reason = "not every test has use for it")]
+pub(crate) fn with_other_bytes(entry: &mut Entry, inline: &mut Inline) {
+    let bytes = vec![b'!'; usize::try_from(entry.size).expect("it is small")];
+    let fingerprint = inline.store_data(&bytes).expect("memory takes it");
+    let mut recipe = RecipeWriter::new("fixed");
+    let segment = Segment::Chunk { fingerprint, offset: 0, length: entry.size };
+    recipe.push(segment, inline).expect("memory takes it");
+    entry.content = recipe.finish(inline).expect("memory takes it");
+}

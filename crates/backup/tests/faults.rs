@@ -1,0 +1,219 @@
+//! A fault at every put, at every send and at every read of a former version, with 1 to 8 threads: the
+//! run ends, and says what failed.
+
+#[allow(dead_code, reason = "other tests need more of it")]
+mod common;
+#[path = "common/repository.rs"]
+#[allow(dead_code, reason = "other tests need more of it")]
+mod repository;
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cutpoint_backup::backup::faults::{self, Plan};
+use cutpoint_backup::backup::{Source, backup};
+use cutpoint_store::error::{Error, Kind, Result};
+use cutpoint_store::media::{Layer, Media, Memory, Put};
+use cutpoint_store::repository::Repository;
+use cutpoint_testing::SplitMix64;
+
+use common::options;
+use repository::{Seeded, contents, init, init_exact, unlock};
+
+/// The limit of a run, far beyond what one takes: a run that waits for ever is ended by it.
+const LIMIT: Duration = Duration::from_secs(30);
+const MEBIBYTE: usize = 1 << 20;
+
+/// A stream of more batches than go round: in each mebibyte something new, which needs a worker to
+/// encode it, and zeros.
+fn stream(threads: usize) -> Source {
+    let mut bytes = Vec::new();
+    for batch in 0..threads + 5 {
+        let new = SplitMix64::new(batch as u64).take(20_000);
+        bytes.extend(new.iter().flat_map(|byte| [byte & 15; 3]));
+        bytes.resize((batch + 1) * MEBIBYTE, 0);
+    }
+    let reader = Box::new(std::io::Cursor::new(bytes)) as Box<dyn Read + Send>;
+    Source::Stream { name: b"stream".to_vec(), reader }
+}
+
+/// Memory of which the n-th put, from 0 on, finds no room.
+#[derive(Debug)]
+struct NoRoomAt {
+    memory: Arc<dyn Media>,
+    at: u64,
+    puts: AtomicU64,
+}
+
+const NO_ROOM: &str = "no room for this put";
+
+impl Layer for NoRoomAt {
+    fn below(&self) -> &dyn Media {
+        &*self.memory
+    }
+
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        if self.puts.fetch_add(1, Ordering::SeqCst) == self.at {
+            return Err(Error::new(Kind::Media, name, NO_ROOM));
+        }
+        self.memory.put_new(name, bytes)
+    }
+}
+
+/// Runs with a fault at put `put`; returns how it ended, and the number of its puts and sends.
+fn run(threads: usize, put: u64, plan: Plan) -> (Result<()>, u64, u64) {
+    let memory: Arc<dyn Media> = Arc::new(Memory::new());
+    let environment = Seeded::new(1);
+    init_exact(&memory, &environment);
+    let media = Arc::new(NoRoomAt { memory, at: put, puts: AtomicU64::new(0) });
+    let repository = Repository::open(media.clone(), environment, &unlock()).expect("it opens");
+    faults::plan(plan);
+    let result = backup(&Arc::new(repository), stream(threads), &options(threads), &());
+    (result.map(drop), media.puts.load(Ordering::SeqCst), faults::sends())
+}
+
+/// Acts in a thread of its own, of which an end is demanded.
+fn within<T: Send + 'static>(case: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || done.send(act()).ok());
+    ended.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("{case}: waits for ever: {error}"))
+}
+
+/// As [`run`], within the limit.
+fn run_within(threads: usize, put: u64, plan: Plan) -> (Result<()>, u64, u64) {
+    let case = format!("{threads} threads, put {put}, {plan:?}");
+    within(&case, move || run(threads, put, plan))
+}
+
+/// A medium of which the n-th read of a range of file chunks, from 0 on, is refused.
+#[derive(Debug)]
+struct RefusedAt {
+    memory: Arc<dyn Media>,
+    at: u64,
+    reads: AtomicU64,
+}
+
+const REFUSED: &str = "this read is refused";
+
+impl Layer for RefusedAt {
+    fn below(&self) -> &dyn Media {
+        &*self.memory
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        let is_refused =
+            name.starts_with("data/") && self.reads.fetch_add(1, Ordering::SeqCst) == self.at;
+        if is_refused {
+            return Err(Error::new(Kind::Media, name, REFUSED));
+        }
+        self.memory.get_range(name, offset, len)
+    }
+}
+
+/// A repository that has a former version of [`changed_stream`].
+fn with_former_version(threads: usize) -> Arc<dyn Media> {
+    let memory: Arc<dyn Media> = Arc::new(Memory::new());
+    let repository = init(&memory, &Seeded::new(1));
+    backup(&repository, stream(threads), &options(threads), &()).expect("nothing fails");
+    memory
+}
+
+/// The stream of [`stream`] with other bytes in the first chunks: the deciding stage compares these with the
+/// former version, while more batches are to come than go round.
+fn changed_stream(threads: usize) -> Source {
+    let Source::Stream { name, mut reader } = stream(threads) else {
+        unreachable!("it is a stream")
+    };
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).expect("it is in memory");
+    for at in [1_000, 20_000, 50_000] {
+        bytes[at] ^= 1;
+    }
+    Source::Stream { name, reader: Box::new(std::io::Cursor::new(bytes)) }
+}
+
+/// Saves the changed stream, with read `read` refused; returns how it ended, and the number of reads.
+fn compare(former: &Arc<dyn Media>, threads: usize, read: u64, plan: Plan) -> (Result<()>, u64) {
+    let memory: Arc<dyn Media> = Arc::new(Memory::new());
+    for (name, bytes) in contents(&**former) {
+        memory.put_new(&name, bytes.into()).expect("there is room");
+    }
+    let media = Arc::new(RefusedAt { memory, at: read, reads: AtomicU64::new(0) });
+    let repository = Repository::open(media.clone(), Seeded::new(2), &unlock()).expect("it opens");
+    faults::plan(plan);
+    let result = backup(&Arc::new(repository), changed_stream(threads), &options(threads), &());
+    (result.map(drop), media.reads.load(Ordering::SeqCst))
+}
+
+/// The result names the fault: nothing else, and no interruption.
+fn require_cause(result: Result<()>, kind: Kind, message: &str, case: &str) {
+    let error = result.expect_err(case);
+    assert_eq!(error.kind(), kind, "{case}: {error}");
+    assert!(error.to_string().contains(message), "{case}: {error}");
+}
+
+#[test]
+fn a_put_that_fails_ends_every_stage() {
+    for threads in 1..=8 {
+        let (result, puts, _) = run_within(threads, u64::MAX, Plan::default());
+        result.expect("nothing fails");
+        assert!(puts >= 4, "a ticket, a container, a segment and a commit, but {puts} puts");
+        // The last is the commit's, which is tried again.
+        for put in 0..puts - 1 {
+            // With slow sends, stages end while others have much before them.
+            for pause in [Duration::ZERO, Duration::from_micros(200)] {
+                let plan = Plan { pause, ..Plan::default() };
+                let (result, ..) = run_within(threads, put, plan);
+                // A put of the reserve may fail.
+                if result.is_err() {
+                    let case = format!("{threads} threads, put {put}");
+                    require_cause(result, Kind::Media, NO_ROOM, &case);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_send_that_fails_ends_every_stage() {
+    for threads in 1..=8 {
+        let (result, _, sends) = run_within(threads, u64::MAX, Plan::default());
+        result.expect("nothing fails");
+        assert!(sends > 40, "{sends} sends are too few to mean anything");
+        for send in 0..sends {
+            let plan = Plan { fails_at: Some(send), ..Plan::default() };
+            let (result, ..) = run_within(threads, u64::MAX, plan);
+            let case = format!("{threads} threads, send {send}");
+            require_cause(result, Kind::Media, faults::FAILURE, &case);
+        }
+    }
+}
+
+/// The deciding stage alone reads file chunks. While it fails, earlier stages send to it and later ones wait
+/// for it.
+#[test]
+fn read_that_fails_while_deciding_is_the_error_of_the_run() {
+    for threads in [1, 2, 4, 8] {
+        let former = with_former_version(threads);
+        let (result, reads) = compare(&former, threads, u64::MAX, Plan::default());
+        result.expect("nothing fails");
+        let mut failures = 0;
+        for read in 0..reads {
+            for pause in [Duration::ZERO, Duration::from_micros(200)] {
+                let plan = Plan { pause, ..Plan::default() };
+                let (case, former) = (format!("{threads} threads, read {read}"), former.clone());
+                let (result, _) = within(&case, move || compare(&former, threads, read, plan));
+                // Where a directory cannot be read, chunks are stored anew.
+                if result.is_err() {
+                    require_cause(result, Kind::Media, REFUSED, &case);
+                    failures += 1;
+                }
+            }
+        }
+        assert!(failures >= 2, "{threads} threads: no read of a chunk was refused, of {reads}");
+    }
+}

@@ -1,0 +1,456 @@
+//! Files that are taken over unread, and those that must not be; names of one file; reads that end
+//! early.
+
+#[path = "common/clock.rs"]
+mod clock;
+mod common;
+#[path = "common/forge.rs"]
+mod forge;
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use cutpoint_backup::backup::{BackupMonitor, BackupOptions, BackupReport, backup};
+use cutpoint_backup::files::FileSystem;
+use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
+use cutpoint_store::format::tree::{Defect, Entry};
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repository::Repository;
+use cutpoint_store::view::View;
+use cutpoint_testing::{SplitMix64, skipped};
+
+use clock::{Clock, HOUR_NS, Mounted, SECOND_NS, make};
+use common::{files, options};
+use forge::forge;
+
+const DAY_NS: i64 = 24 * HOUR_NS;
+
+/// A folder, a repository, and a clock that starts with the folder's last change.
+struct Place {
+    folder: tempfile::TempDir,
+    clock: Arc<Clock>,
+    repository: Arc<Repository>,
+    file_system: FileSystem,
+}
+
+impl Place {
+    fn new() -> Place {
+        let (clock, _, repository) = make();
+        let file_system = FileSystem {
+            identity: "ext4 1".to_owned(),
+            settling_ns: Some(60 * SECOND_NS),
+            copies_mtime: false,
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        Place { folder, clock, repository, file_system }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().expect("it is there").join(name)
+    }
+
+    /// Writes a file, and makes its change the present.
+    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(&path, bytes).expect("written");
+        let meta = path.metadata().expect("metadata");
+        let now_ns = meta.ctime() * SECOND_NS + meta.ctime_nsec();
+        self.clock.set(now_ns);
+        path
+    }
+
+    fn advance(&self, ns: i64) {
+        self.clock.advance(ns);
+    }
+
+    fn options(&self) -> BackupOptions {
+        let file_systems = Arc::new(Mounted(self.file_system.clone()));
+        BackupOptions { file_systems, ..options(1) }
+    }
+
+    fn back_up(&self, monitor: &dyn BackupMonitor) -> BackupReport {
+        let source = files(self.folder.path());
+        backup(&self.repository, source, &self.options(), monitor).expect("backup")
+    }
+
+    /// How many files a backup reads.
+    fn read_count(&self) -> u64 {
+        self.back_up(&()).statistics.read_file_count
+    }
+
+    fn reader(&self) -> Reader {
+        let view = View::list(&self.repository).expect("view");
+        Reader::open(self.repository.clone(), view).expect("reader")
+    }
+
+    /// The entry of this path in the newest snapshot.
+    fn entry(&self, path: &Path) -> Entry {
+        let reader = self.reader();
+        let view = reader.view();
+        let snapshots = view.snapshots();
+        let (_, snapshot) = *snapshots.last().expect("a snapshot");
+        let mut content = snapshot.root.clone();
+        let mut found = None;
+        for name in path.strip_prefix("/").expect("absolute") {
+            let mut entries = reader.tree(&content).map(|entry| entry.expect("an entry"));
+            let entry = entries.find(|entry| entry.name == name.as_encoded_bytes());
+            let entry = entry.unwrap_or_else(|| panic!("{} is missing", path.display()));
+            content = entry.content.clone();
+            found = Some(entry);
+        }
+        found.expect("not the root")
+    }
+
+    /// Restores the newest snapshot; returns where the folder is.
+    fn restore(&self, target: &Path, monitor: &dyn RestoreMonitor) -> (PathBuf, RestoreStats) {
+        let reader = self.reader();
+        let view = reader.view();
+        let snapshots = view.snapshots();
+        let (_, snapshot) = *snapshots.last().expect("a snapshot");
+        let root = snapshot.root.clone();
+        let done = restore(&reader, &root, target, &RestoreOptions::default(), monitor);
+        (target.join(self.path("").strip_prefix("/").expect("absolute")), done.expect("restore"))
+    }
+}
+
+/// Notes what it hears, and does something at each file that is read and at each question.
+struct Heard<F> {
+    said: Mutex<Vec<(PathBuf, String)>>,
+    at: F,
+}
+
+impl<F: Fn(Option<&Path>) + Sync> Heard<F> {
+    fn new(at: F) -> Heard<F> {
+        Heard { said: Mutex::default(), at }
+    }
+
+    fn note(&self, path: &Path, message: &str) {
+        self.said.lock().expect("no panic").push((path.to_owned(), message.to_owned()));
+    }
+
+    fn said(&self) -> Vec<(PathBuf, String)> {
+        self.said.lock().expect("no panic").clone()
+    }
+}
+
+impl<F: Fn(Option<&Path>) + Sync> BackupMonitor for Heard<F> {
+    fn problem(&self, path: &Path, message: &str) {
+        self.note(path, message);
+    }
+
+    fn warning(&self, path: &Path, message: &str) {
+        self.note(path, message);
+    }
+
+    fn reading(&self, path: &Path) {
+        (self.at)(Some(path));
+    }
+
+    fn cancelled(&self) -> bool {
+        (self.at)(None);
+        false
+    }
+}
+
+impl<F: Fn(Option<&Path>) + Sync> RestoreMonitor for Heard<F> {
+    fn warning(&self, path: &Path, message: &str) {
+        self.note(path, message);
+    }
+}
+
+/// A store through a shared mapping into a page that is dirty changes no time before the page is
+/// written: for as long a file is not settled.
+#[test]
+fn file_is_read_again_until_its_pages_were_written_before_a_backup_began() {
+    let place = Place::new();
+    place.write("database", b"version 1");
+    place.advance(59 * SECOND_NS);
+    assert_eq!(place.read_count(), 1, "the first run reads it");
+    place.advance(DAY_NS);
+    assert_eq!(place.read_count(), 1, "changed less than a minute before the parent began");
+    place.advance(DAY_NS);
+    assert_eq!(place.read_count(), 0, "changed long before the parent began");
+}
+
+#[test]
+fn file_whose_time_is_the_settling_interval_old_is_read_and_an_older_one_is_not() {
+    for (age_ns, read_count) in [(60 * SECOND_NS, 1), (60 * SECOND_NS + 1, 0)] {
+        let place = Place::new();
+        place.write("file", b"bytes");
+        place.advance(age_ns);
+        place.read_count();
+        place.advance(DAY_NS);
+        assert_eq!(place.read_count(), read_count, "{age_ns} ns");
+    }
+}
+
+/// An image with fixed times and inode numbers can take the place of another one.
+#[test]
+fn another_file_system_at_the_path_is_read() {
+    let mut place = Place::new();
+    place.write("file", b"bytes");
+    place.advance(DAY_NS);
+    assert_eq!(place.read_count(), 1, "the first run reads it");
+    place.file_system.identity = "ext4 2".to_owned();
+    let options = BackupOptions { skip_if_unchanged: true, ..place.options() };
+    let second = backup(&place.repository, files(place.folder.path()), &options, &());
+    let second = second.expect("backup");
+    assert_eq!(second.statistics.read_file_count, 1, "the file system is another one");
+    assert!(second.snapshot.is_some(), "the next run is to compare with the new file system");
+    assert_eq!(place.read_count(), 0, "the file system is the same");
+    place.file_system.identity = String::new();
+    assert_eq!(place.read_count(), 1, "nothing is known of it");
+    assert_eq!(place.read_count(), 1, "nothing is known of both");
+}
+
+/// The times of a mount on a server, of FUSE, of FAT.
+#[test]
+fn file_is_read_where_its_times_are_no_proof() {
+    let mut place = Place::new();
+    let same = place.write("same", b"ctime is mtime");
+    let later = place.write("later", b"ctime is later");
+    let at = |path: &Path, before: u64| {
+        let time = SystemTime::now() - Duration::from_secs(before);
+        File::options().write(true).open(path).and_then(|f| f.set_modified(time)).expect("set");
+    };
+    at(&later, 3600);
+    // In the future, as no ctime can be.
+    let ctime = same.metadata().expect("metadata");
+    let ahead = Duration::from_nanos(u64::try_from(ctime.ctime_nsec()).expect("positive"));
+    let ahead = ahead + Duration::from_secs(u64::try_from(ctime.ctime()).expect("positive") + 60);
+    let file = File::options().write(true).open(&same).expect("it opens");
+    file.set_modified(SystemTime::UNIX_EPOCH + ahead).expect("set");
+    place.advance(2 * DAY_NS);
+    assert_eq!(place.read_count(), 2, "the first run reads all");
+    assert_eq!(place.read_count(), 0, "ctime is enough");
+    place.file_system.copies_mtime = true;
+    assert_eq!(place.read_count(), 1, "a ctime that is not later than mtime can be a copy");
+    place.file_system.settling_ns = None;
+    assert_eq!(place.read_count(), 2, "no time is long enough");
+    let heard = Heard::new(|_| {});
+    place.back_up(&heard);
+    let said = heard.said();
+    assert!(said.iter().any(|(_, text)| text.contains("every file is read")), "{said:?}");
+}
+
+/// What was not saved whole, or changed meanwhile, would else stay so.
+#[test]
+fn file_whose_entry_has_a_defect_is_read() {
+    for (defect, read_count) in [(None, 0), (Some(Defect::Short), 1), (Some(Defect::Changed), 1)] {
+        let place = Place::new();
+        place.write("file", b"bytes");
+        place.advance(DAY_NS);
+        place.read_count();
+        let view = View::list(&place.repository).expect("view");
+        let (_, snapshot) = view.snapshots()[0];
+        forge(&place.repository, snapshot, &|entry, _| entry.defect = defect);
+        place.advance(DAY_NS);
+        assert_eq!(place.read_count(), read_count, "{defect:?}");
+    }
+}
+
+/// A file's mtime can be set to what it will be after its next change.
+#[test]
+fn file_of_the_future_is_read() {
+    let place = Place::new();
+    let path = place.write("file", b"bytes");
+    let ahead = SystemTime::now() + Duration::from_secs(30 * 24 * 3600);
+    File::options().write(true).open(&path).and_then(|f| f.set_modified(ahead)).expect("set");
+    place.advance(DAY_NS);
+    place.read_count();
+    place.advance(DAY_NS);
+    assert_eq!(place.read_count(), 1, "its mtime is yet to come");
+    place.advance(60 * DAY_NS);
+    place.read_count();
+    assert_eq!(place.read_count(), 0, "its mtime is long ago");
+}
+
+/// Stamps of a server whose clock is behind: what looks old by this machine's clock is young by its own.
+#[test]
+fn file_of_another_clock_is_read_until_that_clock_cannot_matter() {
+    let mut place = Place::new();
+    place.file_system.settling_ns = Some(DAY_NS);
+    place.write("file", b"bytes");
+    // The server is two minutes behind: it was written just now.
+    place.advance(120 * SECOND_NS);
+    assert_eq!(place.read_count(), 1, "the first run reads it");
+    place.advance(DAY_NS);
+    assert_eq!(place.read_count(), 1, "it can have changed since within one tick of its clock");
+    place.advance(SECOND_NS);
+    assert_eq!(place.read_count(), 0, "it was old when the parent began");
+}
+
+/// The kernel's own files claim a page and have a few bytes.
+const SHORT: &str = "/sys/kernel/uevent_seqnum";
+
+#[test]
+fn file_whose_bytes_end_early_is_a_problem_and_is_marked() {
+    let place = Place::new();
+    if !Path::new(SHORT).metadata().is_ok_and(|meta| meta.len() == 4096) {
+        return skipped(&format!("there is no {SHORT} of 4096 bytes: no read ended early"));
+    }
+    let run = |heard: &dyn BackupMonitor| {
+        backup(&place.repository, files(Path::new(SHORT)), &place.options(), heard).expect("backup")
+    };
+    // Such a file gets new times when its attributes are asked for the first time.
+    run(&());
+    let heard = Heard::new(|_| {});
+    let done = run(&heard);
+    assert_eq!(done.statistics.problem_count, 1, "{:?}", heard.said());
+    let [(path, message)] = &heard.said()[..] else { panic!("{:?}", heard.said()) };
+    assert_eq!(path, Path::new(SHORT));
+    let bytes = fs::read(SHORT).expect("it can be read");
+    let numbers = format!("expected 4096, read {}", bytes.len());
+    assert!(message.contains("end early") && message.contains(&numbers), "{message}");
+    let entry = place.entry(Path::new(SHORT));
+    assert_eq!((entry.size, entry.defect), (bytes.len() as u64, Some(Defect::Short)));
+
+    let again = run(&Heard::new(|_| {}));
+    let counts = (again.statistics.read_file_count, again.statistics.problem_count);
+    assert_eq!(counts, (1, 1), "it is read again");
+
+    let target = tempfile::tempdir().expect("a target");
+    let heard = Heard::new(|_| {});
+    let (_, stats) = place.restore(target.path(), &heard);
+    assert_eq!((stats.failed_entries, stats.warnings), (0, 1), "{:?}", heard.said());
+    assert!(heard.said()[0].1.contains("ended early"), "{:?}", heard.said());
+}
+
+/// What a folder lacks is known when it is restored.
+#[test]
+fn folder_of_a_file_that_cannot_be_saved_is_marked() {
+    let place = Place::new();
+    place.write("folder/gone", b"bytes");
+    place.write("folder/there", b"bytes");
+    let heard = Heard::new(|path: Option<&Path>| {
+        if let Some(path) = path.filter(|path| path.ends_with("gone")) {
+            fs::remove_file(path).expect("it is there");
+        }
+    });
+    assert_eq!(place.back_up(&heard).statistics.problem_count, 1, "{:?}", heard.said());
+    assert_eq!(place.entry(&place.path("folder")).defect, Some(Defect::Lacking));
+    assert_eq!(place.entry(&place.path("folder/there")).defect, None);
+    let target = tempfile::tempdir().expect("a target");
+    let heard = Heard::new(|_| {});
+    place.restore(target.path(), &heard);
+    let [(path, message)] = &heard.said()[..] else { panic!("{:?}", heard.said()) };
+    assert!(path.ends_with("folder") && message.contains("could not be saved"), "{message}");
+    assert_eq!(place.back_up(&()).statistics.problem_count, 0);
+    assert_eq!(place.entry(&place.path("folder")).defect, None, "it lacks nothing now");
+}
+
+/// A sparse file that is cut short in its second island while it is read: what follows the cut is
+/// nowhere else instead.
+#[test]
+fn file_that_is_cut_short_while_it_is_read_ends_at_the_cut() {
+    const CUT: u64 = 30_000_000;
+    let place = Place::new();
+    let bytes = SplitMix64::bytes(1, 8 << 20);
+    let path = place.write("sparse", b"");
+    let file = File::options().write(true).open(&path).expect("it opens");
+    for offset in [0, 24 << 20, 48 << 20] {
+        file.write_all_at(&bytes, offset).expect("an island");
+    }
+    let asked = AtomicU64::new(0);
+    let is_reading = AtomicU64::new(0);
+    let heard = Heard::new(|path: Option<&Path>| match path {
+        Some(_) => is_reading.store(1, Ordering::SeqCst),
+        // Asked once a mebibyte: in the first part of the second island.
+        None if is_reading.load(Ordering::SeqCst) == 1
+            && asked.fetch_add(1, Ordering::SeqCst) == 11 =>
+        {
+            file.set_len(CUT).expect("cut short");
+        }
+        None => {}
+    });
+    let done = place.back_up(&heard);
+    assert_eq!(done.statistics.problem_count, 1, "{:?}", heard.said());
+    assert!(heard.said()[0].1.contains("its size went from"), "{:?}", heard.said());
+    let entry = place.entry(&path);
+    assert_eq!((entry.size, entry.defect), (CUT, Some(Defect::Changed)));
+    let target = tempfile::tempdir().expect("a target");
+    let (back, _) = place.restore(target.path(), &());
+    assert!(fs::read(back.join("sparse")).expect("it is there") == fs::read(&path).expect("read"));
+}
+
+/// The number of an inode that is used again, and a file that is written to between its names, look
+/// alike: the same number, other times.
+#[test]
+fn name_of_another_file_with_the_same_number_is_read_and_further_names_follow_it() {
+    let place = Place::new();
+    let first = place.write("a/1", b"the first bytes");
+    fs::create_dir(place.path("z")).expect("made");
+    for name in ["z/1", "z/2", "z/3"] {
+        fs::hard_link(&first, place.path(name)).expect("linked");
+    }
+    place.write("m", b"between");
+    let heard = Heard::new(|path: Option<&Path>| {
+        if path.is_some_and(|path| path.ends_with("m")) {
+            fs::write(&first, b"other bytes").expect("written");
+        }
+    });
+    let done = place.back_up(&heard);
+    assert_eq!(done.statistics.read_file_count, 3, "both states, and what is between");
+    assert_eq!(done.statistics.problem_count, 0, "{:?}", heard.said());
+    let target = tempfile::tempdir().expect("a target");
+    let (back, stats) = place.restore(target.path(), &());
+    assert_eq!(fs::read(back.join("a/1")).expect("read"), b"the first bytes");
+    for name in ["z/1", "z/2", "z/3"] {
+        assert_eq!(fs::read(back.join(name)).expect("read"), b"other bytes", "{name}");
+    }
+    let inode =
+        |name: &str| back.join(name).metadata().map(|meta| meta.ino()).expect("it is there");
+    assert_eq!((inode("z/2"), inode("z/3")), (inode("z/1"), inode("z/1")), "they are one file");
+    assert_ne!(inode("a/1"), inode("z/1"), "they are two files");
+    assert_eq!(stats.linked_names, 2);
+}
+
+/// A file that changes between the look at its first name and its opening is what was read.
+#[test]
+fn file_that_changes_before_it_is_opened_is_one_with_its_further_names() {
+    let place = Place::new();
+    let first = place.write("a/1", b"the first bytes");
+    for name in ["b", "c"] {
+        fs::create_dir(place.path(name)).expect("made");
+        fs::hard_link(&first, place.path(&format!("{name}/1"))).expect("linked");
+    }
+    let heard = Heard::new(|path: Option<&Path>| {
+        if path.is_some_and(|path| path.ends_with("a/1")) {
+            fs::write(&first, b"other bytes").expect("written");
+        }
+    });
+    let done = place.back_up(&heard);
+    assert_eq!(done.statistics.read_file_count, 1, "the other names are links");
+    assert_eq!(done.statistics.problem_count, 0, "{:?}", heard.said());
+    let target = tempfile::tempdir().expect("a target");
+    let (back, stats) = place.restore(target.path(), &());
+    for name in ["a/1", "b/1", "c/1"] {
+        assert_eq!(fs::read(back.join(name)).expect("read"), b"other bytes", "{name}");
+    }
+    assert_eq!(stats.linked_names, 2, "they are one file");
+}
+
+/// A name that has come meanwhile changes no byte: all stay names of one file.
+#[test]
+fn name_of_a_file_that_has_a_new_name_is_restored_as_a_link() {
+    let place = Place::new();
+    let first = place.write("a", b"bytes");
+    fs::hard_link(&first, place.path("z")).expect("linked");
+    place.write("m", b"between");
+    let heard = Heard::new(|path: Option<&Path>| {
+        if path.is_some_and(|path| path.ends_with("m")) {
+            fs::hard_link(&first, place.path("n")).expect("linked");
+        }
+    });
+    place.back_up(&heard);
+    let target = tempfile::tempdir().expect("a target");
+    let (back, _) = place.restore(target.path(), &());
+    let inode = |name: &str| -> io::Result<u64> { Ok(back.join(name).metadata()?.ino()) };
+    assert_eq!(inode("a").expect("a"), inode("z").expect("z"), "they are one file");
+}
