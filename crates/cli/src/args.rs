@@ -11,13 +11,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::styling::{AnsiColor, Styles};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use cutpoint_backup::restore::Overwrite;
 use cutpoint_chunking::Level;
 use cutpoint_store::check::Portion;
 use cutpoint_store::format::config::BurstOptions;
+use cutpoint_store::name::ObjectName;
 use cutpoint_store::retention::{Grouping, Period, Policy, Span};
-use cutpoint_store::seal::Suite;
+use cutpoint_store::seal::{KdfLimits, Suite};
 
 #[cfg(feature = "estimate")]
 pub(crate) use self::estimate::{Choice, Data, Estimate, Trace, Tune};
@@ -25,6 +27,7 @@ pub(crate) use self::estimate::{Choice, Data, Estimate, Trace, Tune};
 pub(crate) use self::lab::{Lab, LabReport, LabRun, LabVerb};
 use crate::defaults::{self, DEFAULT_CUT, Preset};
 use crate::exit;
+use crate::state;
 use crate::units::{
     parse_count, parse_large_size, parse_percent, parse_portion, parse_size, parse_span,
     parse_wait, parse_whole_percent,
@@ -73,8 +76,10 @@ fn after_help() -> String {
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Options for every verb")]
 pub(crate) struct Global {
-    /// The repository: a folder, or s3://BUCKET/PREFIX
-    #[arg(long, short, global = true, env = "CUTPOINT_REPO", value_name = "PLACE")]
+    /// The repository: a folder, file:///FOLDER, or s3://BUCKET/PREFIX
+    // An empty CUTPOINT_REPO is as unset, which the usual parser of paths does not let through.
+    #[arg(long, short, global = true, env = "CUTPOINT_REPO", value_name = "PLACE",
+        value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) repo: Option<PathBuf>,
     /// Print JSON lines for programs, one object a line, and nothing else, to standard output
     #[arg(long, global = true)]
@@ -92,6 +97,10 @@ pub(crate) struct Global {
     /// that one: for when you have put back a copy yourself
     #[arg(long, global = true)]
     pub(crate) accept_rollback: bool,
+    /// Go on although objects say that they are of a newer key epoch or format than this key and
+    /// program know: for when such an object was planted. Nothing such an object says is used
+    #[arg(long, global = true)]
+    pub(crate) ignore_newer: bool,
     /// Where the secret comes from.
     #[command(flatten)]
     pub(crate) secrets: Secrets,
@@ -127,9 +136,22 @@ pub(crate) struct Secrets {
     /// Use the key in this file, or a recovery kit; `init` makes the file if it does not exist
     #[arg(long, global = true, value_name = "FILE", group = "secret")]
     pub(crate) key_file: Option<PathBuf>,
+    /// Try this key only (`cutpoint key list` shows the ids; all 32 digits); else the key that opened
+    /// the repository the last time is tried first, and at most 64 with a passphrase
+    #[arg(long, global = true, value_name = "ID", value_parser = parse_key_id)]
+    pub(crate) key_id: Option<[u8; 16]>,
+    /// Accept keys that ask for up to this multiple of the memory and passes of Argon2id that this
+    /// program writes (64 MiB, 3 passes)
+    #[arg(long, global = true, value_name = "TIMES", default_value_t = KdfLimits::TIMES, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) kdf_limit: u32,
     /// How a new repository is encrypted; `none` also says that an existing one is not
     #[arg(long, global = true, value_enum)]
     pub(crate) encryption: Option<Encryption>,
+}
+
+fn parse_key_id(text: &str) -> Result<[u8; 16], String> {
+    state::parse_key_id(&text.to_ascii_lowercase())
+        .ok_or_else(|| "the id of a key has 32 hexadecimal digits".to_owned())
 }
 
 /// How a repository is encrypted.
@@ -381,6 +403,10 @@ pub(crate) struct Init {
     /// Write the recovery kit to this file instead of the terminal; it must not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) recovery_kit: Option<PathBuf>,
+    /// Let all members of the folder's group use the repository (mode 2770); else it is its owner's
+    /// alone (0700). All that is put into a folder has the group and permissions of that folder
+    #[arg(long)]
+    pub(crate) shared: bool,
 }
 
 /// What is left out of folders.
@@ -404,7 +430,9 @@ pub(crate) struct Exclusion {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 A file whose size, times and inode are those of the former snapshot is not read again. A file that
-cannot be read, or changes while it is read, is named, and the exit code is 1; all else is saved.
+cannot be read, or changes while it is read, is named, and the exit code is 1; all else is saved. So
+is a PATH that is not there or cannot be opened: `cutpoint snapshots` shows such a snapshot as
+incomplete, and the next backup compares that PATH with the last snapshot that has it.
 
 Patterns are those of a .gitignore file in the root folder: `*.o` and `target/` match anywhere,
 `/home/me/tmp` in one place, and `!` takes back.
@@ -413,9 +441,18 @@ Examples:
   cutpoint backup ~ --exclude-caches --exclude '*.iso'
   cutpoint backup /etc /home --repo /mnt/disk/backup --init --key-file /etc/cutpoint.key
       for a script: makes the repository if there is none
-  pg_dump shop | cutpoint backup --stdin --stdin-filename shop.sql --tag database")]
+  cutpoint backup --stdin-filename shop.sql --stdin-from-command -- pg_dump shop
+      saves the output of a command, run without a shell; where it fails, no snapshot is made
+  cutpoint backup --stdin-filename shop.gz --stdin-from-command -- \\
+      bash -o pipefail -c 'pg_dump shop | gzip --rsyncable'
+      the same of a pipe: without pipefail a failure of its first program is not seen
+  tar -c . | cutpoint backup --stdin --stdin-filename all.tar
+      a failure of `tar` cannot be seen here, and what it wrote becomes a snapshot
+
+Ctrl-C and SIGTERM end a backup: what is on its way is stored and published, within 30 seconds; the
+next run uses it. A second signal ends it at once.")]
 pub(crate) struct Backup {
-    /// What to save
+    /// What to save; with --stdin-from-command, the command and its arguments
     #[arg(value_name = "PATH", required_unless_present = "stdin", conflicts_with = "stdin")]
     pub(crate) paths: Vec<PathBuf>,
     /// Make the repository if there is none
@@ -424,11 +461,15 @@ pub(crate) struct Backup {
     /// Where a repository is made: write its recovery kit to this file, which must not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) recovery_kit: Option<PathBuf>,
-    /// Save standard input, as one file
-    #[arg(long)]
+    /// Save standard input, as one file; a failure of what writes there cannot be seen: better is
+    /// --stdin-from-command
+    #[arg(long, group = "stream")]
     pub(crate) stdin: bool,
+    /// Save the output of a command, named after `--`, as one file: no snapshot where it fails
+    #[arg(long, group = "stream")]
+    pub(crate) stdin_from_command: bool,
     /// The name of that file
-    #[arg(long, value_name = "NAME", requires = "stdin", default_value = "stdin")]
+    #[arg(long, value_name = "NAME", requires = "stream", default_value = "stdin")]
     pub(crate) stdin_filename: OsString,
     /// A word to find the snapshot by; can be repeated
     #[arg(long = "tag", value_name = "TAG")]
@@ -443,6 +484,11 @@ pub(crate) struct Backup {
     #[arg(long, value_name = "SNAPSHOT")]
     pub(crate) parent: Option<String>,
     /// Read every file, also those that seem unchanged
+    ///
+    /// Without this option a file is taken over from the former snapshot if its size, times, inode and file system
+    /// are the same, and if the times were a minute old when that backup began (a day on servers; longer where
+    /// pages stay in memory longer). Where times are no proof (FUSE, FAT, images) every file is read. No time tells
+    /// of stores through a shared mapping on tmpfs: use this option there.
     #[arg(long)]
     pub(crate) force_read: bool,
     /// Make no snapshot if nothing has changed
@@ -511,7 +557,8 @@ newest snapshot of the group, not from now, so that a machine that is gone keeps
 
 What is dated in the future is kept, and fills no place. What a run that was cut off has left fills
 no place either: it is kept while no later snapshot is whole, and where its hour, day and so on has
-no whole one.
+no whole one. An incomplete snapshot, of which a path was not there, never takes the place of a complete
+one: rules keep complete ones as if there were no others, and incomplete ones in addition.
 
 Examples:
   cutpoint forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
@@ -589,10 +636,15 @@ pub(crate) struct Clearing {
     /// listings may lag behind. [default: 10min for a folder, 24h for other storages]
     #[arg(long, value_name = "TIME", value_parser = parse_wait)]
     pub(crate) settle: Option<i64>,
-    /// Wait for nobody: whoever is at work has to begin anew. For storages that cannot create
-    /// objects atomically, it also vouches that nobody else is at work
+    /// Wait for no other client, and vouch that none is at work: what is condemned is deleted at once.
+    /// Refused (15) while a run that is not known to be dead renewed its ticket within 3 hours by the
+    /// storage's clock; the same command on that run's machine sees that it is dead. Storages that cannot
+    /// create objects atomically are pruned in no other way
     #[arg(long, conflicts_with_all = ["dry_run", "settle"])]
     pub(crate) exclusive: bool,
+    /// Ask no question on a terminal before --exclusive
+    #[arg(long, short = 'y', requires = "exclusive")]
+    pub(crate) yes: bool,
 }
 
 /// Arguments of `optimize`.
@@ -925,11 +977,13 @@ pub(crate) struct Check {
 /// `repair`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Nothing is ever deleted. What `check` finds is repaired by the next backup first of all: what its
-sources still have it stores again. Where there is parity, `repair data` needs no sources. What is left
-then, the others repair.
+`check` names the commands that end what it finds, and their order. Nothing that anybody can read is
+ever deleted. `repair objects` is for what is damaged only in bytes that follow from others. What `check`
+finds in data is repaired by the next backup first of all: what its sources still have it stores again.
+Where there is parity, `repair data` needs no sources. What is left then, the others repair.
 
 Examples:
+  cutpoint repair objects --read-data     put again what is damaged where nothing is lost
   cutpoint repair data --read-data        rebuild what is damaged from parity
   cutpoint repair index --dry-run         what an index made anew would have
   cutpoint repair index
@@ -944,6 +998,8 @@ pub(crate) struct Repair {
 /// What can be repaired.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Repairable {
+    /// Put objects again of which all that counts is left: a copy, or all but padding and trailer
+    Objects(RepairObjects),
     /// Rebuild what is damaged from parity, and make parity that is missing
     Data(RepairData),
     /// Make the index anew from the containers: where segments are damaged or gone
@@ -951,9 +1007,51 @@ pub(crate) enum Repairable {
         /// Only say what would be done
         #[arg(long, short = 'n')]
         dry_run: bool,
+        /// Give up the prune record of this number, which is lost, so that the repository can be
+        /// written to again. While it does, no other client may be at work. Snapshots that the record
+        /// had taken are listed again, as far as they are there; a check tells what of them is gone
+        #[arg(long, value_name = "N")]
+        give_up: Vec<u64>,
     },
     /// Write what is left of snapshots that have lost something, and list what is lost
     Snapshots(RepairSnapshots),
+}
+
+fn parse_object(text: &str) -> Result<ObjectName, String> {
+    ObjectName::parse(text).map_err(|error| error.to_string())
+}
+
+/// `repair objects`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Settings and keys are stored twice: what is damaged or gone of one copy is put again from the other. Of
+all else the content is authenticated, and the padding and the trailer behind it follow from it: where
+only these are damaged, or cut off, the object is put again as it was, in its place. All other damage is
+left to other commands.
+
+Without --read-data, damage in the padding of containers is not seen.
+
+--remove deletes settings that no key opens, and that stand in the way of others: junk that somebody has
+put there, or damage in both copies. Settings that a newer key opens are not removed.
+
+Examples:
+  cutpoint repair objects --dry-run
+  cutpoint repair objects --read-data
+  cutpoint repair objects --remove config/18446744073709551615")]
+pub(crate) struct RepairObjects {
+    /// Only say what would be done
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Read what is stored before, to find out what is damaged: all, or a part
+    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
+        value_parser = parse_portion)]
+    pub(crate) read_data: Option<Portion>,
+    /// Delete settings that no key opens, by the name that a check gives them
+    #[arg(long, value_name = "NAME", value_parser = parse_object)]
+    pub(crate) remove: Vec<ObjectName>,
+    /// How many threads read; else as many as there are processors
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) threads: usize,
 }
 
 /// `repair data`.

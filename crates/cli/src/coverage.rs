@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::RepositoryId;
 
 use crate::report::Report;
-use crate::state::xdg;
+use crate::state::{make_private_folder, xdg};
 
 /// What is remembered.
 #[derive(Debug)]
@@ -68,10 +69,13 @@ fn read(file: &Path, repository: RepositoryId, report: &Report) -> Option<Covera
 /// Writes the whole file or nothing.
 fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     let folder = file.parent().context("a file has a folder")?;
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    make_private_folder(folder).with_context(|| folder.display().to_string())?;
     // One name for all that write it: what a killed process has left the next one replaces.
     let staged = file.with_extension("read.new");
-    let result = fs::File::create(&staged)
+    let create = |path: &Path| {
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+    };
+    let result = create(&staged)
         .and_then(|mut out| out.write_all(bytes).and_then(|()| out.sync_all()))
         .and_then(|()| fs::rename(&staged, file));
     result.with_context(|| file.display().to_string())

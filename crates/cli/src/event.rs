@@ -153,6 +153,9 @@ pub(crate) struct Message<'a> {
     #[serde(flatten)]
     pub(crate) path: Option<PathText>,
     pub(crate) message: &'a str,
+    /// Commands that end it, in the order in which they are to be tried, where that is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) remedies: Vec<&'a str>,
 }
 
 /// What a verb did.
@@ -171,6 +174,7 @@ pub(crate) enum Summary<'a> {
         parent: Option<String>,
         #[serde(flatten)]
         statistics: Counts,
+        missing_sources: Vec<PathText>,
         /// None where chunks are compared otherwise.
         bursts: Option<BurstCounts>,
         unchanged_file_count: u64,
@@ -294,6 +298,7 @@ pub(crate) enum Summary<'a> {
         recorded_count: u64,
         unprotected_count: u64,
         unprotected_bytes: u64,
+        old_epoch_commit_count: u64,
         elapsed_ns: u64,
     },
     /// A place was tried out.
@@ -337,6 +342,14 @@ pub(crate) enum Summary<'a> {
         failed_count: u64,
         protected_count: u64,
         parity_bytes: u64,
+        elapsed_ns: u64,
+    },
+    /// Objects were put again as they were.
+    RepairObjects {
+        dry_run: bool,
+        mended_count: u64,
+        left_count: u64,
+        removed_count: u64,
         elapsed_ns: u64,
     },
     /// What is left of snapshots was written.
@@ -673,8 +686,10 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) tags: &'a [String],
     pub(crate) description: &'a str,
     pub(crate) sources: Vec<PathText>,
+    pub(crate) missing_sources: Vec<PathText>,
     pub(crate) parent: Option<String>,
     pub(crate) partial: bool,
+    pub(crate) epoch: u32,
     pub(crate) held: bool,
     pub(crate) forgotten: bool,
     pub(crate) cut: &'a str,
@@ -691,6 +706,7 @@ pub(crate) struct Verdict<'a> {
     pub(crate) host: &'a str,
     pub(crate) tags: &'a [String],
     pub(crate) sources: Vec<PathText>,
+    pub(crate) missing_sources: Vec<PathText>,
     pub(crate) partial: bool,
     pub(crate) kept: bool,
     pub(crate) rules: Vec<String>,
@@ -727,6 +743,8 @@ pub(crate) struct Finding<'a> {
     pub(crate) kind: &'a str,
     pub(crate) object: &'a str,
     pub(crate) message: &'a str,
+    /// Commands that end it, in the order in which they are to be tried.
+    pub(crate) remedies: Vec<String>,
 }
 
 /// What a snapshot has lost.

@@ -186,6 +186,12 @@ pub(crate) fn message(error: &anyhow::Error, with_causes: bool) -> String {
     text
 }
 
+/// The causes of `error` that are objects of a newer key epoch.
+pub(crate) fn newer_epochs(error: &anyhow::Error) -> impl Iterator<Item = &StoreError> {
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref::<StoreError>());
+    causes.filter(|cause| cause.is_of_newer_epoch())
+}
+
 /// What helps against `error`, if that is known.
 pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
     if let Some(failure) = error.chain().find_map(|cause| cause.downcast_ref::<Failure>()) {
@@ -194,9 +200,14 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
     if let Some(refusal) = error.chain().find_map(|cause| cause.downcast_ref::<Refusal>()) {
         return Some(s3::remedy(refusal));
     }
+    let mut of_store = error.chain().filter_map(|cause| cause.downcast_ref::<StoreError>());
+    if let Some(remedy) = of_store.find_map(StoreError::remedy) {
+        return Some(remedy.to_owned());
+    }
     let text = message(error, true);
     let remedy = match Exit::of(error) {
         Exit::NoRepository => "name another place with --repo, or make one with `cutpoint init`",
+        Exit::WrongKey if newer_epochs(error).next().is_some() => return None,
         Exit::Damaged => "`cutpoint check --read-data` finds all that is damaged",
         Exit::WrongKey => {
             "secrets come from the terminal, CUTPOINT_PASSPHRASE, --passphrase-file, \

@@ -8,10 +8,13 @@ mod args;
 mod command;
 mod coverage;
 mod defaults;
+mod dump;
 mod escape;
 mod event;
 mod exit;
 mod interrupt;
+mod lag;
+mod place;
 mod recovery;
 mod report;
 mod s3;
@@ -29,10 +32,14 @@ use crate::args::Args;
 use crate::report::Report;
 
 fn main() -> ExitCode {
+    // Before anything else: the environment may have a passphrase.
+    hide_memory();
     // Wrong usage ends here, with code 2 and clap's message.
     let args = Args::parse();
-    let report = Report::new(&args.global);
-    let result = command::run(&args, &report);
+    // Until the process ends: what a signal ends says so, too.
+    let report: &'static Report = Box::leak(Box::new(Report::new(&args.global)));
+    let result = interrupt::watch(report).and_then(|()| command::run(&args, report));
+    interrupt::begin_end();
     // What was said so far stands before the message that says why it ended.
     let flushed = report.flush();
     let exit = match result.and_then(|exit| flushed.map(|()| exit)) {
@@ -40,4 +47,16 @@ fn main() -> ExitCode {
         Err(error) => report.fail(&error),
     };
     ExitCode::from(exit.code())
+}
+
+/// Keeps the memory and the environment of this process, which hold secrets, out of core dumps and from
+/// other processes of the same user (`ptrace`, `/proc/PID/mem`, `/proc/PID/environ`). Root still reads
+/// them. Commands that this process starts are as they were.
+fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // A system that refuses it protects no less than without.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
+    }
 }

@@ -10,13 +10,13 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use cutpoint_store::environment::System;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::{Keyring, RepositoryId, Secret, Unlock};
 use zeroize::Zeroizing;
 
 use crate::escape;
 use crate::exit::Failure;
+use crate::interrupt;
 use crate::report::Report;
 use crate::unlock;
 
@@ -93,7 +93,7 @@ impl<'a> Kit<'a> {
             return Err(fails("it does not hold the keys of the repository".to_owned()).into());
         }
         let kit = Unlock::Keyring(read);
-        Repository::open(repository.media().clone(), std::sync::Arc::new(System), &kit)
+        Repository::open(repository.media().clone(), interrupt::environment(), &kit)
             .map_err(|error| fails(error.to_string()))?;
         let id = repository.add_key(&kit, label)?;
         if let Some((path, _)) = &self.file {

@@ -1,15 +1,17 @@
 //! All that is printed: results to standard output, everything else to standard error; progress only
 //! on a terminal; with `--json` events to standard output and nothing else there.
 
+use std::collections::HashSet;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use cutpoint_store::check::Remedy;
 use cutpoint_store::error::Error as StoreError;
 use cutpoint_store::name::ObjectName;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -35,7 +37,18 @@ pub(crate) struct Report {
     out: Mutex<BufWriter<Stdout>>,
     display: Mutex<Display>,
     problem_count: AtomicU64,
+    has_begun_again: AtomicBool,
+    begins_once: AtomicBool,
+    /// Messages that were told: class, path and text of each.
+    told: Mutex<HashSet<(&'static str, Option<PathBuf>, String)>>,
 }
+
+/// The class of a message that counts.
+const PROBLEM: &str = "problem";
+/// The class of a message that does not count.
+const WARNING: &str = "warning";
+/// The maximum number of messages that are remembered.
+const TOLD_MAX: usize = 4096;
 
 /// What progress looks like at the moment.
 #[derive(Default)]
@@ -60,7 +73,30 @@ impl Report {
             out: Mutex::new(BufWriter::with_capacity(64 * 1024, stdout)),
             display: Mutex::default(),
             problem_count: AtomicU64::new(0),
+            has_begun_again: AtomicBool::new(false),
+            begins_once: AtomicBool::new(false),
+            told: Mutex::default(),
         }
+    }
+
+    /// Notes that the verb begins again, with settings and keys that are read once more.
+    pub(crate) fn begin_again(&self) {
+        self.has_begun_again.store(true, Relaxed);
+    }
+
+    /// Notes that the verb has started what is not to be started twice.
+    pub(crate) fn begin_once(&self) {
+        self.begins_once.store(true, Relaxed);
+    }
+
+    /// Returns `true` if the verb may begin again.
+    pub(crate) fn may_begin_again(&self) -> bool {
+        !self.begins_once.load(Relaxed)
+    }
+
+    /// Whether the verb has begun again.
+    pub(crate) fn has_begun_again(&self) -> bool {
+        self.has_begun_again.load(Relaxed)
     }
 
     /// Whether programs listen.
@@ -184,13 +220,34 @@ impl Report {
 
     /// Something was not done. It is counted: the exit code becomes 1.
     pub(crate) fn problem(&self, path: &Path, message: &str) {
-        self.problem_count.fetch_add(1, Relaxed);
-        self.message("problem", Some(path), message);
+        self.problem_with(path, message, &[]);
+    }
+
+    /// The same, with the commands that end it.
+    pub(crate) fn problem_with(&self, path: &Path, message: &str, remedies: &[&str]) {
+        if self.is_new(PROBLEM, Some(path), message) {
+            self.problem_count.fetch_add(1, Relaxed);
+            self.message(PROBLEM, Some(path), message, remedies);
+        }
+    }
+
+    /// Returns `true` if this was not told before: a message that a verb tells twice, because it begins
+    /// again or lists twice, counts once. A maximum of [`TOLD_MAX`] messages is remembered.
+    fn is_new(&self, class: &'static str, path: Option<&Path>, message: &str) -> bool {
+        let told = (class, path.map(Path::to_path_buf), message.to_owned());
+        let mut all = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < TOLD_MAX { all.insert(told) } else { !all.contains(&told) }
     }
 
     /// An object of the repository cannot be read, and the run goes on without it. A problem.
     pub(crate) fn unreadable(&self, name: &ObjectName, error: &StoreError) {
-        let name = name.to_string();
+        // Of settings and keyrings the error may be of the copy.
+        let of_copy = error.object().strip_prefix(&name.to_string());
+        let name = format!("{name}{}", of_copy.unwrap_or_default());
+        // One listing may word it in another way than the next.
+        if !self.is_new("unreadable", Some(Path::new(&name)), "") {
+            return;
+        }
         let message = error.to_string();
         let message = message.strip_prefix(&format!("{name}: ")).unwrap_or(&message);
         self.problem(
@@ -201,13 +258,14 @@ impl Report {
 
     /// Something that a person should know, about `path`.
     pub(crate) fn warning(&self, path: &Path, message: &str) {
-        self.message("warning", Some(path), message);
+        self.warn_of(Some(path), message);
     }
 
     /// Tells what a check found.
-    pub(crate) fn finding(&self, kind: &str, object: &str, message: &str) {
+    pub(crate) fn finding(&self, kind: &str, object: &str, message: &str, remedies: &[Remedy]) {
         if self.is_json {
-            self.tell(&Event::Finding(Finding { kind, object, message }));
+            let remedies = remedies.iter().map(ToString::to_string).collect();
+            self.tell(&Event::Finding(Finding { kind, object, message, remedies }));
         } else {
             self.say(&told(kind, Some(object.as_bytes()), message));
         }
@@ -215,14 +273,22 @@ impl Report {
 
     /// Something that a person should know, about the run.
     pub(crate) fn warn(&self, message: &str) {
-        self.message("warning", None, message);
+        self.warn_of(None, message);
     }
 
-    fn message(&self, class: &str, path: Option<&Path>, message: &str) {
+    fn warn_of(&self, path: Option<&Path>, message: &str) {
+        let is_new = self.is_new(WARNING, path, message);
+        if is_new || !self.has_begun_again() {
+            self.message(WARNING, path, message, &[]);
+        }
+    }
+
+    fn message(&self, class: &'static str, path: Option<&Path>, message: &str, remedies: &[&str]) {
         if self.is_json {
-            let message = Message { path: path.map(PathText::of), message };
+            let remedies = remedies.to_vec();
+            let message = Message { path: path.map(PathText::of), message, remedies };
             self.tell(&match class {
-                "problem" => Event::Problem(message),
+                PROBLEM => Event::Problem(message),
                 _ => Event::Warning(message),
             });
             return;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -22,22 +22,6 @@ const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
 const TOKEN: &str = "AWS_SESSION_TOKEN";
 const ROLE: &str = "AWS_ROLE_ARN";
 const TOKEN_FILE: &str = "AWS_WEB_IDENTITY_TOKEN_FILE";
-
-/// The address, if `location` is one of an object storage.
-///
-/// # Errors
-///
-/// Where it is an address of something that is not known.
-pub(crate) fn address(location: &Path) -> Result<Option<&str>> {
-    match location.to_str().filter(|text| text.contains("://")) {
-        Some(address) if address.starts_with("s3://") => Ok(Some(address)),
-        Some(address) => {
-            let message = format!("{address}: this version knows folders and s3://BUCKET/PREFIX");
-            Err(Failure::new(crate::exit::Exit::Newer, message).into())
-        }
-        None => Ok(None),
-    }
-}
 
 /// All that is needed to open what lies at `address`.
 ///

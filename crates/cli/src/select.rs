@@ -51,13 +51,34 @@ pub(crate) fn passes(filter: &Filter, view: &View, id: TicketId, snapshot: &Snap
         && filter.tags.iter().all(|tag| has.contains(tag))
 }
 
-/// Says so where a snapshot is what a run has left that was not at its end.
-pub(crate) fn warn_if_partial(id: TicketId, snapshot: &Snapshot, report: &Report) {
+/// Paths for a message, parted by commas.
+pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a [u8]>) -> String {
+    paths.map(escape::for_terminal).collect::<Vec<_>>().join(", ")
+}
+
+/// Warns of a snapshot that is what a run has left that was not at its end, or that was made with
+/// problems.
+pub(crate) fn warn_of_lack(id: TicketId, snapshot: &Snapshot, report: &Report) {
+    let id = id.short();
+    let problem_count = snapshot.statistics.problem_count;
+    if problem_count > 0 {
+        report.warn(&format!(
+            "the snapshot {id} was made with {}: what they named is missing from it, or is not as \
+             it was at the source",
+            units::count(problem_count, "problem")
+        ));
+    }
     if snapshot.partial {
-        let id = id.short();
         report.warn(&format!(
             "the snapshot {id} is of a run that was not at its end: files are missing, and one of \
              them may be cut short"
+        ));
+    }
+    if !snapshot.missing.is_empty() {
+        let missing = listed(snapshot.missing_sources());
+        report.warn(&format!(
+            "the snapshot {id} has nothing of {missing}, which could not be opened when it was made; \
+             `cutpoint snapshots` lists those before"
         ));
     }
 }
@@ -173,10 +194,8 @@ fn by_digits<'a>(
 /// Why no listed snapshot has an id that begins with `wanted`.
 fn absent(view: &View, wanted: &str) -> anyhow::Error {
     let is_wanted = |id: &TicketId| id.to_string().starts_with(wanted);
-    let unreadable = view
-        .unreadable
-        .iter()
-        .find(|(name, _)| matches!(name, ObjectName::Commit(id) if is_wanted(id)));
+    let unreadable =
+        view.unresolved().find(|(name, _)| matches!(name, ObjectName::Commit(id) if is_wanted(id)));
     if let Some((_, error)) = unreadable {
         return Failure::new(Exit::Damaged, error.to_string()).into();
     }
@@ -188,7 +207,10 @@ fn absent(view: &View, wanted: &str) -> anyhow::Error {
     }
     if let Some(id) = view.taken().iter().find(|id| is_wanted(id)) {
         let id = id.short();
-        return no_snapshot(&format!("the snapshot {id} was forgotten, and a prune has taken it"));
+        return no_snapshot(&format!(
+            "the snapshot {id} is gone for good: a prune has taken it, after it was forgotten, or \
+             `cutpoint repair snapshots --forget` gave it up"
+        ));
     }
     no_snapshot(&format!("there is no snapshot `{wanted}`"))
 }

@@ -8,20 +8,24 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use cutpoint_store::environment::System;
 use cutpoint_store::error::{Error as StoreError, Kind};
+use cutpoint_store::format::commit::Commit;
 use cutpoint_store::media::{Local, Media, Probed, S3, probe};
-use cutpoint_store::name::ObjectKind;
+use cutpoint_store::name::{ObjectKind, ObjectName};
 use cutpoint_store::reader::Reader;
-use cutpoint_store::repository::{InitOptions, Repository};
-use cutpoint_store::seal::{Suite, Unlock};
+use cutpoint_store::repository::{InitOptions, OpenOptions, Repository};
+use cutpoint_store::seal::{KdfLimits, Suite, Unlock};
 use cutpoint_store::view::View;
 
 use crate::args::{Encryption, Global, Matching, Mode, Settings};
 use crate::defaults;
 use crate::exit::{Exit, Failure};
+use crate::interrupt;
+use crate::lag::{self, Pauses, is_absent};
+use crate::place;
 use crate::recovery::Kit;
 use crate::report::Report;
 use crate::s3;
-use crate::state::{Rollback, State, xdg};
+use crate::state::{self, Rollback, State, keys_of, xdg};
 use crate::unlock;
 
 /// How often a person may mistype a passphrase.
@@ -57,7 +61,18 @@ impl Session {
     /// As [`Session::open`].
     pub(crate) fn open_with_secret(global: &Global, report: &Report) -> Result<(Session, Unlock)> {
         let rollback = if global.accept_rollback { Rollback::Accept } else { Rollback::Refuse };
-        Session::open_by(rollback, global, report)
+        Session::open_by(rollback, true, global, report)
+    }
+
+    /// The same for a command that mends settings and keyrings: those that do not open it tells itself,
+    /// where it leaves them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::open`].
+    pub(crate) fn open_to_mend(global: &Global, report: &Report) -> Result<Session> {
+        let rollback = if global.accept_rollback { Rollback::Accept } else { Rollback::Refuse };
+        Session::open_by(rollback, false, global, report).map(|(session, _)| session)
     }
 
     /// The same for who looks for what is wrong: an older state than is remembered is a problem, and
@@ -68,25 +83,46 @@ impl Session {
     /// As [`Session::open`].
     pub(crate) fn open_to_examine(global: &Global, report: &Report) -> Result<Session> {
         let rollback = if global.accept_rollback { Rollback::Accept } else { Rollback::Tell };
-        Session::open_by(rollback, global, report).map(|(session, _)| session)
+        // A check names itself what does not open.
+        let tells_unopened = rollback != Rollback::Tell;
+        Session::open_by(rollback, tells_unopened, global, report).map(|(session, _)| session)
     }
 
-    fn open_by(rollback: Rollback, global: &Global, report: &Report) -> Result<(Session, Unlock)> {
-        let location = location(global)?;
+    fn open_by(
+        rollback: Rollback,
+        tells_unopened: bool,
+        global: &Global,
+        report: &Report,
+    ) -> Result<(Session, Unlock)> {
+        let location = &location(global)?;
         let media = open_media(global)?;
-        let opened = open_repository(&media, global, report).map_err(|error| {
+        let mut pauses = Pauses::new();
+        let opened = open_repository(&media, &mut pauses, global, report).map_err(|error| {
             // Of a storage that does not answer nothing more is asked.
             let is_media = |cause: &StoreError| cause.kind() == Kind::Media;
             let is_silent = error.downcast_ref().is_some_and(is_media);
-            if !is_silent && is_absent(&*media).unwrap_or(false) {
-                none_at(location).into()
-            } else {
-                error
-            }
+            let is_none =
+                || Ok::<_, StoreError>(is_absent(&*media)? && !lag::is_unlisted(&*media)?);
+            if !is_silent && is_none().unwrap_or(false) { none_at(location).into() } else { error }
         });
-        let (repository, unlock) = opened?;
+        let (mut repository, unlock) = opened?;
         refuse_encryption(&repository, location, global)?;
-        let state = State::check(&repository, location, rollback, report)?;
+        while let Some(name) = state::unlisted_settings(&repository)? {
+            pauses.wait(&*media, name)?;
+            let options = open_options(global)?;
+            repository =
+                Repository::open_with(media.clone(), interrupt::environment(), &unlock, options)?;
+        }
+        if tells_unopened {
+            for (name, error) in repository.unopened() {
+                report.unreadable(name, error);
+            }
+        }
+        let mut state = State::check(&repository, location, rollback, report)?;
+        // Here, so that no verb can accept it and not remember it.
+        if state.is_rollback_accepted() {
+            state.save(report);
+        }
         Ok((Session::begin(repository, state, global), unlock))
     }
 
@@ -102,9 +138,22 @@ impl Session {
     /// Lists what there is, and compares it with what is remembered. What cannot be read is a
     /// problem, and no reason to stop.
     pub(crate) fn view(&mut self, report: &Report) -> Result<View> {
-        let view = View::list(&self.repository)?;
-        for (name, error) in &view.unreadable {
+        let mut view = View::list(&self.repository)?;
+        let mut pauses = Pauses::new();
+        let media = self.repository.media();
+        while let Some(name) = self.state.unlisted(&view, &**media)? {
+            pauses.wait(&**media, name)?;
+            view = view.list_again(&self.repository)?;
+        }
+        // An epoch may have begun since settings and keys were read: then they are read once more.
+        if !report.has_begun_again() {
+            view.require_epoch()?;
+        }
+        for (name, error) in view.unresolved() {
             report.unreadable(name, error);
+        }
+        for (name, error) in view.look_for_gone(&self.repository)? {
+            report.unreadable(&name, &error);
         }
         self.state.see(&view, report)?;
         self.state.save(report);
@@ -120,14 +169,38 @@ impl Session {
         Ok(reader)
     }
 
-    /// Compares the newest snapshots and prunes with those remembered, reading nothing if all are
+    /// Compares the newest snapshots and prunes with those remembered, reading no others if all are
     /// there.
     pub(crate) fn look_for_heads(&mut self, report: &Report) -> Result<()> {
         let list = |kind: ObjectKind| self.repository.media().list(kind.folder());
-        if !self.state.is_among(&list(ObjectKind::Commit)?, &list(ObjectKind::Prune)?) {
+        let is_among = self.state.is_among(&list(ObjectKind::Commit)?, &list(ObjectKind::Prune)?);
+        if !is_among || self.is_any_head_replaced() {
             self.view(report)?;
         }
         Ok(())
+    }
+
+    /// Returns `true` if the commit by the name of any remembered snapshot is of another outcome, or
+    /// cannot be got. One that is damaged is there: the commands that read it tell.
+    fn is_any_head_replaced(&self) -> bool {
+        let open = |id| {
+            let body = self.repository.get(ObjectName::Commit(id))?;
+            Commit::decode(&body)
+        };
+        self.state.heads().any(|id| match open(id) {
+            Ok(commit) => commit.snapshot().is_none(),
+            Err(error) => {
+                !matches!(error.kind(), Kind::Corrupt | Kind::WrongKey | Kind::Unsupported)
+            }
+        })
+    }
+
+    /// Remembers a prune record that was just made.
+    pub(crate) fn remember_prune(&mut self, number: Option<u64>, report: &Report) {
+        if let Some(number) = number {
+            self.state.add_prune(number);
+            self.state.save(report);
+        }
     }
 }
 
@@ -149,14 +222,17 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     xdg("XDG_CACHE_HOME", ".cache")
 }
 
-/// The place that the user names.
-pub(crate) fn location(global: &Global) -> Result<&Path> {
-    let location = global.repo.as_deref().filter(|location| !location.as_os_str().is_empty());
-    let location = location.ok_or_else(|| {
+/// The place that the user names: a folder, or an address that begins with `s3://`.
+///
+/// # Errors
+///
+/// With exit code 2 where none is named, and where it is of a kind that is not known.
+pub(crate) fn location(global: &Global) -> Result<PathBuf> {
+    let given = global.repo.as_deref().filter(|given| !given.as_os_str().is_empty());
+    let given = given.ok_or_else(|| {
         Failure::failed("no repository is named").with_remedy("use --repo or CUTPOINT_REPO")
     })?;
-    s3::address(location)?;
-    Ok(location)
+    Ok(place::resolve(given)?)
 }
 
 fn none_at(location: &Path) -> Failure {
@@ -166,7 +242,7 @@ fn none_at(location: &Path) -> Failure {
 
 /// The place that the user names; a folder must exist.
 pub(crate) fn open_media(global: &Global) -> Result<Arc<dyn Media>> {
-    let location = location(global)?;
+    let location = &location(global)?;
     if let Some(media) = open_s3(location, global)? {
         return Ok(media);
     }
@@ -188,20 +264,9 @@ pub(crate) fn open_media(global: &Global) -> Result<Arc<dyn Media>> {
 
 /// The medium, if `location` is an address. Nobody is asked yet.
 fn open_s3(location: &Path, global: &Global) -> Result<Option<Arc<dyn Media>>> {
-    let Some(address) = s3::address(location)? else { return Ok(None) };
+    let Some(address) = place::s3_address(location) else { return Ok(None) };
     let settings = s3::settings(address, &global.s3)?;
-    Ok(Some(Arc::new(S3::open(&settings, Arc::new(System))?)))
-}
-
-/// Whether there is no repository: nothing at all, or the beginnings of an `init` that was cut off
-/// before its last step, the config. No writer can have begun then.
-fn is_absent(media: &dyn Media) -> Result<bool> {
-    for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
-        if !media.list(kind.folder())?.is_empty() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(Some(Arc::new(S3::open(&settings, interrupt::environment())?)))
 }
 
 /// Tries whether a medium creates objects atomically, and says so if it does not.
@@ -220,23 +285,41 @@ pub(crate) fn try_out(media: &dyn Media, report: &Report) -> Result<Probed> {
     Ok(probed)
 }
 
+/// What is asked for when the repository is opened.
+fn open_options(global: &Global) -> Result<OpenOptions> {
+    Ok(OpenOptions {
+        kdf_limits: KdfLimits::times(global.secrets.kdf_limit),
+        first_keys: keys_of(&location(global)?),
+        only_key: global.secrets.key_id,
+        ignores_newer: global.ignore_newer,
+    })
+}
+
 /// Opens the repository; returns with what.
 fn open_repository(
     media: &Arc<dyn Media>,
+    pauses: &mut Pauses,
     global: &Global,
     report: &Report,
 ) -> Result<(Repository, Unlock)> {
-    let open = |unlock: Unlock| {
-        Repository::open(media.clone(), Arc::new(System), &unlock)
-            .map(|repository| (repository, unlock))
+    let options = open_options(global)?;
+    let mut open = |unlock: Unlock| -> Result<(Repository, Unlock)> {
+        let open = || {
+            let system = interrupt::environment();
+            Repository::open_with(media.clone(), system, &unlock, options.clone())
+        };
+        let repository = lag::open_when_listed(&**media, pauses, open)?;
+        Ok((repository, unlock))
     };
     if let Some(unlock) = unlock::given(&global.secrets, report)? {
-        return Ok(open(unlock)?);
+        return open(unlock);
     }
-    let is_wrong_key = |error: &StoreError| error.kind() == Kind::WrongKey;
+    let is_wrong_key = |error: &anyhow::Error| {
+        error.downcast_ref().is_some_and(|cause: &StoreError| cause.kind() == Kind::WrongKey)
+    };
     match open(Unlock::Nothing) {
         Err(error) if is_wrong_key(&error) && unlock::can_ask() => {}
-        other => return Ok(other?),
+        other => return other,
     }
     let mut tries = 1;
     loop {
@@ -245,7 +328,7 @@ fn open_repository(
                 report.warn(&error.to_string());
                 tries += 1;
             }
-            other => return Ok(other?),
+            other => return other,
         }
     }
 }
@@ -256,12 +339,14 @@ pub(crate) struct New<'a> {
     pub(crate) settings: &'a Settings,
     /// Where the recovery kit is to be written.
     pub(crate) recovery_kit: Option<&'a Path>,
+    /// Whether all members of the folder's group are to use it.
+    pub(crate) is_shared: bool,
 }
 
 /// Whether there is no repository at the place that the user names, so that one could be made.
 pub(crate) fn is_missing(global: &Global) -> Result<bool> {
     match open_media(global) {
-        Ok(media) => is_absent(&*media),
+        Ok(media) => Ok(is_absent(&*media)?),
         Err(error) if Exit::of(&error) == Exit::NoRepository => Ok(true),
         Err(error) => Err(error),
     }
@@ -269,7 +354,7 @@ pub(crate) fn is_missing(global: &Global) -> Result<bool> {
 
 /// Makes a repository and opens it.
 pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<Session> {
-    let location = location(global)?;
+    let location = &location(global)?;
     refuse_foreign(location)?;
     let settings = new.settings;
     let preset = settings.mode.unwrap_or(Mode::Default).preset();
@@ -296,7 +381,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         None if suite != Suite::None && report.out_is_terminal() => Some(Kit::at_standard_output()),
         None => None,
     };
-    let repository = match make(global, location, &options, settings.matching, report) {
+    let repository = match make(global, location, &options, new, report) {
         Ok(repository) => repository,
         Err(error) => {
             // Nothing is in it yet.
@@ -332,7 +417,7 @@ fn make(
     global: &Global,
     location: &Path,
     options: &InitOptions,
-    matching: Option<Matching>,
+    new: &New<'_>,
     report: &Report,
 ) -> Result<Repository> {
     let secret = unlock::for_new(&global.secrets, report)?;
@@ -341,14 +426,30 @@ fn make(
         report.note(&format!("Made the key file {}.", path.display()));
     }
     let media = match open_s3(location, global)? {
+        Some(_) if new.is_shared => {
+            let message = format!("{}: --shared is for folders", location.display());
+            return Err(Failure::failed(message).into());
+        }
         Some(media) => media,
-        None => Arc::new(Local::create(location)?),
+        None => {
+            let create = if new.is_shared { Local::create_shared } else { Local::create };
+            let folder = create(location)?;
+            if folder.is_open_to_all() && options.suite == Suite::None {
+                report.warn(&format!(
+                    "{}: every user of this machine can read this folder, and nothing in it is \
+                     encrypted: chmod 700",
+                    location.display()
+                ));
+            }
+            Arc::new(folder)
+        }
     };
     let probed = try_out(&*media, report)?;
-    let mut repository = Repository::init(media, Arc::new(System), &secret.unlock, options)?;
+    let mut repository =
+        Repository::init(media, interrupt::environment(), &secret.unlock, options)?;
     let mut config = repository.config().clone();
     config.set_creates_atomically(probed.may_be_shared());
-    if let Some(Matching::Burst(options)) = matching {
+    if let Some(Matching::Burst(options)) = new.settings.matching {
         config.set_burst(Some(options));
     }
     if config != *repository.config() {
@@ -359,7 +460,7 @@ fn make(
 
 /// Refuses a folder that holds anything that is not a repository's: a home folder, say.
 fn refuse_foreign(location: &Path) -> Result<()> {
-    if s3::address(location)?.is_some() {
+    if place::s3_address(location).is_some() {
         return Ok(());
     }
     let entries = match fs::read_dir(location) {

@@ -4,22 +4,26 @@
 //!
 //! One file a repository, `XDG_STATE_HOME/cutpoint/<repository id>.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use cutpoint_store::media::Media;
 use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Suite;
 use cutpoint_store::view::View;
 use serde::{Deserialize, Serialize};
 
+use crate::escape;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::units;
+use crate::unlock::create_private;
 
 /// The file's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,10 +36,14 @@ struct Memory {
     /// The newest key epoch.
     epoch: u32,
     config_number: u64,
-    /// The highest prune record; none is ever deleted.
+    /// The highest prune record that was opened; none is ever deleted.
     prune_number: u64,
     /// The newest snapshot of each host.
     heads: BTreeMap<String, Head>,
+    /// The `keys/` object that opened the repository the last time, in hexadecimal; empty where that
+    /// was none.
+    #[serde(default)]
+    key_id: String,
 }
 
 /// A snapshot.
@@ -47,6 +55,11 @@ struct Head {
 
 /// The version of the file. A file of another version does not count.
 const VERSION: u32 = 2;
+
+/// The mode of the folders of this program.
+const PRIVATE_MODE: u32 = 0o700;
+/// What all but the owner may do.
+const OTHERS_MODE: u32 = 0o077;
 
 /// Nobody is still writing what was staged so long ago.
 const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -62,6 +75,17 @@ pub(crate) enum Rollback {
     Accept,
 }
 
+/// A view beside what is remembered.
+#[derive(Debug)]
+struct Compared {
+    /// The state that the view has.
+    found: Memory,
+    /// The remembered snapshots that it should have and has not.
+    gone: BTreeMap<String, Head>,
+    /// The remembered snapshots that are there and do not open.
+    damaged: BTreeMap<String, Head>,
+}
+
 /// What is remembered of one repository.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -72,6 +96,8 @@ pub(crate) struct State {
     rollback: Rollback,
     /// Whether it was found in an older state.
     is_older: bool,
+    /// The numbers of settings that are there and do not open.
+    unopened_settings: BTreeSet<u64>,
 }
 
 /// `XDG_STATE_HOME/cutpoint`, or where that is by default.
@@ -100,6 +126,7 @@ impl Memory {
             config_number: repository.config_number(),
             prune_number: 0,
             heads: BTreeMap::new(),
+            key_id: repository.key_id().map(|id| escape::hex(&id)).unwrap_or_default(),
         }
     }
 
@@ -137,6 +164,27 @@ impl Memory {
     }
 }
 
+/// The command that ends the alarm of an older state.
+pub(crate) const ACCEPT: &str = "cutpoint snapshots --accept-rollback";
+/// Its effect: a verb in the third person.
+pub(crate) const ACCEPT_EFFECT: &str =
+    "once you know why it is older: remembers what is there as the newest state";
+
+/// The reason of an older state, as far as it can be told: `damaged` is there and does not open; and
+/// snapshots are gone, if `has_gone`.
+fn reason(damaged: &[ObjectName], has_gone: bool) -> String {
+    const ROLLBACK: &str = "An older copy was put back, or what is newer was deleted";
+    let names: Vec<String> = damaged.iter().map(ToString::to_string).collect();
+    let are = if names.len() == 1 { "is there and does" } else { "are there and do" };
+    match (names.is_empty(), has_gone) {
+        (true, _) => ROLLBACK.to_owned(),
+        (false, gone) => {
+            let rest = if gone { format!(". {ROLLBACK}") } else { String::new() };
+            format!("{} {are} not open: damaged, or replaced{rest}", names.join(", "))
+        }
+    }
+}
+
 /// The newest of some snapshots, with its host.
 fn newest(heads: &BTreeMap<String, Head>) -> Option<(&String, &Head)> {
     heads.iter().max_by_key(|(_, head)| head.started_ns)
@@ -147,7 +195,14 @@ impl State {
     pub(crate) fn new(repository: &Repository, location: &Path) -> State {
         let now = Memory::of(repository, location);
         let file = folder().map(|folder| folder.join(format!("{}.json", now.repository)));
-        State { file, saved: None, now, rollback: Rollback::Refuse, is_older: false }
+        State {
+            file,
+            saved: None,
+            now,
+            rollback: Rollback::Refuse,
+            is_older: false,
+            unopened_settings: BTreeSet::new(),
+        }
     }
 
     /// Compares `repository`, found at `location`, with what is remembered.
@@ -163,6 +218,13 @@ impl State {
         report: &Report,
     ) -> Result<State> {
         let mut state = State { rollback, ..State::new(repository, location) };
+        let unopened = repository.unopened().iter();
+        state.unopened_settings = unopened
+            .filter_map(|(name, _)| match name {
+                ObjectName::Config { number, .. } => Some(*number),
+                _ => None,
+            })
+            .collect();
         state.saved = state.file.as_deref().and_then(|file| read(file, report));
         let Some(saved) = state.saved.clone() else {
             state.meet(report)?;
@@ -224,37 +286,15 @@ impl State {
     /// Where it is older, unless that is accepted or only to be told: a prune record is gone, or a
     /// snapshot that no prune has taken; settings or keys are older.
     pub(crate) fn see(&mut self, view: &View, report: &Report) -> Result<()> {
-        let is_prune = |name: &ObjectName| match name {
-            ObjectName::Prune(number) => Some(*number),
-            _ => None,
-        };
-        let unreadable = view.unreadable.keys().filter_map(is_prune);
-        let there = unreadable.clone().chain(view.prunes.keys().copied());
-        let found = Memory {
-            prune_number: there.max().unwrap_or(0),
-            heads: heads_of(view),
-            ..self.now.clone()
-        };
-        let taken = view.taken();
-        let mut gone = self.now.heads.clone();
-        gone.retain(|_, head| {
-            TicketId::parse(&head.snapshot).is_none_or(|id| {
-                !view.commits.contains_key(&id)
-                    && !taken.contains(&id)
-                    && !view.unreadable.contains_key(&ObjectName::Commit(id))
-            })
-        });
-        // What a record that cannot be read has taken nobody knows; its damage is told elsewhere.
-        if unreadable.count() > 0 {
-            gone.clear();
-        }
+        let Compared { found, gone, damaged } = self.compare(view);
+        self.tell_damaged(&damaged, &found, report);
         let is_older = self.saved.as_ref().is_some_and(|saved| {
             found.config_number < saved.config_number
                 || found.epoch < saved.epoch
                 || found.prune_number < saved.prune_number
         });
         if is_older || !gone.is_empty() {
-            self.tell_older(&found, &gone, report)?;
+            self.tell_older(view, &found, &gone, report)?;
         }
         if self.rollback == Rollback::Accept {
             self.now.heads.retain(|host, _| !gone.contains_key(host));
@@ -262,16 +302,103 @@ impl State {
         } else {
             self.now.prune_number = self.now.prune_number.max(found.prune_number);
         }
-        self.now.heads.extend(found.heads);
+        let is_newer = |host: &String, head: &Head| {
+            damaged.get(host).is_none_or(|damaged| damaged.started_ns < head.started_ns)
+        };
+        self.now.heads.extend(found.heads.into_iter().filter(|(host, head)| is_newer(host, head)));
         Ok(())
+    }
+
+    /// Compares `view` with what is remembered. Only what a key has opened counts: anyone who can write
+    /// to the storage can put an object that does not open, with any number.
+    fn compare(&self, view: &View) -> Compared {
+        let found = Memory {
+            prune_number: view.prunes.keys().next_back().copied().unwrap_or(0),
+            heads: heads_of(view),
+            ..self.now.clone()
+        };
+        let taken = view.taken();
+        // A commit of another outcome has its name: another client has ended the ticket of a writer
+        // whose commit was gone.
+        let is_snapshot =
+            |id: &TicketId| view.commits.get(id).is_some_and(|commit| commit.snapshot().is_some());
+        let mut gone = self.now.heads.clone();
+        gone.retain(|_, head| {
+            TicketId::parse(&head.snapshot)
+                .is_none_or(|id| !is_snapshot(&id) && !taken.contains(&id))
+        });
+        // What is there and does not open may be damaged: that is told, and does not stop a restore of
+        // what is left. It stays remembered: if it goes, that is an older state.
+        let is_damaged = |head: &Head| {
+            TicketId::parse(&head.snapshot)
+                .is_some_and(|id| view.unreadable.contains_key(&ObjectName::Commit(id)))
+        };
+        let (damaged, gone) = gone.into_iter().partition(|(_, head)| is_damaged(head));
+        Compared { found, gone, damaged }
+    }
+
+    /// An object that lies there by its name and is missing from `view`, without which that would be
+    /// an older state than is remembered: the listing lags behind.
+    ///
+    /// # Errors
+    ///
+    /// As the medium.
+    pub(crate) fn unlisted(&self, view: &View, media: &dyn Media) -> Result<Option<ObjectName>> {
+        let Compared { found, gone, .. } = self.compare(view);
+        let lost = gone.values().filter_map(|head| TicketId::parse(&head.snapshot));
+        let mut names: Vec<ObjectName> = lost.map(ObjectName::Commit).collect();
+        if found.prune_number < self.now.prune_number {
+            names.push(ObjectName::Prune(self.now.prune_number));
+        }
+        if !names.is_empty()
+            && let Some(next) = found.prune_number.checked_add(1)
+        {
+            // The record that has taken a snapshot, whose commit a sweep may have deleted since.
+            names.push(ObjectName::Prune(next));
+        }
+        // What was listed and cannot be read is damage, and told as such; what was listed and is no
+        // snapshot stands in the place of one.
+        let is_listed = |name: &ObjectName| match name {
+            ObjectName::Commit(id) => view.commits.contains_key(id),
+            _ => false,
+        };
+        names.retain(|name| !view.unreadable.contains_key(name) && !is_listed(name));
+        for name in names {
+            if media.head(&name.to_string())?.is_some() {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tells of remembered snapshots that are there and cannot be opened, where their host has no newer
+    /// one: what is taken for the newest is older than that.
+    fn tell_damaged(&self, damaged: &BTreeMap<String, Head>, found: &Memory, report: &Report) {
+        for (host, head) in damaged {
+            if found.heads.get(host).is_some_and(|found| found.started_ns >= head.started_ns) {
+                continue;
+            }
+            let id = head.snapshot.get(..8).unwrap_or_default();
+            let time = units::date_time(head.started_ns.div_euclid(1_000_000_000));
+            report.problem(
+                Path::new("latest"),
+                &format!(
+                    "the newest snapshot of {host:?} that is remembered here, {id} of {time} UTC, is \
+                     there and does not open: it is damaged, or was replaced. What is shown and \
+                     restored as the latest is older"
+                ),
+            );
+        }
     }
 
     fn tell_older(
         &mut self,
+        view: &View,
         found: &Memory,
         gone: &BTreeMap<String, Head>,
         report: &Report,
     ) -> Result<()> {
+        let damaged = self.damaged_names(view, found);
         let was_told = std::mem::replace(&mut self.is_older, true);
         let saved = self.saved.as_ref().unwrap_or(&self.now);
         let missed = newest(gone);
@@ -280,7 +407,7 @@ impl State {
         let there = host.and_then(|host| found.heads.get_key_value(host));
         let text = format!(
             "{}: is in an older state than it was when it was last used from here{}. Remembered: {}. \
-             There: {}. Somebody has put back an older copy, or deleted what is newer",
+             There: {}. {}",
             self.now.location,
             match gone.len() {
                 0 => String::new(),
@@ -293,18 +420,20 @@ impl State {
             },
             saved.in_words(missed.or_else(|| newest(&saved.heads))),
             found.in_words(there.or_else(|| newest(&found.heads))),
+            reason(&damaged, !gone.is_empty()),
         );
         match self.rollback {
             Rollback::Refuse => Err(Failure::new(Exit::WrongKey, text)
                 .with_remedy(
-                    "if you have put back a copy yourself, --accept-rollback goes on with what is \
-                     there; else find out who else can write to the storage. `cutpoint check` looks \
-                     without changing anything that is remembered",
+                    "`cutpoint check` looks without changing anything that is remembered. If you have \
+                     put back a copy yourself, or know what became of the rest: `cutpoint snapshots \
+                     --accept-rollback` remembers what is there as the newest state, and every command \
+                     goes on; else find out first who else can write to the storage",
                 )
                 .into()),
             _ if was_told => Ok(()),
             Rollback::Tell => {
-                report.problem(Path::new("rollback"), &text);
+                report.problem_with(Path::new("rollback"), &text, &[ACCEPT]);
                 Ok(())
             }
             Rollback::Accept => {
@@ -314,8 +443,42 @@ impl State {
         }
     }
 
-    /// Whether everything remembered is among `commits` and `prunes`: then nothing has to be read to
-    /// know it.
+    /// The remembered objects that are there, do not open, and are newer than what does.
+    fn damaged_names(&self, view: &View, found: &Memory) -> Vec<ObjectName> {
+        let Some(saved) = &self.saved else { return Vec::new() };
+        let config = ObjectName::Config { number: saved.config_number, copy: false };
+        let prune = ObjectName::Prune(saved.prune_number);
+        let mut names = Vec::new();
+        if found.config_number < saved.config_number
+            && self.unopened_settings.contains(&saved.config_number)
+        {
+            names.push(config);
+        }
+        if found.prune_number < saved.prune_number && view.unreadable.contains_key(&prune) {
+            names.push(prune);
+        }
+        names
+    }
+
+    /// Returns `true` if an older state was told as a problem, and is not accepted.
+    pub(crate) fn is_rollback_told(&self) -> bool {
+        self.is_older && self.rollback == Rollback::Tell
+    }
+
+    /// Returns `true` if an older state was accepted, so that it is to be remembered.
+    pub(crate) fn is_rollback_accepted(&self) -> bool {
+        self.is_older && self.rollback == Rollback::Accept
+    }
+
+    /// The remembered snapshots.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = TicketId> {
+        self.now.heads.values().filter_map(|head| TicketId::parse(&head.snapshot))
+    }
+
+    /// Returns `true` if everything remembered is among `commits` and `prunes` by its name. A commit of this name
+    /// may be another one than the snapshot: see [`Session::look_for_heads`].
+    ///
+    /// [`Session::look_for_heads`]: crate::session::Session::look_for_heads
     pub(crate) fn is_among(&self, commits: &[(String, u64)], prunes: &[(String, u64)]) -> bool {
         let has = |names: &[(String, u64)], name: String| {
             names.binary_search_by(|(path, _)| path.as_str().cmp(&name)).is_ok()
@@ -332,10 +495,16 @@ impl State {
         self.now.heads.insert(host.to_owned(), head);
     }
 
+    /// Remembers the number of a prune record that was just made.
+    pub(crate) fn add_prune(&mut self, number: u64) {
+        self.now.prune_number = self.now.prune_number.max(number);
+    }
+
     /// Remembers the settings and the key epoch that were just made.
     pub(crate) fn set_settings(&mut self, repository: &Repository) {
         self.now.config_number = repository.config_number();
         self.now.epoch = repository.keys().epoch();
+        self.now.key_id = repository.key_id().map(|id| escape::hex(&id)).unwrap_or_default();
     }
 
     /// Writes down what is new. A machine that can remember nothing can still do its work.
@@ -359,15 +528,38 @@ impl State {
     }
 }
 
+/// The remembered settings of `repository`, where they are newer than those it was opened with, and
+/// lie there by their name: the listing lags behind.
+///
+/// # Errors
+///
+/// As the medium.
+pub(crate) fn unlisted_settings(repository: &Repository) -> Result<Option<ObjectName>> {
+    let file =
+        folder().map(|folder| folder.join(format!("{}.json", repository.keys().repository())));
+    // A file that cannot be read is told of where the whole state is compared.
+    let saved = file.and_then(|file| decode(&fs::read(file).ok()?).ok());
+    let Some(saved) = saved else { return Ok(None) };
+    unlisted_number(repository, saved.config_number)
+}
+
+/// The settings of this number, where the repository was opened with older ones, no listing shows
+/// them, and they lie there.
+fn unlisted_number(repository: &Repository, number: u64) -> Result<Option<ObjectName>> {
+    if number <= repository.config_number() {
+        return Ok(None);
+    }
+    let name = ObjectName::Config { number, copy: false };
+    let path = name.to_string();
+    let media = repository.media();
+    let is_listed = media.list(ObjectKind::Config.folder())?.iter().any(|(each, _)| *each == path);
+    Ok((!is_listed && media.head(&path)?.is_some()).then_some(name))
+}
+
 /// What is remembered was read after the repository was opened: another process of this machine may
 /// have changed the settings, and remembered that, in between.
 fn refuse_overtaken(repository: &Repository) -> Result<()> {
-    let names = repository.media().list(ObjectKind::Config.folder())?;
-    let is_newer = names.iter().any(|(path, _)| {
-        matches!(ObjectName::parse(path), Ok(ObjectName::Config { number, .. })
-            if number > repository.config_number())
-    });
-    if is_newer {
+    if repository.newest_config_number().is_ok_and(|newest| newest > repository.config_number()) {
         let message = "somebody changed the settings at this moment";
         return Err(Failure::new(Exit::Conflict, message)
             .with_remedy("run the same command again")
@@ -408,6 +600,26 @@ fn read(file: &Path, report: &Report) -> Option<Memory> {
     }
 }
 
+/// The keys that opened what was found at `location` the last time.
+pub(crate) fn keys_of(location: &Path) -> Vec<[u8; 16]> {
+    let location = fs::canonicalize(location).unwrap_or_else(|_| location.to_path_buf());
+    let location = location.to_string_lossy();
+    let known = folder().map(|folder| known(&folder)).unwrap_or_default();
+    known
+        .into_iter()
+        .filter(|(_, memory)| memory.location == location)
+        .filter_map(|(_, memory)| parse_key_id(&memory.key_id))
+        .collect()
+}
+
+/// The id of a `keys/` object, from 32 hexadecimal digits.
+pub(crate) fn parse_key_id(text: &str) -> Option<[u8; 16]> {
+    match ObjectName::parse(&format!("{}/{text}", ObjectKind::Key.folder())) {
+        Ok(ObjectName::Key { id, copy: false }) => Some(id),
+        _ => None,
+    }
+}
+
 fn decode(bytes: &[u8]) -> Result<Memory, String> {
     let memory: Memory = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     match memory.version {
@@ -432,9 +644,11 @@ fn known(folder: &Path) -> Vec<(PathBuf, Memory)> {
 fn write(file: &Path, memory: &Memory) -> Result<()> {
     let context = || file.display().to_string();
     let folder = file.parent().context("a file has a folder")?;
-    fs::create_dir_all(folder).with_context(context)?;
+    make_private_folder(folder).with_context(context)?;
     let staged = file.with_extension(format!("json.{}", std::process::id()));
-    let result = fs::File::create(&staged)
+    // Another process of this number may have left it, with any mode.
+    fs::remove_file(&staged).ok();
+    let result = create_private(&staged)
         .and_then(|mut out| {
             out.write_all(&serde_json::to_vec(memory)?)?;
             out.sync_all()
@@ -445,6 +659,18 @@ fn write(file: &Path, memory: &Memory) -> Result<()> {
     }
     clear_staged(folder);
     result.with_context(context)
+}
+
+/// Makes a folder of this program, and what is missing above it, for its owner only. One that others can
+/// get at, made by an earlier version, is closed.
+pub(crate) fn make_private_folder(folder: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(PRIVATE_MODE).create(folder)?;
+    let mode = fs::metadata(folder)?.mode();
+    if mode & OTHERS_MODE != 0 {
+        // Whose folder it is may decide otherwise; no secret lies there.
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode & !OTHERS_MODE & 0o7777)).ok();
+    }
+    Ok(())
 }
 
 /// Removes what processes that were killed had staged. What cannot be removed is in nobody's way.
@@ -477,6 +703,7 @@ mod tests {
 
     use super::*;
     use crate::args::Args;
+    use crate::lag;
 
     fn report() -> Report {
         Report::new(&Args::parse_from(["cutpoint", "stats", "--quiet"]).global)
@@ -500,7 +727,9 @@ mod tests {
             extra: Vec::new(),
         };
         let commits = snapshots.iter().map(|number| (id(*number), Arc::new(commit(*number))));
-        View { commits: commits.collect(), ..View::default() }
+        let mut view = View::default();
+        view.commits = commits.collect();
+        view
     }
 
     fn with_prune(mut view: View, number: u64, forgotten: &[u8]) -> View {
@@ -511,7 +740,14 @@ mod tests {
 
     fn state(rollback: Rollback) -> State {
         let now = Memory { version: VERSION, ..Memory::default() };
-        State { file: None, saved: Some(now.clone()), now, rollback, is_older: false }
+        State {
+            file: None,
+            saved: Some(now.clone()),
+            now,
+            rollback,
+            is_older: false,
+            unopened_settings: BTreeSet::new(),
+        }
     }
 
     /// What becomes of a state that has seen `first` when it sees `second`.
@@ -537,14 +773,28 @@ mod tests {
         told.see(&older, &report).expect("it is only told");
         assert_eq!((report.problem_count(), told.now.prune_number), (1, 2), "told, not remembered");
 
-        // One that is there and cannot be read is not gone.
+        // One that cannot be opened is not there: anyone can put some bytes in its place.
         let mut damaged = older;
-        let error = Error::corrupt("prunes/2", "is damaged");
-        damaged.unreadable.insert(ObjectName::Prune(2), Arc::new(error));
-        assert_eq!(
-            after(&pruned, &damaged, Rollback::Refuse).map(|s| s.now.prune_number).ok(),
-            Some(2)
-        );
+        let error = Arc::new(Error::corrupt("prunes/2", "is damaged"));
+        damaged.unreadable.insert(ObjectName::Prune(2), error);
+        assert!(after(&pruned, &damaged, Rollback::Refuse).is_err(), "prune 2 does not open");
+    }
+
+    /// An object that does not open is neither remembered nor an excuse for what is gone.
+    #[test]
+    fn junk_prune_changes_nothing() {
+        let (all, one) = (view(&[1, 2]), view(&[1]));
+        for number in [1, u64::MAX] {
+            let error = Arc::new(Error::corrupt("x", "does not begin as an object does"));
+            let mut rolled_back = one.clone();
+            rolled_back.unreadable.insert(ObjectName::Prune(number), error.clone());
+            assert!(after(&all, &rolled_back, Rollback::Refuse).is_err(), "prune {number}");
+            let mut junk = all.clone();
+            junk.unreadable.insert(ObjectName::Prune(number), error);
+            let seen = after(&all, &junk, Rollback::Refuse).expect("nothing is gone");
+            assert_eq!(seen.now.prune_number, 0, "prune {number}");
+            assert!(after(&junk, &all, Rollback::Refuse).is_ok(), "the junk was taken away");
+        }
     }
 
     #[test]
@@ -555,15 +805,17 @@ mod tests {
         let swept = with_prune(one.clone(), 1, &[2]);
         let seen = after(&all, &swept, Rollback::Refuse).expect("a prune has taken it");
         assert_eq!(seen.now.heads["a"].snapshot, id(1).to_string(), "the newest that is left");
-        // What a record that cannot be read has taken nobody knows.
+        // The snapshot is there and does not open: that is told as damage, and goes on being remembered.
         let mut damaged = one.clone();
         let error = Arc::new(Error::corrupt("x", "is damaged"));
-        damaged.unreadable.insert(ObjectName::Prune(1), error.clone());
-        assert!(after(&all, &damaged, Rollback::Refuse).is_ok(), "a prune may have taken it");
-        // The snapshot itself cannot be read: that is damage, and is told as such.
-        let mut damaged = one;
         damaged.unreadable.insert(ObjectName::Commit(id(2)), error);
-        assert!(after(&all, &damaged, Rollback::Refuse).is_ok(), "it is there");
+        let report = report();
+        let mut state = state(Rollback::Refuse);
+        state.see(&all, &report).expect("nothing is older");
+        state.see(&damaged, &report).expect("it is there");
+        assert_eq!(report.problem_count(), 1, "it is told");
+        assert_eq!(state.now.heads["a"].snapshot, id(2).to_string(), "it is remembered");
+        assert!(state.see(&one, &report).is_err(), "now it is gone");
     }
 
     #[test]
@@ -604,6 +856,61 @@ mod tests {
         let error = refuse_overtaken(&early).expect_err("somebody has");
         assert_eq!(Exit::of(&error), Exit::Conflict, "{error}");
         assert!(refuse_overtaken(&other).is_ok(), "that was the other itself");
+    }
+
+    #[test]
+    fn state_in_lagging_listing_is_not_older() {
+        let media = media::Memory::new();
+        let mut state = state(Rollback::Refuse);
+        let newest = with_prune(view(&[1, 2]), 2, &[]);
+        state.see(&newest, &report()).expect("nothing is older");
+        let listed = with_prune(view(&[1]), 1, &[]);
+        let unlisted = |state: &State| state.unlisted(&listed, &media).expect("memory answers");
+        assert_eq!(unlisted(&state), None, "nothing lies there: that is an older state");
+        let put = |name: ObjectName| {
+            media.put_new(&name.to_string(), bytes::Bytes::new()).expect("memory takes it");
+        };
+        put(ObjectName::Prune(2));
+        assert_eq!(unlisted(&state), Some(ObjectName::Prune(2)), "the record lies there");
+        put(ObjectName::Commit(id(2)));
+        assert_eq!(unlisted(&state), Some(ObjectName::Commit(id(2))), "the snapshot lies there");
+        assert_eq!(state.unlisted(&newest, &media).expect("memory answers"), None, "all is listed");
+        // It was listed, and is damaged.
+        let mut damaged = with_prune(view(&[1, 2]), 1, &[]);
+        let error = Arc::new(Error::corrupt("x", "is damaged"));
+        damaged.unreadable.insert(ObjectName::Prune(2), error);
+        assert_eq!(state.unlisted(&damaged, &media).expect("memory answers"), None, "damage");
+    }
+
+    /// A prune that has taken a snapshot, and a sweep that has deleted it, are not yet listed.
+    #[test]
+    fn snapshot_taken_by_unlisted_prune_is_awaited() {
+        let media = media::Memory::new();
+        let mut state = state(Rollback::Refuse);
+        state.see(&view(&[1, 2]), &report()).expect("nothing is older");
+        let name = ObjectName::Prune(1);
+        media.put_new(&name.to_string(), bytes::Bytes::new()).expect("memory takes it");
+        assert_eq!(state.unlisted(&view(&[1]), &media).expect("memory answers"), Some(name));
+    }
+
+    #[test]
+    fn settings_in_lagging_listing_are_awaited() {
+        let media = lag::tests::Lagging::new("config/00000000000000000001");
+        let mut changed = lag::tests::init(media.clone());
+        changed.set_config(changed.config().clone()).expect("memory takes settings");
+        media.lag(u64::MAX);
+        let open = || {
+            Repository::open(media.clone(), Arc::new(System), &Unlock::Nothing).expect("it opens")
+        };
+        let early = open();
+        assert_eq!(early.config_number(), 0, "the listing lags");
+        let name = ObjectName::Config { number: 1, copy: false };
+        assert_eq!(unlisted_number(&early, 1).expect("memory answers"), Some(name));
+        assert_eq!(unlisted_number(&early, 2).expect("memory answers"), None, "really older");
+        // Listed by now, and opened with older ones all the same: damage, or a change meanwhile.
+        media.lag(0);
+        assert_eq!(unlisted_number(&early, 1).expect("memory answers"), None, "it is listed");
+        assert_eq!(unlisted_number(&open(), 1).expect("memory answers"), None, "nothing is older");
     }
 
     /// Whatever has become of the file: it counts as a whole, or not at all.

@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use crate::args::{Encryption, NewSecrets, Secrets};
 use crate::escape;
 use crate::exit::{Exit, Failure};
+use crate::interrupt::Prompting;
 use crate::recovery;
 use crate::report::Report;
 
@@ -27,11 +28,14 @@ const PASSPHRASE_VARIABLE: &str = "CUTPOINT_PASSPHRASE";
 /// More than this is no passphrase and no key file, in bytes.
 const SECRET_LEN_MAX: usize = 64 * 1024;
 
-/// What users may do who are neither the owner nor of the group.
-const OTHERS_MODE: u32 = 0o007;
+/// The permissions of everybody but the owner: of the group, and of all others.
+const OTHERS_MODE: u32 = 0o077;
 
 /// The environment variable with the passphrase of a new key.
 const NEW_PASSPHRASE_VARIABLE: &str = "CUTPOINT_NEW_PASSPHRASE";
+
+/// The environment variables with secrets of this program: no business of the commands that it runs.
+pub(crate) const SECRET_VARIABLES: [&str; 2] = [PASSPHRASE_VARIABLE, NEW_PASSPHRASE_VARIABLE];
 
 /// Where one secret may come from; the first that is there counts.
 struct Sources<'a> {
@@ -229,7 +233,16 @@ fn without_line_end(mut bytes: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
 }
 
 fn prompt_passphrase(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
-    let passphrase = rpassword::prompt_password(prompt).context("cannot ask for a passphrase")?;
+    let prompting = Prompting::begin();
+    let passphrase = rpassword::prompt_password(prompt);
+    drop(prompting);
+    let passphrase = match passphrase {
+        // Ctrl-C; the signal follows.
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            return Err(Failure::new(Exit::Interrupted, "interrupted").into());
+        }
+        other => other.context("cannot ask for a passphrase")?,
+    };
     let passphrase = Zeroizing::new(passphrase.into_bytes());
     if passphrase.is_empty() {
         return Err(Failure::new(Exit::WrongKey, "no passphrase was given").into());
@@ -262,10 +275,13 @@ fn read_secret(path: &Path, what: &str, report: &Report) -> Result<Zeroizing<Vec
     let about = file.metadata().with_context(context)?;
     if about.is_file() && about.mode() & OTHERS_MODE != 0 {
         let mode = about.mode() & 0o7777;
+        let others = if mode & 0o007 == 0 { "its group" } else { "every user of this machine" };
+        let shown = path.display();
         report.warning(
             path,
             &format!(
-                "every user of this machine can get at this secret (mode {mode:o}): chmod 600"
+                "this secret is open to {others} (mode {mode:04o}, expected 0600 or less): `chmod 600 \
+                 {shown}`"
             ),
         );
     }

@@ -4,22 +4,27 @@ use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cutpoint_backup::backup::{
     BackupMonitor, BackupOptions, BackupReport, Parent, Progress, Source, backup,
 };
-use cutpoint_backup::files::WalkOptions;
-use cutpoint_store::error::Error;
+use cutpoint_backup::files::{FileSystems, Kernel, WalkOptions};
+use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::name::{ObjectName, TicketId};
+use cutpoint_store::stop;
 use cutpoint_store::view::View;
 use cutpoint_store::writer::Verify;
 
 use crate::args::{Backup, Exclusion, Filter, Global, Settings};
+use crate::dump::{self, Dump};
 use crate::escape;
-use crate::event::{self, Event, Summary};
+use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
-use crate::interrupt::{Interrupt, Stdin};
+use crate::interrupt::{Interrupt, Patient};
 use crate::report::Report;
 use crate::select;
 use crate::session::{self, New, Session};
@@ -27,14 +32,19 @@ use crate::units;
 
 pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
     // What cannot work is found before a passphrase is asked for.
-    for path in &args.paths {
-        fs::symlink_metadata(path).with_context(|| format!("source {}", path.display()))?;
-    }
+    let (paths, words): (&[PathBuf], &[PathBuf]) =
+        if args.stdin_from_command { (&[], &args.paths) } else { (&args.paths, &[]) };
+    refuse_if_none_is_there(paths)?;
     let mut walk = walk_options(&args.exclusion)?;
     let mut session = open(args, global, report)?;
-    exclude_own(&args.paths, global, &mut walk.exclude, report)?;
+    exclude_own(paths, global, &mut walk.exclude, report)?;
     let parent = parent(args, &session)?;
-    session.look_for_heads(report)?;
+    if args.stdin_from_command {
+        // The command is not started for a run that cannot begin, or begins again.
+        session.view(report)?.require_epoch()?;
+    } else {
+        session.look_for_heads(report)?;
+    }
     let host = args.host.clone().unwrap_or_else(host);
     let options = BackupOptions {
         parent,
@@ -47,27 +57,66 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         host: host.clone(),
         user: user(),
         program: concat!("cutpoint ", env!("CARGO_PKG_VERSION")).to_owned(),
+        file_systems: file_systems(),
     };
-    let source = if args.stdin {
-        Source::Stream {
-            name: args.stdin_filename.as_bytes().to_vec(),
-            reader: Box::new(Stdin::new()),
-        }
+    let monitor = Monitor::new(report);
+    let name = args.stdin_filename.as_bytes().to_vec();
+    let mut dump = None;
+    let source = if args.stdin_from_command {
+        let (started, output) = Dump::start(words, monitor.interrupt.clone())?;
+        report.begin_once();
+        dump = Some(started);
+        Source::Stream { name, reader: Box::new(output) }
+    } else if args.stdin {
+        Source::Stream { name, reader: Box::new(Patient(io::stdin())) }
     } else {
-        Source::Files { paths: args.paths.clone(), options: walk }
+        Source::Files { paths: paths.to_vec(), options: walk }
     };
-    let monitor = Monitor { report, interrupt: Interrupt::listen()? };
     let started_ns = session.repository.environment().now_ns();
     report.begin_progress();
     let done = backup(&session.repository, source, &options, &monitor);
     report.end_progress();
-    let done = done?;
+    let done = match dump {
+        Some(dump) => of_dump(done, &dump, words, report)?,
+        None => done?,
+    };
     if let Some(id) = done.snapshot {
         session.state.add_head(&host, id, started_ns);
     }
     session.state.save(report);
     summarize(&done, report)?;
     Ok(Exit::of_problems(done.statistics.problem_count.max(report.problem_count())))
+}
+
+/// # Errors
+///
+/// Where none of the sources is there, naming each. Where some are, the others are named by the backup.
+fn refuse_if_none_is_there(paths: &[PathBuf]) -> Result<()> {
+    let mut reasons = Vec::new();
+    for path in paths {
+        match fs::symlink_metadata(path) {
+            Ok(_) => return Ok(()),
+            Err(error) => reasons.push(format!("source {}: {error}", path.display())),
+        }
+    }
+    if reasons.is_empty() { Ok(()) } else { Err(Failure::failed(reasons.join("; ")).into()) }
+}
+
+/// Shows what the command has said; its failure is the failure of the run.
+fn of_dump(
+    done: Result<BackupReport, Error>,
+    dump: &Dump,
+    words: &[PathBuf],
+    report: &Report,
+) -> Result<BackupReport> {
+    let name = dump::name_of(words);
+    for line in dump.said() {
+        report.warn(&format!("{name}: {line}"));
+    }
+    match (done, dump.failure()) {
+        (Err(error), Some(failure)) if error.kind() != Kind::Interrupted => Err(failure.into()),
+        (done, _) => Ok(done?),
+    }
 }
 
 /// What is left out, with the patterns of both options.
@@ -99,7 +148,8 @@ fn open(args: &Backup, global: &Global, report: &Report) -> Result<Session> {
             .into());
     }
     let settings = Settings::default();
-    let new = New { settings: &settings, recovery_kit: args.recovery_kit.as_deref() };
+    let new =
+        New { settings: &settings, recovery_kit: args.recovery_kit.as_deref(), is_shared: false };
     session::create(global, &new, report)
 }
 
@@ -130,7 +180,7 @@ fn exclude_own(
     let sources: Vec<PathBuf> =
         paths.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
     let location = session::location(global)?;
-    let own = [(Some(location.to_path_buf()), true), (session::cache_folder(), false)];
+    let own = [(Some(location), true), (session::cache_folder(), false)];
     for (folder, is_repository) in own {
         let Some(folder) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else {
             continue;
@@ -180,6 +230,44 @@ fn parent(args: &Backup, session: &Session) -> Result<Parent> {
     }
 }
 
+/// The file systems as the kernel tells them.
+fn file_systems() -> Arc<dyn FileSystems> {
+    #[cfg(debug_assertions)]
+    if let Some(hurried) = hurried::Hurried::wanted() {
+        return Arc::new(hurried);
+    }
+    Arc::new(Kernel)
+}
+
+/// A way for tests of the whole program to go on before a minute is over.
+#[cfg(debug_assertions)]
+mod hurried {
+    use std::os::fd::BorrowedFd;
+
+    use cutpoint_backup::files::{FileSystem, FileSystems, Kernel};
+
+    /// The kernel's file systems, but files settle in this time.
+    #[derive(Debug)]
+    pub(super) struct Hurried(i64);
+
+    impl Hurried {
+        pub(super) fn wanted() -> Option<Hurried> {
+            let seconds: i64 = std::env::var("CUTPOINT_TEST_SETTLING_S").ok()?.parse().ok()?;
+            Some(Hurried(seconds * 1_000_000_000))
+        }
+    }
+
+    impl FileSystems for Hurried {
+        fn of(&self, fd: BorrowedFd<'_>) -> FileSystem {
+            FileSystem { settling_ns: Some(self.0), ..Kernel.of(fd) }
+        }
+
+        fn writeback_ns(&self) -> Option<i64> {
+            Some(self.0)
+        }
+    }
+}
+
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -194,10 +282,38 @@ fn user() -> String {
 struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
+    /// When the request to stop was first seen.
+    asked: OnceLock<Instant>,
+    is_end_told: AtomicBool,
+}
+
+/// An end that takes longer than this is told of.
+const SHORT_END: Duration = Duration::from_secs(1);
+
+impl<'a> Monitor<'a> {
+    fn new(report: &'a Report) -> Monitor<'a> {
+        let interrupt = Interrupt::listen();
+        Monitor { report, interrupt, asked: OnceLock::new(), is_end_told: AtomicBool::new(false) }
+    }
+
+    /// Tells a person once that the run ends, where that takes longer.
+    fn tell_of_end(&self) {
+        if self.interrupt.is_asked()
+            && self.asked.get_or_init(Instant::now).elapsed() > SHORT_END
+            && !self.is_end_told.swap(true, Ordering::SeqCst)
+        {
+            let limit_s = stop::PUBLISHING_MAX.as_secs();
+            self.report.note(&format!(
+                "Interrupted: what is on its way is stored and published, within {limit_s} s; a \
+                 second signal ends the run at once."
+            ));
+        }
+    }
 }
 
 impl BackupMonitor for Monitor<'_> {
     fn progress(&self, progress: &Progress) {
+        self.tell_of_end();
         self.report.progress(event::Progress {
             file_count: progress.statistics.file_count,
             // A file counts once it is done; until then what was read of it tells more.
@@ -245,6 +361,7 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
             snapshot: done.snapshot.map(|id| id.to_string()),
             parent: done.parent.map(|id| id.to_string()),
             statistics: statistics.into(),
+            missing_sources: done.missing_sources.iter().map(|path| PathText::new(path)).collect(),
             bursts: done.bursts.as_ref().map(Into::into),
             unchanged_file_count: done.unchanged_file_count,
             excluded_count: done.excluded_count,
@@ -282,6 +399,13 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
     }
     if done.excluded_count > 0 {
         report.detail(|| format!("{} left out", units::count(done.excluded_count, "name")));
+    }
+    if !done.missing_sources.is_empty() {
+        report.warn(&format!(
+            "the snapshot is incomplete: it has nothing of {}; rules of `cutpoint forget` keep the \
+             last complete one beside it, and the next backup compares with the last one that has it",
+            select::listed(done.missing_sources.iter().map(Vec::as_slice))
+        ));
     }
     if statistics.problem_count > 0 {
         report.warn(&format!(

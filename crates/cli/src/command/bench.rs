@@ -123,7 +123,7 @@ impl Setting {
 }
 
 pub(crate) fn run(args: &Bench, report: &Report) -> Result<Exit> {
-    let interrupt = Interrupt::listen()?;
+    let interrupt = Interrupt::listen_without_limit();
     let limit = match args.time {
         Some(seconds) => Limit::Time(Duration::from_secs(seconds.into())),
         None => Limit::Rounds(args.rounds.unwrap_or(ROUND_COUNT) as usize),

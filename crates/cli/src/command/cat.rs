@@ -1,6 +1,8 @@
 //! `cat`: a file of a snapshot to standard output.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use anyhow::Result;
 use cutpoint_store::error::Error as StoreError;
@@ -34,11 +36,14 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
-    select::warn_if_partial(id, snapshot, report);
+    select::warn_of_lack(id, snapshot, report);
     let root = snapshot.root.clone();
     let reader = session.reader(view, report)?;
     match select::find(&reader, &root, path)? {
         Found::Entry { entry, .. } if entry.kind == EntryKind::File => {
+            if let Some(defect) = entry.defect {
+                report.warning(Path::new(OsStr::from_bytes(path)), defect.message());
+            }
             write(&reader, &entry.content, report)?;
         }
         _ => {

@@ -1,10 +1,12 @@
 //! `check`: is everything there, and is it what was written?
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use cutpoint_store::check::{
-    self, CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion,
+    self, CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, Remedy,
 };
 
 use crate::args::{Check, Global};
@@ -14,6 +16,7 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::session::Session;
+use crate::state;
 use crate::units;
 
 pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit> {
@@ -34,7 +37,7 @@ pub(super) fn examine(
 ) -> Result<u64> {
     let memory = Memory::open(&session.repository, report);
     let options = CheckOptions { read_data, coverage: Some(&memory.coverage), threads };
-    let monitor = Monitor::new(report)?;
+    let monitor = Monitor::new(report);
     report.begin_progress();
     let done = check::check(&session.repository, &options, &monitor);
     report.end_progress();
@@ -45,7 +48,38 @@ pub(super) fn examine(
     let done = done?;
     let recorded = if records { record_damage(session, &done, report) } else { 0 };
     summarize(&done, recorded, read_data, report)?;
+    let remedies = monitor.remedies.into_inner().unwrap_or_else(PoisonError::into_inner);
+    say_remedies(remedies, session.state.is_rollback_told(), read_data.is_some(), report);
     Ok(done.error_count)
+}
+
+/// Says which commands end what was found.
+fn say_remedies(
+    mut remedies: BTreeSet<Remedy>,
+    is_rollback_told: bool,
+    has_read: bool,
+    report: &Report,
+) {
+    // The same command; one that reads does both.
+    if remedies.contains(&Remedy::Objects { read_data: true }) {
+        remedies.remove(&Remedy::Objects { read_data: false });
+    }
+    if remedies.contains(&Remedy::Data { read_data: true }) {
+        remedies.remove(&Remedy::Data { read_data: false });
+    }
+    if remedies.is_empty() && !is_rollback_told {
+        return;
+    }
+    let again = if has_read { "check --read-data" } else { "check" };
+    report.note(&format!("To do, in this order, until `cutpoint {again}` finds nothing:"));
+    let say = |command: &str, effect: &str| report.note(&format!("  {command:<36} {effect}"));
+    // The others end with exit code 12 until then.
+    if is_rollback_told {
+        say(state::ACCEPT, state::ACCEPT_EFFECT);
+    }
+    for remedy in remedies {
+        say(&remedy.to_string(), remedy.effect());
+    }
 }
 
 /// Shows how far a check is.
@@ -54,13 +88,15 @@ pub(super) struct Monitor<'a> {
     interrupt: Interrupt,
     containers: AtomicU64,
     bytes: AtomicU64,
+    /// The commands that end what was found.
+    remedies: Mutex<BTreeSet<Remedy>>,
 }
 
 impl<'a> Monitor<'a> {
-    pub(super) fn new(report: &'a Report) -> Result<Monitor<'a>> {
-        let interrupt = Interrupt::listen()?;
+    pub(super) fn new(report: &'a Report) -> Monitor<'a> {
+        let interrupt = Interrupt::listen();
         let (containers, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Monitor { report, interrupt, containers, bytes })
+        Monitor { report, interrupt, containers, bytes, remedies: Mutex::default() }
     }
 }
 
@@ -86,7 +122,9 @@ impl CheckMonitor for Monitor<'_> {
             FindingKind::Unneeded => "unneeded",
             FindingKind::Unfinished => "unfinished",
         };
-        self.report.finding(kind, &finding.object, &finding.message);
+        self.report.finding(kind, &finding.object, &finding.message, &finding.remedies);
+        let mut remedies = self.remedies.lock().unwrap_or_else(PoisonError::into_inner);
+        remedies.extend(&finding.remedies);
     }
 
     fn cancelled(&self) -> bool {
@@ -134,6 +172,7 @@ fn summarize(
             recorded_count: recorded,
             unprotected_count: done.unprotected_count,
             unprotected_bytes: done.unprotected_bytes,
+            old_epoch_commit_count: done.old_epochs.values().sum(),
             elapsed_ns: report.elapsed_ns(),
         }));
     }
@@ -169,6 +208,18 @@ fn summarize(
             "{} ({}) have no parity that can be used; `cutpoint repair data` makes it.",
             units::count(done.unprotected_count, "container"),
             units::size(done.unprotected_bytes),
+        ));
+    }
+    if !done.old_epochs.is_empty() {
+        let epochs = done
+            .old_epochs
+            .iter()
+            .map(|(epoch, count)| format!("epoch {epoch}: {}", units::count(*count, "commit")));
+        let epochs: Vec<String> = epochs.collect();
+        report.note(&format!(
+            "Sealed with keys of older key epochs: {}. They are believed; who knows those keys can have \
+             written them.",
+            epochs.join(", ")
         ));
     }
     if done.lost_count > 0 {

@@ -41,9 +41,13 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
         Some(Matching::Burst(options)) => config.set_burst(Some(options)),
         Some(Matching::Off) if !config.matches_imperfectly() => {}
         Some(Matching::Off) => {
-            let message = "--matching off: what was stored by matching has to be read, so that it \
-                           stays on in a repository that has it";
-            return Err(Failure::failed(message).into());
+            let message = "--matching off: matching stays on: chunks of this repository may be \
+                           stored as what they have in common with others, and by this setting \
+                           every client knows that it has to read such chunks";
+            let remedy = "`cutpoint init --matching off` makes another repository without it; \
+                          `cutpoint config --compression-level 1` makes backups into this one take \
+                          less time";
+            return Err(Failure::failed(message).with_remedy(remedy).into());
         }
     }
     config.parity_percent = args.parity.unwrap_or(config.parity_percent);
@@ -61,7 +65,7 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
     }
     session.state.save(report);
     show(session.repository.config(), session.repository.config_number(), report)?;
-    Ok(Exit::Well)
+    Ok(Exit::of_problems(report.problem_count()))
 }
 
 fn show(config: &Config, number: u64, report: &Report) -> Result<()> {

@@ -13,8 +13,8 @@ use cutpoint_store::name::ObjectKind;
 use crate::args::Global;
 use crate::event::{Event, Summary, Trial};
 use crate::exit::{Exit, Failure};
+use crate::place;
 use crate::report::Report;
-use crate::s3;
 use crate::session;
 use crate::units;
 
@@ -29,7 +29,7 @@ const RANGE_LEN: usize = 128 * 1024;
 
 pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
     let began = Instant::now();
-    let location = session::location(global)?;
+    let location = &session::location(global)?;
     let media = session::open_media(global).map_err(|error| match Exit::of(&error) {
         Exit::NoRepository => {
             Failure::failed(format!("{}: there is no folder", location.display()))
@@ -38,7 +38,7 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
         }
         _ => error,
     })?;
-    let folder = s3::address(location)?.is_none().then_some(location);
+    let folder = place::s3_address(location).is_none().then_some(location.as_path());
     let scratch = folder.map(ScratchFolder::new);
     let mut doctor = Doctor { media: &*media, location, report, objects: Vec::new() };
     let result = doctor.examine(began, folder);

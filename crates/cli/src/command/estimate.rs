@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
     if args.sample && !args.no_bursts {
         report.detail(|| "a sample knows nothing of bursts: they are left out".to_owned());
     }
-    let watch = Watch { report, interrupt: Interrupt::listen()? };
+    let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
     report.begin_progress();
     let estimated = estimate(&options, &watch);
     report.end_progress();

@@ -5,9 +5,14 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::Result;
 use chrono::{Local, Offset, TimeZone};
-use cutpoint_store::format::commit::Snapshot;
+use cutpoint_store::fingerprint::Class;
+use cutpoint_store::format::commit::{Commit, Outcome, Snapshot};
+use cutpoint_store::format::recipe::{Content, Segment};
+use cutpoint_store::format::tree::EntryKind;
 use cutpoint_store::lifecycle;
 use cutpoint_store::name::TicketId;
+use cutpoint_store::reader::Reader;
+use cutpoint_store::repair::repaired_as;
 use cutpoint_store::retention::{Candidate, Group, GroupKey, Reason, judge};
 use cutpoint_store::view::View;
 
@@ -19,6 +24,10 @@ use crate::report::Report;
 use crate::select;
 use crate::session::Session;
 use crate::units;
+
+/// The maximum number of entries that are looked at before a snapshot counts as lost. It bounds the
+/// depth of folders as well.
+const LOOKS_MAX: u32 = 256;
 
 pub(crate) fn run(args: &Forget, global: &Global, report: &Report) -> Result<Exit> {
     refuse_nonsense(args)?;
@@ -257,6 +266,9 @@ fn about(view: &View, id: TicketId, snapshot: &Snapshot, key: &GroupKey<'_>) -> 
     if snapshot.partial {
         parts.push("(cut off, not complete)".to_owned());
     }
+    if !snapshot.missing.is_empty() {
+        parts.push(format!("(incomplete: without {})", select::listed(snapshot.missing_sources())));
+    }
     parts.join(" ")
 }
 
@@ -272,6 +284,7 @@ fn as_event<'a>(
         host: &snapshot.host,
         tags: view.tags(id, snapshot),
         sources: snapshot.sources.iter().map(|source| PathText::new(source)).collect(),
+        missing_sources: snapshot.missing_sources().map(PathText::new).collect(),
         partial: snapshot.partial,
         kept: !reasons.is_empty(),
         rules: reasons.iter().map(Reason::rule).collect(),
@@ -302,6 +315,7 @@ fn summarize(args: &Forget, kept_count: u64, forgotten_count: u64, report: &Repo
 fn undo(args: &Forget, session: &Session, view: &View, report: &Report) -> Result<()> {
     let ids = if args.last { of_the_last(view, report)? } else { named(args, view)? };
     lifecycle::unforget(&session.repository, &ids)?;
+    warn_of_losses(session, view, &ids, report)?;
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Forget {
             dry_run: false,
@@ -314,6 +328,57 @@ fn undo(args: &Forget, session: &Session, view: &View, report: &Report) -> Resul
     let count = units::count(ids.len() as u64, "snapshot");
     report.note(&format!("Brought back {count}: {}.", list.join(" ")));
     Ok(())
+}
+
+/// Says so where a repair has forgotten one of the snapshots `ids` because it had lost something.
+fn warn_of_losses(session: &Session, view: &View, ids: &[TicketId], report: &Report) -> Result<()> {
+    let reader = Reader::open(session.repository.clone(), view.clone())?;
+    for id in ids {
+        let short = id.short();
+        if let Some(twin) = repaired_as(view, *id) {
+            let twin = twin.short();
+            report.warn(&format!(
+                "the snapshot {short} has lost something, and was given up: {twin} has what is left of \
+                 it; `cutpoint check` will name the loss again until it is forgotten"
+            ));
+            continue;
+        }
+        let root = view.commits.get(id).and_then(|commit| commit.snapshot());
+        let mut looks = LOOKS_MAX;
+        if root.is_some_and(|snapshot| !has_something(&reader, &snapshot.root, &mut looks)) {
+            report.warn(&format!(
+                "the snapshot {short} is lost: nothing of it was found that can be read; `cutpoint \
+                 check` will name the loss again until it is forgotten"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an entry can be read among the first of a tree: a file with its first chunk, or anything else
+/// that has no data. A tree without entries has lost nothing.
+fn has_something(reader: &Reader, tree: &Content, looks: &mut u32) -> bool {
+    let mut is_empty = true;
+    for entry in reader.tree(tree) {
+        is_empty = false;
+        let Some(left) = looks.checked_sub(1) else { return false };
+        *looks = left;
+        let is_there = entry.is_ok_and(|entry| match entry.kind {
+            EntryKind::Folder => has_something(reader, &entry.content, looks),
+            EntryKind::File => match reader.segments(&entry.content).next() {
+                Some(Ok(Segment::Chunk { fingerprint, .. })) => {
+                    reader.chunk(Class::Data, &fingerprint).is_ok()
+                }
+                Some(Err(_)) => false,
+                Some(Ok(_)) | None => true,
+            },
+            _ => true,
+        });
+        if is_there {
+            return true;
+        }
+    }
+    is_empty
 }
 
 /// The forgotten snapshots that are named.
@@ -332,18 +397,35 @@ fn named(args: &Forget, view: &View) -> Result<Vec<TicketId>> {
 
 /// The snapshots of the newest forget that are not taken.
 fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
-    let forgets = view.forgets().into_iter();
-    let last =
-        forgets.max_by_key(|(id, _)| (view.commits.get(id).map(|commit| commit.time_ns), *id));
-    let Some((_, snapshots)) = last else {
+    let time = |id: &TicketId| (view.commits.get(id).map(|commit| commit.time_ns), *id);
+    let last = view.forgets().into_iter().max_by_key(|(id, _)| time(id));
+    let Some((last, snapshots)) = last else {
         return Err(Failure::failed("nothing is forgotten").into());
     };
     let back: BTreeSet<TicketId> =
         view.forgotten_snapshots().into_iter().map(|(id, _)| id).collect();
-    let (back, gone): (Vec<TicketId>, Vec<TicketId>) =
-        snapshots.iter().copied().partition(|id| back.contains(id));
+    let taken = view.taken();
+    let gone: Vec<TicketId> = snapshots.iter().copied().filter(|id| taken.contains(id)).collect();
+    let is_forgotten = |id: &TicketId| back.contains(id) && !taken.contains(id);
+    let back: Vec<TicketId> = snapshots.iter().copied().filter(is_forgotten).collect();
     if back.is_empty() {
-        return Err(Failure::failed("a prune has taken all that the last forget named").into());
+        let is_forget = |commit: &Commit| matches!(commit.outcome, Outcome::Forget(_));
+        let mut forgets = view.commits.iter().filter(|(_, commit)| is_forget(commit));
+        // One that does not count any more.
+        let is_newer_undone = forgets.any(|(id, _)| time(id) > time(&last));
+        let message = match gone.len() {
+            count if count == snapshots.len() && is_newer_undone => {
+                "the last forget is undone already; a prune has taken all that the one before named"
+            }
+            0 => "all that the last forget named is listed again",
+            count if count == snapshots.len() => "a prune has taken all that the last forget named",
+            _ => "what the last forget named is listed again, but for what a prune has taken",
+        };
+        return Err(Failure::failed(message)
+            .with_remedy(
+                "`cutpoint snapshots --forgotten` lists what can be brought back, by its id",
+            )
+            .into());
     }
     for id in gone {
         let path = format!("snapshot {}", id.short());

@@ -14,7 +14,11 @@ pub(crate) fn run(args: &Init, global: &Global, report: &Report) -> Result<Exit>
         let message = format!("{}: there is a repository already", location.display());
         return Err(Failure::failed(message).into());
     }
-    let new = New { settings: &args.settings, recovery_kit: args.recovery_kit.as_deref() };
+    let new = New {
+        settings: &args.settings,
+        recovery_kit: args.recovery_kit.as_deref(),
+        is_shared: args.shared,
+    };
     let mut session = session::create(global, &new, report)?;
     session.state.save(report);
     let config = session.repository.config();

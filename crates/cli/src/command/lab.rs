@@ -23,7 +23,7 @@ pub(crate) fn run(lab: &Lab, report: &Report) -> Result<Exit> {
 }
 
 fn measure(args: &LabRun, report: &Report) -> Result<Exit> {
-    let interrupt = Interrupt::listen()?;
+    let interrupt = Interrupt::listen_without_limit();
     let definition = Definition::read(&args.definition)?;
     if cfg!(debug_assertions) {
         report.note("this program was built without optimization: a release is many times faster");

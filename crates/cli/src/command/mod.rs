@@ -33,16 +33,35 @@ mod trace;
 mod tune;
 
 use anyhow::Result;
+use cutpoint_store::name::ObjectKind;
 
 use crate::args::{Args, Verb};
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::interrupt;
 use crate::report::Report;
 
-/// Does what was asked for.
+/// Does what was asked for. Where another client began a key epoch between opening the repository and
+/// listing what is in it, settings and keys are read once more.
 pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
-    let global = &args.global;
     interrupt::survive_file_size_limit()?;
+    match run_once(args, report) {
+        Err(error) if is_of_newer_epoch(&error) && report.may_begin_again() => {
+            report.begin_again();
+            report
+                .note("Objects of a newer key epoch were found: settings and keys are read again.");
+            run_once(args, report)
+        }
+        ended => ended,
+    }
+}
+
+fn is_of_newer_epoch(error: &anyhow::Error) -> bool {
+    // Where settings claim it, opening has looked again already.
+    exit::newer_epochs(error).any(|cause| !cause.object().starts_with(ObjectKind::Config.folder()))
+}
+
+fn run_once(args: &Args, report: &Report) -> Result<Exit> {
+    let global = &args.global;
     match &args.verb {
         Verb::Init(init) => init::run(init, global, report),
         Verb::Config(settings) => config::run(settings, global, report),

@@ -4,7 +4,8 @@ use anyhow::Result;
 use cutpoint_store::prune::{OptimizeOptions, Plan, Pruned, optimize, plan_optimize};
 
 use super::prune::{
-    Freed, Monitor, between_sweeps, note_others, require_atomic, say_freed, settle_ns,
+    Freed, Monitor, approve_alone, between_sweeps, note_others, require_atomic, say_freed,
+    settle_ns,
 };
 use crate::args::{Global, Optimize};
 use crate::event::{Event, Summary};
@@ -14,8 +15,10 @@ use crate::session::Session;
 use crate::units;
 
 pub(crate) fn run(args: &Optimize, global: &Global, report: &Report) -> Result<Exit> {
-    let session = Session::open(global, report)?;
-    let monitor = Monitor::new(report)?;
+    let mut session = Session::open(global, report)?;
+    session.look_for_heads(report)?;
+    approve_alone(&args.clearing, &session)?;
+    let monitor = Monitor::new(report);
     let options = OptimizeOptions {
         region_size: args.region_size,
         compression_level: args.compression_level,
@@ -30,6 +33,7 @@ pub(crate) fn run(args: &Optimize, global: &Global, report: &Report) -> Result<E
     let done = run_optimize(args, &session, &options, &monitor, settle_ns(&args.clearing, global)?);
     report.end_progress();
     let (optimized, freed) = done?;
+    session.remember_prune(optimized.number, report);
     summarize(args, &optimized, &freed, report)?;
     Ok(Exit::of_problems(report.problem_count()))
 }

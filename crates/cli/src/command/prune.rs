@@ -1,18 +1,21 @@
 //! `prune`: frees what no snapshot needs any more.
 
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use cutpoint_store::error::{Error, Kind};
+use cutpoint_store::liveness::{AT_WORK_NS, others_at_work};
 use cutpoint_store::prune::{self, Phase, Plan, PruneMonitor, PruneOptions, Pruned};
 use cutpoint_store::sweep::{Awaited, Sweep, SweepOptions, Sweeper};
 
 use crate::args::{Clearing, Global, Prune};
+use crate::escape;
 use crate::event::{Event, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::place;
 use crate::report::Report;
 use crate::session::{self, Session};
 use crate::units;
@@ -28,8 +31,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const TRIES: usize = 8;
 
 pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit> {
-    let session = Session::open(global, report)?;
-    let monitor = Monitor::new(report)?;
+    let mut session = Session::open(global, report)?;
+    session.look_for_heads(report)?;
+    approve_alone(&args.clearing, &session)?;
+    let monitor = Monitor::new(report);
     let options = PruneOptions {
         unused_max: args.unused_max,
         rewrite_bytes_max: args.rewrite_max.unwrap_or(u64::MAX),
@@ -43,6 +48,7 @@ pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit
     let done = prune(args, &session, &options, &monitor, settle_ns(&args.clearing, global)?);
     report.end_progress();
     let (pruned, freed) = done?;
+    session.remember_prune(pruned.number, report);
     summarize(args, &pruned, &freed, report)?;
     Ok(Exit::of_problems(report.problem_count()))
 }
@@ -60,6 +66,55 @@ pub(super) fn require_atomic(session: &Session, report: &Report) -> Result<()> {
         .into())
 }
 
+/// Before `--exclusive`: refuses while other clients may be at work, and asks the person at a terminal.
+///
+/// # Errors
+///
+/// With exit code 15, naming the other clients; with 2 where the answer is no.
+pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
+    if !args.exclusive {
+        return Ok(());
+    }
+    refuse_others(session)?;
+    if args.yes || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(());
+    }
+    let place = escape::for_terminal(session.repository.media().describe().as_bytes());
+    write!(
+        io::stderr(),
+        "{place}: --exclusive ends whatever begins meanwhile. Does no other client \
+                          use this repository until it is done? [y/N] "
+    )
+    .ok();
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::failed("--exclusive: not confirmed, nothing was done")
+        .with_remedy("without --exclusive, backups may run meanwhile; --yes asks no question")
+        .into())
+}
+
+/// Refuses while other clients may be at work.
+fn refuse_others(session: &Session) -> Result<()> {
+    let others = others_at_work(&session.repository, None)?;
+    if others.is_empty() {
+        return Ok(());
+    }
+    let names = others.iter().map(|other| format!("{} ({other})", other.ticket.short()));
+    let names: Vec<String> = names.collect();
+    let message = format!("--exclusive: other clients may be at work: {}", names.join(", "));
+    let hours = AT_WORK_NS / (3600 * SECOND_NS);
+    Err(Failure::new(Exit::Conflict, message)
+        .with_remedy(format!(
+            "wait until they have ended. If one is known to be dead: run the same command on its \
+             machine, which sees that it is, or wait until its ticket has not been renewed for {hours} \
+             hours"
+        ))
+        .into())
+}
+
 /// What was deleted, and what has to wait.
 #[derive(Default)]
 pub(super) struct Freed {
@@ -73,7 +128,7 @@ pub(super) fn settle_ns(args: &Clearing, global: &Global) -> Result<i64> {
     if args.exclusive {
         return Ok(0);
     }
-    let is_folder = !session::location(global)?.to_string_lossy().contains("://");
+    let is_folder = place::s3_address(&session::location(global)?).is_none();
     let default = if is_folder { SETTLE_FOLDER_NS } else { SETTLE_NS };
     Ok(args.settle.unwrap_or(default))
 }
@@ -111,14 +166,27 @@ pub(super) fn between_sweeps(
         SweepOptions { settle_ns, end_others: args.exclusive, ..SweepOptions::default() };
     let mut freed = Freed::default();
     // What earlier prunes have condemned goes first: that may make the room for this one.
-    match sweep(session, sweeping, false, monitor, &mut freed) {
+    let hindrance = match sweep(session, sweeping, false, monitor, &mut freed) {
         // A snapshot that is broken, and forgotten by now, has to be taken before that can go on.
         Err(error) if error.downcast_ref::<Error>().is_some_and(Error::is_loss) => {
-            monitor.report.warn(&format!("nothing was deleted: {error:#}"));
+            Some(format!("{error:#}"))
         }
-        swept => swept?,
+        swept => swept.map(|()| None)?,
+    };
+    let pruned = act();
+    let failure = pruned.as_ref().err().map(|error| format!("{error:#}"));
+    // The same refusal is told once.
+    if let Some(hindrance) = hindrance.filter(|hindrance| Some(hindrance) != failure.as_ref()) {
+        monitor.report.warn(&format!("nothing was deleted: {hindrance}"));
     }
-    let pruned = act()?;
+    let pruned = pruned?;
+    if args.exclusive && !others_at_work(&session.repository, None)?.is_empty() {
+        // It may refer to what was condemned a moment ago.
+        let message =
+            "another client has begun meanwhile: what was condemned stays for the next prune";
+        monitor.report.warn(message);
+        return Ok((pruned, freed));
+    }
     sweep(session, sweeping, args.wait, monitor, &mut freed)?;
     Ok((pruned, freed))
 }
@@ -144,7 +212,7 @@ fn sweep(
             }
             Ok(waiting) if wait => {
                 monitor.report.show(|| waiting_text(&waiting));
-                sleep(LOOK_EVERY);
+                monitor.interrupt.sleep(LOOK_EVERY);
                 prune_stop(monitor)?;
             }
             Ok(waiting) => {
@@ -176,9 +244,9 @@ pub(super) struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    pub(super) fn new(report: &'a Report) -> Result<Monitor<'a>> {
-        let interrupt = Interrupt::listen()?;
-        Ok(Monitor { report, interrupt, rewriting: Mutex::default() })
+    pub(super) fn new(report: &'a Report) -> Monitor<'a> {
+        let interrupt = Interrupt::listen();
+        Monitor { report, interrupt, rewriting: Mutex::default() }
     }
 
     pub(super) fn report(&self) -> &'a Report {
@@ -300,7 +368,9 @@ fn writer_text(writer: &Awaited) -> String {
             process.process_id,
             units::date_time(writer.time_ns.div_euclid(SECOND_NS))
         ),
-        None => format!("{ticket} (its ticket cannot be read; --exclusive ends it)"),
+        None => format!(
+            "{ticket} (its ticket cannot be read; --exclusive ends it once it is 3 hours old)"
+        ),
     }
 }
 

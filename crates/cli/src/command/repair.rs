@@ -6,12 +6,12 @@ use anyhow::Result;
 use cutpoint_store::check::CheckMonitor;
 use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::repair::{
-    DataOptions, Fate, IndexOptions, Loss, RepairMonitor, SnapshotOptions, repair_data,
-    repair_index, repair_snapshots,
+    DataOptions, Fate, IndexOptions, Loss, ObjectsOptions, ObjectsRepair, RepairMonitor,
+    SnapshotOptions, repair_data, repair_index, repair_objects, repair_snapshots,
 };
 
 use super::check;
-use crate::args::{Global, Repair, RepairData, RepairSnapshots, Repairable};
+use crate::args::{Global, Repair, RepairData, RepairObjects, RepairSnapshots, Repairable};
 use crate::escape;
 use crate::event::{self, ByteRange, Event, PathText, Summary};
 use crate::exit::Exit;
@@ -20,21 +20,71 @@ use crate::session::Session;
 use crate::units;
 
 pub(crate) fn run(args: &Repair, global: &Global, report: &Report) -> Result<Exit> {
-    let mut session = Session::open(global, report)?;
+    let mut session = match &args.what {
+        Repairable::Objects(_) => Session::open_to_mend(global, report)?,
+        _ => Session::open(global, report)?,
+    };
     session.look_for_heads(report)?;
     match &args.what {
+        Repairable::Objects(args) => objects(&session, args, report),
         Repairable::Data(args) => data(&session, args, report),
-        Repairable::Index { dry_run } => index(&session, *dry_run, report),
-        Repairable::Snapshots(args) => snapshots(&session, args, report),
+        Repairable::Index { dry_run, give_up } => index(&mut session, *dry_run, give_up, report),
+        Repairable::Snapshots(args) => snapshots(&mut session, args, report),
     }
 }
 
-fn index(session: &Session, dry_run: bool, report: &Report) -> Result<Exit> {
-    let options = IndexOptions { dry_run, ..IndexOptions::default() };
+fn objects(session: &Session, args: &RepairObjects, report: &Report) -> Result<Exit> {
+    let options = ObjectsOptions {
+        dry_run: args.dry_run,
+        read_data: args.read_data,
+        threads: args.threads,
+        removed: args.remove.iter().copied().collect(),
+    };
     report.begin_progress();
-    let done = repair_index(&session.repository, &options, &Monitor::new(report)?);
+    let done = repair_objects(&session.repository, &options, &Monitor::new(report));
     report.end_progress();
     let done = done?;
+    let would = if args.dry_run { "would be" } else { "is" };
+    for name in &done.mended {
+        report.note(&format!("{name} {would} again as it was put."));
+    }
+    for name in &done.removed {
+        report.note(&format!("{name} {would} removed."));
+    }
+    // Of what was damaged when the repository was opened, that is left which was neither mended nor removed.
+    for (name, error) in session.repository.unopened() {
+        let ObjectName::Config { number, .. } = *name else { continue };
+        let is_done = |each: &ObjectName| matches!(each, ObjectName::Config { number: n, .. } if *n == number);
+        if !done.mended.iter().chain(&done.removed).any(is_done) {
+            report.unreadable(name, error);
+        }
+    }
+    for name in &done.left {
+        let message = "is left as it is: `cutpoint check` names what else helps";
+        report.problem(Path::new(&name.to_string()), message);
+    }
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::RepairObjects {
+            dry_run: args.dry_run,
+            mended_count: done.mended.len() as u64,
+            left_count: done.left.len() as u64,
+            removed_count: done.removed.len() as u64,
+            elapsed_ns: report.elapsed_ns(),
+        }))?;
+    } else if done == ObjectsRepair::default() {
+        report.note("No object is damaged that could be put again, as far as is known.");
+    }
+    Ok(Exit::of_problems(report.problem_count()))
+}
+
+fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report) -> Result<Exit> {
+    let given_up_prunes = give_up.iter().copied().collect();
+    let options = IndexOptions { dry_run, given_up_prunes, ..IndexOptions::default() };
+    report.begin_progress();
+    let done = repair_index(&session.repository, &options, &Monitor::new(report));
+    report.end_progress();
+    let done = done?;
+    session.remember_prune(done.record, report);
     for error in &done.unreadable_segments {
         report.detail(|| format!("replaced {error}"));
     }
@@ -47,20 +97,30 @@ fn index(session: &Session, dry_run: bool, report: &Report) -> Result<Exit> {
         report.warning(Path::new(&name), message);
     }
     for name in &done.gone {
-        report.problem(Path::new(&name.to_string()), "is not there; the index named it");
+        report.warning(Path::new(&name.to_string()), "is not there; the index named it");
+    }
+    for error in &done.unnamed {
+        report.detail(|| format!("left alone, for nothing names it: {error}"));
     }
     for error in &done.unreadable {
         let message = error.to_string();
         let message = message.strip_prefix(error.object()).unwrap_or(&message);
         let message = format!("is not in the new index{message}");
-        report.problem(Path::new(error.object()), &message);
+        report.warning(Path::new(error.object()), &message);
     }
-    // What the containers had that were given up is lost from now on: backups have to hear of it.
-    let gives_up = !done.gone.is_empty() || !done.unreadable.is_empty();
-    if gives_up && !dry_run {
-        report.note("Some containers are given up; looking for what is lost with them.");
-        check::examine(session, None, 0, true, report)?;
-    }
+    // What the containers had that were given up is lost from now on: backups have to hear of it. It may
+    // be nothing that anybody needs: what a check says of it counts.
+    let gives_up = !done.gone.is_empty() || !done.unreadable.is_empty() || !give_up.is_empty();
+    let lost_count = if gives_up {
+        let what = match done.gone.is_empty() && done.unreadable.is_empty() {
+            true => "Prune records",
+            false => "Some containers",
+        };
+        report.note(&format!("{what} are given up; looking for what is lost with them."));
+        check::examine(session, None, 0, !dry_run, report)?
+    } else {
+        0
+    };
     if report.is_json() {
         report.event(&Event::Summary(Summary::RepairIndex {
             dry_run,
@@ -89,14 +149,14 @@ fn index(session: &Session, dry_run: bool, report: &Report) -> Result<Exit> {
             units::duration(report.elapsed()),
         ));
     }
-    Ok(Exit::of_problems(report.problem_count()))
+    Ok(Exit::of_problems(lost_count.saturating_add(report.problem_count())))
 }
 
 fn data(session: &Session, args: &RepairData, report: &Report) -> Result<Exit> {
     let RepairData { dry_run, read_data, threads } = *args;
     let options = DataOptions { dry_run, read_data, threads };
     report.begin_progress();
-    let done = repair_data(&session.repository, &options, &Monitor::new(report)?);
+    let done = repair_data(&session.repository, &options, &Monitor::new(report));
     report.end_progress();
     let done = done?;
     for (name, count) in &done.rebuilt {
@@ -139,7 +199,7 @@ fn data(session: &Session, args: &RepairData, report: &Report) -> Result<Exit> {
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Result<Exit> {
+fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> Result<Exit> {
     let options = SnapshotOptions {
         dry_run: args.dry_run,
         forget: args.forget,
@@ -147,9 +207,10 @@ fn snapshots(session: &Session, args: &RepairSnapshots, report: &Report) -> Resu
         threads: args.threads,
     };
     report.begin_progress();
-    let done = repair_snapshots(&session.repository, &options, &Monitor::new(report)?);
+    let done = repair_snapshots(&session.repository, &options, &Monitor::new(report));
     report.end_progress();
     let done = done?;
+    session.remember_prune(done.record, report);
     for ticket in &done.lost_commits {
         let name = ObjectName::Commit(*ticket).to_string();
         let message = match done.record {
@@ -244,8 +305,8 @@ struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    fn new(report: &'a Report) -> Result<Monitor<'a>> {
-        Ok(Monitor { check: check::Monitor::new(report)?, report })
+    fn new(report: &'a Report) -> Monitor<'a> {
+        Monitor { check: check::Monitor::new(report), report }
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let place = Place::parse(&args.snapshot);
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
     report.expect(snapshot.statistics.file_count, snapshot.statistics.size);
-    select::warn_if_partial(id, snapshot, report);
+    select::warn_of_lack(id, snapshot, report);
     let mut root = snapshot.root.clone();
     let reader = session.reader(view, report)?;
     let mut selection = args.paths.clone();
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
         ..RestoreOptions::default()
     };
     options.owners &= !args.no_owners;
-    let monitor = Monitor { report, interrupt: Interrupt::listen()?, done: Done::default() };
+    let monitor = Monitor { report, interrupt: Interrupt::listen(), done: Done::default() };
     report.begin_progress();
     let done = restore(&reader, &root, &args.to, &options, &monitor);
     report.end_progress();

@@ -58,8 +58,15 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
         if held.contains(id) {
             about.push_str("  (held)");
         }
+        if view.epoch_of(*id) < view.epoch {
+            about.push_str(&format!("  (key epoch {})", view.epoch_of(*id)));
+        }
         if snapshot.partial {
             about.push_str("  (cut off, not complete)");
+        }
+        if !snapshot.missing.is_empty() {
+            let missing = select::listed(snapshot.missing_sources());
+            about.push_str(&format!("  (incomplete: without {missing})"));
         }
         if snapshot.statistics.problem_count > 0 {
             let problems = units::count(snapshot.statistics.problem_count, "problem");
@@ -91,8 +98,10 @@ fn as_event<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> event::
         tags: view.tags(id, snapshot),
         description: view.description(id, snapshot),
         sources: snapshot.sources.iter().map(|source| PathText::new(source)).collect(),
+        missing_sources: snapshot.missing_sources().map(PathText::new).collect(),
         parent: snapshot.parent.map(|parent| parent.to_string()),
         partial: snapshot.partial,
+        epoch: view.epoch_of(id),
         held: false,
         forgotten: false,
         cut: &snapshot.cut,

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Trace, report: &Report) -> Result<Exit> {
     let create = |path: &Path| File::create(path).with_context(|| path.display().to_string());
     let paths = args.paths_output.as_deref().map(create).transpose()?;
     let file = create(output)?;
-    let watch = Watch { report, interrupt: Interrupt::listen()? };
+    let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
     report.begin_progress();
     let traced = trace(&options, file, paths, &watch);
     report.end_progress();
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Trace, report: &Report) -> Result<Exit> {
 
 /// Counts traces.
 fn read(args: &Trace, report: &Report) -> Result<Exit> {
-    let interrupt = Interrupt::listen()?;
+    let interrupt = Interrupt::listen_without_limit();
     let mut savings = TraceSavings::new();
     report.begin_progress();
     for path in &args.read {

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
         target_size: args.average as usize,
         sample_size_max: args.sample_size,
     };
-    let watch = Watch { report, interrupt: Interrupt::listen()? };
+    let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
     if cfg!(debug_assertions) {
         report.note("this program was built without optimization: speeds say little");
     }

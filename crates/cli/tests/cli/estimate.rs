@@ -59,7 +59,8 @@ fn an_estimate_is_what_a_backup_takes() {
     assert_eq!(estimates.len(), specs.len(), "one for each");
     for (spec, estimate) in specs.iter().zip(estimates) {
         let matching = ["--encryption", "none", "--matching", "off"];
-        let repo = ["--repo", spec];
+        let folder = format!("./{spec}");
+        let repo = ["--repo", &folder];
         sandbox.run([&["init", "--cut", spec][..], &matching, &repo].concat()).well();
         sandbox.run([&["backup", "source"][..], &repo].concat()).well();
         let events = sandbox.json([&["stats"][..], &repo].concat());

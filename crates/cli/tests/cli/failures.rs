@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cutpoint_testing::SplitMix64;
 
-use crate::sandbox::{Run, Sandbox, make_source, run};
+use crate::sandbox::{Run, Sandbox, describe, make_source, run};
 
 /// What a file is damaged with.
 pub(crate) fn flip(path: &std::path::Path, at: usize) {
@@ -44,9 +44,77 @@ fn no_repository() {
     assert!(!sandbox.path("repo").exists(), "nothing was made");
     run(sandbox.command(["snapshots"]).env_remove("CUTPOINT_REPO"))
         .ended(2, &["no repository is named", "CUTPOINT_REPO"]);
+}
+
+/// Places of other programs: a folder of that name on this machine would be taken for a backup
+/// elsewhere.
+#[test]
+fn place_of_an_unknown_kind_is_refused_and_nothing_is_made() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    for (place, spelling) in [
+        ("sftp:me@nas:/b", "./sftp:me@nas:/b"),
+        ("s3:host.example/bucket", "--repo s3://bucket --s3-endpoint https://host.example"),
+        ("rclone:remote:b", "./rclone:remote:b"),
+        ("b2:bucket:p", "--repo s3://bucket/p"),
+        ("gs://bucket/x", "./gs://bucket/x"),
+        ("C:foo", "./C:foo"),
+    ] {
+        let texts = [place, "known: a folder, file:///FOLDER, s3://BUCKET/PREFIX", spelling];
+        let init = ["init", "--encryption", "none", "--repo", place];
+        sandbox.run(init).ended(2, &texts);
+        let backup = ["backup", "source", "--init", "--encryption", "none", "--repo", place];
+        sandbox.run(backup).ended(2, &texts);
+        for verb in ["snapshots", "doctor", "prune"] {
+            run(sandbox.command([verb]).env("CUTPOINT_REPO", place)).ended(2, &texts);
+        }
+    }
+    let names = fs::read_dir(sandbox.path("")).expect("listed").map(|each| each.expect("one"));
+    let names: Vec<_> = names.map(|each| each.file_name()).collect();
+    assert_eq!(names, ["source"], "nothing was made");
+    let folder = "./sftp:me@nas:/b";
+    sandbox.run(["init", "--encryption", "none", "--repo", folder]).well();
+    assert!(sandbox.path("sftp:me@nas:/b/config").is_dir(), "the folder of that name");
+}
+
+#[test]
+fn place_as_a_file_url_is_its_folder() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    let folder = sandbox.path("a b%");
+    let folder = folder.to_str().expect("UTF-8");
+    let path = folder.replace('%', "%25").replace(' ', "%20");
+    let urls = [format!("file://{path}"), format!("file://localhost{path}")];
+    sandbox.run(["init", "--encryption", "none", "--repo", &urls[0]]).well();
+    run(sandbox.command(["backup", "source"]).env("CUTPOINT_REPO", &urls[1])).well();
+    for place in [folder, &urls[0], &urls[1]] {
+        assert_eq!(sandbox.run(["snapshots", "--repo", place]).well().text().lines().count(), 2);
+    }
+    // The repository is found in what is saved, and left out.
+    let own = sandbox.path("");
+    let mut command = sandbox.command(["backup", "--repo", &urls[0]]);
+    run(command.arg(own)).ended(0, &["The repository itself", "is left out"]);
     sandbox
-        .run(["snapshots", "--repo", "gs://bucket/x"])
-        .ended(13, &["this version knows folders and s3://BUCKET/PREFIX"]);
+        .run(["snapshots", "--repo", "file://nas/b"])
+        .ended(2, &["expected no host or localhost, found nas", "file:///FOLDER"]);
+}
+
+#[test]
+fn variable_that_is_empty_is_as_unset() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("file"), "x").expect("written");
+    let without = |arguments: &[&str]| {
+        let mut command = sandbox.command(arguments);
+        command.env("CUTPOINT_REPO", "").env("CUTPOINT_PASSPHRASE", "");
+        run(command.env("CUTPOINT_NEW_PASSPHRASE", ""))
+    };
+    without(&["snapshots"]).ended(2, &["no repository is named", "CUTPOINT_REPO"]);
+    without(&["cut", "file"]).well();
+    without(&["init", "--repo", "repo"]).ended(12, &["needs a passphrase or a key"]);
+    without(&["init", "--repo", "repo", "--key-file", "key"]).well();
+    without(&["key", "add", "--repo", "repo", "--key-file", "key"])
+        .ended(2, &["the secret of the new key is missing"]);
+    assert!(!sandbox.path("snapshots").exists(), "an empty place is no folder");
 }
 
 #[test]
@@ -101,7 +169,9 @@ fn an_init_that_was_cut_off() {
 #[test]
 fn missing_sources_and_paths() {
     let sandbox = Sandbox::with_source();
-    sandbox.run(["backup", "source", "nowhere"]).ended(2, &["source nowhere: No such file"]);
+    sandbox
+        .run(["backup", "gone", "nowhere"])
+        .ended(2, &["source gone: No such file", "source nowhere: No such file"]);
     sandbox.run(["backup"]).ended(2, &["PATH"]);
     sandbox.run(["frobnicate"]).ended(2, &["frobnicate"]);
     sandbox.run(["ls", "latest"]).ended(2, &["there is no snapshot yet"]);
@@ -114,33 +184,129 @@ fn missing_sources_and_paths() {
     run(command.arg(sandbox.path("source/hello"))).ended(2, &["source/hello"]);
 }
 
+/// Gives the files of `sandbox` to a user that may do nothing in particular, if the tests are root's.
+/// Returns whether that user can run the program.
+fn give_away(sandbox: &Sandbox) -> bool {
+    if !is_root() {
+        return true;
+    }
+    let owner = format!("{NOBODY}:{NOBODY}");
+    let given = Command::new("chown").args(["-R", &owner]).arg(sandbox.path("")).status();
+    assert!(given.is_ok_and(|status| status.success()), "the files are given away");
+    let program =
+        Command::new(env!("CARGO_BIN_EXE_cutpoint")).arg("--version").uid(NOBODY).output();
+    if program.is_err() {
+        eprintln!("skipped: the program lies where only root can run it");
+    }
+    program.is_ok()
+}
+
+/// A command of a user that is not root, to whom the files of `sandbox` were given.
+fn as_user(sandbox: &Sandbox, arguments: &[&str]) -> Command {
+    let mut command = sandbox.command(arguments);
+    if is_root() {
+        // Root may do everything: somebody else has to try.
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+/// `/proc/PID/environ` of a process that is not dumpable belongs to root, and only root may read it.
+/// What backup and restore do by `/proc/self/fd` (extended attributes, files without a name) has to go
+/// on all the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_and_environment_are_hidden_from_other_processes_of_the_user() {
+    let sandbox = Sandbox::with_source();
+    let attribute = |path: &std::path::Path| {
+        let mut value = [0; 8];
+        let length = rustix::fs::getxattr(path, "user.color", &mut value[..]);
+        length.map(|length| value[..length].to_vec()).ok()
+    };
+    let file = sandbox.path("source/sub/deep/text");
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&file, "user.color", b"red", flags).ok();
+    if !give_away(&sandbox) {
+        return;
+    }
+    run(&mut as_user(&sandbox, &["backup", "source"])).well();
+    run(&mut as_user(&sandbox, &["restore", "latest", "--to", "back"])).well();
+    let source = sandbox.path("source");
+    let back = sandbox.path("back").join(source.strip_prefix("/").expect("absolute"));
+    assert_eq!(describe(&back), describe(&source), "what came back");
+    assert_eq!(attribute(&back.join("sub/deep/text")), attribute(&file), "its attribute, too");
+
+    let mut command = as_user(&sandbox, &["backup", "--stdin"]);
+    let tickets = || fs::read_dir(sandbox.path("repo/tickets")).map_or(0, Iterator::count);
+    let before = tickets();
+    command.stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    // Its ticket says that it is at work.
+    while tickets() == before {
+        assert!(child.try_wait().expect("a child").is_none(), "it waits for its input");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let environ = format!("/proc/{}/environ", child.id());
+    let owner = fs::metadata(&environ).expect("the process is there").uid();
+    let is_readable = fs::read(&environ).is_ok();
+    child.kill().expect("it can be ended");
+    child.wait().expect("it ends");
+    assert_eq!(owner, 0, "root's, not of the user whose process it is");
+    assert_eq!(is_readable, is_root(), "the environment is hidden");
+}
+
+#[test]
+fn source_that_is_gone_makes_an_incomplete_snapshot_beside_which_complete_ones_stay() {
+    let sandbox = Sandbox::with_source();
+    fs::create_dir(sandbox.path("disk")).expect("made");
+    fs::write(sandbox.path("disk/file"), "what is on the disk").expect("written");
+    sandbox.run(["backup", "source", "disk"]).well();
+    fs::rename(sandbox.path("disk"), sandbox.path("unmounted")).expect("moved");
+    let disk = sandbox.path("disk");
+    let disk = disk.to_str().expect("UTF-8");
+    sandbox.run(["backup", "source", "disk"]).ended(
+        1,
+        &["disk: the source is left out: No such file", "1 problem", &format!("nothing of {disk}")],
+    );
+    let events = sandbox.json(["snapshots"]);
+    let missing: Vec<_> = events.iter().map(|event| event["missing_sources"].to_string()).collect();
+    assert_eq!(missing, ["[]".to_owned(), format!("[{{\"path\":\"{disk}\"}}]")]);
+    assert_eq!(events[1]["sources"][1]["path"], disk, "the sources are those that were given");
+    let table = sandbox.run(["snapshots"]).well();
+    let marked = format!("(incomplete: without {disk})");
+    let lines: Vec<bool> = table.text().lines().map(|line| line.contains(&marked)).collect();
+    assert_eq!(lines, [false, false, true], "{}", table.text());
+    // The newest is `latest`, and says what it has not.
+    let arguments = ["restore", "latest", "--to", "back"];
+    sandbox.run(arguments).ended(0, &["has nothing of", disk]);
+    // No rule takes it for the newest complete one.
+    for rule in ["--keep-last", "--keep-daily"] {
+        let kept = sandbox.json(["forget", rule, "1", "--dry-run"]);
+        let kept: Vec<_> = kept.iter().filter(|event| event["kept"] == true).collect();
+        assert!(kept.iter().any(|event| event["id"] == events[0]["id"]), "{rule}: {kept:?}");
+    }
+    sandbox.run(["forget", "--keep-last", "1"]).well();
+    assert_eq!(sandbox.json(["snapshots"]).len(), 2, "both are kept");
+}
+
 #[test]
 fn no_permission() {
     let sandbox = Sandbox::with_source();
-    let as_user = |arguments: &[&str]| {
-        let mut command = sandbox.command(arguments);
-        if is_root() {
-            // Root may do everything: somebody else has to try.
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        run(&mut command)
-    };
-    if is_root() {
-        let owner = format!("{NOBODY}:{NOBODY}");
-        let given = Command::new("chown").args(["-R", &owner]).arg(sandbox.path("")).status();
-        assert!(given.is_ok_and(|status| status.success()), "the files are given away");
-        let program =
-            Command::new(env!("CARGO_BIN_EXE_cutpoint")).arg("--version").uid(NOBODY).output();
-        if program.is_err() {
-            eprintln!("skipped: the program lies where only root can run it");
-            return;
-        }
+    if !give_away(&sandbox) {
+        return;
     }
+    let as_user = |arguments: &[&str]| run(&mut as_user(&sandbox, arguments));
     let close = |path: &str, mode| {
         fs::set_permissions(sandbox.path(path), fs::Permissions::from_mode(mode)).expect("set");
     };
     close("source/big", 0o000);
     as_user(&["backup", "source"]).ended(1, &["source/big: ", "ermission denied", "1 problem"]);
+    // A source that cannot be opened is as one that is not there.
+    close("source/sub", 0o000);
+    let two = ["backup", "source/sub", "source/hello"];
+    as_user(&two).ended(1, &["source/sub: the source is left out: Permission denied", "1 problem"]);
+    as_user(&["backup", "source/big", "source/sub"]).ended(2, &["source/big: Permission denied"]);
+    close("source/sub", 0o755);
     close("repo/config", 0o000);
     as_user(&["snapshots"]).ended(2, &["ermission denied", "run as a user who"]);
     close("repo/config", 0o755);
@@ -159,7 +325,7 @@ fn a_damaged_repository() {
     flip(&sandbox.path("repo/config/00000000000000000000"), 100);
     sandbox.run(["snapshots"]).well();
     flip(&sandbox.path("repo/config/00000000000000000000.copy"), 100);
-    sandbox.run(["snapshots"]).ended(11, &["config/00000000000000000000", "check --read-data"]);
+    sandbox.run(["snapshots"]).ended(11, &["config/00000000000000000000", "put config/ back"]);
 }
 
 #[test]
@@ -446,6 +612,22 @@ fn a_second_signal_ends_at_once() {
     assert!(ended_at_once, "there is no time for words");
     // What it has left behind is in nobody's way.
     sandbox.run(["snapshots"]).well();
+}
+
+/// The kernel's own files claim a page and have a few bytes.
+#[test]
+fn file_whose_bytes_end_early_is_named_by_backup_restore_and_cat() {
+    let file = "/sys/kernel/uevent_seqnum";
+    if !fs::metadata(file).is_ok_and(|meta| meta.len() == 4096) {
+        return cutpoint_testing::skipped(&format!("there is no {file} of 4096 bytes"));
+    }
+    let sandbox = Sandbox::with_repository();
+    // Such a file gets new times when its attributes are asked for the first time.
+    sandbox.run(["backup", file]).ended(1, &[file, "1 problem"]);
+    sandbox.run(["backup", file]).ended(1, &[file, "end early (expected 4096, read "]);
+    let told = &["was made with 1 problem", &file[1..], "ended early"];
+    sandbox.run(["restore", "latest", "--to", "back"]).ended(0, told);
+    sandbox.run(["cat", &format!("latest:{file}")]).ended(0, told);
 }
 
 #[test]

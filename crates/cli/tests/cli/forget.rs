@@ -297,3 +297,17 @@ fn what_cannot_be_meant_is_refused() {
     sandbox.run(["snapshots"]).ended(0, &["There are no snapshots."]);
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 0 snapshots, kept 0."]);
 }
+
+#[test]
+fn last_forget_that_was_undone_was_taken_by_no_prune() {
+    let sandbox = Sandbox::with_repository();
+    let all: Vec<String> = (0..3).map(|hours| snapshot_at(&sandbox, "h", hours, &[])).collect();
+    sandbox.run(["forget", &all[0]]).well();
+    take(&sandbox, &all[0]);
+    sandbox.run(["forget", &all[1]]).well();
+    sandbox.run(["forget", "--undo", &all[1]]).well();
+    sandbox.run(["forget", "--undo", "--last"]).ended(
+        2,
+        &["the last forget is undone already; a prune has taken all that the one before named"],
+    );
+}

@@ -5,8 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use cutpoint_store::name::ObjectName;
+use cutpoint_store::repository::KDF_TRIALS_MAX;
+use cutpoint_store::seal::{HEADER_LEN, Header, Suite};
 use serde_json::Value;
 
+use crate::rollback::elsewhere;
 use crate::sandbox::{Run, Sandbox, make_source, run};
 
 const PASSPHRASE: &str = "correct horse battery";
@@ -73,9 +77,10 @@ fn keys_are_listed_added_and_removed() {
 
     // Who reads a key file that everybody may read is told so.
     fs::set_permissions(sandbox.path("made"), fs::Permissions::from_mode(0o644)).expect("set");
-    sandbox
-        .run(["snapshots", "--key-file", "made"])
-        .ended(0, &["warning: made: every user of this machine", "mode 644"]);
+    sandbox.run(["snapshots", "--key-file", "made"]).ended(
+        0,
+        &["warning: made: this secret is open to every user of this machine", "mode 0644"],
+    );
 
     // Removing: by first digits; not the one in use; not the last one.
     let [first, second, third] = [0, 1, 2].map(|at| shown(&listed[at]));
@@ -95,6 +100,37 @@ fn keys_are_listed_added_and_removed() {
         .run(["key", "remove", &third, "--force", "--key-file", "made"])
         .ended(2, &["is the last key that opens the repository"]);
     sandbox.run(["restore", "latest", "--to", "back", "--key-file", "made"]).well();
+}
+
+/// Who can write to the storage plants keys that are tried before the user's own, more than are tried: a
+/// machine on which the repository was opened before tries the one of that time first.
+#[test]
+fn key_that_opened_last_time_is_tried_before_planted_ones() {
+    let sandbox = start();
+    let own = fs::read_dir(sandbox.path("repo/keys")).expect("it is read").next();
+    let own = fs::read(own.expect("a key").expect("an entry").path()).expect("it is read");
+    for number in 0..=u8::try_from(KDF_TRIALS_MAX).expect("it is small") {
+        let id = [&[0; 15][..], &[number]].concat().try_into().expect("16 bytes");
+        let name = ObjectName::Key { id, copy: false };
+        let header = Header {
+            kind: name.kind().code(),
+            suite: Suite::Aes256Gcm,
+            epoch: 0,
+            name: name.header_bytes(),
+            salt: [1; 16],
+            commitment: [2; 16],
+        };
+        let mut bytes = own.clone();
+        bytes[..HEADER_LEN].copy_from_slice(&header.encode());
+        // Argon2id with 8 KiB, one pass, one lane: the test is not to wait for it.
+        for (field, value) in [8_u32, 1, 1].into_iter().enumerate() {
+            bytes[HEADER_LEN + 4 + 4 * field..][..4].copy_from_slice(&value.to_le_bytes());
+        }
+        fs::write(sandbox.path("repo").join(name.to_string()), bytes).expect("written");
+    }
+    by_phrase(&sandbox, &["snapshots"]).well();
+    elsewhere(&sandbox, &["snapshots", "--passphrase-file", "phrase"])
+        .ended(12, &["--key-id", "64 that were tried"]);
 }
 
 #[test]
@@ -184,7 +220,12 @@ fn an_epoch_begins() {
     let saved = by_phrase(&sandbox, &["backup", "source", "--json"]).well().events();
     let summary = saved.last().expect("a summary");
     assert_eq!(summary["new_chunk_count"], 0, "duplicates are found: {summary}");
-    for target in ["latest", summary["parent"].as_str().expect("the first one")] {
+    assert!(
+        summary["parent"].is_null(),
+        "it compares with no snapshot of an older epoch: {summary}"
+    );
+    let listed = by_phrase(&sandbox, &["snapshots", "--json"]).well().events();
+    for target in ["latest", listed[0]["id"].as_str().expect("the first one")] {
         sandbox.run(["restore", target, "--to", target, "--key-file", "made"]).well();
     }
     by_phrase(&sandbox, &["check", "--read-data"]).ended(0, &["Nothing is wrong"]);

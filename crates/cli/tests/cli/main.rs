@@ -1,10 +1,12 @@
 //! Runs the program as a process: what it prints, what it leaves, how it ends.
 
+mod alarms;
 mod algorithms;
 mod bench;
 mod bursts;
 mod cut;
 mod damage;
+mod dump;
 #[cfg(feature = "estimate")]
 mod estimate;
 mod failures;
@@ -13,9 +15,11 @@ mod json;
 mod keys;
 #[cfg(feature = "lab")]
 mod lab;
+mod modes;
 mod old_versions;
 mod optimize;
 mod prune;
+mod random_damage;
 mod repair;
 mod rollback;
 mod round_trip;
@@ -23,8 +27,9 @@ mod s3;
 mod sandbox;
 mod schema;
 mod secrets;
-mod together;
+mod signals;
 #[cfg(feature = "estimate")]
 mod trace;
 #[cfg(feature = "estimate")]
 mod tune;
+mod untrusted;

@@ -1,5 +1,8 @@
 //! Freeing what no snapshot needs.
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
 use cutpoint_testing::SplitMix64;
 
 use crate::sandbox::{Sandbox, describe};
@@ -70,6 +73,43 @@ fn alone_it_frees_at_once() {
     // A second time there is nothing to do.
     let run = sandbox.run(["prune", "--exclusive"]).well();
     assert!(run.stderr.contains("There is nothing to condemn."), "{}", run.stderr);
+}
+
+/// A backup that waits for its standard input, as another machine sees it.
+#[test]
+fn exclusive_beside_another_client_is_refused() {
+    let (sandbox, _) = start();
+    let before = data_bytes(&sandbox);
+    let mut command = sandbox.command(["backup", "--stdin", "--stdin-filename", "x"]);
+    let child = command.stdin(Stdio::piped()).stderr(Stdio::null()).stdout(Stdio::null());
+    let mut child = child.spawn().expect("the program starts");
+    let tickets = sandbox.path("repo/tickets");
+    let open_ticket = || {
+        let names = |folder: &str| -> Vec<_> {
+            let entries = std::fs::read_dir(sandbox.path("repo").join(folder)).expect("a folder");
+            entries.flatten().map(|entry| entry.file_name()).collect()
+        };
+        let ended = names("commits");
+        names("tickets").into_iter().find(|name| !ended.contains(name))
+    };
+    let began = Instant::now();
+    let ticket = loop {
+        if let Some(ticket) = open_ticket() {
+            break ticket.to_string_lossy().into_owned();
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "it begins: {}", tickets.display());
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    for arguments in [&["prune", "--exclusive"][..], &["optimize", "--exclusive", "--yes"]] {
+        let texts = [&ticket[..8], "other clients may be at work", "min ago", "3 hours"];
+        sandbox.run(arguments).ended(15, &texts);
+    }
+    assert_eq!(data_bytes(&sandbox), before, "nothing was deleted");
+    drop(child.stdin.take());
+    assert!(child.wait().expect("it ends").success(), "it was not ended");
+    sandbox.run(["prune", "--exclusive", "--yes"]).well();
+    assert!(data_bytes(&sandbox) < before, "nobody else is at work");
+    sandbox.run(["prune", "--yes"]).ended(2, &["--exclusive"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use cutpoint_testing::SplitMix64;
 
 use crate::failures::flip;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, run_with_input};
 
 /// A repository of a file of some containers, and one small file in its own folder.
 fn with_a_large_file() -> (Sandbox, String) {
@@ -94,6 +94,44 @@ fn what_is_left_of_a_snapshot_is_kept() {
     assert!(found == expected, "all that is left is there");
     assert!(!back.join("large").exists(), "nothing passes for whole");
     assert_eq!(fs::read(back.join("sub/small")).expect("it is restored"), b"small");
+
+    let twin = &repaired["repaired"].as_str().expect("an id")[..8];
+    let short = &id[..8];
+    sandbox.run(["forget", "--undo", short]).ended(
+        0,
+        &[
+            &format!("warning: the snapshot {short} has lost something"),
+            &format!("{twin} has what is left of it"),
+            "Brought back 1 snapshot",
+        ],
+    );
+}
+
+#[test]
+fn snapshot_given_up_is_not_brought_back_without_a_warning() {
+    let sandbox = Sandbox::with_source();
+    let whole = sandbox.backup("source/empty folder");
+    sandbox.run(["forget", &whole]).well();
+    let run = sandbox.run(["forget", "--undo", &whole]).well();
+    assert!(!run.stderr.contains("warning"), "nothing of it is lost: {}", run.stderr);
+
+    // Of this one nothing is left.
+    let mut command = sandbox.command(["backup", "--stdin", "--json"]);
+    let events = run_with_input(&mut command, &SplitMix64::bytes(3, 200_000)).well().events();
+    let lost = events.last().expect("a summary")["snapshot"].as_str().expect("an id").to_owned();
+    for container in objects(&sandbox, "data/") {
+        fs::remove_file(sandbox.path("repo").join(container)).expect("it is there");
+    }
+    sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[]);
+    let warning = format!("warning: the snapshot {} is lost", &lost[..8]);
+    sandbox.run(["forget", "--undo", &lost]).ended(0, &[&warning, "Brought back 1 snapshot"]);
+
+    // A commit that cannot be read any more is gone for good.
+    flip(&sandbox.path(format!("repo/commits/{whole}")), 100);
+    sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[]);
+    sandbox
+        .run(["forget", "--undo", &whole])
+        .ended(2, &["is gone for good", "`cutpoint repair snapshots --forget` gave it up"]);
 }
 
 /// Four checks of a quarter read everything, also with a backup between; then it begins again.

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::sandbox::{Run, Sandbox, make_source, run};
 
 /// Copies a folder of plain files and folders, in the place of another.
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     if to.exists() {
         fs::remove_dir_all(to).expect("the other goes");
     }
@@ -32,7 +32,7 @@ fn remembered(sandbox: &Sandbox) -> String {
 }
 
 /// Runs as another machine does, which remembers nothing of what this one does.
-fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> Run {
+pub(crate) fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> Run {
     let mut command = sandbox.command(arguments);
     run(command.env("HOME", sandbox.path("other home")))
 }
@@ -162,4 +162,164 @@ fn a_repository_is_made_where_another_was() {
         .ended(0, &["warning: ", "was the repository", "when it was last used from here"]);
     let again = sandbox.run(["snapshots", "--key-file", "key", "--quiet"]).well();
     assert!(again.stderr.is_empty(), "it is known now: {}", again.stderr);
+}
+
+#[test]
+fn snapshot_deleted_from_the_middle_is_told_by_every_command_that_lists() {
+    let sandbox = Sandbox::with_source();
+    let [_, middle, last] = [(); 3].map(|()| sandbox.backup("source"));
+    let commit = format!("commits/{middle}");
+    std::fs::rename(sandbox.path("repo").join(&commit), sandbox.path("kept")).expect("it goes");
+    let texts = [commit.as_str(), "is gone, though others have seen it"];
+    let path = sandbox.path("source/hello");
+    let path = path.to_str().expect("UTF-8");
+    for arguments in [
+        &["snapshots"][..],
+        &["ls", "latest"],
+        &["cat", "latest", path],
+        &["restore", "latest", "--to", "back"],
+        &["stats"],
+        &["tag", "latest", "--add", "word"],
+        &["hold", "latest"],
+        &["hold", "--release", "latest"],
+        &["forget", "--dry-run", &last],
+        &["backup", "source"],
+    ] {
+        sandbox.run(arguments).ended(1, &texts);
+    }
+    sandbox.run(["check"]).ended(1, &[&commit, "a later writer has seen it"]);
+    // What deletes, or forgets by rules, does nothing.
+    sandbox.run(["forget", "--keep-last", "1"]).ended(11, &texts);
+    for verb in ["prune", "optimize"] {
+        let run = sandbox.run([verb]).ended(11, &texts);
+        assert_eq!(run.stderr.matches(texts[1]).count(), 1, "told once: {}", run.stderr);
+    }
+    std::fs::rename(sandbox.path("kept"), sandbox.path("repo").join(&commit)).expect("it comes");
+    for arguments in [&["snapshots"][..], &["backup", "source"], &["check"]] {
+        sandbox.run(arguments).well();
+    }
+}
+
+/// Commits come and go while they are listed: nothing of that is an alarm.
+#[test]
+fn snapshots_beside_backups_forgets_and_sweeps_are_no_alarm() {
+    let sandbox = Sandbox::with_repository();
+    std::fs::create_dir(sandbox.path("source")).expect("made");
+    std::fs::write(sandbox.path("source/file"), "a file").expect("written");
+    for _ in 0..3 {
+        sandbox.backup("source");
+    }
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let lists = std::thread::scope(|scope| {
+        let lister = scope.spawn(|| {
+            let mut lists = 0;
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                sandbox.run(["snapshots"]).well();
+                lists += 1;
+            }
+            lists
+        });
+        let changer = scope.spawn(|| {
+            for _ in 0..3 {
+                sandbox.run(["backup", "source"]).well();
+                sandbox.run(["forget", "--keep-last", "1"]).well();
+                sandbox.run(["prune", "--settle", "0s"]).well();
+                sandbox.run(["prune", "--settle", "0s"]).well();
+            }
+        });
+        let changed = changer.join();
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        changed.expect("it ends well");
+        lister.join().expect("it ends well")
+    });
+    assert!(lists > 2, "it has listed: {lists}");
+}
+
+/// Another client takes the writer of a commit that is gone for dead, and ends its ticket: then a commit of
+/// that name is there, and no snapshot.
+#[test]
+fn void_in_place_of_newest_snapshot_is_older_state() {
+    let sandbox = Sandbox::with_source();
+    let first = sandbox.backup("source");
+    let newest = sandbox.backup("source");
+    let commit = sandbox.path("repo/commits").join(&newest);
+    fs::rename(&commit, sandbox.path("kept")).expect("it goes");
+    let texts = ["older state", &newest[..8], "cutpoint snapshots --accept-rollback"];
+    sandbox.run(["snapshots"]).ended(12, &texts);
+    // A command that deletes looks first, too.
+    for arguments in [&["prune"][..], &["prune", "--dry-run"], &["optimize"]] {
+        sandbox.run(arguments).ended(12, &texts);
+    }
+    assert!(!commit.exists(), "nothing was done");
+    elsewhere(&sandbox, &["prune"]).well();
+    assert!(commit.exists(), "a void is in its place");
+    for arguments in [
+        &["snapshots"][..],
+        &["restore", "latest", "--to", "back"],
+        &["backup", "source"],
+        &["config"],
+        &["key", "list"],
+        &["prune"],
+        &["optimize"],
+        &["repair", "objects"],
+    ] {
+        sandbox.run(arguments).ended(12, &texts);
+    }
+    sandbox.run(["check"]).ended(1, &["problem: rollback: ", texts[2]]);
+    sandbox.run(["snapshots", "--accept-rollback"]).ended(0, &["From now on"]);
+    let listed = sandbox.run(["snapshots"]).well();
+    assert!(listed.text().contains(&first[..8]), "{}", listed.text());
+    sandbox.run(["check"]).well();
+}
+
+#[test]
+fn record_of_own_prune_is_remembered() {
+    let sandbox = Sandbox::with_source();
+    let first = sandbox.backup("source");
+    sandbox.backup("source");
+    sandbox.run(["forget", &first]).well();
+    copy(&sandbox.path("repo"), &sandbox.path("copy"));
+    sandbox.run(["prune"]).well();
+    copy(&sandbox.path("copy"), &sandbox.path("repo"));
+    let texts = ["Remembered: settings 0, key epoch 1, prune 1", "key epoch 1, prune 0"];
+    sandbox.run(["prune"]).ended(12, &texts);
+    sandbox.run(["snapshots"]).ended(12, &texts);
+}
+
+/// Every verb that accepts an older state remembers it.
+#[test]
+fn accepted_older_state_is_remembered_by_every_verb() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    copy(&sandbox.path("repo"), &sandbox.path("copy"));
+    sandbox.run(["config", "--compression-level", "1"]).well();
+    copy(&sandbox.path("home/.local/state"), &sandbox.path("state"));
+    for arguments in [
+        &["prune"][..],
+        &["optimize"],
+        &["repair", "index"],
+        &["repair", "objects"],
+        &["check"],
+        &["debug", "--list"],
+    ] {
+        copy(&sandbox.path("copy"), &sandbox.path("repo"));
+        copy(&sandbox.path("state"), &sandbox.path("home/.local/state"));
+        sandbox.run(["snapshots"]).ended(12, &["Remembered: settings 1"]);
+        let accepted = [arguments, &["--accept-rollback"]].concat();
+        sandbox.run(accepted).ended(0, &["From now on that state is remembered"]);
+        let after = sandbox.run(["snapshots"]).well();
+        assert!(after.stderr.is_empty(), "{arguments:?}: {}", after.stderr);
+    }
+}
+
+/// A command that lists what there is twice tells of it once.
+#[test]
+fn gone_commit_is_told_once() {
+    let sandbox = Sandbox::with_source();
+    let [_, last] = [(); 2].map(|()| sandbox.backup("source"));
+    sandbox.run(["tag", "latest", "--add", "word"]).well();
+    fs::remove_file(sandbox.path("repo/commits").join(&last)).expect("it goes");
+    let run = sandbox.run(["backup", "source", "--accept-rollback"]).ended(1, &["From now on"]);
+    let told = run.stderr.matches(&format!("problem: commits/{last}")).count();
+    assert_eq!(told, 1, "{}", run.stderr);
 }

@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use cutpoint_testing::SplitMix64;
+pub(crate) use cutpoint_testing::tree::describe;
 use serde_json::Value;
 
 use crate::schema;
@@ -59,6 +60,8 @@ impl Sandbox {
             .env("HOME", self.path("home"))
             .env("USER", "tester")
             .env("CUTPOINT_REPO", self.path("repo"))
+            // Else what a test has just written is settled after a minute.
+            .env("CUTPOINT_TEST_SETTLING_S", "2")
             .stdin(Stdio::null());
         command
     }
@@ -177,43 +180,4 @@ pub(crate) fn make_source(folder: &Path) {
         Command::new("mkfifo").arg(folder.join("pipe")).status().is_ok_and(|s| s.success()),
         "a pipe is made"
     );
-}
-
-/// All that two trees must agree in: names, kinds, permissions, sizes, times, bytes, targets.
-pub(crate) fn describe(folder: &Path) -> Vec<String> {
-    let mut lines = Vec::new();
-    describe_into(folder, Path::new(""), &mut lines);
-    lines
-}
-
-fn describe_into(root: &Path, path: &Path, lines: &mut Vec<String>) {
-    let full = root.join(path);
-    let stat = full.symlink_metadata().expect("it is there");
-    let kind = stat.file_type();
-    let content = if kind.is_file() {
-        let bytes = fs::read(&full).expect("the file is read");
-        cutpoint_testing::digest::md5(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-    } else if kind.is_symlink() {
-        format!("{:?}", fs::read_link(&full).expect("the link is read"))
-    } else {
-        String::new()
-    };
-    let size = if kind.is_dir() { 0 } else { stat.len() };
-    let links = if kind.is_dir() { 0 } else { stat.nlink() };
-    lines.push(format!(
-        "{path:?} {:o} {} {} {size} {links} {}.{} {content}",
-        stat.mode(),
-        stat.uid(),
-        stat.gid(),
-        stat.mtime(),
-        stat.mtime_nsec()
-    ));
-    if kind.is_dir() {
-        let mut names: Vec<_> = fs::read_dir(&full)
-            .expect("the folder is read")
-            .map(|entry| entry.expect("an entry").file_name())
-            .collect();
-        names.sort();
-        names.iter().for_each(|name| describe_into(root, &path.join(name), lines));
-    }
 }

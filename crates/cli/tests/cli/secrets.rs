@@ -192,3 +192,30 @@ fn what_was_left_beside_the_state_is_removed() {
     assert!(foreign.exists(), "this is nothing of ours");
     assert!(file.path().exists(), "the state itself");
 }
+
+#[test]
+fn secret_file_open_to_its_group_or_to_all_is_warned_of() {
+    let sandbox = Sandbox::new();
+    sandbox.run(["init", "--key-file", "key"]).ended(0, &[]);
+    let warned = |mode: u32| {
+        let permissions = fs::Permissions::from_mode(mode);
+        fs::set_permissions(sandbox.path("key"), permissions).expect("permissions");
+        sandbox.run(["snapshots", "--key-file", "key"]).well().stderr
+    };
+    for mode in [0o600, 0o400, 0o700] {
+        assert!(!warned(mode).contains("warning: key"), "{mode:o} is for its owner only");
+    }
+    for (mode, to) in [
+        (0o640, "key: this secret is open to its group (mode 0640, expected 0600 or less)"),
+        (0o620, "open to its group (mode 0620"),
+        (0o604, "open to every user of this machine (mode 0604"),
+    ] {
+        let stderr = warned(mode);
+        assert!(stderr.contains(to) && stderr.contains("`chmod 600 key`"), "{mode:o}: {stderr}");
+    }
+    fs::write(sandbox.path("phrase"), "correct horse\n").expect("written");
+    let permissions = fs::Permissions::from_mode(0o660);
+    fs::set_permissions(sandbox.path("phrase"), permissions).expect("permissions");
+    let init = ["init", "--repo", "other", "--passphrase-file", "phrase"];
+    sandbox.run(init).ended(0, &["phrase: this secret is open to its group (mode 0660"]);
+}

@@ -1,0 +1,270 @@
+//! Listings that lag behind what was put: something is said to be gone only where its name says so.
+//!
+//! The store assumes that a listing shows whatever was put before (`docs/ordering.md`). Some storages
+//! do not keep that for a few seconds. An object that a listing lacks is asked for by its name, and
+//! where it lies there, the listing is awaited.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cutpoint_store::environment::Environment;
+use cutpoint_store::error::{Error, Kind};
+use cutpoint_store::media::Media;
+use cutpoint_store::name::{ObjectKind, ObjectName};
+use cutpoint_store::stop;
+
+use crate::exit::{Exit, Failure};
+use crate::interrupt;
+
+/// The first pause between two listings; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(125);
+/// The sum of all pauses of a command at most.
+const PAUSES_MAX: Duration = Duration::from_secs(8);
+
+/// The pauses of one command between listings that lag.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    /// Knows of requests to stop.
+    environment: Arc<dyn Environment>,
+    next: Duration,
+    spent: Duration,
+}
+
+impl Pauses {
+    /// The pauses of a command that begins: 0.125 s, 0.25 s and so on, about 8 s in all.
+    pub(crate) fn new() -> Pauses {
+        Pauses { environment: interrupt::environment(), next: PAUSE, spent: Duration::ZERO }
+    }
+
+    /// Waits for the listing to show `name`, which lies there.
+    ///
+    /// # Errors
+    ///
+    /// With exit code 2, naming the object, where the pauses are spent; with 130 where a request to
+    /// stop ends the pause.
+    pub(crate) fn wait(&mut self, media: &dyn Media, name: impl Display) -> Result<(), Failure> {
+        if self.spent + self.next > PAUSES_MAX {
+            return Err(self.spent_for(media, name));
+        }
+        if !stop::sleep(&*self.environment, self.next) {
+            return Err(Failure::new(Exit::Interrupted, "interrupted"));
+        }
+        self.spent += self.next;
+        self.next *= 2;
+        Ok(())
+    }
+
+    fn spent_for(&self, media: &dyn Media, name: impl Display) -> Failure {
+        let message = format!(
+            "{}: {name} lies there, and a listing does not show it (expected within {} s)",
+            media.describe(),
+            self.spent.as_secs()
+        );
+        Failure::new(Exit::Failed, message).with_remedy(
+            "run the same command again later: the listings of this storage lag behind. `cutpoint \
+             doctor` tries the storage out",
+        )
+    }
+}
+
+/// The first settings of a repository, where they lie there and no listing shows any; `None` where there
+/// are none, or some are listed.
+///
+/// # Errors
+///
+/// As the medium.
+fn unlisted_settings(media: &dyn Media) -> Result<Option<ObjectName>, Error> {
+    if !media.list(ObjectKind::Config.folder())?.is_empty() {
+        return Ok(None);
+    }
+    for copy in [false, true] {
+        // The first settings are never deleted.
+        let name = ObjectName::Config { number: 0, copy };
+        if media.head(&name.to_string())?.is_some() {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// Tells that a repository lies there, and no listing shows its settings.
+///
+/// # Errors
+///
+/// As the medium.
+pub(crate) fn is_unlisted(media: &dyn Media) -> Result<bool, Error> {
+    Ok(unlisted_settings(media)?.is_some())
+}
+
+/// Whether listings show no repository: nothing at all, or the beginnings of an `init` that was cut
+/// off before its last step, the config. No writer can have begun then.
+///
+/// # Errors
+///
+/// As the medium.
+pub(crate) fn is_absent(media: &dyn Media) -> Result<bool, Error> {
+    for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
+        if !media.list(kind.folder())?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Opens what `open` opens, again and again while listings show no repository and its settings lie
+/// there.
+///
+/// # Errors
+///
+/// Those of `open` and of [`Pauses::wait`]; as the medium.
+pub(crate) fn open_when_listed<T>(
+    media: &dyn Media,
+    pauses: &mut Pauses,
+    open: impl Fn() -> Result<T, Error>,
+) -> anyhow::Result<T> {
+    let mut may_have_caught_up = false;
+    loop {
+        let error = match open() {
+            Ok(opened) => return Ok(opened),
+            Err(error) => error,
+        };
+        // Of a storage that does not answer nothing more is asked.
+        if error.kind() != Kind::Missing {
+            return Err(error.into());
+        }
+        match unlisted_settings(media)? {
+            Some(name) => {
+                pauses.wait(media, name)?;
+                may_have_caught_up = true;
+            }
+            None if std::mem::take(&mut may_have_caught_up) => {}
+            None => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use cutpoint_store::environment::{Interruptible, System};
+    use cutpoint_store::error::Result;
+    use cutpoint_store::media::{Layer, Memory};
+    use cutpoint_store::repository::{InitOptions, Repository};
+    use cutpoint_store::seal::{Suite, Unlock};
+    use cutpoint_store::stop::Stop;
+
+    use super::*;
+
+    /// A medium whose next listings show less than lies there.
+    #[derive(Debug, Default)]
+    pub(crate) struct Lagging {
+        inner: Memory,
+        /// The number of calls to `list` that still lag.
+        lagging: AtomicU64,
+        /// The objects that these lack: those whose names contain this text.
+        lacks: &'static str,
+    }
+
+    impl Lagging {
+        pub(crate) fn new(lacks: &'static str) -> Arc<Lagging> {
+            Arc::new(Lagging { lacks, ..Lagging::default() })
+        }
+
+        /// Lets the next `count` listings lag.
+        pub(crate) fn lag(&self, count: u64) {
+            self.lagging.store(count, Ordering::SeqCst);
+        }
+
+        pub(crate) fn left(&self) -> u64 {
+            self.lagging.load(Ordering::SeqCst)
+        }
+    }
+
+    impl Layer for Lagging {
+        fn below(&self) -> &dyn Media {
+            &self.inner
+        }
+
+        fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+            let mut found = self.inner.list(prefix)?;
+            let lags = |left: u64| left.checked_sub(1);
+            if self.lagging.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lags).is_ok() {
+                found.retain(|(name, _)| !name.contains(self.lacks));
+            }
+            Ok(found)
+        }
+    }
+
+    /// A new repository that is not encrypted.
+    pub(crate) fn init(media: Arc<dyn Media>) -> Repository {
+        let options = InitOptions {
+            suite: Suite::None,
+            cut: "fixed:size=4096".to_owned(),
+            region_size: 65_536,
+            container_size: 4 << 20,
+            compression_level: 1,
+            composites: false,
+            parity_percent: 0,
+        };
+        Repository::init(media, Arc::new(System), &Unlock::Nothing, &options)
+            .expect("an empty medium takes a repository")
+    }
+
+    fn open(media: &Arc<Lagging>) -> anyhow::Result<Repository> {
+        let media: Arc<dyn Media> = media.clone();
+        open_when_listed(&*media, &mut Pauses::new(), || {
+            Repository::open(media.clone(), Arc::new(System), &Unlock::Nothing)
+        })
+    }
+
+    #[test]
+    fn repository_in_lagging_listing_opens() {
+        for lacks in ["/", "config/"] {
+            let media = Lagging::new(lacks);
+            init(media.clone());
+            // More than one try to open it.
+            media.lag(20);
+            open(&media).unwrap_or_else(|error| panic!("{lacks}: {error:#}"));
+            assert_eq!(media.left(), 0, "{lacks}: the listings have lagged");
+        }
+    }
+
+    #[test]
+    fn no_repository_is_said_at_once() {
+        let media = Lagging::new("/");
+        let began = std::time::Instant::now();
+        let error = open(&media).expect_err("nothing is there");
+        assert!(began.elapsed() < Duration::from_secs(5), "nothing is waited for");
+        assert!(error.to_string().contains("neither config nor keys"), "{error:#}");
+    }
+
+    #[test]
+    fn listing_that_lags_for_ever_is_named() {
+        let mut pauses = Pauses { spent: PAUSES_MAX, ..Pauses::new() };
+        let media = Lagging::new("/");
+        init(media.clone());
+        media.lag(u64::MAX);
+        let inner: Arc<dyn Media> = media.clone();
+        let error = open_when_listed(&*inner, &mut pauses, || {
+            Repository::open(inner.clone(), Arc::new(System), &Unlock::Nothing)
+        })
+        .expect_err("no listing shows it");
+        assert_eq!(Exit::of(&error), Exit::Failed, "{error:#}");
+        assert!(error.to_string().contains("config/"), "{error:#}");
+    }
+
+    #[test]
+    fn pause_after_request_to_stop_is_an_interruption_at_once() {
+        let stop = Stop::default();
+        stop.ask(System.elapsed_ns());
+        let environment = Arc::new(Interruptible::new(System, stop));
+        let mut pauses = Pauses { environment, next: PAUSES_MAX, spent: Duration::ZERO };
+        let began = std::time::Instant::now();
+        let waited = pauses.wait(&*Lagging::new("/"), "config/0");
+        let failure = waited.expect_err("no pause is made");
+        assert_eq!(Exit::of(&failure.into()), Exit::Interrupted);
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    }
+}

@@ -1,0 +1,300 @@
+//! Places of repositories: folders, `file` URLs, and addresses of object storages.
+//!
+//! A word and a colon before the first `/` is an address, never a folder: other programs write
+//! `sftp:me@nas:/b` or `s3:host/bucket`, and a folder of that name would lie on this machine while its
+//! owner believes it to be elsewhere. `./WORD:...` names such a folder.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use percent_encoding::percent_decode;
+
+use crate::escape;
+use crate::exit::Failure;
+
+/// The spellings that exist, for messages.
+const KNOWN: &str = "known: a folder, file:///FOLDER, s3://BUCKET/PREFIX";
+
+/// The address, if `location`, which [`resolve`] has returned, is one of an object storage.
+pub(crate) fn s3_address(location: &Path) -> Option<&str> {
+    location.to_str().filter(|text| text.starts_with("s3://"))
+}
+
+/// The place that `given` names: a folder, which a `file` URL is turned into, or an address that
+/// begins with `s3://`.
+///
+/// # Errors
+///
+/// With exit code 2 where it begins with a word and a colon that are not known, naming those that
+/// are, and the spelling of the same place where it has one.
+pub(crate) fn resolve(given: &Path) -> Result<PathBuf, Failure> {
+    let bytes = given.as_os_str().as_bytes();
+    let slash = bytes.iter().position(|&byte| byte == b'/').unwrap_or(bytes.len());
+    let Some(colon) = bytes[..slash].iter().position(|&byte| byte == b':') else {
+        return Ok(given.to_path_buf());
+    };
+    let (scheme, rest) = (&bytes[..colon], &bytes[colon + 1..]);
+    if scheme.eq_ignore_ascii_case(b"file") && rest.starts_with(b"/") {
+        return folder_of_url(bytes, rest);
+    }
+    if scheme == b"s3" && rest.starts_with(b"//") && given.to_str().is_some() {
+        return Ok(given.to_path_buf());
+    }
+    let shown = escape::for_terminal(bytes);
+    let (scheme, rest) = (escape::for_terminal(scheme), escape::for_terminal(rest));
+    let folder = format!("`./{shown}` names a folder of this name");
+    let remedy = match advice(&scheme.to_ascii_lowercase(), &rest) {
+        Some(advice) => format!("{advice}; {folder}"),
+        None => folder,
+    };
+    Err(Failure::failed(format!("{shown}: `{scheme}:` is not a kind of place ({KNOWN})"))
+        .with_remedy(remedy))
+}
+
+/// The folder of a `file` URL, `url`, of which `rest` stands behind `file:` (RFC 8089).
+fn folder_of_url(url: &[u8], rest: &[u8]) -> Result<PathBuf, Failure> {
+    let refuse = |problem: &str, remedy: &str| {
+        let shown = escape::for_terminal(url);
+        Err(Failure::failed(format!("{shown}: {problem}")).with_remedy(remedy))
+    };
+    let path = match rest.strip_prefix(b"//") {
+        None => rest,
+        Some(rest) => {
+            let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+            let (host, path) = rest.split_at(slash);
+            if !host.is_empty() && !host.eq_ignore_ascii_case(b"localhost") {
+                let host = escape::for_terminal(host);
+                let problem = format!(
+                    "a `file` URL names a folder of this machine (expected no host or localhost, \
+                     found {host})"
+                );
+                return refuse(&problem, "write file:///FOLDER, with three slashes");
+            }
+            path
+        }
+    };
+    if path.is_empty() {
+        return refuse("the URL names no folder", "write file:///FOLDER");
+    }
+    if let Some(mark) = path.iter().find(|byte| matches!(byte, b'?' | b'#')) {
+        let mark = char::from(*mark);
+        let problem = format!("a `file` URL has neither query nor fragment (found `{mark}`)");
+        let remedy = format!("`%{:02X}` stands for `{mark}` in the name of a folder", mark as u32);
+        return refuse(&problem, &remedy);
+    }
+    let is_escape = |behind: &[u8]| {
+        behind.get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let mut escapes = path.split(|&byte| byte == b'%').skip(1);
+    if !escapes.all(is_escape) {
+        let problem = "`%` is not followed by two hexadecimal digits";
+        return refuse(problem, "`%25` stands for `%` in the name of a folder");
+    }
+    let folder: Vec<u8> = percent_decode(path).collect();
+    if folder.contains(&0) {
+        return refuse("a name of a folder cannot have a byte of zero", "leave out `%00`");
+    }
+    Ok(PathBuf::from(OsString::from_vec(folder)))
+}
+
+/// The way to the same place, as far as there is one; `rest` stands behind `scheme:`.
+fn advice(scheme: &str, rest: &str) -> Option<String> {
+    let path = rest.trim_start_matches('/');
+    let bucket = |text: &str| text.replacen(':', "/", 1).trim_matches('/').replace("//", "/");
+    let of_bucket = |endpoint: &str| {
+        let bucket = bucket(path);
+        format!("`--repo s3://{bucket} --s3-endpoint {endpoint}` names this bucket")
+    };
+    let mount = || {
+        "mount the folder of the server (SSHFS, NFS, SMB) and name it; `cutpoint doctor` says what \
+         it can be used for"
+            .to_owned()
+    };
+    match scheme {
+        "s3" if rest.starts_with("//") => Some("write s3://BUCKET/PREFIX".to_owned()),
+        "s3" => Some(of_s3(rest)),
+        "b2" => Some(of_bucket("https://s3.REGION.backblazeb2.com")),
+        "gs" => Some(of_bucket("https://storage.googleapis.com")),
+        "http" | "https" => Some(
+            "a server of S3 is named with --s3-endpoint, and the bucket with --repo \
+             s3://BUCKET/PREFIX"
+                .to_owned(),
+        ),
+        "sftp" | "ssh" | "scp" | "smb" | "nfs" => Some(mount()),
+        _ if scheme.contains('@') => Some(mount()),
+        "rclone" => Some(
+            "`rclone mount` makes it a folder, and `rclone serve s3` a server for --s3-endpoint"
+                .to_owned(),
+        ),
+        "file" => Some("write file:///FOLDER, with three slashes".to_owned()),
+        "local" => Some(format!("`--repo {rest}` names this folder")),
+        _ => None,
+    }
+}
+
+/// Our spelling of restic's `s3:HOST/BUCKET/PREFIX` or `s3:https://HOST/BUCKET/PREFIX`.
+fn of_s3(rest: &str) -> String {
+    let (protocol, rest) = match rest.split_once("://") {
+        Some((protocol, rest)) => (protocol, rest),
+        None => ("https", rest.trim_start_matches('/')),
+    };
+    let (host, bucket) = rest.split_once('/').unwrap_or((rest, ""));
+    let bucket = bucket.trim_matches('/');
+    // `BUCKET.s3.REGION.amazonaws.com/PREFIX`: the bucket is in the name of the host.
+    if let Some((at, endpoint)) = host.match_indices('.').find_map(|(at, _)| {
+        let endpoint = &host[at + 1..];
+        region_of_aws(endpoint).map(|_| (at, endpoint))
+    }) {
+        let place = format!("{endpoint}/{}/{bucket}", &host[..at]);
+        return of_s3(&place);
+    }
+    if bucket.is_empty() {
+        return format!("`--repo s3://{host}` names a bucket {host}");
+    }
+    let place = format!("--repo s3://{bucket}");
+    match region_of_aws(host) {
+        Some("") => format!("`{place}` names this place"),
+        Some(region) => format!("`{place} --s3-region {region}` names this place"),
+        None if host.contains(['.', ':']) || protocol != "https" => {
+            format!("`{place} --s3-endpoint {protocol}://{host}` names this place")
+        }
+        // More likely a bucket than a server, but restic would look for a server.
+        None => format!(
+            "`{place} --s3-endpoint https://{host}` names this place if {host} is a server, and \
+             `--repo s3://{host}/{bucket}` if it is a bucket"
+        ),
+    }
+}
+
+/// The region of a host of AWS, empty where the host is that of all regions; `None` where the host is
+/// of another storage.
+fn region_of_aws(host: &str) -> Option<&str> {
+    let host = host.strip_suffix(".cn").unwrap_or(host);
+    match host.strip_suffix(".amazonaws.com")? {
+        "s3" => Some(""),
+        name => {
+            let region = name.strip_prefix("s3.").or_else(|| name.strip_prefix("s3-"))?;
+            // Anything more (`dualstack.REGION`) is an endpoint of its own.
+            (!region.contains('.')).then_some(region)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+    use crate::exit;
+
+    fn resolved(given: &[u8]) -> Result<Vec<u8>, String> {
+        let place = resolve(Path::new(OsStr::from_bytes(given)));
+        place.map(|place| place.into_os_string().into_vec()).map_err(|failure| {
+            let error = anyhow::Error::from(failure);
+            assert_eq!(exit::Exit::of(&error), exit::Exit::Failed, "{error}");
+            format!("{error}; {}", exit::remedy(&error).expect("a remedy"))
+        })
+    }
+
+    #[test]
+    fn folders_and_known_addresses_are_taken() {
+        for place in
+            ["/a", "a", "a/b:c", "./sftp:me@nas:/b", "./C:foo", "/x:y", "s3://b/p", "..", ""]
+        {
+            assert_eq!(resolved(place.as_bytes()).as_deref(), Ok(place.as_bytes()), "{place}");
+        }
+        assert_eq!(s3_address(Path::new("s3://b")), Some("s3://b"));
+        assert_eq!(s3_address(Path::new("./s3://b")), None, "a folder");
+    }
+
+    #[test]
+    fn file_urls_name_folders() {
+        for (url, folder) in [
+            ("file:///a/b", "/a/b"),
+            ("FILE:///a", "/a"),
+            ("file://localhost/a", "/a"),
+            ("file://LOCALHOST/a", "/a"),
+            ("file:/a", "/a"),
+            ("file:///a%20b/%C3%BC", "/a b/\u{fc}"),
+            ("file:///a b:c", "/a b:c"),
+            ("file:///100%25", "/100%"),
+            ("file:///s3%3A//b", "/s3://b"),
+        ] {
+            assert_eq!(resolved(url.as_bytes()).as_deref(), Ok(folder.as_bytes()), "{url}");
+        }
+        assert_eq!(resolved(b"file:///%ff\xfe").as_deref(), Ok(&b"/\xff\xfe"[..]), "any bytes");
+        for (url, problem) in [
+            ("file://nas/a", "found nas"),
+            ("file://a", "three slashes"),
+            ("file://", "names no folder"),
+            ("file://localhost", "names no folder"),
+            ("file:a", "three slashes"),
+            ("file:///a?b", "%3F"),
+            ("file:///a#b", "%23"),
+            ("file:///100%", "%25"),
+            ("file:///%zz", "%25"),
+            ("file:///a%00b", "%00"),
+        ] {
+            let error = resolved(url.as_bytes()).expect_err(url);
+            assert!(error.contains(problem), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn unknown_addresses_are_refused_with_the_right_spelling() {
+        for (place, spelling) in [
+            ("sftp:me@nas:/b", "SSHFS"),
+            ("sftp://me@nas/b", "SSHFS"),
+            ("me@nas:/b", "SSHFS"),
+            ("nas:/b", "`./nas:/b` names a folder"),
+            ("rclone:remote:b", "rclone serve s3"),
+            (
+                "b2:bucket:p/q",
+                "`--repo s3://bucket/p/q --s3-endpoint https://s3.REGION.backblazeb2.com`",
+            ),
+            ("gs:bucket:/p", "`--repo s3://bucket/p --s3-endpoint https://storage.googleapis.com`"),
+            (
+                "gs://bucket/x",
+                "`--repo s3://bucket/x --s3-endpoint https://storage.googleapis.com`",
+            ),
+            ("azure:container:/", "`./azure:container:/`"),
+            ("rest:https://host/", "known: a folder"),
+            ("https://host/bucket", "--s3-endpoint"),
+            ("local:/a", "`--repo /a`"),
+            ("C:foo", "`./C:foo` names a folder"),
+            ("C:\\foo", "names a folder"),
+            (":/a", "known: a folder"),
+            ("S3://bucket/p", "write s3://BUCKET/PREFIX"),
+            ("s3:host.example/bucket", "`--repo s3://bucket --s3-endpoint https://host.example`"),
+            ("s3:host/b", "`--repo s3://b --s3-endpoint https://host`"),
+            ("s3:bucket/p/q", "`--repo s3://bucket/p/q` if it is a bucket"),
+            ("s3:http://host:9000/b/p/", "`--repo s3://b/p --s3-endpoint http://host:9000`"),
+            ("s3:s3.amazonaws.com/b/p", "`--repo s3://b/p`"),
+            ("s3:s3.eu-west-1.amazonaws.com/b", "`--repo s3://b --s3-region eu-west-1`"),
+            ("s3:s3-eu-west-1.amazonaws.com/b", "`--repo s3://b --s3-region eu-west-1`"),
+            ("s3:s3.cn-north-1.amazonaws.com.cn/b", "`--repo s3://b --s3-region cn-north-1`"),
+            (
+                "s3:s3.dualstack.eu-west-1.amazonaws.com/b",
+                "`--repo s3://b --s3-endpoint https://s3.dualstack.eu-west-1.amazonaws.com`",
+            ),
+            ("s3:bucket", "`--repo s3://bucket` names a bucket"),
+            (
+                "s3:bucket.s3.eu-west-1.amazonaws.com/p",
+                "`--repo s3://bucket/p --s3-region eu-west-1`",
+            ),
+            ("s3:https://a.b.s3.amazonaws.com", "`--repo s3://a.b`"),
+        ] {
+            let error = resolved(place.as_bytes()).expect_err(place);
+            for text in ["known: a folder, file:///FOLDER, s3://BUCKET/PREFIX", spelling] {
+                assert!(error.contains(text), "{place}: {error}");
+            }
+            assert!(
+                error.contains(&format!("`./{}`", escape::for_terminal(place.as_bytes()))),
+                "{error}"
+            );
+        }
+        let error = resolved(b"s3://\xff").expect_err("not UTF-8");
+        assert!(error.contains("`./s3://\\xff` names a folder"), "{error}");
+    }
+}
