@@ -1,7 +1,10 @@
 //! `cargo xtask check`: everything that must hold before a change lands, one command.
+//! `cargo xtask advisories`: known vulnerabilities of dependencies; `cargo xtask release-check`: both.
 //! `cargo xtask oracle`: our cut-points beside those of other people's programs.
 #![forbid(unsafe_code)]
 
+mod advisories;
+mod attacks;
 mod instructions;
 mod licences;
 mod oracle;
@@ -14,8 +17,12 @@ use std::time::Instant;
 /// What `cargo xtask` alone prints.
 const USAGE: &str = "\
 usage: cargo xtask check [--quick | --long]
+       cargo xtask advisories
+       cargo xtask release-check
        cargo xtask instructions
        cargo xtask oracle [DIR]
+       cargo xtask torture [--seed N] [--seconds N] [--s3]
+       cargo xtask attacks [RUNS]
 
 check    formatting, texts, licences and sources of dependencies, lints, other targets (those whose
          standard library is installed), instructions of the kernels (their assembly, on x86-64),
@@ -25,11 +32,21 @@ check    formatting, texts, licences and sources of dependencies, lints, other t
 --long   with 10^5 instead of 10^3 random interleavings, and 40,000 instead of 2000 chunks for each mean
          size (about half an hour more)
 
-instructions  that step of check alone
+advisories     known vulnerabilities of dependencies, by cargo-deny; not a step of check, for the
+               database changes without us. Fails where cargo-deny or its database cannot be had
+release-check  check and advisories: what must hold before a release
+instructions   that step of check alone
 
 oracle   makes the inputs of others' cut-point lists, checks their sums, and cuts them as each list
          below DIR (vectors/oracle) says; ends with 1 if one differs. Quicker with `cargo run
-         --release --package xtask -- oracle`";
+         --release --package xtask -- oracle`
+
+torture  runs processes of several machines on one repository, kills and suspends some, shifts their
+         clocks by up to 40 days; with --s3 behind a proxy that lies; ends with 1 if a finished
+         snapshot does not restore equal or a command hangs. Release build
+
+attacks  runs each script of testing/attacks RUNS times (1) against the release build; ends with 1
+         if one fell";
 
 type Step = (&'static str, fn() -> Result<(), String>);
 
@@ -51,6 +68,8 @@ const SLOW_STEPS: [Step; 7] = [
     ("tests", tests),
 ];
 
+const ADVISORIES: Step = ("advisories", advisories::check);
+
 const INSTRUCTIONS: Step = ("instructions", instructions::check);
 
 /// What the chunking crate must build for besides the machine's own: another order of bytes among
@@ -63,9 +82,18 @@ fn main() -> ExitCode {
     let steps = match words[..] {
         ["check"] | ["check", "--long"] => [QUICK_STEPS.as_slice(), &SLOW_STEPS].concat(),
         ["check", "--quick"] => QUICK_STEPS.to_vec(),
+        ["advisories"] => vec![ADVISORIES],
+        ["release-check"] => {
+            [QUICK_STEPS.as_slice(), &[ADVISORIES], SLOW_STEPS.as_slice()].concat()
+        }
         ["instructions"] => vec![INSTRUCTIONS],
         ["oracle"] => return oracle::run(Path::new(&format!("{}/vectors/oracle", root()))),
         ["oracle", folder] => return oracle::run(Path::new(folder)),
+        ["torture", ..] => return attacks::torture(&words[1..]),
+        ["attacks"] => return attacks::run(1),
+        ["attacks", runs] if runs.parse().is_ok_and(|runs: u32| runs > 0) => {
+            return attacks::run(runs.parse().unwrap_or(1));
+        }
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
