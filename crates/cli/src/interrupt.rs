@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use cutpoint_store::environment::{Environment, Interruptible, System};
 use cutpoint_store::stop::{self, Stop};
+use cutpoint_store::wait;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -214,7 +215,7 @@ impl Interrupt {
 
     /// Waits for `time`, or until a signal ends the wait.
     pub(crate) fn sleep(&self, time: Duration) {
-        stop::sleep(&*environment(), time);
+        wait::sleep(&*environment(), time);
     }
 }
 

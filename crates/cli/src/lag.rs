@@ -12,7 +12,7 @@ use cutpoint_store::environment::Environment;
 use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::media::Media;
 use cutpoint_store::name::{ObjectKind, ObjectName};
-use cutpoint_store::stop;
+use cutpoint_store::wait;
 
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -47,7 +47,7 @@ impl Pauses {
         if self.spent + self.next > PAUSES_MAX {
             return Err(self.spent_for(media, name));
         }
-        if !stop::sleep(&*self.environment, self.next) {
+        if !wait::sleep(&*self.environment, self.next) {
             return Err(Failure::new(Exit::Interrupted, "interrupted"));
         }
         self.spent += self.next;

@@ -12,10 +12,13 @@ mod affected;
 mod composites;
 mod coverage;
 mod data;
+mod known;
 mod objects;
+pub(crate) mod original;
 mod parity;
 mod remedy;
 mod snapshots;
+mod walk;
 mod wholes;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

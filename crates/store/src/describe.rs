@@ -16,6 +16,7 @@ use crate::format::ends::{ContainerEnds, Hints};
 use crate::format::extents::{self, Extent};
 use crate::format::prune::Prune;
 use crate::format::recipe::RecipeChunk;
+use crate::format::region::decode_region;
 use crate::format::segment::Segment;
 use crate::format::ticket::Ticket;
 use crate::format::tree::Entry;
@@ -27,7 +28,6 @@ use crate::repository::Repository;
 use crate::seal::{
     Header, KeyAbout, KeyMethod, Opener, PartKind, Trailer, object_is_intact, open_object,
 };
-use crate::writer::decode_region;
 
 /// So many extents of a composite are shown.
 const EXTENTS_SHOWN_MAX: usize = 32;

@@ -13,6 +13,8 @@ pub mod index;
 pub mod lifecycle;
 pub mod liveness;
 pub mod media;
+#[cfg(feature = "mutants")]
+pub mod mutant;
 pub mod name;
 mod parity;
 mod places;
@@ -29,4 +31,5 @@ mod sorted;
 pub mod stop;
 pub mod sweep;
 pub mod view;
+pub mod wait;
 pub mod writer;

@@ -20,11 +20,11 @@ use bytes::Bytes;
 
 use crate::environment::{Environment, Process};
 use crate::error::{Error, Kind, Result};
-use crate::format::ticket::Ticket;
+use crate::format::repository_id::RepositoryId;
+use crate::format::ticket::{MachineValue, Ticket};
 use crate::media::{Media, scratch_name};
-use crate::name::{ObjectName, TicketId};
+use crate::name::{ObjectKind, ObjectName, TicketId};
 use crate::repository::Repository;
-use crate::seal::RepositoryId;
 
 const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3600 * SECOND_NS;
@@ -43,17 +43,6 @@ const BOOT_MARGIN_NS: i64 = 5 * SECOND_NS;
 
 /// Separates machine values from whatever else is derived from a repository's id.
 const MACHINE_CONTEXT: &str = "cutpoint v1 machine of a ticket";
-
-/// The value of a machine in one repository: equal for all writers on that machine and its clones, of
-/// no use elsewhere.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct MachineValue(pub [u8; 16]);
-
-impl fmt::Debug for MachineValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
 
 /// Returns the value of a machine in the repository `repository`: the identity of its installation
 /// ([`Environment::machine_id`]) hashed with a key derived from the repository's id. The identity
@@ -134,7 +123,7 @@ impl<'a> Judge<'a> {
             return Ok(false);
         }
         #[cfg(feature = "mutants")]
-        if crate::writer::mutant::is_active(crate::writer::mutant::Mutant::TrustsBoots) {
+        if crate::mutant::is_active(crate::mutant::Mutant::TrustsBoots) {
             return Ok(true);
         }
         let since_boot_ns = environment.since_boot_ns().and_then(|ns| i64::try_from(ns).ok());
@@ -149,7 +138,7 @@ impl<'a> Judge<'a> {
     /// As the medium.
     pub(crate) fn age_ns(&self, name: ObjectName) -> Result<Option<i64>> {
         #[cfg(feature = "mutants")]
-        if crate::writer::mutant::is_active(crate::writer::mutant::Mutant::TrustsClocks) {
+        if crate::mutant::is_active(crate::mutant::Mutant::TrustsClocks) {
             let time_ns = self.repository.read(name, Ticket::decode)?.time_ns;
             return Ok(Some(self.repository.environment().now_ns().saturating_sub(time_ns)));
         }
@@ -189,6 +178,29 @@ impl<'a> Judge<'a> {
     }
 }
 
+/// The writers that have not ended: each with the number of its newest renewal. Whoever is not in the
+/// list has ended, or began after it was made.
+///
+/// # Errors
+///
+/// As the medium.
+pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId, u32>> {
+    let media = repository.media();
+    let mut renewals: BTreeMap<TicketId, u32> = BTreeMap::new();
+    for (path, _) in media.list(ObjectKind::Ticket.folder())? {
+        if let Ok(ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&path) {
+            let newest = renewals.entry(ticket).or_default();
+            *newest = renewal.max(*newest);
+        }
+    }
+    for (path, _) in media.list(ObjectKind::Commit.folder())? {
+        if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
+            renewals.remove(&ticket);
+        }
+    }
+    Ok(renewals)
+}
+
 /// A writer that may be at work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtWork {
@@ -208,7 +220,7 @@ pub struct AtWork {
 ///
 /// As the medium.
 pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<Vec<AtWork>> {
-    let mut open: BTreeMap<TicketId, u32> = crate::writer::open_tickets(repository)?;
+    let mut open: BTreeMap<TicketId, u32> = open_tickets(repository)?;
     open.retain(|ticket, _| Some(*ticket) != own);
     let judge = Judge::new(repository, own);
     let mut found = Vec::new();

@@ -12,11 +12,11 @@ use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Class;
 use crate::format::commit::{Commit, Outcome};
 use crate::format::prune::Prune;
+#[cfg(feature = "mutants")]
+use crate::mutant::{self, Mutant};
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::repository::Repository;
 use crate::view::View;
-#[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
 use crate::writer::{Committed, Writer, put_first};
 
 /// How the putting of a record went.

@@ -7,13 +7,9 @@ mod objects;
 mod snapshots;
 
 use crate::error::{Error, Kind, Result};
-use crate::name::ObjectName;
-use crate::repository::Repository;
-use crate::seal::{Header, object_is_intact};
 
 pub use data::{DataOptions, DataRepair, repair_data};
 pub use index::{IndexOptions, IndexRepair, repair_index};
-pub(crate) use objects::{Again, again};
 pub use objects::{ObjectsOptions, ObjectsRepair, repair_objects};
 pub use snapshots::{
     Fate, Loss, RepairMonitor, SnapshotOptions, SnapshotRepair, SnapshotsRepair, repair_snapshots,
@@ -38,18 +34,6 @@ fn is_lost(error: &Error) -> bool {
 /// is made anew.
 fn anew_if_ended<T>(error: Error) -> Result<Option<T>> {
     if error.kind() == Kind::Conflict { Ok(None) } else { Err(error) }
-}
-
-/// Whether an object is as it was put, as far as it says itself, by a client that knows more than this
-/// one: a newer key epoch, or a newer version. What this client cannot read then is not damaged, unless
-/// what claims to be newer counts as junk (`--ignore-newer`).
-pub(crate) fn is_newer(repository: &Repository, name: ObjectName) -> bool {
-    let Ok(bytes) = repository.media().get(&name.to_string()) else { return false };
-    match Header::decode(&name, &bytes) {
-        _ if repository.ignores_newer() || !object_is_intact(&bytes) => false,
-        Ok(header) => header.epoch > repository.keys().epoch(),
-        Err(error) => error.kind() == Kind::Unsupported,
-    }
 }
 
 /// Tries until nobody else has ended the ticket: `attempt` returns `None` where somebody has.

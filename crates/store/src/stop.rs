@@ -5,20 +5,14 @@
 //! [`PUBLISHING_MAX`], both from the request on. A wait looks for a request 20 times a second.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-use crate::environment::Environment;
-use crate::error::{Error, Kind};
 
 /// The maximum time after a request to stop in which objects are put that were on their way.
 pub const STORING_MAX: Duration = Duration::from_secs(20);
 /// The maximum time after a request to stop in which stored objects are published.
 pub const PUBLISHING_MAX: Duration = Duration::from_secs(30);
-/// The interval at which a wait looks for a request.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A request to stop, made or not. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +20,7 @@ pub struct Stop(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The time of the request, by [`Environment::elapsed_ns`].
+    /// The time of the request, in nanoseconds of the environment's clock.
     asked_ns: OnceLock<u64>,
     /// The number of guards that hold off an end.
     holds: AtomicUsize,
@@ -34,11 +28,12 @@ struct Inner {
 
 thread_local! {
     /// The time that waits of this thread have after a request.
-    static LIMIT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    pub(crate) static LIMIT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 impl Stop {
-    /// Makes the request, at `now_ns` by [`Environment::elapsed_ns`]. Later calls change nothing.
+    /// Makes the request, at `now_ns` of the environment's clock
+    /// ([`elapsed_ns`](crate::environment::Environment::elapsed_ns)). Later calls change nothing.
     pub fn ask(&self, now_ns: u64) {
         self.0.asked_ns.set(now_ns).ok();
     }
@@ -74,94 +69,5 @@ pub struct Hold(Stop);
 impl Drop for Hold {
     fn drop(&mut self) {
         self.0.0.holds.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// A guard of [`finishing`]. It stays in its thread.
-#[derive(Debug)]
-pub struct Finishing {
-    limit_before: Duration,
-    _hold: Option<Hold>,
-    _of_thread: PhantomData<*const ()>,
-}
-
-/// Gives the waits of this thread `limit` from a request to stop on, until the guard is dropped.
-/// Inside another guard the longer time counts.
-pub fn finishing(environment: &dyn Environment, limit: Duration) -> Finishing {
-    let limit_before = LIMIT.get();
-    LIMIT.set(limit.max(limit_before));
-    let hold = environment.stop().map(Stop::hold);
-    Finishing { limit_before, _hold: hold, _of_thread: PhantomData }
-}
-
-impl Drop for Finishing {
-    fn drop(&mut self) {
-        LIMIT.set(self.limit_before);
-    }
-}
-
-/// Whether waits of this thread are over, because of a request to stop.
-pub fn is_over(environment: &dyn Environment) -> bool {
-    let left = environment.stop().and_then(|stop| stop.left(environment.elapsed_ns()));
-    left.is_some_and(|left| left.is_zero())
-}
-
-/// Waits for `time`, or until a request to stop ends the wait. Returns whether the time has passed.
-pub fn sleep(environment: &dyn Environment, time: Duration) -> bool {
-    let mut left = time;
-    while !is_over(environment) {
-        if left.is_zero() {
-            return true;
-        }
-        let slice = left.min(LOOK_EVERY);
-        std::thread::sleep(slice);
-        left -= slice;
-    }
-    false
-}
-
-/// The error of a wait that a request to stop has ended.
-pub fn interrupted(object: impl std::fmt::Display) -> Error {
-    Error::new(Kind::Interrupted, object, "interrupted")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::environment::{Interruptible, System};
-
-    #[test]
-    fn time_is_left_only_for_what_is_finished() {
-        let stop = Stop::default();
-        let second_ns = 1_000_000_000;
-        assert_eq!(stop.left(second_ns), None, "nothing was asked");
-        stop.ask(second_ns);
-        stop.ask(5 * second_ns);
-        assert_eq!(stop.left(second_ns), Some(Duration::ZERO), "a wait");
-        assert!(!stop.is_held(), "nothing is to be finished");
-        let environment = Interruptible::new(System, stop.clone());
-        {
-            let _storing = finishing(&environment, Duration::from_secs(20));
-            assert_eq!(stop.left(2 * second_ns), Some(Duration::from_secs(19)), "storing");
-            {
-                let _publishing = finishing(&environment, Duration::from_secs(30));
-                let _shorter = finishing(&environment, Duration::from_secs(1));
-                assert_eq!(stop.left(2 * second_ns), Some(Duration::from_secs(29)), "publishing");
-            }
-            assert_eq!(stop.left(2 * second_ns), Some(Duration::from_secs(19)), "storing again");
-            assert!(stop.is_held(), "something is to be finished");
-            let other = std::thread::scope(|scope| scope.spawn(|| stop.left(0)).join());
-            assert_eq!(other.ok(), Some(Some(Duration::ZERO)), "another thread only waits");
-        }
-        assert!(!stop.is_held(), "all is finished");
-        assert!(is_over(&environment), "a wait");
-        assert!(!sleep(&environment, Duration::from_secs(3600)), "a sleep ends at once");
-    }
-
-    #[test]
-    fn without_a_request_sleeps_last() {
-        let environment = Interruptible::new(System, Stop::default());
-        assert!(sleep(&environment, Duration::from_millis(1)), "the time has passed");
-        assert!(sleep(&System, Duration::from_millis(1)), "nobody can ask");
     }
 }

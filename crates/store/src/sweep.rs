@@ -14,6 +14,8 @@ use crate::format::commit::{Commit, Outcome};
 use crate::format::prune::Prune;
 use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
+#[cfg(feature = "mutants")]
+use crate::mutant::{self, Mutant};
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::parity;
 use crate::places::{Lookup, Need, list_containers};
@@ -24,8 +26,6 @@ use crate::reader::Reader;
 use crate::record::{is_overtaken, overtaken};
 use crate::repository::Repository;
 use crate::view::View;
-#[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
 use crate::writer::{Committed, Inline, Writer, end_dead_writers, end_writer, open_tickets};
 
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;

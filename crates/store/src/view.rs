@@ -7,10 +7,10 @@ use crate::error::{Error, Kind, Newer, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::{Commit, Damage, Note, Outcome, Snapshot, ViewRecord};
 use crate::format::prune::Prune;
+#[cfg(feature = "mutants")]
+use crate::mutant::{self, Mutant};
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::repository::Repository;
-#[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
 
 /// So many missing prune records are named: a number can be anything.
 const MISSING_MAX: usize = 1000;

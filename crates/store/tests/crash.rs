@@ -16,10 +16,10 @@ use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::load_directory;
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::mutant::{self, Mutant};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
-use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
 use backup::{back_up, init, init_by, open, restore_all};

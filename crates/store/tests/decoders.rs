@@ -21,9 +21,8 @@ use cutpoint_store::format::parity::ParityTable;
 use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::recipe::{Content, RecipeChunk, Segment as Piece};
 use cutpoint_store::format::segment::{ContainerRecord, Segment};
-use cutpoint_store::format::ticket::{Purpose, Ticket};
+use cutpoint_store::format::ticket::{MachineValue, Purpose, Ticket};
 use cutpoint_store::format::tree::{Defect, Entry, EntryKind, Time};
-use cutpoint_store::liveness::MachineValue;
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::seal::{
     HEADER_LEN, Header, KdfLimits, KeyAbout, Keyring, Keys, RepositoryId, Secret, Suite, Unlock,

@@ -21,6 +21,7 @@ use cutpoint_store::format::recipe::{Content, Segment as Piece};
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_store::index::{Index, Scope};
+use cutpoint_store::mutant::{self, Mutant};
 use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
 use cutpoint_store::prune::{self as pruning, OptimizeOptions, PruneOptions};
 use cutpoint_store::reader::Reader;
@@ -29,7 +30,6 @@ use cutpoint_store::repair::{IndexOptions, repair_index};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_store::view::View;
-use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{
     Committed, Inline, Matcher, RecipeWriter, TreeWriter, Verify, Writer, end_writer,
 };

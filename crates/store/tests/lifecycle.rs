@@ -21,6 +21,7 @@ use cutpoint_store::format::prune::Prune;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::lifecycle::{forget, hold, note, release, unforget};
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::mutant::{self, Mutant};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{PruneOptions, prune};
 use cutpoint_store::record::{Recorded, publish};
@@ -28,7 +29,6 @@ use cutpoint_store::repair::{IndexOptions, repair_index};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::sweep::{SweepOptions, Sweeper};
 use cutpoint_store::view::View;
-use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Committed, Writer};
 use overtaken::{Overtaken, When};
 

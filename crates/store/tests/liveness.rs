@@ -16,10 +16,10 @@ use cutpoint_store::format::commit::Outcome;
 use cutpoint_store::format::ticket::{Purpose, Ticket};
 use cutpoint_store::liveness::{AtWork, machine_value, others_at_work};
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::mutant::{self, Mutant};
 use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::RepositoryId;
-use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Committed, Writer};
 use cutpoint_testing::SplitMix64;
 

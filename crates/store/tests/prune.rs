@@ -31,6 +31,7 @@ use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::Index;
 use cutpoint_store::lifecycle::{hold, unforget};
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::mutant::{self, Mutant};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{
     OptimizeOptions, Phase, Plan, PruneMonitor, PruneOptions, Pruned, optimize, plan, prune,
@@ -41,7 +42,6 @@ use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::sweep::{Sweep, SweepOptions, Sweeper, Swept};
 use cutpoint_store::view::View;
-use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
 use backup::{CHUNK_LEN, back_up, back_up_by, file, open, restore_all};

@@ -20,6 +20,7 @@ use cutpoint_store::format::recipe::Segment as Piece;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::format::tree::Entry;
 use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::mutant::{self, Mutant};
 use cutpoint_store::name::{ObjectName, PartName, TicketId};
 use cutpoint_store::reader::Reader;
 use cutpoint_store::repair::{
@@ -29,7 +30,6 @@ use cutpoint_store::repair::{
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::HEADER_LEN;
 use cutpoint_store::view::View;
-use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Inline, Verify, Writer};
 
 use backup::{back_up, file, init, open};

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use cutpoint_store::environment::{Environment, Interruptible, System};
 use cutpoint_store::error::{Kind, Result};
 use cutpoint_store::media::{Media, S3, S3Settings};
-use cutpoint_store::stop::{self, Stop};
+use cutpoint_store::stop::Stop;
+use cutpoint_store::wait;
 
 /// The maximum time from a request to the end of a wait.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -95,7 +96,7 @@ fn what_is_published_has_a_limited_time() {
     let limit = Duration::from_secs(1);
     let environment = Interruptible::new(System, stop.clone());
     let began = Instant::now();
-    let publishing = stop::finishing(&environment, limit);
+    let publishing = wait::finishing(&environment, limit);
     let error = media.put_new("commits/x", Bytes::from_static(b"x")).expect_err("no answer comes");
     drop(publishing);
     assert_eq!(error.kind(), Kind::Interrupted, "{error}");

@@ -17,11 +17,11 @@ use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::format::commit::{Outcome, Snapshot};
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::media::{Local, Media, Memory};
+use cutpoint_store::mutant::{self, Mutant};
 use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
 use cutpoint_store::repository::{KDF_TRIALS_MAX, OpenOptions, Repository};
 use cutpoint_store::seal::{HEADER_LEN, Header, KdfLimits, Suite, Unlock};
 use cutpoint_store::view::View;
-use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 use cutpoint_testing::SplitMix64;
 

@@ -25,11 +25,11 @@ use cutpoint_store::index::Index;
 use cutpoint_store::name::PartName;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Keys;
-use cutpoint_store::stop;
 use cutpoint_store::writer::{
     Archive, ArchiveStatistics, EncodedRegion, Packer, RegionBuffers, RegionCodec, Upload, Uploads,
     Writer,
 };
+use cutpoint_store::{stop, wait};
 
 use super::batch::Batch;
 use super::bundle::Bundling;
@@ -260,7 +260,7 @@ pub(super) fn archive(
 ) -> Result<(Vec<PartName>, ArchiveStatistics)> {
     let shutdown = &shared.shutdown;
     // After a request to stop what was read is stored.
-    let _storing = stop::finishing(&**repository.environment(), stop::STORING_MAX);
+    let _storing = wait::finishing(&**repository.environment(), stop::STORING_MAX);
     let mut waiting = BTreeMap::new();
     let mut next = 0;
     let mut end = None;
@@ -308,7 +308,7 @@ pub(super) fn put(
 ) -> Result<()> {
     let shutdown = &shared.shutdown;
     let repository = writer.repository().clone();
-    let _storing = stop::finishing(&**repository.environment(), stop::STORING_MAX);
+    let _storing = wait::finishing(&**repository.environment(), stop::STORING_MAX);
     loop {
         match shutdown.receive_within(&ends.uploads, RENEW_TICK)? {
             Received::Message(upload) => {

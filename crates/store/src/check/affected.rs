@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::snapshots::Walk;
+use super::walk::Walk;
 use super::{FindingKind, NAMED_MAX};
 use crate::error::{Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};

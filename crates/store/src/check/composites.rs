@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::data::damage;
 use super::objects::Task;
 use super::{Check, Need};
 use crate::error::{Error, Result};
@@ -97,7 +96,7 @@ impl<'a> Composites<'a> {
             Ok(bytes) if self.fingerprint(&bytes) == chunk.fingerprint => Built::Well,
             Err(_) if lacks.get() => {
                 if self.task.need != Need::Unnamed {
-                    self.check.lock().unbuilt.insert(damage(self.task, chunk));
+                    self.check.lock().unbuilt.insert(self.task.damage(chunk));
                 }
                 Built::Lacks
             }

@@ -11,13 +11,12 @@ use super::objects::{Seen, Task};
 use super::parity::{self, Protected};
 use super::{Check, CheckOptions, FindingKind, Need, plain};
 use crate::error::{Error, Kind, Result};
-use crate::format::commit::Damage;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
+use crate::format::region::decode_region;
 use crate::index::{load_directory, read_record};
 use crate::name::ObjectName;
 use crate::reader::{ChunkBytes, Reader};
 use crate::seal::{Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact};
-use crate::writer::decode_region;
 
 /// Checks all containers of `tasks`, several at once.
 pub(super) fn check(
@@ -207,7 +206,7 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
         scan.weak("the checksum in its trailer does not match, though all else is well");
     }
     if scan.is_weak && task.need != Need::Unnamed {
-        let damages = directory.chunks.iter().map(|chunk| damage(task, chunk));
+        let damages = directory.chunks.iter().map(|chunk| task.damage(chunk));
         check.lock().weak.extend(damages);
     }
     // What of it is bad has been noted; the rest is well.
@@ -226,10 +225,6 @@ struct Scan<'a> {
     /// Whether something is damaged without which chunks can be read.
     is_weak: bool,
     composites: Composites<'a>,
-}
-
-pub(super) fn damage(task: &Task, chunk: &ChunkRecord) -> Damage {
-    Damage { class: task.class, container: task.name, fingerprint: chunk.fingerprint }
 }
 
 impl Scan<'_> {
@@ -333,6 +328,6 @@ impl Scan<'_> {
         if self.task.need == Need::Unnamed {
             return;
         }
-        self.check.lock().bad.insert(damage(self.task, chunk));
+        self.check.lock().bad.insert(self.task.damage(chunk));
     }
 }

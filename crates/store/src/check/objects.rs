@@ -8,8 +8,9 @@ use bytes::Bytes;
 use super::{Check, FindingKind, Need, plain};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Class;
-use crate::format::commit::Commit;
+use crate::format::commit::{Commit, Damage};
 use crate::format::config::Config;
+use crate::format::directory::ChunkRecord;
 use crate::format::ends::Hints;
 use crate::format::prune::Prune;
 use crate::format::segment::{ContainerRecord, Segment};
@@ -408,6 +409,13 @@ pub(super) struct Task {
     /// What a segment says of it; `None` where none does.
     pub(super) record: Option<ContainerRecord>,
     pub(super) need: Need,
+}
+
+impl Task {
+    /// Returns the record of damage of a chunk in this container.
+    pub(super) fn damage(&self, chunk: &ChunkRecord) -> Damage {
+        Damage { class: self.class, container: self.name, fingerprint: chunk.fingerprint }
+    }
 }
 
 /// Every segment. Returns what those that can be read say of containers.

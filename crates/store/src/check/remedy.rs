@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::Check;
+use super::original::{Original, is_newer, original};
 use crate::error::Kind;
 use crate::index::{Loaded, read_record};
 use crate::name::{ObjectKind, ObjectName};
-use crate::repair::{Again, again, is_newer};
 
 /// A command that ends a finding. In the order in which several are to be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,14 +101,14 @@ pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
         ObjectName::Container(class, part) => check.lock().records.get(&(class, part)).copied(),
         _ => None,
     };
-    let is_whole = match again(repository, name, record) {
-        Again::AsPut(_) => {
+    let is_whole = match original(repository, name, record) {
+        Original::Restorable(_) => {
             let read_data = matches!(name, ObjectName::Container(..));
             return vec![Remedy::Objects { read_data }];
         }
-        Again::Whole => true,
+        Original::Intact => true,
         // It may be read another time, or be deleted by hand: then it is gone.
-        Again::Unknown(Some(error))
+        Original::Unknown(Some(error))
             if error.kind() == Kind::Media
                 && matches!(
                     name.kind(),
@@ -117,7 +117,7 @@ pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
         {
             return Vec::new();
         }
-        Again::Unknown(_) => false,
+        Original::Unknown(_) => false,
     };
     if is_newer(repository, name) {
         return Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use super::snapshots::{Known, place};
+use super::known::{Known, place};
 use super::{Check, NAMED_MAX, Need};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};

@@ -7,8 +7,9 @@ use super::map::{
     Extra, KEY_OPTIONAL_MIN, MapWriter, at_end, malformed, read_array, read_fixed, read_map,
     required,
 };
+use super::repository_id::RepositoryId;
+use super::suite::Suite;
 use crate::error::{Error, Kind, Result};
-use crate::seal::{RepositoryId, Suite};
 
 /// A feature that writers need: the repository lies where several can create one object, so that
 /// nobody ends another's ticket.

@@ -7,11 +7,11 @@
 
 use minicbor::Decoder;
 
+use super::HEADER_LEN;
 use super::map::{Extra, MapWriter, at_end, read_map};
 use super::packed::Reader;
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Fingerprint;
-use crate::seal::HEADER_LEN;
 
 /// A directory is padded to a multiple of this before it is sealed, in bytes.
 pub const DIRECTORY_PADDING: usize = 4096;

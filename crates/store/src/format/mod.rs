@@ -15,6 +15,12 @@ mod packed;
 pub mod parity;
 pub mod prune;
 pub mod recipe;
+pub(crate) mod region;
+pub mod repository_id;
 pub mod segment;
+pub mod suite;
 pub mod ticket;
 pub mod tree;
+
+/// The length of the header of every object, in bytes.
+pub const HEADER_LEN: usize = 64;

@@ -1,11 +1,23 @@
 //! Tickets: "writer t has begun", and later "is still at it".
 
+use std::fmt;
+
 use minicbor::Decoder;
 
 use super::map::{Extra, MapWriter, at_end, malformed, read_fixed, read_map, required};
 use crate::environment::Process;
 use crate::error::{Error, Result};
-use crate::liveness::MachineValue;
+
+/// The value of a machine in one repository: equal for all writers on that machine and its clones, of
+/// no use elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct MachineValue(pub [u8; 16]);
+
+impl fmt::Debug for MachineValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
 
 /// What a writer is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

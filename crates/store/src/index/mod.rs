@@ -22,12 +22,12 @@ use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Damage;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
 use crate::format::segment::{ContainerRecord, Segment};
+#[cfg(feature = "mutants")]
+use crate::mutant::{self, Mutant};
 use crate::name::{ObjectName, PartName};
 use crate::repository::{Repository, refuse_longer};
 use crate::seal::{HEADER_LEN, Opener, PartKind, TRAILER_LEN, Trailer};
 use crate::view::View;
-#[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
 use directories::Directories;
 use run::Run;
 

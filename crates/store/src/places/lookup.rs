@@ -14,11 +14,11 @@ use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Damage;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::index::{Index, Loaded, Location, Scope, load_directory};
+#[cfg(feature = "mutants")]
+use crate::mutant::{self, Mutant};
 use crate::name::PartName;
 use crate::repository::Repository;
 use crate::sorted::{Sorted, Sorter};
-#[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
 
 /// How many lost chunks are named; the rest is counted.
 const NAMED_MAX: usize = 1000;

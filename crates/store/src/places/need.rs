@@ -5,9 +5,9 @@ use std::path::Path;
 use crate::error::Result;
 use crate::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
 use crate::format::directory::Form;
-use crate::sorted::{Iter, Sorted, Sorter};
 #[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
+use crate::mutant::{self, Mutant};
+use crate::sorted::{Iter, Sorted, Sorter};
 
 /// A need as a record: the fingerprint, then what is needed of it.
 pub(crate) const NEED_LEN: usize = FINGERPRINT_LEN + 1;

@@ -2,22 +2,21 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::plan::{Chosen, is_copied};
+use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
+use super::plan::Chosen;
 use super::regroup::{Regrouped, regroup};
-use super::source::{Attempted, Failure, Source, Sources};
+use super::rewrite::rewrite;
+use super::source::{Attempted, Failure, Sources};
 use super::survey::Survey;
-use super::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
-use crate::format::directory::{ChunkRecord, Form};
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::index::load_directory;
-use crate::name::{ObjectName, PartName};
-use crate::places::{Container, KeptChunks, staying};
-use crate::repository::Repository;
 #[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
-use crate::writer::{EncodedRegion, Inline, RawChunk, Writer};
+use crate::mutant::{self, Mutant};
+use crate::name::{ObjectName, PartName};
+use crate::repository::Repository;
+use crate::writer::{Inline, Writer};
 
 /// A merged segment has about so many hints: 48 MB.
 const MERGED_HINTS_MAX: usize = 4 << 20;
@@ -64,7 +63,7 @@ fn store_all(
     monitor: &dyn PruneMonitor,
 ) -> Attempted<Moved> {
     let repository = inline.writer().repository().clone();
-    let sources = Sources::new(&repository, survey);
+    let sources = Sources::new(&repository, &survey.reader);
     let containers = &survey.places.containers;
     let going = survey.places.going.iter().map(|need| (need.class, need.fingerprint));
     for (class, fingerprint) in going.chain(survey.places.dissolved.iter().copied()) {
@@ -146,67 +145,6 @@ fn keep_other_copies(
         }
     }
     condemned.retain(|name| !better.contains(name));
-    Ok(())
-}
-
-/// Stores again the chunks of a container that are `kept`, region by region.
-pub(super) fn rewrite(
-    inline: &mut Inline,
-    survey: &Survey,
-    container: &Container,
-    kept: &KeptChunks,
-) -> Attempted<()> {
-    let repository = inline.writer().repository().clone();
-    let mut source = Sources::new(&repository, survey).open(container)?;
-    let loaded = source.loaded().clone();
-    let live = staying(&loaded.directory, kept);
-    if live.len() < kept.len() {
-        // A hint that was wrong, or an index that was: the container stays.
-        let found: HashSet<Fingerprint> = live.iter().map(|chunk| chunk.fingerprint).collect();
-        let lost = kept.keys().find(|chunk| !found.contains(chunk)).map(ToString::to_string);
-        let message = format!("does not have chunk {} as it says", lost.unwrap_or_default());
-        return source.damaged(message);
-    }
-    for of_region in live.chunk_by(|one, other| one.region == other.region) {
-        rewrite_region(&mut source, inline, of_region)?;
-    }
-    Ok(())
-}
-
-/// Stores again what of a region is `live`, which is not nothing: as it is compressed, where that
-/// is most of it; else as wholes.
-fn rewrite_region(
-    source: &mut Source<'_>,
-    inline: &mut Inline,
-    live: &[&ChunkRecord],
-) -> Attempted<()> {
-    let class = source.class();
-    let number = live[0].region;
-    let (bytes, part) = source.decode(number)?;
-    let region = &source.regions()[usize::from(number)];
-    let is_whole = |chunk: &ChunkRecord| chunk.form != Form::Composite;
-    for chunk in live.iter().filter(|chunk| is_whole(chunk)) {
-        source.payload(&bytes, chunk, true)?;
-    }
-    if is_copied(region, live) {
-        let mut references = Vec::new();
-        for chunk in live.iter().filter(|chunk| !is_whole(chunk)) {
-            // Rule C5: what it is made of is what it should be.
-            source.rebuild(chunk)?;
-            references.clone_from(&region.references);
-        }
-        let chunks = live.iter().map(|chunk| RawChunk::from(*chunk)).collect();
-        let copied = EncodedRegion::copied(class, bytes, region.codec, part, chunks, references);
-        return Ok(inline.store_region(copied)?);
-    }
-    for chunk in live {
-        if is_whole(chunk) {
-            // Compared above.
-            inline.store(class, chunk.fingerprint, source.payload(&bytes, chunk, false)?)?;
-        } else {
-            inline.store(class, chunk.fingerprint, &source.rebuild(chunk)?)?;
-        }
-    }
     Ok(())
 }
 

@@ -7,9 +7,11 @@
 //! table of containers: what is needed is sorted in files.
 
 mod copy;
+mod monitor;
 mod optimize;
 mod plan;
 mod regroup;
+mod rewrite;
 mod sample;
 mod source;
 mod survey;
@@ -26,6 +28,8 @@ use crate::record::{Recorded, is_overtaken, overtaken, publish};
 use crate::repository::Repository;
 use crate::view::View;
 use crate::writer::Writer;
+pub(crate) use monitor::stop_if_cancelled;
+pub use monitor::{Phase, PruneMonitor};
 pub use optimize::{OptimizeOptions, optimize, plan_optimize};
 pub use plan::Plan;
 use source::Failure;
@@ -85,53 +89,6 @@ impl Task {
 impl From<PruneOptions> for Task {
     fn from(options: PruneOptions) -> Task {
         Task { options, grouping: None, spares_incompressible: false }
-    }
-}
-
-/// What a prune is at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Goes through snapshots: `done` of `total`.
-    Mark,
-    /// Looks up what they need.
-    Look,
-    /// Reads what containers that are used in part have: containers.
-    Weigh,
-    /// Compresses a sample of what is to be optimized: containers.
-    Sample,
-    /// Looks for what resembles each other: containers.
-    Compare,
-    /// Stores again what has to move: bytes, of containers where it is a prune, of chunks where it
-    /// optimizes.
-    Rewrite,
-}
-
-/// Hears of what a prune does.
-pub trait PruneMonitor: Sync {
-    /// `done` of `total` is done of what the phase counts.
-    fn progress(&self, phase: Phase, done: u64, total: u64) {
-        let _ = (phase, done, total);
-    }
-
-    /// A container cannot be read, and stays as it is.
-    fn passed_over(&self, error: &Error) {
-        let _ = error;
-    }
-
-    /// Whether to stop. Asked often.
-    fn cancelled(&self) -> bool {
-        false
-    }
-}
-
-/// A monitor that hears nothing.
-impl PruneMonitor for () {}
-
-pub(crate) fn stop_if_cancelled(monitor: &dyn PruneMonitor) -> Result<()> {
-    if monitor.cancelled() {
-        Err(Error::new(Kind::Interrupted, "prune", "interrupted"))
-    } else {
-        Ok(())
     }
 }
 
@@ -331,7 +288,7 @@ fn attempt(
         );
     }
     #[cfg(feature = "mutants")]
-    if crate::writer::mutant::is_active(crate::writer::mutant::Mutant::DropsSegmentsOfTaken) {
+    if crate::mutant::is_active(crate::mutant::Mutant::DropsSegmentsOfTaken) {
         published.retain(|part| part.ticket == writer.ticket());
     }
     let record = Prune {

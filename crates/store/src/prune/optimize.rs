@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use super::{Plan, PruneMonitor, PruneOptions, Pruned, Task};
+use super::monitor::PruneMonitor;
+use super::{Plan, PruneOptions, Pruned, Task};
 use crate::error::{Error, Result};
 use crate::format::directory::REGION_RAW_LEN_MAX;
 use crate::format::grouping::Grouping;

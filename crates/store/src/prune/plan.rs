@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::sample::{Sample, is_incompressible};
 use super::survey::Survey;
-use super::{Phase, PruneMonitor, PruneOptions, Task, stop_if_cancelled};
+use super::{PruneOptions, Task};
 use crate::error::{Result, Tolerance};
 use crate::fingerprint::Class;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};

@@ -11,25 +11,25 @@ use std::sync::Arc;
 
 use cutpoint_matching::super_features;
 
-use super::copy::rewrite;
+use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::plan::Chosen;
-use super::source::{Failure, Sources, readable};
-use super::survey::{Survey, object};
-use super::{Phase, PruneMonitor, stop_if_cancelled};
+use super::rewrite::rewrite;
+use super::source::{Failure, Sources, object, readable};
+use super::survey::Survey;
 use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::Damage;
 use crate::format::recipe::Content;
 use crate::format::tree::EntryKind;
 use crate::index::{Loaded, Location};
+#[cfg(feature = "mutants")]
+use crate::mutant::{self, Mutant};
 use crate::name::{PartName, TicketId};
 use crate::places::{KeptChunks, staying_numbers};
 use crate::reach::{Inside, Node, enter, enter_recipe};
 use crate::recent::Recent;
 use crate::sorted::Sorter;
 use crate::writer::Inline;
-#[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
 
 /// So many wholes are remembered by what they resemble: that takes 60 MB. Of those of the newest
 /// snapshots half as many.
@@ -65,7 +65,7 @@ pub(super) fn regroup(
     let mut regrouping = Regrouping {
         inline,
         survey,
-        sources: Sources::new(&repository, survey),
+        sources: Sources::new(&repository, &survey.reader),
         chosen,
         monitor,
         moves: fates(survey, chosen),

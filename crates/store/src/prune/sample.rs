@@ -2,9 +2,9 @@
 
 use zstd::bulk::Compressor;
 
+use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::source::{Attempted, Source, Sources, readable};
 use super::survey::Survey;
-use super::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::error::{Error, Result};
 use crate::format::directory::{Codec, RegionRecord};
 use crate::format::grouping::Grouping;
@@ -42,7 +42,7 @@ impl Sample {
             // The middle of each of as many stretches.
             let number = numbers[(place * 2 + 1) * numbers.len() / (count * 2)];
             let container = &survey.places.containers[number as usize];
-            let found = Sources::new(repository, survey)
+            let found = Sources::new(repository, &survey.reader)
                 .open(container)
                 .and_then(|mut source| read(&mut source, grouping.region_size as usize));
             let Some((raw, stored_bytes)) = readable(found)? else { continue };

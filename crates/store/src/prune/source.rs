@@ -9,20 +9,19 @@ use std::sync::Arc;
 
 use zstd::bulk::Decompressor;
 
-use super::survey::{Survey, object};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::{ChunkRecord, RegionRecord};
 use crate::format::extents::Extent;
+use crate::format::region::decode_region;
 use crate::format::segment::ContainerRecord;
 use crate::index::{Loaded, Location};
-use crate::name::ObjectName;
+use crate::name::{ObjectName, PartName};
 use crate::places::Container;
 use crate::reach::{Inside, Node};
 use crate::reader::{ChunkBytes, Reader};
 use crate::repository::Repository;
 use crate::seal::{HEADER_LEN, Opener, PartKind};
-use crate::writer::decode_region;
 
 /// A source that is damaged or gone.
 #[derive(Debug)]
@@ -86,8 +85,8 @@ pub(super) struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    pub(super) fn new(repository: &'a Repository, survey: &'a Survey) -> Sources<'a> {
-        Sources { repository, reader: &survey.reader }
+    pub(super) fn new(repository: &'a Repository, reader: &'a Reader) -> Sources<'a> {
+        Sources { repository, reader }
     }
 
     /// As [`Reader::chunk`].
@@ -215,4 +214,9 @@ impl Source<'_> {
         let chunk = first + behind.unwrap_or_default();
         self.sources.read(self.class(), &Location::new(&self.loaded, chunk))
     }
+}
+
+/// A container's name in messages.
+pub(super) fn object(name: (Class, PartName)) -> ObjectName {
+    ObjectName::Container(name.0, name.1)
 }

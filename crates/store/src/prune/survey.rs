@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::source::Unreadable;
-use super::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::recipe::Content;
@@ -268,9 +268,4 @@ impl Visit for Marker<'_> {
             _ => error,
         })
     }
-}
-
-/// A container's name in messages.
-pub(super) fn object(name: (Class, PartName)) -> ObjectName {
-    ObjectName::Container(name.0, name.1)
 }

@@ -11,6 +11,7 @@ use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::commit::{Damage, Outcome};
 use crate::format::directory::{ChunkRecord, Directory, Form};
+use crate::format::region::decode_region;
 use crate::format::ticket::Purpose;
 use crate::index::{Index, Scope};
 use crate::name::{ObjectName, PartName, TicketId};
@@ -18,7 +19,7 @@ use crate::parity::{self, Listed};
 use crate::repository::Repository;
 use crate::seal::{Opener, PartKind, Trailer, object_is_intact};
 use crate::view::View;
-use crate::writer::{Committed, Inline, Verify, Writer, decode_region};
+use crate::writer::{Committed, Inline, Verify, Writer};
 
 /// How to repair data.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::{Again, again, anew_if_ended, is_damage, is_lost, is_newer, persist};
+use super::{anew_if_ended, is_damage, is_lost, persist};
 use crate::check::CheckMonitor;
+use crate::check::original::{Original, is_newer, original};
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::Class;
 use crate::format::prune::Prune;
@@ -127,8 +128,8 @@ fn lost_beside(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTre
     });
     let mut lost: BTreeSet<u64> = damaged.chain(view.missing_prunes()).collect();
     lost.retain(|number| {
-        let again = again(repository, ObjectName::Prune(*number), None);
-        !matches!(again, Again::Whole | Again::AsPut(_))
+        let original = original(repository, ObjectName::Prune(*number), None);
+        !matches!(original, Original::Intact | Original::Restorable(_))
     });
     match given_up.difference(&lost).next() {
         None => Ok(lost),

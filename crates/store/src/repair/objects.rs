@@ -9,22 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::is_newer;
+use crate::check::original::{Original, is_newer, original, twin};
 use crate::check::{CheckMonitor, CheckOptions, Finding, FindingKind, Portion, check};
 use crate::error::{Error, Kind, Result, Tolerance};
 use crate::fingerprint::Class;
-use crate::format::directory::Directory;
 use crate::format::segment::ContainerRecord;
 use crate::index::Index;
 use crate::name::{ObjectKind, ObjectName, PartName};
 use crate::repository::Repository;
-use crate::seal::{
-    HEADER_LEN, KdfLimits, KeyAbout, KeyMethod, Keys, Opener, PartKind, Trailer, Unlock,
-    object_as_put, object_is_intact, open_object, unwrap_keyring, with_tail_anew,
-};
+use crate::seal::open_object;
 use crate::view::View;
-#[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
 
 /// How to repair objects.
 #[derive(Clone, Debug, Default)]
@@ -94,14 +88,14 @@ pub fn repair_objects(
             }
             _ => None,
         };
-        match again(repository, name, record) {
-            Again::Whole => {}
-            Again::AsPut(bytes) => {
+        match original(repository, name, record) {
+            Original::Intact => {}
+            Original::Restorable(bytes) => {
                 if options.dry_run || put_again(repository, name, bytes)? {
                     done.mended.push(name);
                 }
             }
-            Again::Unknown(error) => {
+            Original::Unknown(error) => {
                 error.map(|error| tolerance.of_one(error)).transpose()?;
                 done.left.extend(is_needed.then_some(name));
             }
@@ -187,115 +181,4 @@ fn containers(repository: &Arc<Repository>) -> Result<Records> {
     let index = Index::open_without_cache(repository.clone(), &view)?;
     let records = index.containers().into_iter();
     Ok(records.map(|record| ((record.class, record.name), record)).collect())
-}
-
-/// How an object that a check names could be as it was.
-pub(crate) enum Again {
-    /// It is.
-    Whole,
-    /// With these bytes.
-    AsPut(Bytes),
-    /// Nothing gives its bytes; why it cannot be read, if it cannot.
-    Unknown(Option<Error>),
-}
-
-/// Finds the bytes with which an object was put; `record` is what the index says of a container.
-pub(crate) fn again(
-    repository: &Repository,
-    name: ObjectName,
-    record: Option<ContainerRecord>,
-) -> Again {
-    let (found, error) = match repository.media().get(&name.to_string()) {
-        Ok(bytes) => (Some(bytes), None),
-        // What cannot be read may have a copy that can.
-        Err(error) => (None, Some(error)),
-    };
-    let keys = repository.keys();
-    let alone = found.as_ref().and_then(|bytes| match name {
-        ObjectName::Container(..) => container_as_put(keys, name, bytes, record),
-        ObjectName::Parity { .. } => None,
-        ObjectName::Key { .. } => keyring_as_put(keys, name, bytes),
-        _ => object_as_put(keys, name, bytes),
-    });
-    match alone.or_else(|| from_copy(repository, name)) {
-        Some(bytes) if found.as_ref() == Some(&bytes) => Again::Whole,
-        Some(bytes) => Again::AsPut(bytes),
-        None => Again::Unknown(error.filter(|error| error.kind() != Kind::Missing)),
-    }
-}
-
-/// The bytes with which a keyring was put. Without its secret nobody can open it, so that it must be
-/// whole; one that opens with nothing can have its padding and checksum anew.
-fn keyring_as_put(keys: &Keys, name: ObjectName, bytes: &Bytes) -> Option<Bytes> {
-    if object_is_intact(bytes) && KeyMethod::of_object(name, bytes).is_ok() {
-        return Some(bytes.clone());
-    }
-    let opened = unwrap_keyring(name, bytes, &Unlock::Nothing, KdfLimits::default()).ok()??;
-    KeyAbout::of_object(keys, name, bytes).ok()?;
-    let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok()?;
-    let is_own = opened.0 == *keys.keyring();
-    is_own.then(|| with_tail_anew(name, bytes, trailer.offset, trailer.length))?
-}
-
-/// The other copy of settings or of a keyring.
-fn twin(name: ObjectName) -> Option<ObjectName> {
-    match name {
-        ObjectName::Config { number, copy } => Some(ObjectName::Config { number, copy: !copy }),
-        ObjectName::Key { id, copy } => Some(ObjectName::Key { id, copy: !copy }),
-        _ => None,
-    }
-}
-
-/// The bytes of an object from its other copy, which has the same.
-fn from_copy(repository: &Repository, name: ObjectName) -> Option<Bytes> {
-    let twin = twin(name)?;
-    let bytes = repository.media().get(&twin.to_string()).ok()?;
-    if twin.kind() == ObjectKind::Key {
-        return keyring_as_put(repository.keys(), twin, &bytes);
-    }
-    object_as_put(repository.keys(), twin, &bytes)
-}
-
-/// The bytes with which a container was put, where its regions and its directory are undamaged.
-fn container_as_put(
-    keys: &Keys,
-    name: ObjectName,
-    bytes: &Bytes,
-    record: Option<ContainerRecord>,
-) -> Option<Bytes> {
-    let opener = Opener::new(keys, name, bytes).ok()?;
-    let (offset, length) = match record {
-        Some(record) => (u64::from(record.directory_offset), record.directory_len),
-        None => {
-            let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok()?;
-            (trailer.offset, trailer.length)
-        }
-    };
-    let part = |kind, offset: u64, length: u32| {
-        let start = usize::try_from(offset).ok()?;
-        let end = start.checked_add(usize::try_from(length).ok()?)?;
-        let mut part = bytes.get(start..end)?.to_vec();
-        opener.open(kind, &mut part).ok()?;
-        Some(part)
-    };
-    let directory = part(PartKind::Directory, offset, length)?;
-    let directory = Directory::decode(&directory, offset).ok()?;
-    let mut end = HEADER_LEN as u64;
-    for (region, number) in directory.regions.iter().zip(0..) {
-        let begin = u64::from(region.offset);
-        if begin != end {
-            return None;
-        }
-        let is_read = part(PartKind::Region(number), begin, region.stored_len).is_some();
-        #[cfg(feature = "mutants")]
-        let is_read = is_read || mutant::is_active(Mutant::MendsUnread);
-        if !is_read {
-            return None;
-        }
-        end = begin + u64::from(region.stored_len);
-    }
-    if end != offset {
-        return None;
-    }
-    with_tail_anew(name, bytes, offset, length)
 }

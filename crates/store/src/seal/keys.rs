@@ -11,64 +11,9 @@ use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::ends::{END_LEN, Ends};
 use crate::format::map::{at_end, malformed, read_array, read_fixed, read_map, required};
-use crate::name::{ObjectKind, parse_hex};
-
-/// How objects are sealed. The code stands in every header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Suite {
-    /// Not at all: the tag is a keyed BLAKE3 hash, the keyring lies beside the data.
-    None,
-    /// AES-256-GCM.
-    Aes256Gcm,
-    /// ChaCha20-Poly1305.
-    ChaCha20Poly1305,
-}
-
-impl Suite {
-    /// The code in the header.
-    pub fn code(self) -> u8 {
-        match self {
-            Suite::None => 0,
-            Suite::Aes256Gcm => 1,
-            Suite::ChaCha20Poly1305 => 2,
-        }
-    }
-
-    /// The inverse of [`Suite::code`].
-    pub fn from_code(code: u8) -> Result<Suite> {
-        match code {
-            0 => Ok(Suite::None),
-            1 => Ok(Suite::Aes256Gcm),
-            2 => Ok(Suite::ChaCha20Poly1305),
-            _ => Err(Error::new(
-                Kind::Unsupported,
-                "",
-                format!("sealed with suite {code}, which needs a newer cutpoint"),
-            )),
-        }
-    }
-
-    /// The suite that is fastest on this CPU: AES-256-GCM where it has instructions for AES.
-    pub fn fastest() -> Suite {
-        #[cfg(target_arch = "x86_64")]
-        let has_aes = std::arch::is_x86_feature_detected!("aes");
-        #[cfg(target_arch = "aarch64")]
-        let has_aes = std::arch::is_aarch64_feature_detected!("aes");
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        let has_aes = false;
-        if has_aes { Suite::Aes256Gcm } else { Suite::ChaCha20Poly1305 }
-    }
-}
-
-impl fmt::Display for Suite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Suite::None => "none",
-            Suite::Aes256Gcm => "aes256-gcm",
-            Suite::ChaCha20Poly1305 => "chacha20-poly1305",
-        })
-    }
-}
+use crate::format::repository_id::RepositoryId;
+use crate::format::suite::Suite;
+use crate::name::ObjectKind;
 
 /// 32 secret bytes. Wiped when dropped; never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -83,29 +28,6 @@ impl Drop for Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
-    }
-}
-
-/// Identifies a repository, for ever: 16 random bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RepositoryId(pub [u8; 16]);
-
-impl RepositoryId {
-    /// Reads 32 hexadecimal digits.
-    pub fn parse(text: &str) -> Option<RepositoryId> {
-        Some(RepositoryId(parse_hex(text)?))
-    }
-}
-
-impl fmt::Display for RepositoryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for RepositoryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
     }
 }
 

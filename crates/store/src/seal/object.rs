@@ -5,12 +5,12 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use zeroize::Zeroize;
 
-use super::keys::{KeyClass, Keys, Secret, Suite};
+use super::keys::{KeyClass, Keys, Secret};
 use crate::error::{Error, Kind, Newer, Result};
+use crate::format::HEADER_LEN;
+use crate::format::suite::Suite;
 use crate::name::{ObjectKind, ObjectName};
 
-/// The length of the header of every object, in bytes.
-pub const HEADER_LEN: usize = 64;
 /// The length of the trailer of every object, in bytes.
 pub const TRAILER_LEN: usize = 32;
 /// What sealing adds to a part, in bytes.

@@ -10,13 +10,14 @@ use minicbor::Decoder;
 use xxhash_rust::xxh3::xxh3_128;
 use zeroize::Zeroizing;
 
-use super::keys::{KeyClass, Keyring, Keys, Secret, Suite};
+use super::keys::{KeyClass, Keyring, Keys, Secret};
 use super::object::{
-    Cipher, HEADER_LEN, Header, PADDING_OTHER, PartKind, SALT_LEN, TAG_LEN, TRAILER_LEN, Trailer,
-    object_key,
+    Cipher, Header, PADDING_OTHER, PartKind, SALT_LEN, TAG_LEN, TRAILER_LEN, Trailer, object_key,
 };
 use crate::error::{Error, Kind, Result};
+use crate::format::HEADER_LEN;
 use crate::format::map::{MapWriter, at_end, malformed, read_map};
+use crate::format::suite::Suite;
 use crate::name::ObjectName;
 
 /// The bytes between header and sealed keyring: method 1, zero 3, memory in KiB 4, passes 4,

@@ -19,11 +19,11 @@ use crate::format::ends::numbers_with_ends;
 use crate::format::extents::{Extent, extent_count_max};
 use crate::format::recipe::{Content, Segment};
 use crate::index::{Index, Loaded, Location, Scope};
+#[cfg(feature = "mutants")]
+use crate::mutant::{self, Mutant};
 use crate::name::{PartName, TicketId};
 use crate::reader::{ChunkBytes, Reader, Segments};
 use crate::writer::finder::{ENDS_MAX, Finder};
-#[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
 
 /// So many old bytes before and behind those that belong to a chunk are looked through.
 const AROUND_LEN: u64 = 96 * 1024;

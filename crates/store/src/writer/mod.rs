@@ -11,8 +11,6 @@ mod filling;
 mod finder;
 mod inline;
 mod matcher;
-#[cfg(feature = "mutants")]
-pub mod mutant;
 mod packer;
 mod recipe;
 mod recompose;
@@ -31,14 +29,17 @@ use crate::fingerprint::Class;
 use crate::format::commit::{Commit, Outcome, ViewRecord};
 use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
-use crate::liveness::{Judge, own_machine, require_alone};
+use crate::liveness::{Judge, open_tickets, own_machine, require_alone};
 use crate::media::{Media, Put};
+#[cfg(feature = "mutants")]
+use crate::mutant;
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::parity;
 use crate::repository::{Repository, require_len};
 use crate::seal::seal_object;
-use crate::stop::{self, Finishing, Hold, Stop};
+use crate::stop::{self, Hold, Stop};
 use crate::view::View;
+use crate::wait::{self, Finishing};
 
 pub use archive::{Archive, ArchiveStatistics, Published, SealedPart, Stored};
 pub use burst::{BurstStatistics, Bursts};
@@ -46,8 +47,8 @@ pub use inline::Inline;
 pub use matcher::Matcher;
 pub use packer::{ChunkSink, CompositeStatistics, Packer};
 pub use recipe::{RecipeWriter, TREE_CUT};
+pub(crate) use region::RawChunk;
 pub use region::{EncodedRegion, PROBE_LEN, Probe, RawRegion, RegionBuffers, RegionCodec, Verify};
-pub(crate) use region::{RawChunk, decode_region, decode_region_into};
 pub use tree::TreeWriter;
 pub use uploads::{Upload, Uploads, Written};
 
@@ -585,7 +586,7 @@ const TICKET_TRIES: usize = 16;
 
 /// Gives this thread time to publish what is stored, should somebody ask to stop.
 fn publishing(repository: &Repository) -> Finishing {
-    stop::finishing(&**repository.environment(), stop::PUBLISHING_MAX)
+    wait::finishing(&**repository.environment(), stop::PUBLISHING_MAX)
 }
 
 /// What was staged for a put is given up after this time, in seconds, whoever staged it.
@@ -612,29 +613,6 @@ fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result
         Err(error) if error.kind() == Kind::Missing => put.map(|_| None),
         Err(error) => Err(error),
     }
-}
-
-/// The writers that have not ended: each with the number of its newest renewal. Whoever is not in the
-/// list has ended, or began after it was made.
-///
-/// # Errors
-///
-/// As the medium.
-pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId, u32>> {
-    let media = repository.media();
-    let mut renewals: BTreeMap<TicketId, u32> = BTreeMap::new();
-    for (path, _) in media.list(ObjectKind::Ticket.folder())? {
-        if let Ok(ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&path) {
-            let newest = renewals.entry(ticket).or_default();
-            *newest = renewal.max(*newest);
-        }
-    }
-    for (path, _) in media.list(ObjectKind::Commit.folder())? {
-        if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
-            renewals.remove(&ticket);
-        }
-    }
-    Ok(renewals)
 }
 
 /// Ends every writer that is dead ([`crate::liveness`]) but `own`: puts the `void` that it cannot put any more, with the

@@ -12,10 +12,10 @@ use crate::error::Result;
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::Form;
 use crate::index::{Index, Location, Scope};
+#[cfg(feature = "mutants")]
+use crate::mutant::{self, Mutant};
 use crate::name::PartName;
 use crate::seal::{Keys, TAG_LEN};
-#[cfg(feature = "mutants")]
-use crate::writer::mutant::{self, Mutant};
 
 /// Takes chunks: what recipes and trees are written to.
 pub trait ChunkSink {

@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 
 use super::failure::Failure;
 use crate::environment::Environment;
-use crate::stop;
+use crate::wait;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// So much time may pass in a run in which tries fail and are waited for; threads that fail at the
@@ -71,14 +71,14 @@ impl Patience {
             return false;
         }
         let began_ns = self.now_ns();
-        let is_slept = stop::sleep(&*self.environment, Duration::from_nanos(self.pause_ns(tries)));
+        let is_slept = wait::sleep(&*self.environment, Duration::from_nanos(self.pause_ns(tries)));
         self.spend(began_ns);
         is_slept
     }
 
     /// Whether a request to stop has ended the waits of this thread.
     pub(super) fn is_over(&self) -> bool {
-        stop::is_over(&*self.environment)
+        wait::is_over(&*self.environment)
     }
 
     /// Does `requests`, or gives them up at a request to stop, once the time that is left after it
@@ -89,7 +89,7 @@ impl Patience {
     ) -> Result<T, Failure> {
         let end = async {
             while !self.is_over() {
-                tokio::time::sleep(stop::LOOK_EVERY).await;
+                tokio::time::sleep(wait::LOOK_EVERY).await;
             }
         };
         match select(pin!(requests), pin!(end)).await {

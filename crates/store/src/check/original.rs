@@ -1,0 +1,142 @@
+//! The bytes with which an object was put: read from the object itself, or derived from what is left
+//! of it and from its second copy.
+//!
+//! Nothing that an object says is changed by deriving them: header and sealed parts are authenticated,
+//! padding and trailer follow from them. The copies of settings and keyrings are the same bytes.
+
+use bytes::Bytes;
+
+use crate::error::{Error, Kind};
+use crate::format::directory::Directory;
+use crate::format::segment::ContainerRecord;
+#[cfg(feature = "mutants")]
+use crate::mutant::{self, Mutant};
+use crate::name::{ObjectKind, ObjectName};
+use crate::repository::Repository;
+use crate::seal::{
+    HEADER_LEN, Header, KdfLimits, KeyAbout, KeyMethod, Keys, Opener, PartKind, Trailer, Unlock,
+    object_as_put, object_is_intact, unwrap_keyring, with_tail_anew,
+};
+
+/// The bytes with which an object was put, as far as they can be known.
+pub(crate) enum Original {
+    /// The object has them.
+    Intact,
+    /// The object has other bytes, or is gone; these follow from what is left.
+    Restorable(Bytes),
+    /// Nothing gives them. The error of reading the object, if there was one.
+    Unknown(Option<Error>),
+}
+
+/// Returns the bytes with which an object was put; `record` is the index record of a container.
+pub(crate) fn original(
+    repository: &Repository,
+    name: ObjectName,
+    record: Option<ContainerRecord>,
+) -> Original {
+    let (found, error) = match repository.media().get(&name.to_string()) {
+        Ok(bytes) => (Some(bytes), None),
+        // What cannot be read may have a copy that can.
+        Err(error) => (None, Some(error)),
+    };
+    let keys = repository.keys();
+    let alone = found.as_ref().and_then(|bytes| match name {
+        ObjectName::Container(..) => container_as_put(keys, name, bytes, record),
+        ObjectName::Parity { .. } => None,
+        ObjectName::Key { .. } => keyring_as_put(keys, name, bytes),
+        _ => object_as_put(keys, name, bytes),
+    });
+    match alone.or_else(|| from_copy(repository, name)) {
+        Some(bytes) if found.as_ref() == Some(&bytes) => Original::Intact,
+        Some(bytes) => Original::Restorable(bytes),
+        None => Original::Unknown(error.filter(|error| error.kind() != Kind::Missing)),
+    }
+}
+
+/// The bytes with which a keyring was put. Without its secret nobody can open it, so that it must be
+/// whole; one that opens with nothing can have its padding and checksum anew.
+fn keyring_as_put(keys: &Keys, name: ObjectName, bytes: &Bytes) -> Option<Bytes> {
+    if object_is_intact(bytes) && KeyMethod::of_object(name, bytes).is_ok() {
+        return Some(bytes.clone());
+    }
+    let opened = unwrap_keyring(name, bytes, &Unlock::Nothing, KdfLimits::default()).ok()??;
+    KeyAbout::of_object(keys, name, bytes).ok()?;
+    let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok()?;
+    let is_own = opened.0 == *keys.keyring();
+    is_own.then(|| with_tail_anew(name, bytes, trailer.offset, trailer.length))?
+}
+
+/// The other copy of settings or of a keyring.
+pub(crate) fn twin(name: ObjectName) -> Option<ObjectName> {
+    match name {
+        ObjectName::Config { number, copy } => Some(ObjectName::Config { number, copy: !copy }),
+        ObjectName::Key { id, copy } => Some(ObjectName::Key { id, copy: !copy }),
+        _ => None,
+    }
+}
+
+/// The bytes of an object from its other copy, which has the same.
+fn from_copy(repository: &Repository, name: ObjectName) -> Option<Bytes> {
+    let twin = twin(name)?;
+    let bytes = repository.media().get(&twin.to_string()).ok()?;
+    if twin.kind() == ObjectKind::Key {
+        return keyring_as_put(repository.keys(), twin, &bytes);
+    }
+    object_as_put(repository.keys(), twin, &bytes)
+}
+
+/// The bytes with which a container was put, where its regions and its directory are undamaged.
+fn container_as_put(
+    keys: &Keys,
+    name: ObjectName,
+    bytes: &Bytes,
+    record: Option<ContainerRecord>,
+) -> Option<Bytes> {
+    let opener = Opener::new(keys, name, bytes).ok()?;
+    let (offset, length) = match record {
+        Some(record) => (u64::from(record.directory_offset), record.directory_len),
+        None => {
+            let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok()?;
+            (trailer.offset, trailer.length)
+        }
+    };
+    let part = |kind, offset: u64, length: u32| {
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        let mut part = bytes.get(start..end)?.to_vec();
+        opener.open(kind, &mut part).ok()?;
+        Some(part)
+    };
+    let directory = part(PartKind::Directory, offset, length)?;
+    let directory = Directory::decode(&directory, offset).ok()?;
+    let mut end = HEADER_LEN as u64;
+    for (region, number) in directory.regions.iter().zip(0..) {
+        let begin = u64::from(region.offset);
+        if begin != end {
+            return None;
+        }
+        let is_read = part(PartKind::Region(number), begin, region.stored_len).is_some();
+        #[cfg(feature = "mutants")]
+        let is_read = is_read || mutant::is_active(Mutant::MendsUnread);
+        if !is_read {
+            return None;
+        }
+        end = begin + u64::from(region.stored_len);
+    }
+    if end != offset {
+        return None;
+    }
+    with_tail_anew(name, bytes, offset, length)
+}
+
+/// Returns `true` if an object's own checksum holds and its header claims a newer key epoch or a newer
+/// version than this client knows. Such an object is not damaged because this client cannot read it,
+/// unless everything that claims to be newer counts as junk (`--ignore-newer`).
+pub(crate) fn is_newer(repository: &Repository, name: ObjectName) -> bool {
+    let Ok(bytes) = repository.media().get(&name.to_string()) else { return false };
+    match Header::decode(&name, &bytes) {
+        _ if repository.ignores_newer() || !object_is_intact(&bytes) => false,
+        Ok(header) => header.epoch > repository.keys().epoch(),
+        Err(error) => error.kind() == Kind::Unsupported,
+    }
+}

@@ -1,0 +1,28 @@
+//! The identity of a repository.
+
+use std::fmt;
+
+use crate::name::parse_hex;
+
+/// Identifies a repository, for ever: 16 random bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RepositoryId(pub [u8; 16]);
+
+impl RepositoryId {
+    /// Reads 32 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<RepositoryId> {
+        Some(RepositoryId(parse_hex(text)?))
+    }
+}
+
+impl fmt::Display for RepositoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for RepositoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
