@@ -29,6 +29,7 @@
 
 mod ahead;
 mod file;
+mod job;
 mod links;
 mod metadata;
 mod place;

@@ -3,6 +3,7 @@
 use cutpoint_testing::thread_cpu_time;
 
 use crate::Samples;
+use crate::operation::{Operation, UNROLLED};
 
 /// What an instruction costs on this CPU.
 #[derive(Clone, Debug)]
@@ -13,19 +14,6 @@ pub struct Instruction {
     pub latency_ns: Samples,
     /// Nanoseconds for each of many that do not wait for each other, a sample for each round.
     pub throughput_ns: Samples,
-}
-
-/// How many steps an operation does for each that is counted.
-pub(crate) const UNROLLED: u64 = 16;
-
-/// An instruction as it is timed. Only a CPU that has the instruction makes one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Operation {
-    pub(crate) name: &'static str,
-    /// Does as many times [`UNROLLED`] steps that wait for each other.
-    pub(crate) chained: fn(u64),
-    /// The same, in eight chains.
-    pub(crate) side_by_side: fn(u64),
 }
 
 /// How many times [`UNROLLED`] steps a measurement has: about a tenth of a millisecond and more.

@@ -1,63 +1,12 @@
-//! Reading memory and doing nearly nothing with it: what bounds everything that looks at every byte.
+//! The sum that a plain read of memory computes.
 
-/// How it is summed up.
+/// A compiled form of [`sum`].
 pub(crate) type Sum = fn(&[u8]) -> u64;
 
-/// The sum of all bytes of a buffer, as little-endian numbers of 64 bits, on the widest vectors of
-/// this CPU, several at a time: a plain read.
-#[derive(Clone, Copy, Debug)]
-pub struct PlainRead {
-    sum: Sum,
-    name: &'static str,
-}
-
-impl PlainRead {
-    /// The one of this CPU.
-    pub fn new() -> PlainRead {
-        #[cfg(target_arch = "x86_64")]
-        let (name, sum) = crate::x86_64::widest_sum();
-        #[cfg(not(target_arch = "x86_64"))]
-        let (name, sum): (_, Sum) = ("the vectors of every CPU of this architecture", sum);
-        PlainRead { sum, name }
-    }
-
-    /// Returns what it reads with: `AVX-512`, `AVX2`.
-    pub fn vectors(self) -> &'static str {
-        self.name
-    }
-
-    /// Reads all of `data`; what is behind the last 8 bytes is left out.
-    pub fn read(self, data: &[u8]) -> u64 {
-        (self.sum)(data)
-    }
-}
-
-impl Default for PlainRead {
-    fn default() -> PlainRead {
-        PlainRead::new()
-    }
-}
-
-/// In plain Rust. The compiler makes several sums side by side of it, in vectors as wide as it may take.
+/// Returns the sum of the little-endian 64-bit words of `data`. The compiler turns it into several sums
+/// side by side, in vectors as wide as the target features allow.
 #[inline(always)]
 pub(crate) fn sum(data: &[u8]) -> u64 {
     let words = data.as_chunks().0.iter();
     words.fold(0, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_word_counts() {
-        let mut data = vec![0; 64 * 9];
-        let read = PlainRead::new();
-        for index in 0..data.len() {
-            data[index] = 1;
-            let expected = 1 << (8 * (index % 8));
-            assert_eq!((read.read(&data), sum(&data)), (expected, expected), "byte {index}");
-            data[index] = 0;
-        }
-    }
 }

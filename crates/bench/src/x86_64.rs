@@ -9,7 +9,7 @@ use std::arch::x86_64::{
     __m128i, __m256i, __m512i, _mm_set1_epi8, _mm256_set1_epi8, _mm512_set1_epi8,
 };
 
-use crate::instruction::{Operation, UNROLLED};
+use crate::operation::{Operation, UNROLLED};
 use crate::sum::{Sum, sum};
 
 /// [`sum`] as it was compiled for the widest vectors of this CPU, and their name.

@@ -11,9 +11,11 @@
 mod block;
 mod cutter;
 mod engine;
+mod job;
 mod source;
 
 pub(crate) use cutter::{Chunk, Cutter, Sink};
-pub(crate) use engine::{Job, Lane, Tools, run};
+pub(crate) use engine::{Lane, run};
+pub(crate) use job::{Job, Tools};
 pub use source::{Monitor, Progress, ScanCounts, ScanOptions};
 pub(crate) use source::{Until, expected_of};

@@ -4,7 +4,8 @@ use sha2::Digest as _;
 
 use crate::chain;
 use crate::lanes::Levels;
-use crate::lanes::streams::{Sha1State, Sha256State, StreamLevel};
+use crate::lanes::compress::{Sha1State, Sha256State};
+use crate::lanes::streams::StreamLevel;
 use crate::tree;
 
 /// Writes a hash function out, of its crate's type, its digest's size and its initial state.

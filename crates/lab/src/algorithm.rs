@@ -5,6 +5,7 @@ use cutpoint_chunking::{Spec, cuts};
 
 use crate::AlgorithmPart;
 use crate::data::DataSet;
+use crate::template::{LEARNED, spec};
 
 /// How the parameters for a target are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +48,6 @@ pub enum Chosen {
     None(String),
 }
 
-/// What a template calls the algorithms that learn from the data set.
-const LEARNED: [&str; 2] = ["bfbc", "bfbc*"];
-
 /// The smallest chunk of BFBC\*, as paper 002 sets it.
 const BFBC_SIZE_MIN: usize = 2;
 
@@ -62,51 +60,6 @@ const NEAR: f64 = 0.005;
 /// How often the search cuts the data set at most.
 const SEARCH_MAX: usize = 10;
 
-/// Says what is wrong with a template whatever the target is.
-pub(crate) fn check_template(template: &str) -> Result<(), String> {
-    if LEARNED.contains(&template) {
-        return Ok(());
-    }
-    // Targets that some algorithm or other has; one of them must do.
-    let mut first = String::new();
-    for target in [8192, 770, 6232, 888, 2048, 192] {
-        match spec(template, target) {
-            Ok(_) => return Ok(()),
-            Err(message) if first.is_empty() => first = message,
-            Err(_) => {}
-        }
-    }
-    Err(format!("{template:?} is no algorithm with parameters: {first}"))
-}
-
-fn spec(template: &str, target: usize) -> Result<Spec, String> {
-    filled(template, target)?.parse().map_err(|error| format!("{error}"))
-}
-
-/// The template with the target in the place of each `{target}`, `{target*2}`, `{target/8}`.
-fn filled(template: &str, target: usize) -> Result<String, String> {
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once("{target") {
-        let (operation, behind) =
-            after.split_once('}').ok_or_else(|| "there is a { without a }".to_owned())?;
-        let number = |digits: &str| digits.parse::<usize>().ok().filter(|number| *number > 0);
-        let value = match operation.split_at_checked(1) {
-            None => Some(target),
-            Some(("*", digits)) => number(digits).and_then(|number| target.checked_mul(number)),
-            Some(("/", digits)) => number(digits).map(|number| target / number),
-            Some(_) => None,
-        };
-        let value = value.ok_or_else(|| {
-            format!("{{target{operation}}} is neither {{target*N}} nor {{target/N}}")
-        })?;
-        text += before;
-        text += &value.to_string();
-        rest = behind;
-    }
-    Ok(text + rest)
-}
-
 /// Finds parameters of `part` for `target` on `set`. Every cut of the data set is told to `goes_on`,
 /// which ends the search by answering no.
 pub fn choose(
@@ -117,7 +70,7 @@ pub fn choose(
     goes_on: &dyn Fn() -> bool,
 ) -> Chosen {
     let of_target =
-        part.specs.iter().find(|(size, _)| crate::definition::size(size) == Some(target));
+        part.specs.iter().find(|(size, _)| crate::size::size(size) == Some(target));
     let template = match selection {
         Selection::Paper => of_target.map(|(_, spec)| spec).or(part.paper.as_ref()),
         Selection::Equal => part.equal.as_ref(),

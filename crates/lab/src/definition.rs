@@ -9,7 +9,10 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::LabError;
-use crate::measure::Kind;
+use crate::kind::{Hash, Kind};
+use crate::made::Made;
+use crate::size::size;
+use crate::template::check_template;
 
 /// Text, and where in the file it stands.
 pub type Text = Spanned<String>;
@@ -214,8 +217,8 @@ impl Definition {
             match (&part.path, &part.made) {
                 (Some(_), None) => {}
                 (None, Some(made)) => {
-                    if crate::data::Made::named(made.get_ref()).is_none() {
-                        let names = crate::data::Made::NAMES.join(", ");
+                    if Made::named(made.get_ref()).is_none() {
+                        let names = Made::NAMES.join(", ");
                         return fail(
                             made,
                             format!("made: {:?} is not known: take one of {names}", made.get_ref()),
@@ -266,7 +269,7 @@ impl Definition {
             for template in
                 [&part.paper, &part.equal].into_iter().flatten().chain(part.specs.values())
             {
-                crate::algorithm::check_template(template.get_ref())
+                check_template(template.get_ref())
                     .or_else(|message| fail(template, message))?;
             }
         }
@@ -337,7 +340,7 @@ impl Definition {
             }
         }
         for name in &part.fingerprints {
-            if crate::measure::Hash::named(name.get_ref()).is_none() {
+            if Hash::named(name.get_ref()).is_none() {
                 return fail(
                     name,
                     format!(
@@ -381,16 +384,4 @@ fn checked_size(
             text.get_ref()
         ),
     ))
-}
-
-/// Reads a size in bytes: digits, then perhaps k, M or G (powers of 1024), in either case.
-pub(crate) fn size(text: &str) -> Option<usize> {
-    let (digits, shift) = match text.as_bytes().last()?.to_ascii_lowercase() {
-        b'k' => (&text[..text.len() - 1], 10),
-        b'm' => (&text[..text.len() - 1], 20),
-        b'g' => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| digits.parse::<usize>().ok()?.checked_mul(1 << shift))?
 }

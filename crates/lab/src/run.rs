@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::algorithm::Selection;
 use crate::data::DataSet;
-use crate::definition::size;
+use crate::size::size;
 use crate::measure::Task;
 use crate::row::ELAPSED;
 use crate::{AlgorithmPart, Definition, LabError, MeasurePart, Results, Row};

@@ -6,7 +6,7 @@ use crossbeam_channel::Sender;
 use cutpoint_store::format::recipe::Segment;
 use cutpoint_store::reader::{Plan, Step};
 
-use super::walker::Job;
+use super::job::Job;
 
 /// So many jobs are held back at most. Each can keep a folder of the target open.
 const JOBS_MAX: usize = 256;

@@ -12,6 +12,7 @@ use cutpoint_store::format::tree::{Entry, EntryKind, Time, check_name};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
+use super::job::{Job, Role};
 use super::ahead::{Ahead, Planned};
 use super::file::{Buffer, NewFile, PIECE_SEGMENTS_MAX, Piece, Pieces, ends_in_hole, gather};
 use super::links::{Link, LinkOwner, Written};
@@ -20,27 +21,6 @@ use super::run::{Failure, Run, count};
 use super::selection::{Choice, Selection};
 use super::{Overwrite, PIECE_LEN, metadata};
 use crate::files::folder::{self, Access, FolderStack, Handle, Identity};
-
-/// Work for any thread.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all jobs are items")]
-pub(super) enum Job {
-    /// Anything but a folder.
-    Item { place: Place, entry: Entry, role: Role },
-    /// A part of a large file. Whoever lets go of the file last completes it.
-    Piece { file: Arc<NewFile>, piece: Piece },
-}
-
-/// What a name is among the names of its file.
-#[derive(Debug)]
-pub(super) enum Role {
-    /// The only one.
-    Only,
-    /// The first that was seen.
-    First(LinkOwner),
-    /// One after the first.
-    Further(Arc<Link>),
-}
 
 /// A folder that is being filled.
 struct Frame<'a> {

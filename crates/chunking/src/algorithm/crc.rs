@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub use super::bytes::Cut;
-use super::rolling::{Rolling, Step};
+use crate::rolling::{Rolling, Step};
 use super::{
     Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
 };

@@ -24,8 +24,6 @@ pub mod pci;
 pub mod rabin;
 pub mod ram;
 pub mod repmaxcdc;
-pub(crate) mod residue;
-pub(crate) mod rolling;
 pub mod ronomon;
 pub mod samplebyte;
 pub mod seqcdc;

@@ -28,7 +28,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::rolling::{Rolling, Step};
+use crate::rolling::{Rolling, Step};
 use super::{
     Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
 };

@@ -38,8 +38,8 @@ use core::fmt;
 
 pub use super::bytes::Cut;
 use super::rabin::{POLYNOMIAL, Reduce, check_polynomial, check_window};
-use super::residue::Residue;
-use super::rolling::Rolling;
+use crate::residue::Residue;
+use crate::rolling::Rolling;
 use super::{
     Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, paper, power,
 };

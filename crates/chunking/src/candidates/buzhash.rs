@@ -8,8 +8,8 @@ use super::gear::{woven_32, woven_64};
 use super::marks::ColumnHash;
 use super::{Batch, Marking, Selection, cut, planes};
 use crate::Level;
-use crate::algorithm::residue::{Parts, Residue};
-use crate::algorithm::rolling::{Rolling, Step};
+use crate::residue::{Parts, Residue};
+use crate::rolling::{Rolling, Step};
 use crate::kernel::{ByteTable, Columns};
 
 /// Writes the list of loops: one for each way to match and to leave, as one loop that branches would not

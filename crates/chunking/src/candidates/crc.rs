@@ -2,7 +2,7 @@
 
 use super::marks::ColumnHash;
 use super::matrices;
-use crate::algorithm::rolling::{Rolling, Step};
+use crate::rolling::{Rolling, Step};
 use crate::kernel::Columns;
 
 /// The 4 bytes of the register, of which a step pushes out the lowest.

@@ -2,7 +2,7 @@
 
 use super::marks::ColumnHash;
 use super::matrices;
-use crate::algorithm::rolling::{Rolling, Step};
+use crate::rolling::{Rolling, Step};
 use crate::kernel::Columns;
 
 const BYTES: usize = 7;

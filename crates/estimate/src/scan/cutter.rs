@@ -11,7 +11,7 @@ use cutpoint_store::format::tree::Entry;
 use cutpoint_testing::thread_cpu_time;
 
 use super::block::{Block, Event};
-use super::engine::Job;
+use super::job::Job;
 
 /// A chunk of a file.
 #[derive(Clone, Copy, Debug)]

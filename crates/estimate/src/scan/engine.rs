@@ -8,31 +8,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, available_parallelism};
 
 use cutpoint_backup::files::Walk;
-use zstd::bulk::Compressor;
 
 use super::block::Block;
 use super::cutter::{Cutter, Sink};
+use super::job::{Job, Tools};
 use super::source::{Monitor, ScanCounts, ScanOptions, Source, expected_of};
 
 /// So many blocks wait for the slowest lane at most.
 const BLOCK_COUNT_MAX: usize = 16;
-
-/// Work that a lane leaves to whoever has time.
-pub(crate) type Job = Box<dyn FnOnce(&mut Tools) + Send>;
-
-/// What a thread needs for jobs.
-pub(crate) struct Tools {
-    /// Compresses at the level that was asked for.
-    pub(crate) compressor: Compressor<'static>,
-    /// What it fills.
-    pub(crate) buffer: Vec<u8>,
-}
-
-impl Tools {
-    fn new(compression_level: i32) -> io::Result<Tools> {
-        Ok(Tools { compressor: Compressor::new(compression_level)?, buffer: Vec::new() })
-    }
-}
 
 /// A way to cut, and what is done with the chunks.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! What instruction sets supply, and the choice among them: vectors of 32-bit words here, streams of
 //! blocks in [`streams`].
 
+pub(crate) mod compress;
 mod emulated;
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions are entered and loaded for")]

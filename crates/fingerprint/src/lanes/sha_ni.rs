@@ -5,7 +5,7 @@
 
 use core::arch::x86_64::*;
 
-use super::streams::{Block, Compress, Sha1State, Sha256State};
+use super::compress::{Block, Compress, Sha1State, Sha256State};
 
 /// Proof that this CPU has the instructions, and the shuffles of SSSE3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,69 +8,12 @@ mod shift;
 mod throughput;
 
 pub use low_entropy::Found;
-pub use pipeline::Hash;
+pub use crate::kind::{Hash, Kind};
 pub use shift::{Case, Places};
-
-use serde::Deserialize;
 
 use crate::algorithm::Selection;
 use crate::data::DataSet;
 use crate::{AlgorithmPart, LabError, Levels, MeasurePart, Row};
-
-/// A kind of measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Sizes of chunks, and what deduplication saves.
-    Cut,
-    /// How fast chunking is, in memory.
-    Throughput,
-    /// How fast fingerprints of chunks are.
-    Fingerprint,
-    /// Chunking, fingerprinting, indexing and writing to nowhere, a thread each.
-    Pipeline,
-    /// How much of the input is in chunks of one repeated byte, or of a short pattern.
-    LowEntropy,
-    /// How many chunks an edit changes.
-    Shift,
-    /// BURST: ratios and tables, by variant.
-    Burst,
-    /// BURST: the ratio after each version.
-    Growth,
-    /// BURST: the shortest burst to any other chunk.
-    Bursts,
-}
-
-impl Kind {
-    /// Returns the name in definitions and rows.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Cut => "cut",
-            Kind::Throughput => "throughput",
-            Kind::Fingerprint => "fingerprint",
-            Kind::Pipeline => "pipeline",
-            Kind::LowEntropy => "low-entropy",
-            Kind::Shift => "shift",
-            Kind::Burst => "burst",
-            Kind::Growth => "growth",
-            Kind::Bursts => "bursts",
-        }
-    }
-
-    pub(crate) fn needs_algorithms(self) -> bool {
-        !matches!(self, Kind::Fingerprint | Kind::Burst | Kind::Growth | Kind::Bursts)
-    }
-
-    /// Whether machine and repeats have a say in the rows that matter.
-    pub(crate) fn is_timed(self) -> bool {
-        matches!(self, Kind::Throughput | Kind::Fingerprint | Kind::Pipeline)
-    }
-
-    /// Whether all algorithms of a measure are one cell, since they take turns.
-    pub(crate) fn is_race(self) -> bool {
-        matches!(self, Kind::Throughput | Kind::Pipeline)
-    }
-}
 
 /// What a measurement is given.
 pub(crate) struct Task<'a> {
@@ -114,7 +57,7 @@ impl<'a> Task<'a> {
             size_max: part
                 .size
                 .as_ref()
-                .and_then(|text| crate::definition::size(text.get_ref()))
+                .and_then(|text| crate::size::size(text.get_ref()))
                 .unwrap_or(usize::MAX),
             edit_count: part.edits.unwrap_or(100) as usize,
             repeat_count,

@@ -34,8 +34,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::residue::Residue;
-use super::rolling::{Rolling, Step};
+use crate::residue::Residue;
+use crate::rolling::{Rolling, Step};
 use super::{
     Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, cut_within, geometric,
     paper, write_sizes,

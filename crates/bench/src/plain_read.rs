@@ -1,0 +1,56 @@
+//! Reading memory and doing nearly nothing with it: what bounds everything that looks at every byte.
+
+use crate::sum::Sum;
+
+/// The sum of all bytes of a buffer, as little-endian numbers of 64 bits, on the widest vectors of
+/// this CPU, several at a time: a plain read.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainRead {
+    sum: Sum,
+    name: &'static str,
+}
+
+impl PlainRead {
+    /// The one of this CPU.
+    pub fn new() -> PlainRead {
+        #[cfg(target_arch = "x86_64")]
+        let (name, sum) = crate::x86_64::widest_sum();
+        #[cfg(not(target_arch = "x86_64"))]
+        let (name, sum): (_, Sum) = ("the vectors of every CPU of this architecture", crate::sum::sum);
+        PlainRead { sum, name }
+    }
+
+    /// Returns what it reads with: `AVX-512`, `AVX2`.
+    pub fn vectors(self) -> &'static str {
+        self.name
+    }
+
+    /// Reads all of `data`; what is behind the last 8 bytes is left out.
+    pub fn read(self, data: &[u8]) -> u64 {
+        (self.sum)(data)
+    }
+}
+
+impl Default for PlainRead {
+    fn default() -> PlainRead {
+        PlainRead::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sum::sum;
+
+    #[test]
+    fn every_word_counts() {
+        let mut data = vec![0; 64 * 9];
+        let read = PlainRead::new();
+        for index in 0..data.len() {
+            data[index] = 1;
+            let expected = 1 << (8 * (index % 8));
+            assert_eq!((read.read(&data), sum(&data)), (expected, expected), "byte {index}");
+            data[index] = 0;
+        }
+    }
+}
