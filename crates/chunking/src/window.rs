@@ -215,7 +215,7 @@ mod tests {
     /// However long a stream is, the room is for the held bytes and as many again, not for the
     /// stream.
     #[test]
-    fn room_is_for_what_is_held() {
+    fn room_is_bounded_by_held_bytes() {
         // Up to 9 bytes of a chunk; for a hash that is carried on, also the 63 bytes before it.
         for (text, held) in [("fixed:size=10", 9), ("gear:bits=6,start=carry,max=10", 9 + 63)] {
             let spec: Spec = text.parse().expect("the spec is right");

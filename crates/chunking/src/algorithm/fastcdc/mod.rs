@@ -497,7 +497,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounded_logarithms_begin_where_they_are_said_to() {
+    fn first_of_bits_is_smallest_size_of_logarithm() {
         for bits in 2..=23 {
             let first = first_of_bits(bits);
             assert_eq!(first % 2, 0, "{bits} bits: {first} is even");
