@@ -29,7 +29,6 @@ const READ_SIZE: usize = 256 * 1024;
 /// number of bytes. If an algorithm has no maximum chunk size, it is asked first when 256 KiB or
 /// its batch size have arrived, and again whenever the number of bytes has doubled, so the buffer
 /// holds up to twice the chunk.
-/// and whenever their number has doubled since: the buffer holds up to twice the chunk.
 ///
 /// ```
 /// use cutpoint_chunking::{Chunks, Spec};
