@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_those_of_the_chain() {
+    fn means_equal_solutions_of_chain() {
         for (length, frozen) in (LENGTH_FIRST..).zip(MEANS) {
             let mean = mean(length);
             assert!((mean / frozen - 1.0).abs() < 1e-6, "length {length}: {mean}, not {frozen}");

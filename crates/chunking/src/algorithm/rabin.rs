@@ -510,7 +510,7 @@ mod tests {
     /// The test of irreducibility agrees with a division by all candidates, for small degrees from
     /// 8 on.
     #[test]
-    fn irreducible_polynomials_are_told() {
+    fn irreducible_polynomials_are_recognized() {
         let mut count = 0;
         for polynomial in 0x100u64..0x1000 {
             let has_no_divisor = (2u64..0x40).all(|divisor| {

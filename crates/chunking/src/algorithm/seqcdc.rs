@@ -855,7 +855,7 @@ mod tests {
 
     /// The lists of the segments are mostly taken; otherwise cutting them together would gain nothing.
     #[test]
-    fn segments_of_noise_are_taken() {
+    fn lists_of_noise_segments_are_taken() {
         let data = SplitMix64::bytes(1, 1 << 20);
         let params = Params::for_average(4096, Mode::Increasing).expect("the mean is right");
         for level in Level::available() {
@@ -872,7 +872,7 @@ mod tests {
 
     /// Data of many smallest chunks is cut in several segments, and an ordinary file in one.
     #[test]
-    fn segments_are_of_many_chunks() {
+    fn segments_hold_many_chunks() {
         let params = Params::paper(16 * 1024).expect("it is one of the three");
         let chunker = SeqCdc::from_checked(params, None, Level::SCALAR);
         let wanted_size = chunker.batch_size_max();

@@ -124,7 +124,7 @@ impl Read for Portions<'_> {
 }
 
 #[test]
-fn several_threads_cut_like_one() {
+fn threads_cut_like_one_thread() {
     for (index, text) in cases::chosen().flat_map(|cases| cases.specs).enumerate() {
         let spec: Spec = text.parse().expect("the spec is right");
         let chunker = spec.chunker();

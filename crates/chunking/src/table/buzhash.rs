@@ -1,7 +1,7 @@
 //! The table of the label `cutpoint buzhash v1`.
 
-/// The table as printed by `cargo run -p cutpoint-chunking --example tables buzhash rust`, which
-/// defines the derivation.
+/// Printed by `cargo run -p cutpoint-chunking --example tables buzhash rust`, which says how
+/// it is derived.
 #[rustfmt::skip]
 pub(crate) const TABLE: [u64; 256] = [
     0x3944bd45eb5b47ce, 0xf6990c335a905483, 0x9b857cf362031728, 0x58636a211f0d0219,

@@ -1,7 +1,7 @@
 //! The table of the label `cutpoint gear v1`.
 
-/// The table as printed by `cargo run -p cutpoint-chunking --example tables gear rust`, which
-/// defines the derivation.
+/// Printed by `cargo run -p cutpoint-chunking --example tables gear rust`, which says how
+/// it is derived.
 #[rustfmt::skip]
 pub(crate) const TABLE: [u64; 256] = [
     0x2d02a721428774cf, 0x731c24a3217c2556, 0x54b2d278eefc4aaa, 0x575715313cefe714,

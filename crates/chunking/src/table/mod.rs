@@ -16,7 +16,7 @@ mod tests {
     const ALL: &[(&str, &[u64; 256])] = &[("gear", &gear::TABLE), ("buzhash", &buzhash::TABLE)];
 
     #[test]
-    fn tables_are_derived_from_their_labels() {
+    fn tables_follow_from_labels() {
         for (name, table) in ALL {
             let mut bytes = [0; 2048];
             let mut hasher = blake3::Hasher::new();

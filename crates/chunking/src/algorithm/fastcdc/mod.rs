@@ -516,7 +516,7 @@ mod tests {
 
     /// Computes the distribution of the hashes modulo 2^k, if each byte is equally likely.
     #[test]
-    fn low_zeros_of_dedup_bench_are_counted() {
+    fn dedup_bench_zeros_match_distribution() {
         for bits in [8, 10] {
             let count = 1 << bits;
             let mut chances = alloc::vec![0.0; count];

@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_average_is_near() {
+    fn every_average_is_reached_within_2_percent() {
         for mean in Params::AVERAGE_MIN..=Params::AVERAGE_MAX {
             let params = Params::for_average(mean).expect("one is near");
             let reached = params.mean().expect("it is measured");

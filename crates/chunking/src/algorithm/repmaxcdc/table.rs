@@ -1,6 +1,6 @@
 //! The table of repmaxcdc.
 
-/// The table as printed by `cargo run -p cutpoint-chunking --example tables_of_others repmaxcdc`.
+/// Printed by `cargo run -p cutpoint-chunking --example tables_of_others repmaxcdc`.
 #[rustfmt::skip]
 pub(super) const TABLE: [u64; 256] = [
     0xcf99be4b094c2f46, 0xe66ac484ad9dfa4d, 0x6b03a67c8cdb148c, 0x3e41f6ecc5fec939,

@@ -1,6 +1,6 @@
 //! The table of ronomon.
 
-/// The table as printed by `cargo run -p cutpoint-chunking --example tables_of_others ronomon`.
+/// Printed by `cargo run -p cutpoint-chunking --example tables_of_others ronomon`.
 #[rustfmt::skip]
 pub(super) const TABLE: [u32; 256] = [
     0x5c95c078, 0x22408989, 0x2d48a214, 0x12842087, 0x530f8afb, 0x474536b9, 0x2963b4f1, 0x44cb738b,
