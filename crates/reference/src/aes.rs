@@ -116,7 +116,7 @@ mod tests {
 
     /// Appendix B of the standard.
     #[test]
-    fn bitsliced_aes_matches_fips_197_example() {
+    fn the_example_of_the_standard() {
         let box_of_bytes: Vec<u8> = (0..=255).map(substitute).collect();
         let key = *b"\x2b\x7e\x15\x16\x28\xae\xd2\xa6\xab\xf7\x15\x88\x09\xcf\x4f\x3c";
         let input = *b"\x32\x43\xf6\xa8\x88\x5a\x30\x8d\x31\x31\x98\xa2\xe0\x37\x07\x34";

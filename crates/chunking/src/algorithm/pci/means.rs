@@ -1,7 +1,7 @@
-//! Means measured by `examples/pci_means.rs`.
+//! Measured by `examples/pci_means.rs`.
 
-/// One row for each window from [`super::WINDOW_FIRST`] on: a threshold, and the means in bytes for the
-/// thresholds from it on.
+/// For each window from [`super::WINDOW_FIRST`] on: a threshold, and the means in bytes
+/// from it on.
 #[rustfmt::skip]
 pub(super) const MEANS: &[(u32, &[u32])] = &[
     (146, &[508, 658, 866, 1158, 1575, 2180, 3069, 4398, 6402, 9482, 14304, 21953, 34241, 54360]),
