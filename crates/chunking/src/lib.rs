@@ -38,10 +38,10 @@
 //!
 //! | feature | default | adds |
 //! | --- | --- | --- |
-//! | `std` | on | [`Chunks`] over a [`std::io::Read`], and [`Parallel`]; without `std` the crate needs only `alloc` |
-//! | `async` | off | `Chunks` over an `AsyncRead` of the crate `futures-io`, the only possible dependency |
+//! | `std` | on | [`Chunks`] over a [`std::io::Read`], and [`Parallel`] |
+//! | `async` | off | `Chunks` over an `AsyncRead` of `futures-io`, the only possible dependency |
 //!
-//! Without either feature, [`Push`] takes the bytes as they arrive.
+//! Without `std` the crate needs only `alloc`, and [`Push`] takes the bytes as they arrive.
 //!
 //! The rules are portable Rust, each written once. The parts of a rule that instruction sets speed
 //! up are in a separate module beside [`algorithm`], where a portable form is the definition: a

@@ -2,9 +2,9 @@
 //! value.
 //!
 //! Source: Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking Algorithm for Data
-//! Deduplication in Backup Storage Systems" (2017), algorithms 1 (AE) and 3 (AE-Opt2); Gregoriadis et
-//! al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data Deduplication",
-//! algorithm 2 and its code.
+//! Deduplication in Backup Storage Systems" (2017), algorithms 1 (AE) and 3 (AE-Opt2); Gregoriadis
+//! et al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data
+//! Deduplication", algorithm 2 and its code.
 //!
 //! The rule, for a chunk that starts at byte 0; the value at `i` is byte `i` and, if values have
 //! several bytes, those behind it, with the first as the most significant:

@@ -1,8 +1,9 @@
 //! BFBC, bytes-frequency-based chunking: byte pairs that are frequent in the data end chunks.
 //!
-//! Source: Saeed and George, "Data Deduplication System Based on Content Defined Chunking Using Bytes
-//! Pair Frequency Occurrence" (2020), as Gregoriadis et al., "A Thorough Investigation of
-//! Content-Defined Chunking Algorithms for Data Deduplication", state it (algorithms 6 and 7).
+//! Source: Saeed and George, "Data Deduplication System Based on Content Defined Chunking Using
+//! Bytes Pair Frequency Occurrence" (2020), in the form of Gregoriadis et al., "A Thorough
+//! Investigation of Content-Defined Chunking Algorithms for Data Deduplication" (algorithms 6 and
+//! 7).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!

@@ -1,8 +1,8 @@
 //! MAXP: a chunk begins at a byte that is the maximum of a window on both sides.
 //!
-//! Source: Bjorner et al., "Content-dependent chunking for differential compression, the local maximum
-//! approach" (2010); Zhang et al., AE (2017), section 2; the released code of Udayashankar et al.
-//! (dedup-bench).
+//! Source: Bjorner et al., "Content-dependent chunking for differential compression, the local
+//! maximum approach" (2010); Zhang et al., AE (2017), section 2; the released code of Udayashankar
+//! et al. (dedup-bench).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!

@@ -2,8 +2,8 @@
 //! the window's maximum.
 //!
 //! Source: Widodo et al., "A new content-defined chunking algorithm for data deduplication in cloud
-//! storage" (2017), as Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking
-//! Algorithms for Data Deduplication", state it (algorithm 3).
+//! storage" (2017), in the form of Gregoriadis et al., "A Thorough Investigation of Content-Defined
+//! Chunking Algorithms for Data Deduplication" (algorithm 3).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!

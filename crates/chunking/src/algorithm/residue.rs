@@ -1,9 +1,9 @@
 //! A test of a number's remainder, without a division.
 
-/// A divisor and a remainder.
+/// A test for a remainder: its divisor, the remainder, and the numbers that replace the division.
 ///
-/// With the divisor as `odd * 2^shift`, a number is a multiple of it exactly if its product with the
-/// inverse of `odd`, turned right by `shift` bits, is at most `(2^64 - 1) / divisor`. (Granlund
+/// With the divisor as `odd * 2^shift`, a number is a multiple of it exactly if its product with
+/// the inverse of `odd`, turned right by `shift` bits, is at most `(2^64 - 1) / divisor`. (Granlund
 /// and Montgomery, "Division by Invariant Integers using Multiplication".)
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Residue {

@@ -1,8 +1,8 @@
 //! SampleByte: byte values that were chosen for the data end chunks, after a skip.
 //!
 //! Source: Aggarwal et al., "EndRE: An End-System Redundancy Elimination Service for Enterprises"
-//! (2010), as Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking Algorithm for Data
-//! Deduplication in Backup Storage Systems", describe it in the section on related work.
+//! (2010), as described by Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking
+//! Algorithm for Data Deduplication in Backup Storage Systems", in the section on related work.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!

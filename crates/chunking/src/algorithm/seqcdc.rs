@@ -1,9 +1,9 @@
 //! SeqCDC: a chunk ends in a run of rising (or falling) bytes; unpromising regions are skipped.
 //!
 //! Source: Udayashankar et al., "SeqCDC: Hashless Content-Defined Chunking for Data Deduplication"
-//! (Middleware 2024), section 3, and the same authors' vectorized form of it, section III. The two
-//! texts and the code that the authors released differ in details; the rule here is that of the code
-//! (dedup-bench), to which the parameters of Table I belong:
+//! (Middleware 2024), section 3, and the same authors' vectorized form, section III. The two texts
+//! and the released code differ in details. The rule here is that of the code (dedup-bench), to
+//! which the parameters of Table I belong:
 //!
 //! ```text
 //! if n < min: cut at n
@@ -853,7 +853,8 @@ mod tests {
     use super::*;
     use crate::segments::joined;
 
-    /// The lists of the segments are mostly taken; otherwise cutting them together would gain nothing.
+    /// The lists of the segments are mostly taken; otherwise cutting them together would gain
+    /// nothing.
     #[test]
     fn lists_of_noise_segments_are_taken() {
         let data = SplitMix64::bytes(1, 1 << 20);

@@ -1,14 +1,14 @@
 //! TTTD: Rabin's fingerprint with two divisors, the second of which finds a position to fall back
 //! to.
 //!
-//! Source: Eshghi and Tang, "A Framework for Analyzing and Improving Content-Based Chunking Algorithms"
-//! (2005), the two thresholds, two divisors algorithm.
+//! Source: Eshghi and Tang, "A Framework for Analyzing and Improving Content-Based Chunking
+//! Algorithms" (2005), the two thresholds, two divisors algorithm.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
 //! ```text
 //! n = min(bytes to the end of the stream, max)
-//! first = the first byte of which a chunk of the smallest size may be cut at `cut`
+//! first = the first byte at which a chunk of the minimum size can be cut, by `cut`
 //! for i in first..n:
 //!     hash = (the bytes of the window that ends with byte i as one number) modulo poly
 //!     here = i + 1  (`cut=after`), or i  (`cut=before`)

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! n = min(bytes to the end of the stream, max)
-//! distance(i) = how many bits of the 8 bytes in front of byte i differ from those of 8 times 0xaa
+//! distance(i) = the number of bits in which the 8 bytes in front of byte i differ from 8 times 0xaa
 //! equal = 0
 //! for i in min + 8, min + 16, ... while i + 8 <= n:
 //!     if the 8 bytes from i on equal the 8 in front of i:

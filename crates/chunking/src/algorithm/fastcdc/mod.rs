@@ -1,9 +1,9 @@
 //! FastCDC: a gear hash, tested against a harder mask up to a normal size and an easier one after.
 //!
 //! Source: Xia et al., "The Design of Fast Content-Defined Chunking for Data Deduplication Based
-//! Storage Systems" (2020), in the form of crate fastcdc 5.0.0, module `v2020`, whose cut-points
-//! these are (its `v2016` cuts alike). As there, and in the paper's pseudo-code, the byte that
-//! completes a matching hash opens the next chunk, although it took part in the hash.
+//! Storage Systems" (2020), with the cut-points of crate fastcdc 5.0.0, module `v2020` (its `v2016`
+//! cuts alike). As in the crate, and in the paper's pseudo-code, the byte that completes a matching
+//! hash opens the next chunk, although it took part in the hash.
 //!
 //! The rule, for a chunk that starts at byte 0 of `n` bytes to the end of the stream:
 //!

@@ -1,17 +1,17 @@
 //! Gear: a hash that forgets by shifting, tested at its top bits, with or without normalized
 //! chunking.
 //!
-//! Source: Xia et al., "Ddelta: A Deduplication-Inspired Fast Delta Compression Approach" (2014), as
-//! Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data
-//! Deduplication", state it (algorithm 1, and section 2 for normalized chunking, which is that of Xia
-//! et al., "FastCDC" (2016)).
+//! Source: Xia et al., "Ddelta: A Deduplication-Inspired Fast Delta Compression Approach" (2014),
+//! in the form of Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking
+//! Algorithms for Data Deduplication" (algorithm 1, and section 2 for normalized chunking, which is
+//! that of Xia et al., "FastCDC" (2016)).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
 //! ```text
 //! n = min(bytes to the end of the stream, max)
 //! first = min - 1  (`cut=after`), or min  (`cut=before`)
-//! hash = that of the bytes before `first` which `start` lets count
+//! hash = the hash of the bytes before `first` that `start` selects
 //! for i in first..n:
 //!     hash = 2 * hash + table[byte i]
 //!     zeros = bits + level  while i < normal, then bits - level
@@ -24,9 +24,9 @@
 //!
 //! | `start` | bytes hashed before `first` |
 //! | --- | --- |
-//! | `warm` | those of the chunk: the hash is the same as if the whole chunk were hashed |
+//! | `warm` | the bytes of the chunk: the hash is the same as if the whole chunk were hashed |
 //! | `cold` | none |
-//! | `carry` | those of earlier chunks, too: the matches do not depend on where chunks begin |
+//! | `carry` | the bytes of the chunk and of earlier ones: matches do not depend on where chunks begin |
 //!
 //! Without a minimum size, `warm` and `cold` are the same. Algorithm 1 tests the lowest bits, and
 //! begins with a full window. The text beside it and the code test the highest bits, which depend

@@ -11,10 +11,10 @@
 //! if n < 2 * min:  cut at n
 //! end = n - min
 //! repeat:
-//!     i = the place from min to end whose hash is greatest, the first of them
+//!     i = the first position from min to end with the greatest hash
 //!     if i < 2 * min:  cut at i
 //!     end = i - min
-//! hash at a place: of the 64 bytes in front of it, hash = 2 * hash + TABLE[byte], modulo 2^64
+//! hash at a position: over the 64 bytes in front of it, hash = 2 * hash + TABLE[byte], modulo 2^64
 //! ```
 //!
 //! The best positions far ahead are thus kept free. A chunk has at least `min` bytes and less than

@@ -1,8 +1,8 @@
 //! ronomon: FastCDC in the form of the deduplication module of ronomon, with a hash of 31 bits that
 //! moves right.
 //!
-//! Source: crate fastcdc 5.0.0, module `ronomon`, a port of ronomon/deduplication; after Xia et al.,
-//! "FastCDC" (2016).
+//! Source: crate fastcdc 5.0.0, module `ronomon`, a port of ronomon/deduplication; after Xia et
+//! al., "FastCDC" (2016).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!

@@ -1,4 +1,5 @@
-//! AVX-512 with VBMI and BITALG, and GFNI: tables of 256 bytes and matrices of bits, 64 bytes at a time.
+//! AVX-512 with VBMI and BITALG, and GFNI: tables of 256 bytes and matrices of bits, 64 bytes at a
+//! time.
 
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi16, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512,
