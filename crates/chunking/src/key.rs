@@ -5,15 +5,15 @@ use core::fmt;
 
 /// 2048 pseudo-random bytes that make an algorithm's cut-points secret.
 ///
-/// The sizes of chunks reveal much about content: with knowledge of a file, it can be recognised by
-/// its cut-points. With key material, the same rule cuts at other places, and alike only for
-/// holders of the same material. The use that a rule makes of the bytes is part of the format.
+/// The sizes of chunks reveal much about content: a known file can be recognised by its cut-points.
+/// With key material, the same rule cuts at other places, and alike only for holders of the same
+/// material. The use that a rule makes of the bytes is part of the format.
 /// [`About::key`](crate::About::key) tells which of the following uses it is; a rule with none of
 /// them is not keyed.
 ///
-/// The caller derives the bytes from a key by an extendable-output function. They must look random
-/// and must not be used for anything else. `Debug` does not show them. They are not wiped from
-/// memory.
+/// The caller derives the bytes from a key by an extendable-output function. The bytes must look
+/// random and must not be used for anything else. `Debug` does not show them, and dropping the
+/// value does not wipe them from memory.
 ///
 /// # Table
 ///

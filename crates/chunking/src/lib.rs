@@ -23,10 +23,10 @@
 //!
 //! # Guarantees
 //!
-//! A cut-point is a format. It depends on the spec, the key material if there is any, and the bytes
-//! since the last cut-point. It does not depend on the machine, the version of this crate, the
-//! number of threads, or how the bytes were fed. Every rule is tested against lists of cut-points
-//! made by its original (`vectors/oracle`), and against a plain form of itself.
+//! A cut-point is a format: it depends on the spec, the key material if there is any, and the bytes
+//! since the last cut-point, but not on the machine, the version of this crate, the number of
+//! threads, or how the bytes were fed. Every rule is tested against lists of cut-points made by its
+//! original (`vectors/oracle`), and against a plain form of itself.
 //!
 //! # Reading order
 //!

@@ -48,15 +48,15 @@ const THREAD_COUNT_MAX: usize = 1024;
 /// # Exactness
 ///
 /// Let `f(p)` be the end of the chunk that begins at offset `p` of a stream. By the contract of
-/// [`Chunker`] it is a function of `p`: it depends on the bytes from `p` on and, if the rule keeps
-/// state over a cut-point, on the [`context_size`](Chunker::context_size) bytes before `p`. It does
-/// not depend on the number of bytes shown behind the answer, or on the starts of earlier chunks.
-/// The true cut-points are `f(0)`, `f(f(0))` and so on; a list is `s`, `f(s)`, `f(f(s))` and so on,
-/// for the `s` at which its segment begins. Two such sequences that have an offset in common are
-/// equal from there on.
+/// [`Chunker`], `f` is a function of `p`: `f(p)` depends on the bytes from `p` on and, if the rule
+/// keeps state over a cut-point, on the [`context_size`](Chunker::context_size) bytes before `p`,
+/// but not on the number of bytes shown behind the answer, or on the starts of earlier chunks. The
+/// true cut-points are `f(0)`, `f(f(0))` and so on; a list is `s`, `f(s)`, `f(f(s))` and so on, for
+/// the `s` at which its segment begins. Two such sequences that have an offset in common are equal
+/// from there on.
 ///
-/// A thread therefore has to compute `f` at `s` as well, although no chunk may truly begin there.
-/// It is given the stream's own bytes before `s` as the bytes before the chunk. Only offset 0 of
+/// A thread therefore has to compute `f` at `s` as well, although no chunk may truly begin there,
+/// and is given the stream's own bytes before `s` as the bytes before the chunk. Only offset 0 of
 /// the stream has none before it, so that a rule that recognizes a stream's first chunk does so
 /// here, too.
 ///

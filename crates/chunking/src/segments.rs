@@ -1,7 +1,7 @@
 //! Cutting segments of data as if a chunk began at the start of each, and joining the results.
 //!
-//! [`Parallel`](crate::Parallel) explains why the result is exact. Its threads cut one segment
-//! each; SeqCDC cuts several segments in one thread.
+//! [`Parallel`](crate::Parallel), whose threads cut one segment each, explains why the result is
+//! exact. SeqCDC cuts several segments in one thread.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -86,9 +86,9 @@ impl Segments {
         (self.size_max / TRIED_PART).max(self.size_min)
     }
 
-    /// Returns the number and the size of the segments of the next round. They are smaller after a
-    /// round that did not pay, and fewer and smaller if less data is left. `None` if the data does
-    /// not suffice for two.
+    /// Returns the number and the size of the segments of the next round; `None` if the data does
+    /// not suffice for two. Segments are smaller after a round that did not pay, and fewer and
+    /// smaller if less data is left.
     fn next(&self, size: usize) -> Option<(usize, usize)> {
         let count = self.count_max.min(size / self.size_min);
         let most = if self.was_in_vain.load(Relaxed) { self.tried_size() } else { self.size_max };

@@ -120,7 +120,7 @@ impl<R: Read, C: Chunker> Chunks<R, C> {
     }
 }
 
-/// Methods for asynchronous readers, with the feature `async`. They need no particular runtime: a
+/// Methods for asynchronous readers, with the feature `async`. No particular runtime is needed: a
 /// reader of tokio is wrapped by `compat` of the crate `tokio-util`, and a reader that is not
 /// [`Unpin`] is pinned in a box.
 ///

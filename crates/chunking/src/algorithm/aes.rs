@@ -4,8 +4,8 @@
 //! Source: the construction proven by Truong et al. (eprint 2025/558): a universal hash, then a
 //! pseudo-random function. The hash is that of Minematsu and Tsunoo, "Provably Secure MACs from
 //! Differentially-Uniform Permutations and AES-Based Implementations" (FSE 2006): four rounds of
-//! AES with independent keys. The cipher is AES-128, FIPS 197. Their combination to a rule
-//! originates here.
+//! AES with independent keys. The cipher is AES-128, FIPS 197. The combination of hash and cipher
+//! to a rule originates here.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!

@@ -40,7 +40,8 @@ use core::fmt;
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, KeyUse, Level, SpecError};
 
-/// The maximum chunk size of any algorithm, in bytes: 1 GiB. It bounds the buffer of a reader.
+/// The maximum chunk size of any algorithm, in bytes: 1 GiB. The limit bounds the buffer of a
+/// reader.
 pub const CHUNK_SIZE_LIMIT: usize = 1 << 30;
 
 /// The interface of every algorithm's parameters. The rest of the crate knows no algorithm by name,

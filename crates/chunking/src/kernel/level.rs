@@ -11,8 +11,8 @@ use super::aes::{Bitsliced, Cipher, CipherTask};
 use super::x86_64::{AesNi, Avx2, Avx512, Avx512Vbmi, Sse41, Vaes512};
 use super::{ColumnsTask, Emulated, Scalar, Task};
 
-/// An instruction set that this CPU has. It affects the speed of finding cut-points, never their
-/// positions.
+/// An instruction set that this CPU has. The level affects the speed of finding cut-points, never
+/// their positions.
 ///
 /// A value is a proof that this CPU has the instruction set: only [`Level::available`],
 /// [`Level::best`] and [`Level::named`] return one, besides the levels of every CPU.

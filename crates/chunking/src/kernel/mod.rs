@@ -70,8 +70,8 @@ pub(crate) type Tables = [[u8; 16]; 4];
 /// `k`.
 ///
 /// A value of an implementing type is a proof that this CPU has the instruction set, which makes
-/// the methods safe. They are `#[inline(always)]`, to be inlined into the one function of their
-/// instruction set that [`Level::dispatch`] enters.
+/// the methods safe. The methods are `#[inline(always)]`, to be inlined into the one function of
+/// their instruction set that [`Level::dispatch`] enters.
 pub(crate) trait Kernel: Copy {
     /// Compares each of the 65 bytes but the last with the next one. The first mask has the pairs
     /// whose first byte is less, the second those whose first byte is greater.

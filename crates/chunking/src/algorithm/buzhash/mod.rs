@@ -20,7 +20,7 @@
 //! the number of bits, the hash is 0 for every second value.
 //!
 //! casync and desync have a window of 48, their own table, a divisor that is fitted to the average,
-//! and the greatest remainder. They test from one byte behind their minimum size on.
+//! and the greatest remainder. Their first tested byte is one behind the minimum size.
 //!
 //! # Runs
 //!

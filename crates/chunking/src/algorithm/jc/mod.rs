@@ -23,10 +23,10 @@
 //! about half of the bytes behind the minimum size are skipped. The bits are at 63, 63 - d, 63 - 2
 //! d and so on, where d is `64 / bits` rounded down, as in `jc-v1.0.0`.
 //!
-//! `form=plakar` has the table and the masks of `jc-v1.1.0`, of 11 and 10 bits for all sizes. They
-//! belong to a normal size of 8192, for which that module skips 4096 bytes. Its `jc` and
-//! `jc-v1.0.0` do not search the rest of a stream unless the rest is above the normal size, which
-//! is not in the paper.
+//! `form=plakar` has the table and the masks of `jc-v1.1.0`, of 11 and 10 bits for all sizes. These
+//! masks belong to a normal size of 8192, for which that module skips 4096 bytes. The forms `jc`
+//! and `jc-v1.0.0` of the module do not search the rest of a stream unless the rest is above the
+//! normal size, which is not in the paper.
 
 mod table_plakar;
 
