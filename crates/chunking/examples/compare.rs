@@ -1,11 +1,11 @@
-//! Compares the algorithms, as tables for `docs/algorithms.md`: chunk sizes, what an edit costs,
-//! what low entropy does, speed, and what is saved on folders of files.
+//! Compares the algorithms, as tables for `docs/algorithms.md`: chunk sizes, the cost of an edit,
+//! the effect of low entropy, speed, and savings on folders of files.
 //!
 //! `cargo run --release -p cutpoint-chunking --example compare [NAME=FOLDER]...`
 //!
-//! Every algorithm stands for a target of 8 KiB, without any limit but those that its parameters for
-//! a target bring. On a folder each is fitted first, so that its measured mean there is 8 KiB too:
-//! smaller chunks always find more.
+//! Every algorithm has a target of 8 KiB, without limits except those that its parameters for a
+//! target bring. On a folder each algorithm is fitted first, so that its measured mean there is
+//! also 8 KiB, because smaller chunks always find more.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,28 +18,30 @@ use cutpoint_testing::{SplitMix64, input, thread_cpu_time};
 
 const TARGET: usize = 8192;
 
-/// A row is among the best where it saves at least this share of what the best content-defined one
-/// saves. (Fixed sizes win where nothing moves, and nowhere else.)
+/// The minimum share of the savings of the best content-defined row at which a row is among the
+/// best. (Fixed sizes win where nothing moves, and nowhere else.)
 const SAVES_MIN: f64 = 0.95;
-/// Fast is what reaches this share of what `fastcdc` does in the same run.
+/// The minimum share of the speed of `fastcdc` in the same run at which a row is fast.
 const SPEED_MIN: f64 = 0.9;
-/// The mean holds where it is this near to the target on each kind of data, as a share of it.
+/// The maximum distance of the mean from the target, on each kind of data, as a share of the
+/// target.
 const MEAN_ERROR_MAX: f64 = 0.1;
-/// Sizes are even where the deviation is at most this share of the mean.
+/// The maximum deviation at which sizes are even, as a share of the mean.
 const DEVIATION_MAX: f64 = 0.6;
-/// An edit is cheap where it changes at most this many mean chunks on average.
+/// The maximum number of mean chunks, on average, that a cheap edit changes.
 const EDIT_MAX: f64 = 2.5;
 
-/// One row: an algorithm, and how its parameters follow from a target.
+/// A row: an algorithm, and the derivation of its parameters from a target.
 struct Row {
     name: String,
     make: Box<Make>,
 }
 
-/// The parameters for a target in bytes; what learns does so from the sample.
+/// Makes the parameters for a target in bytes; rules that learn do so from the sample.
 type Make = dyn Fn(usize, &[Vec<u8>]) -> Option<Spec>;
 
-/// Every algorithm that has parameters for a target, some with dialects, and BFBC, which learns.
+/// Returns every algorithm that has parameters for a target, some with dialects, and BFBC, which
+/// learns.
 fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for about in algorithms() {
@@ -86,7 +88,7 @@ fn counted(sample: &[Vec<u8>]) -> PairCounts {
     counts
 }
 
-/// What a row's line of the summary needs.
+/// The findings for a row's line of the summary.
 #[derive(Default)]
 struct Findings {
     mean_error: f64,
@@ -149,8 +151,8 @@ fn sizes(rows: &[Row], findings: &mut BTreeMap<String, Findings>) {
     }
 }
 
-/// The bytes of chunks that were not there before, after one byte of random data was inserted,
-/// deleted or replaced: in mean chunks.
+/// Prints the bytes of chunks that did not exist before, after one byte of random data was
+/// inserted, deleted or replaced, in mean chunks.
 fn edits(rows: &[Row], findings: &mut BTreeMap<String, Findings>) {
     const SIZE: usize = 2 << 20;
     const COUNT: u64 = 200;
@@ -173,7 +175,7 @@ fn edits(rows: &[Row], findings: &mut BTreeMap<String, Findings>) {
         for kind in 0..3 {
             let mut sum = 0;
             for _ in 0..COUNT {
-                // Far enough from the end for the rule to find back.
+                // Far enough from the end for the cut-points to meet again.
                 let at = usize::try_from(random.next() % (SIZE as u64 / 2)).expect("it is small");
                 let byte = u8::try_from(random.next() & 0xff).expect("it is a byte");
                 let mut edited = data.clone();
@@ -243,7 +245,8 @@ fn low_entropy(rows: &[Row]) {
     }
 }
 
-/// How long a speed is measured at least, in seconds of CPU time, and how often at most.
+/// The minimum duration of a speed measurement, in seconds of CPU time, and the maximum number of
+/// rounds.
 const SECONDS_MIN: f64 = 0.5;
 const ROUND_COUNT_MAX: u32 = 200;
 
@@ -261,7 +264,8 @@ fn speeds(rows: &[Row], findings: &mut BTreeMap<String, Findings>) {
             let sample = vec![data[0][..8 << 20].to_vec()];
             let spec = (row.make)(TARGET, &sample).or_else(|| (row.make)(TARGET, &[]));
             let chunker = spec.expect("it was made before").chunker();
-            // Linux may count the CPU time in steps of milliseconds: the rounds together last long.
+            // Linux may count the CPU time in steps of milliseconds, so the rounds together must
+            // last long.
             let (started, mut rounds) = (thread_cpu_time().as_secs_f64(), 0);
             let seconds = loop {
                 black_box(cuts(black_box(&*chunker), &data[0]).count());
@@ -292,7 +296,7 @@ fn savings(rows: &[Row], name: &str, folder: &Path, findings: &mut BTreeMap<Stri
     );
     println!("| algorithm | saved | mean / target | saved where fitted | mean / target |");
     println!("| --- | ---: | ---: | ---: | ---: |");
-    // What is learned is learned from a part.
+    // Rules that learn do so from a part.
     let sample: Vec<Vec<u8>> =
         streams.iter().step_by(streams.len().div_ceil(64)).cloned().collect();
     for row in rows {
@@ -303,7 +307,7 @@ fn savings(rows: &[Row], name: &str, folder: &Path, findings: &mut BTreeMap<Stri
             findings.entry(row.name.clone()).or_default().saved.push(0.0);
             continue;
         };
-        // What is to be asked for grows with what was measured as a power of it, nearly the same.
+        // The average to ask for is nearly proportional to the measured one.
         let (mut asked, mut fitted) = (target, (saved, mean));
         for _ in 0..6 {
             let off = fitted.1 / target;
@@ -335,7 +339,7 @@ fn savings(rows: &[Row], name: &str, folder: &Path, findings: &mut BTreeMap<Stri
     }
 }
 
-/// The share of bytes in chunks that were there before, and the mean size in bytes.
+/// Returns the share of bytes in chunks that existed before, and the mean size in bytes.
 fn measure(spec: &Spec, streams: &[Vec<u8>]) -> (f64, f64) {
     let chunker = spec.chunker();
     let mut known = HashSet::new();
@@ -430,7 +434,7 @@ fn deviation(sizes: &[usize], mean: f64) -> f64 {
     (squares / sizes.len() as f64).sqrt()
 }
 
-/// A number with about three digits.
+/// Formats a number with about three digits.
 fn times(number: f64) -> String {
     match number {
         ..10.0 => format!("{number:.2}"),

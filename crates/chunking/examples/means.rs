@@ -1,8 +1,9 @@
-//! Prints the measured mean chunk size on SplitMix64 data beside the computed and the wanted one.
+//! Prints the measured mean chunk size on SplitMix64 data beside the computed and the requested
+//! one.
 //!
-//! `cargo run --release -p cutpoint-chunking --example means [CHUNKS [SPEC]...]`: 40,000 chunks a point
-//! unless given. Without specs, those that `tests/cases` measures, at 2 to 64 KiB, and every other
-//! algorithm; what cannot be reached is printed with the error that says so.
+//! Usage: `cargo run --release -p cutpoint-chunking --example means [CHUNKS [SPEC]...]`, with
+//! 40,000 chunks for each point by default. Without specs, it measures those of `tests/cases` at 2
+//! to 64 KiB, and every other algorithm. A mean that cannot be reached is printed with its error.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -28,7 +29,7 @@ fn main() {
         let name = format!("{}:avg=", cases.algorithm);
         let plain = [(name.as_str(), [].as_slice())];
         for (text, own) in if cases.averages.is_empty() { &plain } else { cases.averages } {
-            // Some reach only averages of their own.
+            // Some algorithms reach only certain averages.
             for average in own.iter().copied().filter(|&own| own < AVERAGES[0]).chain(AVERAGES) {
                 print(&format!("{text}{average}"), Some(average), count);
             }

@@ -1,15 +1,15 @@
-//! Prints how fast several threads cut, beside one, in GB (10^9 bytes) per second of wall time, and
-//! checks that all find the same cut-points.
+//! Prints the speed of several threads beside that of one, in GB (10^9 bytes) per second of wall
+//! time, and checks that all find the same cut-points.
 //!
 //! `cargo run --release -p cutpoint-chunking --example parallel [MiB] [rounds] [threads] [FILE]`
 //!
-//! A line is a spec on some data; first with the whole buffer at once (`cuts`), then from a reader
-//! (`Chunks`, and `Parallel::read`), which copies the buffer. Each has the medians of the rounds: one
-//! thread, several, and the ratio; the two alternate within a round. Wall time: other programs that run
-//! meanwhile make these figures worthless. Then, for the whole buffer, *CPU*, which they hardly change:
-//! the CPU time of one thread through that of the calling thread where there are several. So large
-//! would the ratio be if the others had free processors and memory had no limit; below 1, threads were
-//! started in vain.
+//! Each line is a spec on some data: first with the whole buffer at once (`cuts`), then from a
+//! reader (`Chunks`, and `Parallel::read`), which copies the buffer. Each has the medians of the
+//! rounds for one thread, for several, and for the ratio; the two alternate within a round. The
+//! figures are wall time, so they are worthless if other programs run meanwhile. The column *CPU*,
+//! for the whole buffer, is hardly affected: it is the CPU time of one thread divided by that of
+//! the calling thread if there are several. The ratio would be this large if the other threads had
+//! free processors and memory had no limit. Below 1, threads were started in vain.
 
 use std::error::Error;
 use std::fs::File;
@@ -21,7 +21,7 @@ use std::time::Instant;
 use cutpoint_chunking::{Chunker, Chunks, Parallel, ReadAhead, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input, thread_cpu_time};
 
-/// Rules that find back soon and late, fast and slow ones, small chunks and large ones.
+/// Rules whose lists meet soon or late, fast and slow rules, small and large chunks.
 const SPECS: [&str; 10] = [
     "seqcdc:avg=8k",
     "seqcdc:avg=64k",
@@ -29,10 +29,10 @@ const SPECS: [&str; 10] = [
     "fastcdc:avg=1m",
     "rabin:avg=8k",
     "ae:avg=8k",
-    // No two threads' lists ever meet, as no segment begins at a multiple of the size.
+    // No lists of two threads ever meet, because no segment begins at a multiple of the size.
     "fixed:size=8191",
     "gear:bits=13",
-    // A slow one, without vectors.
+    // A slow rule, without vectors.
     "tttd:avg=8k",
     "mincdc:min=4k,max=12k",
 ];
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         data.push(("file", bytes));
     }
     data.push(("zeros", vec![0; size]));
-    // Every other stretch is one where lists cannot meet.
+    // In every other stretch the lists cannot meet.
     let mut mixed = input::text(size);
     mixed.chunks_mut(5 << 20).step_by(2).for_each(|stretch| stretch.fill(0));
     data.push(("mixed", mixed));
@@ -118,8 +118,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the median speeds of `one` and `several`, in GB/s, and the medians of their ratios by wall
-/// time and by CPU time of this thread.
+/// Returns the median speeds of `one` and `several`, in GB/s, and the medians of their ratios by
+/// wall time and by CPU time of this thread.
 fn compare(
     rounds: usize,
     size: usize,

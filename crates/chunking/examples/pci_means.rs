@@ -1,8 +1,9 @@
-//! Prints the means of PCI that are frozen in `src/algorithm/pci/means.rs`:
-//! `cargo run --release -p cutpoint-chunking --example pci_means`, some minutes.
+//! Prints the means of PCI that are frozen in `src/algorithm/pci/means.rs`: `cargo run --release -p
+//! cutpoint-chunking --example pci_means`, which takes some minutes.
 //!
-//! One pass over 8 GiB of random data for each window counts the chunks of every threshold, each with
-//! its own cut-points. A mean of 65536 bytes rests on 131,000 chunks: its standard error is 0.3 %.
+//! One pass over 8 GiB of random data for each window counts the chunks of every threshold, each
+//! with its own cut-points. A mean of 65536 bytes is based on 131,000 chunks, and its standard
+//! error is 0.3 %.
 
 use cutpoint_testing::SplitMix64;
 
@@ -27,18 +28,18 @@ fn main() {
     println!("];");
 }
 
-/// Where the bits of the byte at a position stand in a ring of 64.
+/// Returns the index of the byte at a position in a ring of 64.
 fn slot(position: u64) -> usize {
     usize::try_from(position % 64).expect("it is small")
 }
 
-/// Returns the first threshold of interest and the means from it on.
+/// Returns the first threshold of interest, and the means from it on.
 fn means(window: u64) -> (u64, Vec<f64>) {
     let lowest = 4 * window + window.isqrt() * 2;
     let mut random = SplitMix64::new(window);
     let mut ring = [0u32; 64];
     let mut sum = 0u64;
-    // For each threshold: where its chunk starts, and how many ended.
+    // For each threshold: the start of its chunk, and the number of chunks that ended.
     let mut starts = [0u64; THRESHOLDS];
     let mut counts = [0u64; THRESHOLDS];
     let mut position = 0u64;

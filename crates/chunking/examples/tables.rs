@@ -1,8 +1,10 @@
-//! Prints a table of our own: `cargo run -p cutpoint-chunking --example tables NAME rust|csv`.
+//! Prints a table derived from a label: `cargo run -p cutpoint-chunking --example tables NAME
+//! rust|csv`.
 //!
-//! Its 256 entries are the extended output of BLAKE3 over the ASCII text `cutpoint NAME v1`, taken as
-//! key material is: entry `v` is the 8 bytes from byte `8 * v`, little-endian, of which a table of 32
-//! bits has the lower 4. `rust` is the file `src/table/NAME.rs`, `csv` is `vectors/tables/NAME.csv`.
+//! The 256 entries are the extended output of BLAKE3 over the ASCII text `cutpoint NAME v1`, read
+//! as key material is: entry `v` is the 8 bytes from byte `8 * v`, little-endian, of which a table
+//! of 32 bits takes the lower 4. `rust` prints the file `src/table/NAME.rs`, and `csv` prints
+//! `vectors/tables/NAME.csv`.
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

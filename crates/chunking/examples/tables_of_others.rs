@@ -1,5 +1,5 @@
-//! Prints a table of other programs that can be derived, as `src/algorithm` has it:
-//! `cargo run -p cutpoint-chunking --example tables_of_others ronomon|repmaxcdc`.
+//! Prints a derivable table of another program, as in `src/algorithm`: `cargo run -p
+//! cutpoint-chunking --example tables_of_others ronomon|repmaxcdc`.
 
 use cutpoint_testing::stream;
 

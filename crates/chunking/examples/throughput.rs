@@ -1,18 +1,20 @@
-//! Prints how fast each algorithm cuts, at each level and beside its reference, in GB (10^9 bytes) per
-//! second of CPU time, and checks that all make the same cut-points.
+//! Prints the speed of each algorithm, at each level and beside its reference, in GB (10^9 bytes)
+//! per second of CPU time, and checks that all make the same cut-points.
 //!
 //! `cargo run --release -p cutpoint-chunking --example throughput [OPTION]...`
 //!
-//! - `--size MIB`: of the data, 64 unless given
-//! - `--rounds N`: how often each is measured, in turn; the medians are printed; 9 unless given
-//! - `--level LIST`: names of levels with commas between; those of this CPU unless given
-//! - `--spec SPEC`, any number of times: what is measured, instead of a list of all kinds
-//! - `--file PATH`, any number of times: data, instead of SplitMix64 bytes, the text of the test inputs,
-//!   zeros, and bytes that count up
+//! - `--size MIB`: the size of the data; 64 by default
+//! - `--rounds N`: the number of measurements of each, in turn; the medians are printed; 9 by
+//!   default
+//! - `--level LIST`: names of levels, separated by commas; those of this CPU by default
+//! - `--spec SPEC`, any number of times: a spec to measure, instead of a list of all kinds
+//! - `--file PATH`, any number of times: a file as data, instead of SplitMix64 bytes, the text of
+//!   the test inputs, zeros, and bytes that count up
 //! - `--no-reference`: leaves out the reference, which is slow
-//! - `--one-by-one`: asks for one chunk at a time instead of for many, too (`alone`), at the last level
+//! - `--one-by-one`: also asks for one chunk at a time instead of for many (`alone`), at the last
+//!   level
 //!
-//! The first line of each data is a plain sum over it: what its memory gives.
+//! The first line for each data is a plain sum over it, which shows the speed of its memory.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -170,7 +172,7 @@ fn run(name: &str, data: &[u8], spec: &Spec, options: &Options) {
     }
     let mut speeds = measure(options.rounds, data.len(), &mut each);
     let alone = if options.is_one_by_one { speeds.pop() } else { None };
-    // None where it cannot be keyed.
+    // `None` if the spec cannot be keyed.
     let keyed = if is_keyed { speeds.pop() } else { None };
     let text = spec.to_string();
     let text = text.get(..50).unwrap_or(&text);
@@ -186,7 +188,7 @@ fn run(name: &str, data: &[u8], spec: &Spec, options: &Options) {
     println!(" {:>8} {:>8}", column(keyed), column(alone));
 }
 
-/// The number of chunks of `data`.
+/// Returns the number of chunks of `data`.
 fn count_one_by_one(chunker: &dyn Chunker, data: &[u8]) -> usize {
     let (mut start, mut count) = (0, 0);
     while let Some(size) = chunker.next_cut_after(&data[..start], &data[start..], false) {
@@ -196,8 +198,8 @@ fn count_one_by_one(chunker: &dyn Chunker, data: &[u8]) -> usize {
     count
 }
 
-/// Does each of `works` in turn, so many times, and returns the median speed of each in GB/s of CPU
-/// time, `size` bytes a time.
+/// Runs each of `works` in turn, `rounds` times, and returns the median speed of each in GB/s of
+/// CPU time, for `size` bytes each time.
 fn measure(rounds: usize, size: usize, works: &mut [&mut dyn FnMut()]) -> Vec<f64> {
     let mut speeds = vec![Vec::new(); works.len()];
     for _ in 0..rounds {

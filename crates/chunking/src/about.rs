@@ -1,32 +1,33 @@
-//! What there is to know about an algorithm, as data: for help texts, and for parsing.
+//! Descriptions of the algorithms, as data for help texts and for parsing.
 
-/// An algorithm, described. [`algorithms`](crate::algorithms) has all of them.
+/// The description of an algorithm. [`algorithms`](crate::algorithms) returns all of them.
 ///
-/// The texts are plain English in ASCII, without line ends but for [`About::rule`].
+/// The texts are plain English in ASCII. Only [`About::rule`] contains line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct About {
-    /// The name, as it stands before the colon of a [`Spec`](crate::Spec).
+    /// The name, the part of a [`Spec`](crate::Spec) before the colon.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A title of a few words.
     pub title: &'static str,
     /// The rule in a paragraph.
     pub rule: &'static str,
-    /// Who stated it, and where: paper, section, number of the algorithm.
+    /// The origin of the rule: author, paper, section, number of the algorithm.
     pub source: &'static str,
-    /// Where ours differs from the source or from public code, and why; empty where it does not.
+    /// The differences from the source or from public code, and their reasons; empty if there are
+    /// none.
     pub differences: &'static str,
-    /// What speaks for it.
+    /// The strengths.
     pub good_at: &'static str,
-    /// What speaks against it, and what breaks it.
+    /// The weaknesses, and the data that defeats the rule.
     pub bad_at: &'static str,
-    /// What becomes of key material.
+    /// The use of key material.
     pub key: KeyUse,
-    /// The parameters of the written-out form, in its order.
+    /// The parameters of the written-out form, in the order in which they are written.
     pub parameters: &'static [Parameter],
-    /// What may stand instead of all parameters.
+    /// The short forms that may stand in place of all parameters.
     pub short_forms: &'static [ShortForm],
-    /// Other forms of the rule that go by the same name; empty where there is but one.
+    /// Other forms of the rule that go by the same name; empty if there are none.
     pub dialects: &'static [Dialect],
 }
 
@@ -34,56 +35,57 @@ pub struct About {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parameter {
-    /// The key of the text.
+    /// The key in the text.
     pub key: &'static str,
-    /// What it says, with the papers' name for it.
+    /// The meaning, with the name that the papers use.
     pub meaning: &'static str,
-    /// The unit: `bytes`, `pairs`, `bits`; empty where it has none.
+    /// The unit: `bytes`, `pairs`, `bits`; empty if there is none.
     pub unit: &'static str,
-    /// The values that are allowed.
+    /// The allowed values.
     pub allowed: &'static str,
-    /// What holds where the key is left out; `None` where it must be given.
+    /// The value if the key is left out; `None` if the key is required.
     pub default: Option<&'static str>,
 }
 
-/// A key that stands for all parameters, with the keys that may stand beside it.
+/// A key that stands for all parameters, with the keys that may accompany it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShortForm {
-    /// The key: `avg`; `paper` for the settings of a paper, `paper-zhang` and the like where there are
-    /// those of several.
+    /// The key: `avg`; `paper` for the settings of a paper, or `paper-zhang` and the like if
+    /// several papers have settings.
     pub key: &'static str,
-    /// The parameters that may be given with it.
+    /// The parameters that may accompany it.
     pub beside: &'static [&'static str],
-    /// The values that are allowed.
+    /// The allowed values.
     pub allowed: &'static str,
-    /// What it stands for.
+    /// The meaning.
     pub meaning: &'static str,
 }
 
-/// A form of a rule that differs from the one that is meant by default.
+/// A form of a rule that differs from the default one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dialect {
-    /// The keys and values that choose it.
+    /// The keys and values that select this form.
     pub keys: &'static str,
-    /// What is different, and whose it is.
+    /// The difference, and the origin of this form.
     pub meaning: &'static str,
 }
 
-/// What an algorithm does with [`KeyMaterial`](crate::KeyMaterial), which says how.
+/// The use that an algorithm makes of [`KeyMaterial`](crate::KeyMaterial), which defines each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyUse {
-    /// Nothing: the cut-points say nothing of the bytes, and are those without a key.
+    /// The key is ignored: the cut-points reveal nothing of the bytes, and are the same without a
+    /// key.
     None,
-    /// It is refused: the cut-points depend on the bytes in a way that no key can change.
+    /// A key is refused: the cut-points depend on the bytes in a way that no key can change.
     Refused,
-    /// The rule sees each byte value as another one, by a secret permutation.
+    /// A secret permutation replaces each byte value before the rule sees it.
     Permutation,
-    /// The rule's table is replaced by a secret one.
+    /// A secret table replaces the rule's table.
     Table,
-    /// The rule is a hash and a cipher, whose keys it is.
+    /// The rule consists of a hash and a cipher, which take the key material as their keys.
     Cipher,
 }
 
@@ -110,7 +112,7 @@ impl Parameter {
         Parameter { key, meaning, unit, allowed, default: None }
     }
 
-    /// The same, which may be left out.
+    /// Adds a default value, which makes the parameter optional.
     pub(crate) const fn or(self, default: &'static str) -> Parameter {
         Parameter { default: Some(default), ..self }
     }

@@ -1,4 +1,4 @@
-//! Cutting what a reader gives by several threads, which also read.
+//! Cutting the bytes of a reader by several threads, which also read.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -16,58 +16,60 @@ use std::thread::{self, Builder};
 use crate::Chunker;
 use crate::segments::{List, Reached, ask, cut_until, join};
 
-/// How many blocks are read and not cut after one in which cutting was of no use.
+/// The number of blocks that are read without being cut, after a block for which cutting ahead did
+/// not pay.
 const REST_BLOCK_COUNT: usize = 16;
 
-/// The chunks of a stream, one at a time, which other threads read and cut ahead:
-/// [`Parallel::read`](crate::Parallel::read).
+/// The chunks of a stream, returned one at a time, while other threads read and cut ahead
+/// ([`Parallel::read`](crate::Parallel::read)).
 pub struct ReadAhead<'a> {
     chunker: &'a dyn Chunker,
-    /// Reads and cuts a block. `None` where there is no more.
+    /// Reads and cuts a block; returns `None` if there is no further block.
     produce: &'a (dyn Fn() -> Option<Product> + Sync),
-    /// Where other threads send blocks to; `None` where this one reads.
+    /// The receiver of blocks from other threads; `None` if this thread reads.
     products: Option<Receiver<Product>>,
-    /// Where blocks are given back to.
+    /// The sender that returns blocks for reuse.
     free: Sender<Block>,
     rest: &'a AtomicUsize,
-    /// Blocks that came before it was their turn.
+    /// Blocks that arrived before their turn.
     early: Vec<Block>,
     next_index: usize,
 
     block: Block,
-    /// Where in the block the next chunk begins, if it does not begin in the bridge.
+    /// The start of the next chunk in the block, unless the chunk begins in the bridge.
     start: usize,
-    /// The ends of the block's chunks, of which the first `given_count` were handed out.
+    /// The ends of the block's chunks, of which the first `given_count` were returned.
     ends: Vec<usize>,
     given_count: usize,
 
-    /// The bytes of chunks that begin in one block and end in another; before them are those that the
-    /// rule also looks at.
+    /// The bytes of chunks that begin in one block and end in another. Before them are the bytes of
+    /// context that the rule also looks at.
     bridge: Vec<u8>,
-    /// Where in the bridge the next chunk begins.
+    /// The start of the next chunk in the bridge.
     bridge_start: usize,
-    /// The ends of chunks that begin there, of which the first `bridge_given_count` were handed out.
+    /// The ends of the chunks that begin in the bridge, of which the first `bridge_given_count`
+    /// were returned.
     bridge_ends: Vec<usize>,
     bridge_given_count: usize,
-    /// Where in the bridge the bytes of the present block begin. The next chunk begins in the bridge if
-    /// it begins before that.
+    /// The position in the bridge at which the bytes of the present block begin. The next chunk
+    /// begins in the bridge if its start is before this position.
     border: usize,
-    /// The chunker is not asked before the bridge has so many bytes of the chunk.
+    /// The minimum number of bytes of the chunk in the bridge at which the chunker is asked.
     wanted: usize,
 
     offset: u64,
 }
 
-/// What a thread has made: a block, or a panic.
+/// The result of a thread's work: a block, or a panic.
 type Product = Result<Block, Box<dyn Any + Send>>;
 
 /// A part of the stream.
 struct Block {
     index: usize,
-    /// The block, behind the bytes before it that the rule also looks at.
+    /// The bytes of the block. Before them are the bytes of context that the rule also looks at.
     bytes: Vec<u8>,
     start: usize,
-    /// The cut-points in `bytes` if a chunk began at `start`; `None` where nobody looked.
+    /// The cut-points in `bytes` if a chunk began at `start`; `None` if the block was not cut.
     list: Option<List>,
     next: Next,
 }
@@ -82,22 +84,22 @@ impl Block {
     }
 }
 
-/// What follows a block.
+/// The continuation of a stream after a block.
 enum Next {
     Block,
     /// The stream's end.
     Nothing,
-    /// An error of the reader; `None` where it was handed on.
+    /// An error of the reader; `None` once it was returned.
     Failed(Option<io::Error>),
 }
 
-/// Where a chunk is.
+/// The location of a chunk.
 enum Place {
     Block(Range<usize>),
     Bridge(Range<usize>),
 }
 
-/// What is known of a stream that is read.
+/// The state of a stream that is being read.
 struct Blocks {
     free: Receiver<Block>,
     next_index: usize,
@@ -105,7 +107,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Returns the block that is to be read next, when there is a free one. `None` where no more is to be
+    /// Returns the block to be read next, waiting for a free one; `None` if nothing more is to be
     /// read.
     fn take(&mut self) -> Option<Block> {
         if self.is_over {
@@ -121,14 +123,14 @@ impl Blocks {
 impl Block {
     fn make_room(&mut self, size: usize) {
         if self.bytes.capacity() < size {
-            // The system gives zeros when they are touched.
+            // The system provides zeroed pages only when they are touched.
             self.bytes = vec![0; size];
         }
-        // Mostly as many as before, so that nothing is written in vain.
+        // The size is mostly the same as before, so that no zeros are written needlessly.
         self.bytes.resize(size, 0);
     }
 
-    /// Reads into `bytes[from..]` until there are `size` bytes, or no more.
+    /// Reads into `bytes[from..]` until there are `size` bytes, or the stream ends or fails.
     fn fill(
         &mut self,
         from: usize,
@@ -152,12 +154,12 @@ impl Block {
             }
         }
         self.bytes.truncate(end);
-        // Fewer than were there when the block before was read.
+        // The bytes may be fewer than when the previous block was read.
         self.start = self.start.min(end);
     }
 }
 
-/// Cuts `block`, if cutting is of use.
+/// Cuts `block`, unless cutting ahead is at rest.
 fn cut(chunker: &dyn Chunker, block: &mut Block, rest: &AtomicUsize) {
     let is_resting = rest.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)).is_ok();
     block.list = (!is_resting).then(|| {
@@ -167,7 +169,8 @@ fn cut(chunker: &dyn Chunker, block: &mut Block, rest: &AtomicUsize) {
     });
 }
 
-/// [`Parallel::read`](crate::Parallel::read); where there are no threads, the caller's reads.
+/// Implements [`Parallel::read`](crate::Parallel::read); if there are no threads, the caller's
+/// thread reads.
 pub(crate) fn read<R: Read + Send, T>(
     chunker: &dyn Chunker,
     thread_count: usize,
@@ -176,10 +179,11 @@ pub(crate) fn read<R: Read + Send, T>(
     work: impl FnOnce(&mut ReadAhead<'_>) -> T,
 ) -> T {
     let context_size = chunker.context_size();
-    // With it the last bytes of the stream, which the rule also looks at.
+    // The reader is locked together with the last bytes of the stream, which are context for the
+    // rule.
     let reader = Mutex::new((reader, Vec::new()));
     let read = |blocks: &Mutex<Blocks>| {
-        // The lock of a reader that has panicked is poisoned, and the panic is on its way.
+        // The lock of a reader that panicked is poisoned; its panic is being delivered.
         let (reader, context) = &mut *reader.lock().ok()?;
         let mut block = blocks.lock().ok()?.take()?;
         block.start = context.len();
@@ -196,7 +200,7 @@ pub(crate) fn read<R: Read + Send, T>(
     run(chunker, thread_count, &read, work)
 }
 
-/// [`Parallel::read_at`](crate::Parallel::read_at).
+/// Implements [`Parallel::read_at`](crate::Parallel::read_at).
 pub(crate) fn read_at<T>(
     chunker: &dyn Chunker,
     thread_count: usize,
@@ -209,7 +213,7 @@ pub(crate) fn read_at<T>(
         let mut block = blocks.lock().ok()?.take()?;
         let offset = block.index as u64 * block_size as u64;
         let before = offset.saturating_sub(context_size);
-        // It is no more than `context_size`.
+        // The difference is at most `context_size`.
         block.start = usize::try_from(offset - before).unwrap_or(usize::MAX);
         let size = block.start + block_size;
         block.make_room(size);
@@ -222,7 +226,7 @@ pub(crate) fn read_at<T>(
     run(chunker, thread_count, &read, work)
 }
 
-/// Has so many threads read and cut, and `work` take the chunks.
+/// Runs `thread_count` threads that read and cut, while `work` takes the chunks.
 fn run<T>(
     chunker: &dyn Chunker,
     thread_count: usize,
@@ -266,7 +270,7 @@ fn run<T>(
         offset: 0,
     };
     thread::scope(|scope| {
-        // Threads end when this is dropped, also by a panic.
+        // The threads end when this value is dropped, also by a panic.
         let mut ahead = ahead;
         let mut running_count = 0;
         for _ in 0..thread_count {
@@ -278,11 +282,12 @@ fn run<T>(
                     }
                 }
             };
-            // Where there are no threads left, those do that there are.
+            // If the system has no threads left, the running ones do the work.
             running_count += usize::from(Builder::new().spawn_scoped(scope, run).is_ok());
         }
         drop(sender);
-        // One for each thread, and the present one, which is given back before the next is taken.
+        // One block for each thread, and the present one, which is given back before the next is
+        // taken.
         let block_count = running_count + 1;
         (0..block_count).for_each(|_| ahead.give_back(Block::new()));
         ahead.products = (running_count > 0).then_some(products);
@@ -291,17 +296,18 @@ fn run<T>(
 }
 
 impl ReadAhead<'_> {
-    /// Returns the next chunk, or `None` at the end of the stream. The bytes stay valid until the next
-    /// call.
+    /// Returns the next chunk, or `None` at the end of the stream. The bytes stay valid until the
+    /// next call.
     ///
     /// # Errors
     ///
-    /// The reader's, except [`ErrorKind::Interrupted`], which is tried again. First come the chunks that
-    /// ended before. Nothing is read after an error: each later call fails, too.
+    /// Returns any error of the reader except [`ErrorKind::Interrupted`], after which the read is
+    /// retried. The chunks that end before the error are returned first. Nothing is read after an
+    /// error: every later call fails, too.
     ///
     /// # Panics
     ///
-    /// As the reader or the chunker did in another thread.
+    /// Panics if the reader or the chunker panicked in another thread, with the same payload.
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend")]
     pub fn next(&mut self) -> io::Result<Option<&[u8]>> {
         let place = loop {
@@ -320,12 +326,12 @@ impl ReadAhead<'_> {
         Ok(Some(chunk))
     }
 
-    /// Returns where the next chunk starts: the number of bytes handed out.
+    /// Returns the offset of the next chunk: the number of bytes returned so far.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next chunk, if the present block's bytes tell where it ends.
+    /// Returns the next chunk, if its end can be found in the bytes of the present block.
     fn find(&mut self) -> Option<Place> {
         if self.bridge_start < self.border {
             return self.find_in_bridge();
@@ -370,7 +376,7 @@ impl ReadAhead<'_> {
         }
     }
 
-    /// Finds the ends of the chunks from a true cut-point in the block on.
+    /// Finds the ends of the chunks from `start` on, a true cut-point in the block.
     fn enter(&mut self, start: usize) {
         let Block { bytes, list, .. } = &self.block;
         let more = !self.block.is_last();
@@ -389,7 +395,7 @@ impl ReadAhead<'_> {
         cut_until(self.chunker, bytes, reached, bytes.len(), more, &mut self.ends);
     }
 
-    /// Goes on to the next block. `false` at the end of the stream.
+    /// Moves to the next block. Returns `false` at the end of the stream.
     fn advance(&mut self) -> io::Result<bool> {
         match &mut self.block.next {
             Next::Block => {}
@@ -408,7 +414,7 @@ impl ReadAhead<'_> {
             self.bridge_start = self.start - context;
             self.want(self.bridge.len() - self.bridge_start);
         } else if self.block.list.is_some() {
-            // A chunk as large as a block.
+            // The chunk is as large as a block.
             self.rest.store(REST_BLOCK_COUNT, Relaxed);
         }
         let block = core::mem::replace(&mut self.block, Block::new());
@@ -423,19 +429,20 @@ impl ReadAhead<'_> {
         Ok(true)
     }
 
-    /// Says that so many bytes of a chunk do not tell where it ends.
+    /// Records that `size` bytes of a chunk do not suffice to find its end.
     fn want(&mut self, size: usize) {
-        // Twice as many, as all of them are looked at again; and no more than are ever needed.
+        // Double the number, because all of them are looked at again, but no more than are ever
+        // needed.
         let needed_size = self.chunker.needed_size_max().unwrap_or(usize::MAX);
         self.wanted = size.saturating_mul(2).min(needed_size).max(size + 1);
     }
 
     fn give_back(&self, block: Block) {
-        // Where all have ended, nobody wants it.
+        // After all threads have ended, there is no receiver.
         let _ = self.free.send(block);
     }
 
-    /// Returns the block that comes next.
+    /// Returns the next block of the stream.
     fn receive(&mut self) -> io::Result<Block> {
         let index = self.next_index;
         self.next_index += 1;
@@ -450,7 +457,7 @@ impl ReadAhead<'_> {
             match product {
                 Some(Ok(block)) => self.early.push(block),
                 Some(Err(panic)) => resume_unwind(panic),
-                // After an end nobody asks.
+                // Nothing is received after the end of the stream.
                 None => return Err(io::Error::other("the reader's threads have ended")),
             }
         }

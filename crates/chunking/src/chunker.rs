@@ -1,4 +1,4 @@
-//! The contract of every algorithm, and cutting a buffer by it.
+//! The contract of every algorithm, and the cutting of a buffer by it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,64 +7,66 @@ use core::iter::FusedIterator;
 
 use crate::Level;
 
-/// A rule that says where a chunk ends.
+/// A rule that finds the end of a chunk.
 ///
 /// A cut-point is the *exclusive* end of a chunk, in bytes from the chunk's start: the byte at a
-/// cut-point is the first of the next chunk. A chunker has no state that a call would leave behind,
-/// so one value may serve any number of streams and threads. What it answers depends on the bytes
-/// since the last cut-point only; a few dialects, whose originals carry state over a cut, also
-/// depend on some bytes before ([`context_size`]).
+/// cut-point is the first of the next chunk. A chunker keeps no state between calls, so one value
+/// may serve any number of streams and threads. Its answers depend only on the bytes since the last
+/// cut-point; a few dialects, whose originals carry state over a cut-point, also depend on some
+/// bytes before it ([`context_size`]).
 ///
 /// [`context_size`]: Chunker::context_size
 pub trait Chunker: Send + Sync + Debug {
-    /// Where `data` is cut first: how many bytes the chunk has that `data[0]` begins, and never more
-    /// than there are.
+    /// Returns the first cut-point of `data`: the size of the chunk that begins at `data[0]`, at
+    /// most `data.len()`.
     ///
-    /// `more` says whether bytes may follow `data`. `None` means that the rule cannot tell before it
-    /// sees more of them, or that there are none, and is returned only when `more`. Given [`needed_size_max`] bytes or more
-    /// the answer is always `Some`. For empty `data` it is `None`.
+    /// `more` says that bytes may follow `data`. Returns `None` if `data` is empty or, only if
+    /// `more` is set, if the rule cannot find the end without more bytes. Given [`needed_size_max`]
+    /// bytes or more, the answer is always `Some`.
     ///
-    /// An answer is final: it is the same whatever follows `data`, be it nothing. After `None`, a call
-    /// with more bytes looks at all of them again, so give a slow source's bytes in portions that
-    /// grow, or wait for [`needed_size_max`] of them as [`Chunks`](crate::Chunks) does.
+    /// An answer is final: it is the same whatever follows `data`, even if nothing does. After
+    /// `None`, a call with more bytes looks at all of them again. For a slow source, either let the
+    /// portions grow, or wait for [`needed_size_max`] bytes as [`Chunks`](crate::Chunks) does.
     ///
     /// [`needed_size_max`]: Chunker::needed_size_max
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize>;
 
-    /// The same for a chunk that does not begin the stream: `before` are the bytes in front of
-    /// `data`, the last [`context_size`](Chunker::context_size) of them or more, or all there are.
+    /// Returns the first cut-point of `data`, for a chunk that does not begin the stream. `before`
+    /// holds the bytes in front of `data`: at least the last
+    /// [`context_size`](Chunker::context_size) of them, or all there are.
     ///
-    /// Where that size is 0, as it nearly always is, this is [`next_cut`](Chunker::next_cut).
+    /// If `context_size` is 0, as it is for nearly all rules, this is
+    /// [`next_cut`](Chunker::next_cut).
     fn next_cut_after(&self, before: &[u8], data: &[u8], more: bool) -> Option<usize> {
         let _ = before;
         self.next_cut(data, more)
     }
 
-    /// Returns how many bytes before a chunk have a say in where it ends; 0 unless the rule keeps
+    /// Returns the number of bytes before a chunk on which its end depends; 0 unless the rule keeps
     /// state over a cut-point.
     fn context_size(&self) -> usize {
         0
     }
 
-    /// Returns how many bytes from the chunk's start are always enough to say where it ends; `None`
-    /// where no number is.
+    /// Returns the number of bytes from a chunk's start that always suffice to find its end; `None`
+    /// if no number does.
     ///
-    /// That is the largest chunk size, unless the rule looks beyond a cut-point.
+    /// This is the maximum chunk size, unless the rule looks beyond a cut-point.
     fn needed_size_max(&self) -> Option<usize> {
         self.chunk_size_max()
     }
 
-    /// Cuts the chunks that begin at `data[start]`, one or many: appends to `ends` what
-    /// [`next_cut_after`] would answer for one after the other. The ends are in bytes from the start of
-    /// `data`; what is before `start` is there for [`context_size`] only.
+    /// Cuts one or more chunks from `data[start]` on, and appends their ends to `ends`: the answers
+    /// that [`next_cut_after`] would give one after the other. The ends are in bytes from the start
+    /// of `data`. The bytes before `start` serve only as the [`context_size`] bytes of context.
     ///
-    /// It stops where nothing is left, where there is no answer, and where `more` may follow also before
-    /// that, if something was appended: then a call that begins at the last end goes on. Nothing
-    /// appended means that there is no answer.
+    /// Cutting stops at the end of the data, and at a chunk whose end cannot be found. If `more` is
+    /// set, it may also stop earlier once it has appended something; a call that begins at the last
+    /// end then continues. If nothing is appended, the end of the chunk cannot be found.
     ///
-    /// A rule that has a faster way to cut many chunks than one at a time does it here; it says so by
-    /// [`batch_size`]. What is behind the last end is looked at again when it is given again, so give
-    /// many chunks at once.
+    /// A rule with a faster way to cut many chunks than one at a time implements it here, and
+    /// announces it by [`batch_size`]. Bytes behind the last end are looked at again when they are
+    /// given again, so give many chunks at once.
     ///
     /// [`next_cut_after`]: Chunker::next_cut_after
     /// [`context_size`]: Chunker::context_size
@@ -73,32 +75,33 @@ pub trait Chunker: Send + Sync + Debug {
         cut_one_by_one(self, data, start, more, ends);
     }
 
-    /// Returns how many bytes [`next_cuts`](Chunker::next_cuts) wants at once to be at its fastest; 0
-    /// where one chunk at a time is as fast.
+    /// Returns the number of bytes that [`next_cuts`](Chunker::next_cuts) needs at once to be at
+    /// its fastest; 0 if cutting one chunk at a time is as fast.
     fn batch_size(&self) -> usize {
         0
     }
 
-    /// Returns how many bytes [`next_cuts`](Chunker::next_cuts) makes use of at once at most, where they
-    /// are in memory anyway; 0 where one chunk at a time is as fast. [`cuts`] gives it so many.
+    /// Returns the maximum number of bytes that [`next_cuts`](Chunker::next_cuts) can make use of
+    /// at once if they are in memory anyway; 0 if cutting one chunk at a time is as fast. [`cuts`]
+    /// gives it up to this number.
     fn batch_size_max(&self) -> usize {
         self.batch_size().saturating_mul(BATCH_COUNT)
     }
 
-    /// Returns the level whose code looks for the cut-points: the one that was asked for, or one below
-    /// it. It has no say in where they are.
+    /// Returns the level whose code searches for the cut-points: the requested one, or a lower one.
+    /// The level does not change the cut-points.
     fn level(&self) -> Level {
         Level::SCALAR
     }
 
-    /// Returns the size in bytes that no chunk is smaller than, but for the last of a stream.
+    /// Returns the minimum chunk size in bytes; only the last chunk of a stream may be smaller.
     fn chunk_size_min(&self) -> usize;
 
-    /// Returns the size in bytes that no chunk is larger than; `None` where there is no limit.
+    /// Returns the maximum chunk size in bytes; `None` if there is no limit.
     fn chunk_size_max(&self) -> Option<usize>;
 }
 
-/// What [`Chunker::next_cuts`] does where there is no faster way.
+/// Implements [`Chunker::next_cuts`] for rules that have no faster way.
 pub(crate) fn cut_one_by_one(
     chunker: &(impl Chunker + ?Sized),
     data: &[u8],
@@ -172,13 +175,13 @@ pub(crate) struct Batch<'a> {
     pub(crate) ends: &'a mut Vec<usize>,
 }
 
-/// So many batches are cut at once where all bytes are in memory, which weighs the ends of batches, and
-/// the start of threads, less.
+/// The number of batches that are cut at once if all bytes are in memory. More batches lower the
+/// relative cost of the ends of a batch and of starting threads.
 pub(crate) const BATCH_COUNT: usize = 4;
 
-/// Appends the end of the chunk that begins at `data[start]`, and of those behind it in about
-/// `wanted_size` bytes; only that one where `wanted_size` is 0. None if the chunker cannot tell, or
-/// nothing is left.
+/// Appends the end of the chunk that begins at `data[start]`, and the ends of the chunks behind it
+/// in about `wanted_size` bytes; only the first end if `wanted_size` is 0. Appends nothing if the
+/// chunker cannot find the end, or if no bytes are left.
 pub(crate) fn next_ends(
     chunker: &dyn Chunker,
     data: &[u8],
@@ -199,31 +202,31 @@ pub(crate) fn next_ends(
         if ends.len() > known || size == data.len() {
             return;
         }
-        // A chunk that is larger than what was given.
+        // The chunk is larger than the bytes given.
         wanted_size = wanted_size.saturating_mul(4);
     }
 }
 
-/// How many bytes [`cuts`] looks at first where many are wanted at once: who takes one end must not wait
-/// for thousands.
+/// The number of bytes that [`cuts`] looks at first if the chunker wants many at once, so that a
+/// caller that takes a single end does not wait for thousands.
 const FIRST_SIZE: usize = 256 * 1024;
 
-/// Returns the cut-points of `data`, a whole stream: the exclusive end of each chunk, in bytes from
-/// the start of `data`, rising. The last is `data.len()`; empty `data` has none.
+/// Returns the cut-points of `data`, a whole stream, in ascending order: the exclusive end of each
+/// chunk, in bytes from the start of `data`. The last is `data.len()`; empty `data` has none.
 pub fn cuts<'a>(chunker: &'a dyn Chunker, data: &'a [u8]) -> Cuts<'a> {
     let wanted_size = chunker.batch_size_max().min(chunker.batch_size().max(FIRST_SIZE));
     Cuts { chunker, data, offset: 0, wanted_size, ends: Vec::new(), given_count: 0 }
 }
 
-/// The iterator that [`cuts`] returns.
+/// An iterator over the cut-points of a buffer, returned by [`cuts`].
 #[derive(Clone, Debug)]
 pub struct Cuts<'a> {
     chunker: &'a dyn Chunker,
     data: &'a [u8],
     offset: usize,
-    /// How many bytes are cut at once; it grows.
+    /// The number of bytes to cut at once; it grows.
     wanted_size: usize,
-    /// What was found last, of which the first `given_count` were returned.
+    /// The ends that were found last, of which the first `given_count` were returned.
     ends: Vec<usize>,
     given_count: usize,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a text or with parameters.
+//! The error of a spec's text or parameters.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use core::error::Error;
 use core::fmt;
 
-/// A text or parameters that describe no chunker.
+/// A text or a set of parameters that describes no chunker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
     algorithm: String,
@@ -41,17 +41,17 @@ impl SpecError {
     }
 
     /// Returns the name of the parameter that is wrong, missing, unknown or given twice;
-    /// `algorithm` where it is the algorithm's name.
+    /// `algorithm` if the name of the algorithm is at fault.
     pub fn parameter(&self) -> &str {
         &self.parameter
     }
 
-    /// Returns what was given for the parameter; empty where nothing was.
+    /// Returns the value given for the parameter; empty if there was none.
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// Returns what is allowed, in words.
+    /// Returns the allowed values, in words.
     pub fn expected(&self) -> &str {
         &self.expected
     }

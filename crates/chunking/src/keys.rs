@@ -1,4 +1,4 @@
-//! The text behind the colon: keys and their values, and reading values.
+//! The part of a spec's text behind the colon: keys and values, and the parsing of values.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,7 +8,7 @@ use core::str::FromStr;
 use crate::SpecError;
 use crate::about::{About, ShortForm};
 
-/// The keys of a text and their values, by one of the forms that an [`About`] allows.
+/// The keys and values of a text, in one of the forms that an [`About`] allows.
 pub(crate) struct Keys<'a> {
     about: &'static About,
     form: Option<&'static ShortForm>,
@@ -16,10 +16,11 @@ pub(crate) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Splits `list`; each key must be allowed in the form that `list` has, and given once.
+    /// Splits `list` into keys and values. Each key must be allowed in the form of `list`, and
+    /// given once.
     ///
-    /// The form is that of the first [`ShortForm`](crate::ShortForm) whose key is there, else the
-    /// written-out one. Every key without a default must be there.
+    /// The form is that of the first [`ShortForm`](crate::ShortForm) whose key is present, or else
+    /// the written-out one. Every key without a default must be present.
     pub(crate) fn parse(about: &'static About, list: &'a str) -> Result<Keys<'a>, SpecError> {
         let has = |key: &str| {
             list.split(',').any(|item| item.split_once('=').is_some_and(|(name, _)| name == key))
@@ -61,22 +62,22 @@ impl<'a> Keys<'a> {
         Ok(keys)
     }
 
-    /// Returns the key of the short form; empty for the written-out one.
+    /// Returns the key of the short form; empty for the written-out form.
     pub(crate) fn form(&self) -> &'static str {
         self.form.map_or("", |form| form.key)
     }
 
-    /// Returns the text of a value, or `None` where the key is not there.
+    /// Returns the text of the value of `key`, or `None` if the key is absent.
     pub(crate) fn given(&self, key: &str) -> Option<&'a str> {
         self.values.iter().find(|&&(name, _)| name == key).map(|&(_, value)| value)
     }
 
-    /// Returns the error that says of the value of `key` what is `expected`.
+    /// Returns the error for the value of `key`, with the text of what is `expected`.
     pub(crate) fn error(&self, key: &str, expected: impl Into<String>) -> SpecError {
         SpecError::new(self.about.name, key, self.given(key).unwrap_or(""), expected)
     }
 
-    /// Reads a size in bytes: digits, then perhaps `k` or `m`.
+    /// Parses a size in bytes: digits, optionally followed by `k` or `m`.
     pub(crate) fn size(&self, key: &'static str) -> Result<usize, SpecError> {
         let value = self.given(key).unwrap_or("");
         let (digits, unit) = match value.as_bytes().last() {
@@ -89,8 +90,8 @@ impl<'a> Keys<'a> {
             .ok_or_else(|| self.error(key, "must be a number of bytes, or of k or m"))
     }
 
-    /// Reads the size of the short form, a paper's target, and returns the `setting` for it; the error
-    /// says which targets are allowed.
+    /// Parses the size of the short form, the target of a paper, and returns the `setting` for it.
+    /// The error lists the allowed targets.
     pub(crate) fn setting<P>(
         &self,
         setting: impl FnOnce(usize) -> Option<P>,
@@ -99,23 +100,23 @@ impl<'a> Keys<'a> {
         setting(self.size(key)?).ok_or_else(|| self.error(key, format!("must be {allowed}")))
     }
 
-    /// Reads a size in bytes that may be left out.
+    /// Parses an optional size in bytes.
     pub(crate) fn optional_size(&self, key: &'static str) -> Result<Option<usize>, SpecError> {
         self.given(key).map(|_| self.size(key)).transpose()
     }
 
-    /// Reads a whole number.
+    /// Parses a whole number.
     pub(crate) fn number(&self, key: &'static str) -> Result<u32, SpecError> {
         let number = parse_digits(self.given(key).unwrap_or(""));
         number.ok_or_else(|| self.error(key, "must be a whole number"))
     }
 
-    /// Reads a whole number that may be left out.
+    /// Parses an optional whole number.
     pub(crate) fn optional_number(&self, key: &'static str) -> Result<Option<u32>, SpecError> {
         self.given(key).map(|_| self.number(key)).transpose()
     }
 
-    /// Reads a number of 64 bits, decimal or hexadecimal after `0x`; `default` where it is left out.
+    /// Parses a 64-bit number, decimal, or hexadecimal after `0x`; `default` if it is left out.
     pub(crate) fn bits(&self, key: &'static str, default: u64) -> Result<u64, SpecError> {
         let Some(value) = self.given(key) else { return Ok(default) };
         let parsed = match value.strip_prefix("0x") {
@@ -126,8 +127,8 @@ impl<'a> Keys<'a> {
         parsed.ok_or_else(|| self.error(key, "must be a 64-bit number, decimal or 0x..."))
     }
 
-    /// Reads numbers of so many hexadecimal digits each, lower case, with dots between; `none` for
-    /// none of them. `None` where the text is something else.
+    /// Parses a list of numbers of `digits` hexadecimal digits each, in lower case, separated by
+    /// dots; `none` stands for the empty list. Returns `None` if the text is anything else.
     pub(crate) fn hex_list<N: TryFrom<u64>>(&self, key: &str, digits: usize) -> Option<Vec<N>> {
         let value = self.given(key)?;
         if value == "none" {
@@ -141,7 +142,7 @@ impl<'a> Keys<'a> {
         value.split('.').map(parse).collect()
     }
 
-    /// Reads one of the `words`; the first of them where the key is left out.
+    /// Parses one of the `words`; the first of them if the key is left out.
     pub(crate) fn word<T: Copy>(
         &self,
         key: &'static str,
@@ -157,7 +158,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Parses digits only: no sign, which `from_str` would take.
+/// Parses digits only, without the sign that `from_str` accepts.
 fn parse_digits<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

@@ -1,10 +1,10 @@
-//! Content-defined chunking: where to cut a stream of bytes so that equal content is cut alike,
-//! wherever in the stream it stands.
+//! Content-defined chunking: cutting a stream of bytes so that equal content is cut alike,
+//! regardless of its position in the stream.
 //!
-//! A [`Spec`] names an algorithm with all its parameters, and is written as text. It makes a
-//! [`Chunker`], which answers one question: where does the chunk end that starts here?
-//! [`cuts`] asks it over a buffer, [`Chunks`] over a reader, [`Push`] over slices as they come.
-//! [`algorithms`] says which algorithms there are, and all there is to know about each.
+//! A [`Spec`] names an algorithm with all its parameters and has a text form. From a spec comes a
+//! [`Chunker`], which answers one question: given the start of a chunk, where is its end? [`cuts`]
+//! applies a chunker to a buffer, [`Chunks`] to a reader, and [`Push`] to slices as they arrive.
+//! [`algorithms`] lists the algorithms with a description of each.
 //!
 //! ```
 //! use cutpoint_chunking::{Spec, cuts};
@@ -21,30 +21,31 @@
 //! # Ok::<(), cutpoint_chunking::SpecError>(())
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
 //! A cut-point is a format: it depends on the spec, the key material if there is any, and the bytes
-//! since the last cut-point. Never on the machine, on the version of this crate, on the number of
-//! threads, or on how the bytes were fed. Every rule is compared with lists of cut-points that its original made
-//! (`vectors/oracle`), and with a plain form of itself.
+//! since the last cut-point, but not on the machine, the version of this crate, the number of
+//! threads, or how the bytes were fed. Every rule is tested against lists of cut-points made by its
+//! original (`vectors/oracle`), and against a plain form of itself.
 //!
 //! # Reading order
 //!
-//! [`Chunker`] (the contract), [`algorithm`] (the rules, one file each), [`Spec`] (their text form),
-//! [`Chunks`] and [`Push`] (streams), [`Parallel`] (several threads), [`KeyMaterial`] (secret cut-points).
+//! [`Chunker`] (the contract), [`algorithm`] (the rules, one file each), [`Spec`] (their text
+//! form), [`Chunks`] and [`Push`] (streams), [`Parallel`] (several threads), [`KeyMaterial`]
+//! (secret cut-points).
 //!
 //! # Features
 //!
-//! | feature | by default | brings |
+//! | feature | default | adds |
 //! | --- | --- | --- |
-//! | `std` | on | [`Chunks`] over a [`std::io::Read`], and [`Parallel`]; without it the crate needs `alloc` only |
-//! | `async` | off | `Chunks` over an `AsyncRead` of crate `futures-io`, the only dependency there is |
+//! | `std` | on | [`Chunks`] over a [`std::io::Read`], and [`Parallel`] |
+//! | `async` | off | `Chunks` over an `AsyncRead` of `futures-io`, the only possible dependency |
 //!
-//! Where there is neither, [`Push`] takes the bytes as they come.
+//! Without `std` the crate needs only `alloc`, and [`Push`] takes the bytes as they arrive.
 //!
-//! The rules are portable Rust, written once. What instruction sets answer faster about blocks of
-//! bytes is in a module of its own beside [`algorithm`], with a portable form as its definition: a
-//! [`Level`] may change speed, never a cut-point.
+//! The rules are portable Rust, each written once. The parts of a rule that instruction sets speed
+//! up are in a separate module beside [`algorithm`], where a portable form is the definition: a
+//! [`Level`] may change the speed but never a cut-point.
 
 #![no_std]
 #![deny(unsafe_code)]

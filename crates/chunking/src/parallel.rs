@@ -1,4 +1,4 @@
-//! Cutting a buffer by several threads, with the cut-points of one.
+//! Cutting a buffer by several threads, with the cut-points of a single one.
 
 use alloc::vec::Vec;
 use core::iter::once;
@@ -12,66 +12,68 @@ use crate::chunker::{BATCH_COUNT, Batch};
 use crate::segments::{List, Round, Segments};
 use crate::{Chunker, Level};
 
-/// How many bytes a thread cuts before what was found is joined; more, where chunks are large. A
-/// thread takes some ten microseconds to start, and buffers that fit into caches are faster.
+/// The number of bytes that a thread cuts before the results are joined, unless chunks are large.
+/// Starting a thread takes about ten microseconds, and buffers that fit into caches are faster.
 const SEGMENT_SIZE: usize = 4 * 1024 * 1024;
-/// How many smallest chunks a segment has at least.
+/// The minimum size of a segment, in minimum chunk sizes.
 const SEGMENT_CHUNKS: usize = 64;
-/// How many bytes are read at once where there is no other thread.
+/// The number of bytes that are read at once if there is no other thread.
 const ALONE_SIZE: usize = 256 * 1024;
-/// How many bytes are wanted at once at most, however many threads there are.
+/// The maximum number of bytes that are wanted at once, whatever the number of threads.
 const BATCH_SIZE_MAX: usize = 256 * 1024 * 1024;
-/// With more threads, segments would be too small to be worth a thread.
+/// The maximum number of threads. With more, segments would be too small to be worth a thread.
 const THREAD_COUNT_MAX: usize = 1024;
 
-/// A chunker that cuts many chunks at once by several threads. The cut-points are those of the
-/// chunker alone, for every number of threads.
+/// A chunker that cuts many chunks at once by several threads. Its cut-points are those of the
+/// inner chunker, for every number of threads.
 ///
-/// [`cuts`](crate::cuts) and [`Chunks`](crate::Chunks) give it many bytes at once, as it asks for by
-/// [`batch_size`](Chunker::batch_size): 4 MiB a thread, or 64 smallest chunks if that is more; at
-/// most 256 MiB in all; `cuts`, whose bytes are in memory, four times that. So `Chunks` holds this much
-/// and a largest chunk in its buffer, and reads it before the first chunk is handed out; beside it are the
-/// ends found in it, some 30 bytes a chunk.
-/// Questions about one chunk, and one thread, go to the chunker as they are.
+/// [`cuts`](crate::cuts) and [`Chunks`](crate::Chunks) pass it many bytes at once, as requested by
+/// [`batch_size`](Chunker::batch_size): for each thread 4 MiB, or 64 times the minimum chunk size
+/// if that is more, but at most 256 MiB in all. `cuts`, whose bytes are in memory, passes four
+/// times that. The buffer of `Chunks` therefore holds a batch and a largest chunk, and is filled
+/// before the first chunk is returned; the ends found in it take some 30 bytes a chunk. A call
+/// about a single chunk goes to the inner chunker unchanged, as does every call if there is only
+/// one thread.
 ///
-/// Slow rules gain most. One that alone is nearly as fast as memory gains little. A reader's bytes are
-/// read ahead by [`read`](Parallel::read) and [`read_at`](Parallel::read_at); `Chunks` reads and cuts in turns, and
-/// gains nothing where so large a buffer has to be filled first.
+/// Slow rules gain most. A rule that alone is nearly as fast as memory gains little.
+/// [`read`](Parallel::read) and [`read_at`](Parallel::read_at) read a source ahead; `Chunks` reads
+/// and cuts in turns, and gains nothing if so large a buffer has to be filled first.
 ///
-/// # How
+/// # Algorithm
 ///
-/// Each thread cuts a segment of the bytes as if a chunk began where the segment begins. Whoever
-/// joins the lists goes on from the last true cut-point, chunk by chunk, until one is in the next
-/// thread's list; the rest of that list is true.
+/// Each thread cuts a segment of the bytes as if a chunk began at the start of the segment. The
+/// joining thread continues from the last true cut-point, chunk by chunk, until a cut-point is in
+/// the next thread's list; the rest of that list is true.
 ///
-/// # Why that is exact
+/// # Exactness
 ///
 /// Let `f(p)` be the end of the chunk that begins at offset `p` of a stream. By the contract of
-/// [`Chunker`] it is a function of `p`: it depends on the bytes from `p` on and, where the rule keeps
-/// state over a cut-point, on the [`context_size`](Chunker::context_size) bytes before `p`; not on
-/// how many bytes behind the answer were shown, nor on where the chunks before began. The true
-/// cut-points are `f(0)`, `f(f(0))` and so on; a list is `s`, `f(s)`, `f(f(s))` and so on, for the
-/// `s` at which its segment begins. Two such sequences that have an offset in common are equal from
-/// there on.
+/// [`Chunker`], `f` is a function of `p`: `f(p)` depends on the bytes from `p` on and, if the rule
+/// keeps state over a cut-point, on the [`context_size`](Chunker::context_size) bytes before `p`,
+/// but not on the number of bytes shown behind the answer, or on the starts of earlier chunks. The
+/// true cut-points are `f(0)`, `f(f(0))` and so on; a list is `s`, `f(s)`, `f(f(s))` and so on, for
+/// the `s` at which its segment begins. Two such sequences that have an offset in common are equal
+/// from there on.
 ///
-/// For this a thread has to compute `f`, at `s` too, where no chunk may begin in truth: it is given
-/// the stream's own bytes before `s` as what is before the chunk. Only offset 0 of the stream has
-/// none before it, so that also rules that know a stream's first chunk know it here.
+/// A thread therefore has to compute `f` at `s` as well, although no chunk may truly begin there,
+/// and is given the stream's own bytes before `s` as the bytes before the chunk. Only offset 0 of
+/// the stream has none before it, so that a rule that recognizes a stream's first chunk does so
+/// here, too.
 ///
-/// # What it costs where lists do not meet
+/// # Cost if lists do not meet
 ///
-/// Rules need not find back to each other's cut-points, and do not in a constant stretch that the largest
-/// size cuts. Then the other threads have worked for nothing, and the bytes are cut by one thread as
-/// ever, in the time that it takes: it has cut its own segment meanwhile. When a round of segments has
-/// gained less than half a segment, what 64 rounds of a quarter of the largest segments would cut is cut by
-/// one thread, and then the others are tried again with such a round. This is remembered from call to
-/// call; it has no say in where cut-points are. A rule whose smallest size is its largest is cut by one
-/// thread for good: it needs no byte.
+/// The lists of a rule need not meet, and do not in a constant stretch that is cut by the maximum
+/// size. The work of the other threads is then lost, and one thread cuts the bytes in the time it
+/// would take alone: it has cut its own segment meanwhile. After a round of segments that gained
+/// less than half a segment, one thread cuts as many bytes as 64 rounds of a quarter of the largest
+/// segments hold, and then the other threads are tried again with such a round. This state is kept
+/// from call to call, and does not change the cut-points. A rule whose minimum size is its maximum
+/// is always cut by one thread, because it looks at no bytes.
 ///
-/// Of a chunk that does not end in what was looked at, twice as much is looked at again, from its start:
-/// a rule says nothing of how far it came. Without a largest size that is up to twice the chunk, as it is
-/// by one thread, which is given four times as much each time: which of them is faster depends on where
-/// the chunk ends (0.8 to 1.2 times).
+/// If a chunk does not end in the bytes looked at, twice their number is looked at again, from the
+/// chunk's start, because a rule does not report its progress. Without a maximum size this reaches
+/// up to twice the chunk. A single thread does the same, but gets four times the number each time;
+/// which of the two is faster depends on the position of the chunk's end (0.8 to 1.2 times).
 ///
 /// ```
 /// use std::num::NonZero;
@@ -93,13 +95,14 @@ pub struct Parallel<C> {
 }
 
 impl<C: Chunker> Parallel<C> {
-    /// Makes a chunker that uses `thread_count` threads, the caller's among them; at most 1024.
+    /// Creates a chunker that uses `thread_count` threads, including the caller's; at most 1024.
     ///
-    /// Where the system has no more threads to give, it does with those that it has.
+    /// If the system has no more threads to give, the existing ones do the work.
     pub fn new(chunker: C, thread_count: NonZero<usize>) -> Parallel<C> {
         let min = chunker.chunk_size_min();
         let least = min.saturating_mul(SEGMENT_CHUNKS);
-        // Sizes that never vary need no look at a byte, and lists that do not meet at once never do.
+        // Constant sizes need no look at the bytes, and lists of theirs that do not meet at once
+        // never meet.
         let is_fixed = chunker.chunk_size_max() == Some(min);
         let thread_count = if is_fixed { NonZero::<usize>::MIN } else { thread_count };
         Parallel::with_segment_size(chunker, thread_count, least.max(SEGMENT_SIZE))
@@ -112,28 +115,31 @@ impl<C: Chunker> Parallel<C> {
     ) -> Parallel<C> {
         let thread_count = thread_count.get().min(THREAD_COUNT_MAX);
         let segment_size = segment_size.min(BATCH_SIZE_MAX / thread_count).max(1);
-        // A thread takes as long to start as some hundred KiB to cut. More than a batch, as a reader has
-        // it, is in memory anyway.
+        // Starting a thread takes as long as cutting some hundred KiB. Data larger than a batch,
+        // the most that a reader buffers, is in memory anyway.
         let (least, most) = (segment_size / 16, segment_size.saturating_mul(BATCH_COUNT));
         let segments = Segments::new(thread_count, least, most);
         Parallel { chunker, thread_count, segment_size, segments }
     }
 
-    /// Cuts what `reader` gives, while it is read: `work` takes the chunks, and what it returns is
-    /// returned.
+    /// Reads and cuts the stream of `reader` at the same time. `work` takes the chunks, and its
+    /// result is returned.
     ///
-    /// So many threads as were asked for, beside the caller's, take turns in reading a block and cut what
-    /// they have read; the caller's joins that and hands it out. A block has 4 MiB, or 64 smallest chunks
-    /// if that is more, and no more than 256 MiB through the number of threads; there is one more than threads,
-    /// and beside them a chunk that began in one and ends in another is held. A slow source's bytes wait
-    /// until a block is full. For one thread, and for a rule of constant sizes, nothing runs beside the
-    /// caller's.
+    /// Beside the caller's thread there are as many threads as were requested. They take turns in
+    /// reading a block, and cut the blocks they have read; the caller's thread joins the results
+    /// and returns the chunks. A block has 4 MiB, or 64 times the minimum chunk size if that is
+    /// more, but no more than 256 MiB divided by the number of threads. There is one more block
+    /// than threads, beside a buffer for a chunk that begins in one block and ends in another.
+    /// Bytes of a slow source wait until a block is full. With one thread, or for a rule of
+    /// constant sizes, only the caller's thread runs.
     ///
-    /// A rule that is nearly as fast as memory loses by this: what is read into one processor's cache
-    /// is wanted in another's. Use [`read_at`](Parallel::read_at) where the source is a file.
+    /// A rule that is nearly as fast as memory loses by this, because the bytes that are read into
+    /// one processor's cache are needed in another's. Use [`read_at`](Parallel::read_at) if the
+    /// source is a file.
     ///
-    /// `reader` is ahead of the chunks that were taken, and may be read from once more while `work` returns;
-    /// give it as `&mut` to have it back. The call returns when a read that has begun does.
+    /// `reader` is ahead of the chunks that were taken, and may be read from once more while `work`
+    /// returns. To keep the reader, pass it as `&mut`. The call returns only after a read in
+    /// progress has returned.
     ///
     /// ```
     /// use std::num::NonZero;
@@ -157,11 +163,13 @@ impl<C: Chunker> Parallel<C> {
         ahead::read(&self.chunker, thread_count, block_size, reader, work)
     }
 
-    /// The same for what can be read at any place, such as a file: threads read at the same time.
+    /// Reads and cuts a source that can be read at any offset, such as a file: the threads read at
+    /// the same time.
     ///
-    /// `read_at` reads into the buffer what is at so many bytes from the start, at most as much as the
-    /// buffer takes, and returns how much; 0 is the end. The bytes should not change meanwhile: of ones
-    /// that do, some may be seen before and others after.
+    /// `read_at` gets a buffer and an offset in bytes from the start of the source. It reads the
+    /// bytes at that offset into the buffer and returns their number; 0 means the end. The source
+    /// should not change meanwhile: of bytes that do change, some may be seen as before and others
+    /// as after the change.
     pub fn read_at<T>(
         &self,
         read_at: impl Fn(&mut [u8], u64) -> io::Result<usize> + Sync,
@@ -171,35 +179,36 @@ impl<C: Chunker> Parallel<C> {
         ahead::read_at(&self.chunker, thread_count, block_size, read_at, work)
     }
 
-    /// How many threads read, and how much at once.
+    /// Returns the number of threads that read, and the size of a block.
     fn reading(&self) -> (usize, usize) {
         if self.thread_count > 1 {
             return (self.thread_count, self.segment_size);
         }
-        // What stays in the processor's cache.
+        // The size stays within the processor's cache.
         let least = self.chunker.chunk_size_min().saturating_mul(4);
         (0, least.max(ALONE_SIZE).min(self.segment_size))
     }
 
-    /// Returns how many threads are used: as many as were asked for, at most 1024; one where chunks have
-    /// one size.
+    /// Returns the number of threads in use: the requested number, at most 1024; one if all chunks
+    /// have the same size.
     pub fn thread_count(&self) -> usize {
         self.thread_count
     }
 
-    /// Returns the chunker.
+    /// Returns the inner chunker.
     pub fn into_chunker(self) -> C {
         self.chunker
     }
 
-    /// Has a thread cut each segment of a round, of which this thread has the first.
+    /// Cuts each segment of a round in a thread of its own; the calling thread cuts the first.
     fn cut(&self, round: Round<'_>) -> Vec<List> {
         let chunker: &dyn Chunker = &self.chunker;
         let Round { data, more, size, .. } = round;
-        // A thread cuts on past its segment, so that it mostly ends at a cut-point of the next one's
-        // list: here all do this at once, where lists are joined one does it.
+        // A thread cuts past the end of its segment, so that it mostly ends at a cut-point of the
+        // next one's list. Here all threads do this at once; at the joining of lists, a single one
+        // would.
         let cut_size = size + size / 64;
-        // A rule without a largest chunk must not look through all that follows.
+        // A rule without a maximum chunk size must not look through all the data that follows.
         let needed_size = chunker.needed_size_max().unwrap_or(usize::MAX).min(size / 4);
         let cut_segment = |start: usize| {
             let limit = start + cut_size;
@@ -212,7 +221,7 @@ impl<C: Chunker> Parallel<C> {
             let threads: Vec<_> = round
                 .starts()
                 .skip(1)
-                // Where there is no thread there is no list, and joining goes on to the next one.
+                // Without a thread there is no list, and joining continues with the next one.
                 .filter_map(|start| {
                     Builder::new().spawn_scoped(scope, move || cut_segment(start)).ok()
                 })

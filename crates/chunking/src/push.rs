@@ -1,4 +1,4 @@
-//! Cutting bytes as they come.
+//! Cutting bytes as they arrive.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,18 +7,19 @@ use core::fmt;
 use crate::Chunker;
 use crate::window::{Step, Window};
 
-/// Cuts slices of any size that are pushed one after the other, as one stream.
+/// Cuts slices of any size, pushed one after the other, as one stream.
 ///
-/// The chunks are those of the whole stream, however it is portioned. A chunk that lies in the slice
-/// that is pushed is lent from there; only one that crosses the end of a slice is copied.
+/// The chunks are those of the whole stream, however it is portioned. A chunk that lies within the
+/// pushed slice is lent from there; only a chunk that crosses the end of a slice is copied.
 ///
-/// # What is buffered
+/// # Buffering
 ///
-/// The bytes since the last cut-point, where the rule could not yet tell the next. It is asked again
-/// when their number has doubled, so that no byte is looked at more than a few times even if they
-/// come one by one; never later than when they are as many as the rule can need
-/// ([`Chunker::needed_size_max`]). An algorithm without a largest chunk has no such number: then up to
-/// twice the chunk is held, however large it gets. [`Push::buffered_bytes`] says how much it is.
+/// The buffer holds the bytes since the last cut-point, as long as the rule cannot find the next
+/// one. The rule is asked again when the number of bytes has doubled, so that no byte is looked at
+/// more than a few times even if the bytes arrive one by one, and at the latest when the number of
+/// bytes reaches [`Chunker::needed_size_max`]. An algorithm without a maximum chunk size has no
+/// such number, so the buffer holds up to twice the chunk, however large that becomes.
+/// [`Push::buffered_bytes`] returns the present size.
 ///
 /// ```
 /// use cutpoint_chunking::{Push, Spec};
@@ -39,15 +40,16 @@ pub struct Push<C = Box<dyn Chunker>> {
 }
 
 impl<C: Chunker> Push<C> {
-    /// Begins a stream.
+    /// Creates a chunker of pushed slices, at the start of a stream.
     pub fn new(chunker: C) -> Push<C> {
         let window = Window::new(&chunker, chunker.chunk_size_min().saturating_add(1), 0);
         Push { chunker, window }
     }
 
-    /// Takes the next bytes of the stream, and hands each chunk that ends to `each`, in order.
+    /// Takes the next bytes of the stream, and passes each chunk that ends in them to `each`, in
+    /// order.
     ///
-    /// The end of `data` ends no chunk. Empty `data` does nothing.
+    /// The end of `data` does not end a chunk. Empty `data` has no effect.
     pub fn push(&mut self, data: &[u8], mut each: impl FnMut(&[u8])) {
         let mut rest = data;
         loop {
@@ -86,7 +88,7 @@ impl<C: Chunker> Push<C> {
             if rest.is_empty() {
                 return;
             }
-            // What is left of the buffer came with `data`: go on there, without copying.
+            // The bytes left in the buffer came with `data`: continue there, without copying.
             let copied = data.len() - rest.len();
             if self.window.len() <= copied && self.chunker.context_size() == 0 {
                 rest = &data[copied - self.window.len()..];
@@ -95,7 +97,8 @@ impl<C: Chunker> Push<C> {
         }
     }
 
-    /// Ends the stream, and hands the chunks that are left to `each`; the next push begins another.
+    /// Ends the stream, and passes the remaining chunks to `each`. The next push begins another
+    /// stream.
     pub fn finish(&mut self, mut each: impl FnMut(&[u8])) {
         self.window.end();
         while let Step::Chunk(chunk) = self.window.step(&self.chunker) {
@@ -104,12 +107,12 @@ impl<C: Chunker> Push<C> {
         self.window.restart();
     }
 
-    /// Returns where the next chunk starts: the number of bytes handed out of this stream.
+    /// Returns the offset of the next chunk: the number of bytes of this stream returned so far.
     pub fn offset(&self) -> u64 {
         self.window.offset()
     }
 
-    /// Returns how many bytes were pushed and not handed out.
+    /// Returns the number of bytes that were pushed and not yet returned as chunks.
     pub fn buffered_bytes(&self) -> usize {
         self.window.len()
     }

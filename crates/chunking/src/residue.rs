@@ -1,9 +1,9 @@
-//! Whether a number leaves a remainder, without dividing.
+//! A test of a number's remainder, without a division.
 
-/// A divisor and a remainder.
+/// A test for a remainder: its divisor, the remainder, and the numbers that replace the division.
 ///
-/// With the divisor as `odd * 2^shift`, a number is a multiple of it exactly if its product with the
-/// inverse of `odd`, turned right by `shift` bits, is at most `(2^64 - 1) / divisor`. (Granlund
+/// With the divisor as `odd * 2^shift`, a number is a multiple of it exactly if its product with
+/// the inverse of `odd`, turned right by `shift` bits, is at most `(2^64 - 1) / divisor`. (Granlund
 /// and Montgomery, "Division by Invariant Integers using Multiplication".)
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Residue {
@@ -15,11 +15,11 @@ pub(crate) struct Residue {
 }
 
 impl Residue {
-    /// The numbers that leave `remainder`, which is below `divisor`.
+    /// Creates the test for numbers that leave `remainder`, which is below `divisor`.
     pub(crate) fn new(divisor: u64, remainder: u64) -> Residue {
         let shift = divisor.trailing_zeros();
         let odd = divisor >> shift;
-        // Each step doubles the bits that are right, of which there are 3 at first.
+        // Each step doubles the number of correct bits, of which there are 3 at first.
         let mut inverse = odd;
         for _ in 0..5 {
             inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
@@ -27,9 +27,9 @@ impl Residue {
         Residue { divisor, remainder, inverse, shift, limit: u64::MAX / divisor }
     }
 
-    /// The same of numbers up to `number_max`, 2^32 - 1 or 2^64 - 1, in arithmetic of as many bits: a
-    /// number matches if it is not below `remainder`, and its product with `factor`, less `subtrahend`,
-    /// turned right by `shift` bits, is at most `limit`.
+    /// Returns the parts of the test for numbers up to `number_max`, 2^32 - 1 or 2^64 - 1, in
+    /// arithmetic of that many bits. A number matches if it is not below `remainder`, and its
+    /// product with `factor`, less `subtrahend`, turned right by `shift` bits, is at most `limit`.
     pub(crate) fn parts(&self, number_max: u64) -> Parts {
         Parts {
             remainder: self.remainder,
@@ -40,7 +40,7 @@ impl Residue {
         }
     }
 
-    /// The bits that are zeros in those numbers, if that is all that there is to them.
+    /// Returns the bits that must be zeros, if the test consists of nothing else.
     pub(crate) fn zeros(&self) -> Option<u64> {
         (self.remainder == 0 && self.divisor.is_power_of_two()).then_some(self.divisor - 1)
     }
@@ -53,7 +53,7 @@ impl Residue {
     }
 }
 
-/// What [`Residue::parts`] gives.
+/// The parts of a test, returned by [`Residue::parts`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
     pub(crate) remainder: u64,
@@ -68,7 +68,7 @@ mod tests {
     use super::Residue;
 
     #[test]
-    fn it_is_the_remainder() {
+    fn residue_matches_remainder() {
         let mut number = 1u64;
         for divisor in [1, 2, 3, 4, 6, 7, 12, 540, 6153, 8192, 1 << 30, u64::MAX, 1 << 63] {
             for remainder in [0, 1, divisor / 2, divisor - 1] {

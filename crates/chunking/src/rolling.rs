@@ -1,14 +1,14 @@
-//! A hash of the last bytes, which each new byte enters and the oldest leaves.
+//! A rolling hash of the last bytes: each new byte enters, and the oldest leaves.
 
 use alloc::boxed::Box;
 
-/// What becomes of a hash when a byte comes, but for the bytes that enter and leave. It is linear:
-/// `step(a ^ b) == step(a) ^ step(b)`.
+/// The change of a hash when a byte arrives, apart from the bytes that enter and leave. It is
+/// linear: `step(a ^ b) == step(a) ^ step(b)`.
 pub(crate) trait Step {
     fn step(&self, hash: u64) -> u64;
 }
 
-/// A hash of `window` bytes: `step(hash) ^ enter[new] ^ leave[old]`, from 0 on.
+/// A hash of `window` bytes: `step(hash) ^ enter[new] ^ leave[old]`, beginning with 0.
 #[derive(Clone)]
 pub(crate) struct Rolling<S> {
     step: S,
@@ -18,10 +18,11 @@ pub(crate) struct Rolling<S> {
 }
 
 impl<S: Step> Rolling<S> {
-    /// The largest window, in bytes: the table of what leaves takes so many steps for each value.
+    /// The maximum window, in bytes. Computing the table of leaving bytes takes this number of
+    /// steps for each value.
     pub(crate) const WINDOW_MAX: usize = 65536;
 
-    /// Makes the hash into which a byte `v` goes as `enter(v)`.
+    /// Creates the hash that a byte `v` enters as `enter(v)`.
     pub(crate) fn new(step: S, window: usize, enter: impl Fn(u8) -> u64) -> Rolling<S> {
         let mut entering = Box::new([0; 256]);
         let mut leaving = Box::new([0; 256]);
@@ -34,7 +35,7 @@ impl<S: Step> Rolling<S> {
         Rolling { step, window, enter: entering, leave: leaving }
     }
 
-    /// How many bytes it knows.
+    /// Returns the number of bytes in the window.
     pub(crate) fn window(&self) -> usize {
         self.window
     }
@@ -43,30 +44,30 @@ impl<S: Step> Rolling<S> {
         &self.step
     }
 
-    /// What each byte value brings when it enters.
+    /// Returns the contribution of each byte value when it enters.
     pub(crate) fn entering(&self) -> &[u64; 256] {
         &self.enter
     }
 
-    /// What each byte value takes away when it leaves.
+    /// Returns the correction for each byte value when it leaves.
     pub(crate) fn leaving(&self) -> &[u64; 256] {
         &self.leave
     }
 
-    /// The hash after one more byte, where none leaves.
+    /// Returns the hash after one more byte, without a byte that leaves.
     #[inline]
     pub(crate) fn push(&self, hash: u64, byte: u8) -> u64 {
         self.step.step(hash) ^ self.enter[usize::from(byte)]
     }
 
-    /// The hash after `new`, where `old` leaves.
+    /// Returns the hash after `new` has entered and `old` has left.
     #[inline]
     pub(crate) fn roll(&self, hash: u64, old: u8, new: u8) -> u64 {
         self.push(hash, new) ^ self.leave[usize::from(old)]
     }
 
-    /// Returns the first offset from `first` on where the hash of the window that ends with that byte
-    /// matches; `first` is not below `window - 1`.
+    /// Returns the first offset from `first` on at which the hash of the window ending with that
+    /// byte matches; `first` is not below `window - 1`.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -76,7 +77,7 @@ impl<S: Step> Rolling<S> {
     ) -> Option<usize> {
         let start = first + 1 - self.window;
         let hash = data.get(start..first)?.iter().fold(0, |hash, &byte| self.push(hash, byte));
-        // Nothing leaves for the first byte that is tested.
+        // No byte leaves for the first byte that is tested.
         let mut hash = self.push(hash, *data.get(first)?);
         if matches(first, hash) {
             return Some(first);
@@ -91,7 +92,7 @@ impl<S: Step> Rolling<S> {
         None
     }
 
-    /// The same for the bytes behind `last`, where `hash` is that after it.
+    /// Returns the first matching offset behind `last`; `hash` is the hash at `last`.
     #[inline]
     pub(crate) fn find_behind(
         &self,
@@ -108,8 +109,9 @@ impl<S: Step> Rolling<S> {
         found.map(|at| last + 1 + at)
     }
 
-    /// The same where nothing before `begin` is hashed, but for a hash of 1 that stands there: the
-    /// window is tested before it is full, and holds a one in front of its bytes until it is.
+    /// Returns the first matching offset from `first` on, if hashing starts at `begin` with a hash
+    /// of 1. The window is tested before it is full, and until then contains a one in front of its
+    /// bytes.
     #[inline]
     pub(crate) fn find_behind_one(
         &self,

@@ -1,7 +1,7 @@
-//! Cutting segments of data as if a chunk began where each of them begins, and joining what was found.
+//! Cutting segments of data as if a chunk began at the start of each, and joining the results.
 //!
-//! Why that is exact is written at [`Parallel`](crate::Parallel), whose threads cut a segment each;
-//! SeqCDC cuts several in one thread.
+//! [`Parallel`](crate::Parallel), whose threads cut one segment each, explains why the result is
+//! exact. SeqCDC cuts several segments in one thread.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,27 +10,27 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use crate::Chunker;
 use crate::chunker::Batch;
 
-/// How many bytes behind a limit are looked at before it is known that they are needed.
+/// The number of bytes behind a limit that are looked at before it is known that they are needed.
 const SLACK_SIZE: usize = 64 * 1024;
-/// How many smallest chunks are looked at behind a limit, if that is more.
+/// The number of minimum chunk sizes behind a limit that are looked at, if that is more.
 const SLACK_CHUNKS: usize = 4;
-/// How many rounds, of segments as large as those that are tried, are cut without segments after one in
-/// which they were of no use.
+/// The number of rounds, of segments of the tried size, that are cut without segments after a round
+/// in which segments did not pay.
 const REST_ROUND_COUNT: usize = 64;
-/// So many times smaller than the largest segments are those that are tried after a rest: what was cut in
-/// vain is cut twice.
+/// The ratio of the largest segments to those that are tried after a rest. Smaller trials cost
+/// less, because bytes that were cut in vain are cut twice.
 const TRIED_PART: usize = 4;
 
-/// How data is cut into segments, and whether that was of use of late.
+/// The division of data into segments, with a record of whether segments have paid recently.
 #[derive(Debug)]
 pub(crate) struct Segments {
     count_max: usize,
     size_min: usize,
     size_max: usize,
-    /// How many bytes are to be cut without segments before they are tried again. It has no say in
-    /// where cut-points are.
+    /// The number of bytes to cut without segments before segments are tried again. It does not
+    /// change the cut-points.
     rest_size: AtomicUsize,
-    /// Whether the last round was of no use.
+    /// Set if segments did not pay in the last round.
     was_in_vain: AtomicBool,
 }
 
@@ -40,34 +40,35 @@ impl Clone for Segments {
     }
 }
 
-/// Segments that follow each other, and are cut at the same time.
+/// Consecutive segments that are cut at the same time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round<'a> {
     pub(crate) data: &'a [u8],
-    /// Whether bytes may follow the data.
+    /// Set if bytes may follow the data.
     pub(crate) more: bool,
-    /// Where the first segment begins: at a true cut-point.
+    /// The start of the first segment, a true cut-point.
     pub(crate) start: usize,
-    /// How many segments there are; at least 2.
+    /// The number of segments, at least 2.
     pub(crate) count: usize,
-    /// The size of each.
+    /// The size of each segment in bytes.
     pub(crate) size: usize,
 }
 
 impl Round<'_> {
-    /// Where each segment begins.
+    /// Returns the start of each segment.
     pub(crate) fn starts(self) -> impl ExactSizeIterator<Item = usize> {
         (0..self.count).map(move |index| self.start + index * self.size)
     }
 
-    /// Where the last one ends.
+    /// Returns the end of the last segment.
     pub(crate) fn end(self) -> usize {
         self.start + self.count * self.size
     }
 }
 
 impl Segments {
-    /// At most `count_max` segments at once, of `size_min` to `size_max` bytes each.
+    /// Creates a division into at most `count_max` segments at once, of `size_min` to `size_max`
+    /// bytes each.
     pub(crate) fn new(count_max: usize, size_min: usize, size_max: usize) -> Segments {
         let size_min = size_min.max(1);
         let size_max = size_max.max(size_min);
@@ -75,26 +76,27 @@ impl Segments {
         Segments { count_max, size_min, size_max, rest_size, was_in_vain }
     }
 
-    /// How many bytes a round makes use of at most.
+    /// Returns the maximum number of bytes that a round makes use of.
     pub(crate) fn round_size_max(&self) -> usize {
         self.count_max.saturating_mul(self.size_max)
     }
 
-    /// How large segments are that are tried after a rest.
+    /// Returns the size of the segments that are tried after a rest.
     fn tried_size(&self) -> usize {
         (self.size_max / TRIED_PART).max(self.size_min)
     }
 
-    /// The number of segments of the next round, and their size: smaller ones after a round in vain, and
-    /// fewer and smaller ones where less is left. `None` where it is too little for more than one.
+    /// Returns the number and the size of the segments of the next round; `None` if the data does
+    /// not suffice for two. Segments are smaller after a round that did not pay, and fewer and
+    /// smaller if less data is left.
     fn next(&self, size: usize) -> Option<(usize, usize)> {
         let count = self.count_max.min(size / self.size_min);
         let most = if self.was_in_vain.load(Relaxed) { self.tried_size() } else { self.size_max };
         (count > 1).then(|| (count, most.min(size / count)))
     }
 
-    /// Is [`Chunker::next_cuts`] of `chunker`, by segments where they are of use. `cut` returns a list for
-    /// each segment of a round, in their order; one may be left out.
+    /// Implements [`Chunker::next_cuts`] of `chunker`, by segments as long as they pay. `cut`
+    /// returns a list for each segment of a round, in their order; lists may be left out.
     pub(crate) fn next_cuts(
         &self,
         chunker: &dyn Chunker,
@@ -116,8 +118,8 @@ impl Segments {
             } else {
                 let round = Round { data, more, start, count, size };
                 let joined = joined(chunker, round, &cut(round), ends);
-                // Without an end it is a chunk larger than all that was given, which will come again and
-                // be more.
+                // If there is no end, the chunk is larger than all the data given. The same chunk
+                // comes again with more data.
                 let is_in_vain = joined.is_none_or(|(_, gained_size)| gained_size < size / 2);
                 self.was_in_vain.store(is_in_vain, Relaxed);
                 if is_in_vain {
@@ -132,32 +134,33 @@ impl Segments {
     }
 }
 
-/// How far a sequence of cut-points is known.
+/// The position up to which a sequence of cut-points is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reached {
     /// The last cut-point.
     pub(crate) end: usize,
-    /// The bytes before this place do not tell where the chunk ends that begins at `end`.
+    /// The bytes of the chunk that begins at `end` up to this position do not suffice to find its
+    /// end.
     looked: usize,
 }
 
 impl Reached {
-    /// A cut-point, behind which nothing was looked at.
+    /// Returns the state at a cut-point, with no bytes behind it looked at.
     pub(crate) fn at(end: usize) -> Reached {
         Reached { end, looked: end }
     }
 }
 
-/// The cut-points of a segment if a chunk begins where it begins.
+/// The cut-points of a segment under the assumption that a chunk begins at its start.
 #[derive(Debug)]
 pub(crate) struct List {
     ends: Vec<usize>,
-    /// How far they are known; its end is the last of `ends`.
+    /// The position up to which the ends are known; its `end` is the last of `ends`.
     reached: Reached,
 }
 
 impl List {
-    /// A segment that begins here, of which nothing was looked at.
+    /// Creates the list of a segment that begins at `start`, with no bytes looked at.
     pub(crate) fn at(start: usize) -> List {
         List { ends: vec![start], reached: Reached::at(start) }
     }
@@ -168,7 +171,7 @@ impl List {
         self.reached = Reached::at(end);
     }
 
-    /// Cuts on as [`cut_until`] does.
+    /// Continues to cut, as [`cut_until`] does.
     #[cfg(feature = "std")]
     pub(crate) fn cut_until(
         &mut self,
@@ -180,14 +183,14 @@ impl List {
         self.reached = cut_until(chunker, data, self.reached, limit, more, &mut self.ends);
     }
 
-    /// Where the segment begins, and the ends of chunks from there on.
+    /// Returns the start of the segment, followed by the ends of its chunks.
     pub(crate) fn ends(&self) -> &[usize] {
         &self.ends
     }
 }
 
-/// Joins the lists of a round. Returns how far that reaches, and how many bytes before it were taken from
-/// lists other than the first; `None` where the next end cannot be told.
+/// Joins the lists of a round. Returns the position reached and the number of bytes before it that
+/// were taken from lists other than the first; `None` if the next end cannot be found.
 pub(crate) fn joined(
     chunker: &dyn Chunker,
     round: Round<'_>,
@@ -204,11 +207,11 @@ pub(crate) fn joined(
     Some((reached, gained_size))
 }
 
-/// Cuts on from what is reached, a true cut-point, until one is in `list`, and takes what is behind it
-/// there. Returns how far that reaches, and how many bytes were taken; `None` where the next end cannot be
-/// told.
+/// Continues to cut from `reached`, a true cut-point, until a cut-point is in `list`, and takes the
+/// rest of the list. Returns the position reached and the number of bytes taken; `None` if the next
+/// end cannot be found.
 ///
-/// A list without anything behind the last cut-point gives nothing.
+/// A list that has nothing behind the last cut-point contributes nothing.
 pub(crate) fn join(
     chunker: &dyn Chunker,
     data: &[u8],
@@ -234,8 +237,8 @@ pub(crate) fn join(
     }
 }
 
-/// Cuts on from what is reached until a chunk ends at `limit` or behind it, or the next end cannot be
-/// told; appends the ends.
+/// Continues to cut from `reached` until a chunk ends at or behind `limit`, or the next end cannot
+/// be found. Appends the ends.
 pub(crate) fn cut_until(
     chunker: &dyn Chunker,
     data: &[u8],
@@ -247,8 +250,9 @@ pub(crate) fn cut_until(
     let slack_size = chunker.chunk_size_min().saturating_mul(SLACK_CHUNKS).max(SLACK_SIZE);
     while reached.end < limit.min(data.len()) && !(more && reached.looked == data.len()) {
         let Reached { end, looked } = reached;
-        // Not much behind the limit, which is another segment's; but of a chunk that did not end in what
-        // was looked at, twice as much, as all of it is looked at again.
+        // Little behind the limit is looked at, because it belongs to another segment. For a chunk
+        // that did not end in the bytes looked at, twice their number is, because all of them are
+        // looked at again.
         let near = limit.saturating_add(slack_size).max(looked.saturating_add(looked - end));
         let seen = &data[..data.len().min(near)];
         let more = more || seen.len() < data.len();
@@ -263,7 +267,8 @@ pub(crate) fn cut_until(
     reached
 }
 
-/// Appends the ends of the chunks in `data` from `start` on, or of the first; none if it cannot be told.
+/// Appends the ends of the chunks in `data` from `start` on, or only the first; none if it cannot
+/// be found.
 pub(crate) fn ask(
     chunker: &dyn Chunker,
     data: &[u8],

@@ -1,4 +1,4 @@
-//! An algorithm with its parameters, as text.
+//! Algorithms with their parameters, as text.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -13,32 +13,35 @@ use crate::algorithm::{
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, Level, SpecError};
 
-/// A chunking algorithm with all its parameters, checked.
+/// A chunking algorithm with all its parameters, validated.
 ///
 /// # Text
 ///
-/// `algorithm:key=value,key=value`, in lower case, without spaces; the keys in any order. A size is
-/// in bytes, or with the suffix `k` (KiB) or `m` (MiB).
+/// The form is `algorithm:key=value,key=value`, in lower case, without spaces, with the keys in any
+/// order. A size is in bytes, or has the suffix `k` (KiB) or `m` (MiB).
 ///
-/// | text | what it is |
+/// | text | meaning |
 /// | --- | --- |
-/// | `seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096,max=16384` | written out |
-/// | `seqcdc:paper=8k` | a setting of a paper, as printed there; its mean is what it is |
+/// | `seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096,max=16384` | all parameters written out |
+/// | `seqcdc:paper=8k` | a setting of a paper, as printed there, whatever mean it results in |
 /// | `seqcdc:avg=16k` | the parameters whose mean on random data is the target |
 ///
-/// [`algorithms`] says of each algorithm which keys it has, what they may be, and which may be left
-/// out. `avg` is the real mean chunk size on random data; what an algorithm cannot reach, it refuses.
-/// Where several papers have settings of an algorithm, each has its first author's name:
-/// `rabin:paper-zhang=8k`. Its description says what the paper leaves open, and whence that is.
+/// [`algorithms`] lists the keys of each algorithm, their allowed values, and which of them may be
+/// left out. `avg` is the real mean chunk size on random data; an algorithm refuses a mean that it
+/// cannot reach. If several papers have settings of an algorithm, each is named after its first
+/// author: `rabin:paper-zhang=8k`. The description of a setting says which values its paper leaves
+/// open, and where they come from.
 ///
-/// `Display` always writes the parameters out, in the order of [`About::parameters`] and in bytes;
-/// those that have a default only where they differ from it, unless the algorithm has always written
-/// them. The text that it gives means the same for ever, whatever a short form may come to mean.
+/// `Display` always writes the parameters out, in the order of [`About::parameters`] and in bytes.
+/// A parameter with a default appears only if it differs from the default, except where the
+/// algorithm always writes it. The meaning of this text never changes, even if the meaning of a
+/// short form does.
 ///
 /// # In Rust
 ///
-/// Every algorithm has a module in [`algorithm`](crate::algorithm) with a `Params`, from which a
-/// spec is made by `try_from`, and a chunker of its own type for who knows which one is wanted.
+/// Every algorithm has a module in [`algorithm`](crate::algorithm). The module has a `Params`, from
+/// which a spec is made by `try_from`, and a chunker of its own type for callers that know which
+/// algorithm they want.
 ///
 /// ```
 /// use cutpoint_chunking::{Spec, algorithm::fixed};
@@ -49,7 +52,7 @@ use crate::{About, Chunker, KeyMaterial, Level, SpecError};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spec(Any);
 
-/// Makes of the list of algorithms everything that must know all of them.
+/// Generates from the list of algorithms every item that depends on the whole list.
 macro_rules! all {
     ($($Variant:ident($Params:ty),)+) => {
         #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,7 +60,7 @@ macro_rules! all {
             $($Variant($Params),)+
         }
 
-        /// Does with the parameters of a spec what is the same for every algorithm.
+        /// Evaluates an expression on the parameters of a spec, whatever the algorithm.
         macro_rules! each {
             ($spec:expr, $params:ident => $result:expr) => {
                 match &$spec.0 {
@@ -77,7 +80,7 @@ macro_rules! all {
             }
         )+
 
-        /// Every algorithm, in the order of the list.
+        /// All algorithms, in the order of the list.
         static ALGORITHMS: &[&About] = &[$(<$Params as Algorithm>::ABOUT,)+];
 
         fn parse(name: &str, list: &str) -> Option<Result<Spec, SpecError>> {
@@ -92,7 +95,7 @@ macro_rules! all {
     };
 }
 
-// The list: a line for each algorithm.
+// The list: one line for each algorithm.
 all! {
     SeqCdc(seqcdc::Params),
     FastCdc(fastcdc::Params),
@@ -117,51 +120,51 @@ all! {
     Aes(aes::Params),
 }
 
-/// Returns what there is to know about each algorithm.
+/// Returns the descriptions of all algorithms.
 pub fn algorithms() -> &'static [&'static About] {
     ALGORITHMS
 }
 
 impl Spec {
-    /// Returns the spec of `algorithm` whose mean chunk size on random data is `average` bytes: what
-    /// the text `algorithm:avg=average` says.
+    /// Returns the spec of `algorithm` whose mean chunk size on random data is `average` bytes, as
+    /// the text `algorithm:avg=average` does.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] where there is no such algorithm, and where it cannot reach that average; it
-    /// then says which it can.
+    /// Returns [`SpecError`] if there is no such algorithm, or if it cannot reach that average; the
+    /// error then says which averages it can reach.
     pub fn for_average(algorithm: &str, average: usize) -> Result<Spec, SpecError> {
         format!("{algorithm}:avg={average}").parse()
     }
 
-    /// Makes the chunker, on the fastest level of this CPU.
+    /// Returns the chunker, on the fastest level of this CPU.
     pub fn chunker(&self) -> Box<dyn Chunker> {
         self.chunker_at(Level::best())
     }
 
-    /// Makes the chunker on `level`, or where the rule has no code for it, on one below it that it has:
-    /// [`Chunker::level`] says which. The cut-points are the same.
+    /// Returns the chunker on `level`, or on the next lower level for which the rule has code;
+    /// [`Chunker::level`] tells which. The cut-points are the same on every level.
     pub fn chunker_at(&self, level: Level) -> Box<dyn Chunker> {
         each!(self, params => params.chunker(None, level))
     }
 
-    /// Makes the chunker whose cut-points are secret.
+    /// Returns the chunker with secret cut-points.
     ///
-    /// [`KeyMaterial`] says what becomes of `material`. `fixed` has no use for it: its cut-points say
-    /// nothing of the bytes.
+    /// [`KeyMaterial`] describes how the rules use `material`. `fixed` ignores it, because its
+    /// cut-points reveal nothing of the bytes.
     ///
     /// # Errors
     ///
-    /// Those of [`Spec::keyable`].
+    /// Returns any error of [`Spec::keyable`].
     pub fn keyed_chunker(&self, material: &KeyMaterial) -> Result<Box<dyn Chunker>, SpecError> {
         self.keyed_chunker_at(material, Level::best())
     }
 
-    /// The same on `level`, as [`Spec::chunker_at`].
+    /// Returns the chunker with secret cut-points on `level`, as [`Spec::chunker_at`] does.
     ///
     /// # Errors
     ///
-    /// Those of [`Spec::keyable`].
+    /// Returns any error of [`Spec::keyable`].
     pub fn keyed_chunker_at(
         &self,
         material: &KeyMaterial,
@@ -171,19 +174,20 @@ impl Spec {
         Ok(each!(self, params => params.chunker(Some(material), level)))
     }
 
-    /// Returns the spec, if its cut-points can be secret.
+    /// Returns the spec if its cut-points can be secret.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] where what the rule looks for was learned from data ([`KeyUse::Refused`]): a key
-    /// would make it look for something else, and without one its cut-points tell of the content.
+    /// Returns [`SpecError`] if the rule searches for something that was learned from data
+    /// ([`KeyUse::Refused`]): a key would make it search for something else, and without a key its
+    /// cut-points reveal the content.
     ///
     /// [`KeyUse::Refused`]: crate::KeyUse::Refused
     pub fn keyable(self) -> Result<Spec, SpecError> {
         check_key(self.about()).map(|()| self)
     }
 
-    /// Returns what there is to know about the algorithm.
+    /// Returns the description of the algorithm.
     pub fn about(&self) -> &'static About {
         fn of<A: Algorithm>(_: &A) -> &'static About {
             A::ABOUT
@@ -191,18 +195,18 @@ impl Spec {
         each!(self, params => of(params))
     }
 
-    /// Returns the algorithm's name, as it stands before the colon.
+    /// Returns the algorithm's name, the part before the colon.
     pub fn algorithm(&self) -> &'static str {
         self.about().name
     }
 
-    /// Returns the size in bytes that no chunk is smaller than, but for the last of a stream.
+    /// Returns the minimum chunk size in bytes; only the last chunk of a stream may be smaller.
     pub fn chunk_size_min(&self) -> usize {
         each!(self, params => Algorithm::chunk_size_min(params))
     }
 
-    /// Returns the mean chunk size on random data in bytes, rounded; `None` where it is not known, or
-    /// not finite.
+    /// Returns the mean chunk size on random data in bytes, rounded; `None` if it is unknown or not
+    /// finite.
     pub fn chunk_size_average(&self) -> Option<usize> {
         let mean =
             each!(self, params => Algorithm::mean(params)).filter(|mean| mean.is_finite())?;
@@ -214,19 +218,20 @@ impl Spec {
         Some(rounded)
     }
 
-    /// Returns the size in bytes that no chunk is larger than; `None` where there is no limit.
+    /// Returns the maximum chunk size in bytes; `None` if there is no limit.
     pub fn chunk_size_max(&self) -> Option<usize> {
         each!(self, params => Algorithm::chunk_size_max(params))
     }
 
-    /// Returns the spec, if a chunk needs only a buffer of known size and no bytes of other chunks.
+    /// Returns the spec if cutting a chunk needs only a buffer of known size and no bytes of other
+    /// chunks.
     ///
-    /// That is so for every algorithm with a largest chunk size, but for those dialects that keep
+    /// This holds for every algorithm with a maximum chunk size, except for the dialects that keep
     /// state over a cut-point ([`Chunker::context_size`]).
     ///
     /// # Errors
     ///
-    /// [`SpecError`] says that the largest size is missing, or that the rule is such a dialect.
+    /// Returns [`SpecError`] if there is no maximum size, or if the rule is such a dialect.
     pub fn bounded(self) -> Result<Spec, SpecError> {
         let name = self.algorithm();
         let Some(max) = self.chunk_size_max() else {
@@ -257,7 +262,7 @@ impl FromStr for Spec {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] names the parameter, what was given for it and what is allowed.
+    /// Returns [`SpecError`] with the parameter, the given value and the allowed values.
     fn from_str(text: &str) -> Result<Spec, SpecError> {
         let (name, list) = text.split_once(':').unwrap_or((text, ""));
         parse(name, list).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Cutting a reader's bytes.
+//! Cutting the bytes of a reader.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -17,17 +17,18 @@ use futures_io::AsyncRead;
 use crate::Chunker;
 use crate::window::{Step, Window};
 
-/// The least number of bytes that the buffer can take beyond one largest chunk.
+/// The minimum number of bytes that the buffer can take beyond one largest chunk.
 const READ_SIZE: usize = 256 * 1024;
 
-/// Cuts what a reader gives into chunks, one at a time, in one buffer.
+/// Cuts the bytes of a reader into chunks, one at a time, in one buffer.
 ///
-/// The reader is a [`Read`], or with the feature `async` an `AsyncRead` of crate `futures-io`. The
-/// chunks are those of the whole stream, however the reader portions it. A chunk is handed out when the
-/// buffer holds as many bytes as a largest chunk, or as the chunker wants at once
-/// ([`Chunker::batch_size`]), or all that are left: a slow source is read ahead by that much. Where an
-/// algorithm has no largest chunk, it is asked first when 256 KiB or what it wants at once are there,
-/// and whenever their number has doubled since: the buffer holds up to twice the chunk.
+/// The reader is a [`Read`], or with the feature `async` an `AsyncRead` of the crate `futures-io`.
+/// The chunks are those of the whole stream, however the reader portions it. A chunk is returned
+/// once the buffer holds the maximum chunk size, or the number of bytes that the chunker wants at
+/// once ([`Chunker::batch_size`]), or all bytes that are left; a slow source is read ahead by this
+/// number of bytes. If an algorithm has no maximum chunk size, it is asked first when 256 KiB or
+/// its batch size have arrived, and again whenever the number of bytes has doubled, so the buffer
+/// holds up to twice the chunk.
 ///
 /// ```
 /// use cutpoint_chunking::{Chunks, Spec};
@@ -48,14 +49,15 @@ pub struct Chunks<R, C = Box<dyn Chunker>> {
 }
 
 impl<R, C: Chunker> Chunks<R, C> {
-    /// Begins at the reader's present position, which becomes offset 0.
+    /// Creates the chunks of `reader`. The reader's present position becomes offset 0.
     ///
-    /// The buffer takes 256 KiB, or a batch of the chunker if that is more, and a largest chunk. Where an
-    /// algorithm has no largest, it takes 256 KiB instead of that, and grows.
+    /// The size of the buffer is 256 KiB, or the chunker's batch size if that is larger, plus the
+    /// maximum chunk size. If the algorithm has no maximum, 256 KiB take its place, and the buffer
+    /// grows.
     pub fn new(chunker: C, reader: R) -> Chunks<R, C> {
         let needed_size = chunker.needed_size_max();
         let batch_size = chunker.batch_size();
-        // Room beyond what is asked about, or all of it would move for each chunk.
+        // Room beyond the bytes that are looked at, or all of them would move for each chunk.
         let asked_size = needed_size.unwrap_or(READ_SIZE);
         let capacity = asked_size.saturating_add(READ_SIZE.max(batch_size));
         let wanted_first = asked_size.max(batch_size);
@@ -63,25 +65,25 @@ impl<R, C: Chunker> Chunks<R, C> {
         Chunks { chunker, reader, window }
     }
 
-    /// Begins anew with another reader, in the same buffer, and returns the one before.
+    /// Starts a new stream with another reader in the same buffer, and returns the previous reader.
     ///
-    /// Bytes that were read from that one and not handed out are dropped.
+    /// Bytes that were read from the previous reader and not returned as chunks are dropped.
     pub fn restart(&mut self, reader: R) -> R {
         self.window.restart();
         core::mem::replace(&mut self.reader, reader)
     }
 
-    /// Returns where the next chunk starts: the number of bytes handed out.
+    /// Returns the offset of the next chunk: the number of bytes returned so far.
     pub fn offset(&self) -> u64 {
         self.window.offset()
     }
 
-    /// Returns the reader; bytes that it gave and that were not handed out are dropped.
+    /// Returns the reader. Bytes that were read and not returned as chunks are dropped.
     pub fn into_reader(self) -> R {
         self.reader
     }
 
-    /// Takes what a read into the window's room gave.
+    /// Takes the result of a read into the room of the window.
     fn take(&mut self, read: io::Result<usize>) -> io::Result<()> {
         match read {
             Ok(0) => self.window.end(),
@@ -96,13 +98,13 @@ impl<R, C: Chunker> Chunks<R, C> {
 impl<R: Read, C: Chunker> Chunks<R, C> {
     /// Returns the next chunk, or `None` at the end of the stream.
     ///
-    /// The bytes stay valid until the next call: this is no [`Iterator`], because they lie in the
-    /// one buffer.
+    /// The bytes stay valid until the next call. Because they lie in the one buffer, this is not an
+    /// [`Iterator`].
     ///
     /// # Errors
     ///
-    /// The reader's, except [`ErrorKind::Interrupted`], which is tried again. Nothing is lost by an
-    /// error: a later call goes on where the reader stopped.
+    /// Returns any error of the reader except [`ErrorKind::Interrupted`], after which the read is
+    /// retried. No bytes are lost by an error: a later call continues where the reader stopped.
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend")]
     pub fn next(&mut self) -> io::Result<Option<&[u8]>> {
         loop {
@@ -118,8 +120,9 @@ impl<R: Read, C: Chunker> Chunks<R, C> {
     }
 }
 
-/// With the feature `async`. No runtime is needed or named: who has a reader of tokio wraps it by
-/// `compat` of crate `tokio-util`, who has one that is not [`Unpin`] pins it in a box.
+/// Methods for asynchronous readers, with the feature `async`. No particular runtime is needed: a
+/// reader of tokio is wrapped by `compat` of the crate `tokio-util`, and a reader that is not
+/// [`Unpin`] is pinned in a box.
 ///
 /// ```
 /// use cutpoint_chunking::{Chunks, Spec};
@@ -137,25 +140,26 @@ impl<R: Read, C: Chunker> Chunks<R, C> {
 /// ```
 #[cfg(feature = "async")]
 impl<R: AsyncRead + Unpin, C: Chunker> Chunks<R, C> {
-    /// Returns the next chunk, or `None` at the end of the stream; waits for the reader alone.
+    /// Returns the next chunk, or `None` at the end of the stream; waits only for the reader.
     ///
     /// The bytes stay valid until the next call. The future may be dropped at any time, as by a
-    /// timeout or a `select`: no byte is lost, and the next call goes on. Finding a cut-point takes
-    /// one pass over at most a largest chunk, during which nothing else runs on the thread.
+    /// timeout or a `select`: no byte is lost, and the next call continues. Finding a cut-point
+    /// takes one pass over at most the maximum chunk size, during which nothing else runs on the
+    /// thread.
     ///
     /// # Errors
     ///
-    /// Those of `next`.
+    /// Returns any error of `next`.
     pub async fn next_async(&mut self) -> io::Result<Option<&[u8]>> {
         let chunk = poll_fn(|context| self.poll_chunk(context)).await?;
         Ok(chunk.map(|chunk| self.window.bytes(chunk)))
     }
 
-    /// The same for who implements a future or a stream.
+    /// Polls for the next chunk, for callers that implement a future or a stream.
     ///
     /// # Errors
     ///
-    /// Those of `next`.
+    /// Returns any error of `next`.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<&[u8]>>> {
         let chunk = ready!(self.poll_chunk(context))?;
         Poll::Ready(Ok(chunk.map(|chunk| self.window.bytes(chunk))))

@@ -1,4 +1,4 @@
-//! The bytes of a stream that were taken and not yet handed out, and what becomes of them.
+//! The buffer for the bytes of a stream that were received and not yet returned as chunks.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -7,43 +7,44 @@ use core::ops::Range;
 
 use crate::Chunker;
 
-/// One buffer that a stream passes through.
+/// A single buffer through which a stream passes.
 pub(crate) struct Window {
-    /// `buffer[start..end]` are the bytes in the window; before them are those that were handed out,
-    /// at least `context_size` of them if there were so many.
+    /// `buffer[start..end]` are the bytes in the window. Before them are bytes that were already
+    /// returned, at least `context_size` of them if there were that many.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Where `start` is in the stream, in bytes.
+    /// The offset of `start` in the stream, in bytes.
     offset: u64,
-    /// No more bytes come.
+    /// Set if no more bytes follow.
     is_ended: bool,
-    /// The chunker is not asked before so many bytes are in the window, or the stream has ended.
+    /// The minimum number of bytes in the window at which the chunker is asked before the stream
+    /// has ended.
     wanted: usize,
-    /// What `wanted` is for a new chunk.
+    /// The initial value of `wanted` for a new chunk.
     wanted_first: usize,
     wanted_max: usize,
     context_size: usize,
-    /// The sizes of the chunks from `start` on that were found and not yet handed out.
+    /// The sizes of the chunks from `start` on that were found and not yet returned.
     sizes: VecDeque<usize>,
-    /// Whether the chunker would rather cut many chunks at once.
+    /// Set if the chunker prefers to cut many chunks at once.
     is_batched: bool,
 }
 
-/// What comes next.
+/// The next step of a stream.
 pub(crate) enum Step {
-    /// A chunk, where it lies in [`Window::bytes`]; it is handed out.
+    /// A chunk, as its range for [`Window::bytes`]; it counts as returned.
     Chunk(Range<usize>),
-    /// More bytes are needed, or word that none come.
+    /// More bytes are needed, or the message that there are none.
     Need,
-    /// The stream has ended, and everything is handed out.
+    /// The stream has ended, and all chunks were returned.
     Ended,
 }
 
 impl Window {
-    /// Makes an empty window for a new stream, which asks the chunker about a chunk as soon as it
-    /// holds `wanted_first` bytes, or as many as the chunker ever needs or wants at once if these are
-    /// fewer.
+    /// Creates an empty window for a new stream. The chunker is asked about a chunk once the window
+    /// holds `wanted_first` bytes, or the number of bytes that the chunker ever needs or wants at
+    /// once if that is smaller.
     pub(crate) fn new(chunker: &impl Chunker, wanted_first: usize, capacity: usize) -> Window {
         let wanted_max = chunker.needed_size_max().unwrap_or(usize::MAX);
         let wanted_first = wanted_first.clamp(1, wanted_max.max(chunker.batch_size()).max(1));
@@ -62,45 +63,46 @@ impl Window {
         }
     }
 
-    /// Begins another stream.
+    /// Starts another stream.
     pub(crate) fn restart(&mut self) {
         (self.start, self.end, self.offset, self.is_ended) = (0, 0, 0, false);
         self.wanted = self.wanted_first;
         self.sizes.clear();
     }
 
-    /// The number of bytes handed out.
+    /// Returns the number of bytes returned as chunks.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The number of bytes in the window.
+    /// Returns the number of bytes in the window.
     pub(crate) fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// How many bytes more are needed for [`Window::step`] to ask the chunker.
+    /// Returns the number of bytes still needed before [`Window::step`] asks the chunker.
     pub(crate) fn lacking(&self) -> usize {
         self.wanted.saturating_sub(self.len())
     }
 
-    /// Whether no more bytes come.
+    /// Returns `true` if no more bytes follow.
     #[cfg(feature = "std")]
     pub(crate) fn is_ended(&self) -> bool {
         self.is_ended
     }
 
-    /// Says that no more bytes come.
+    /// Marks the end of the stream.
     pub(crate) fn end(&mut self) {
         self.is_ended = true;
     }
 
-    /// The bytes of a chunk that [`Window::step`] gave, until the window takes others.
+    /// Returns the bytes of a chunk from [`Window::step`], which stay valid until the window takes
+    /// others.
     pub(crate) fn bytes(&self, chunk: Range<usize>) -> &[u8] {
         &self.buffer[chunk]
     }
 
-    /// Hands out the next chunk, if it can be told.
+    /// Returns the next chunk, if its end can be found.
     pub(crate) fn step(&mut self, chunker: &impl Chunker) -> Step {
         if self.sizes.is_empty() {
             if self.lacking() > 0 && !self.is_ended {
@@ -126,7 +128,7 @@ impl Window {
         Step::Chunk(chunk)
     }
 
-    /// Asks the chunker for the next chunk, or for all that it can tell.
+    /// Asks the chunker for the next chunk, or for all chunks whose ends it can find.
     fn find(&mut self, chunker: &impl Chunker) {
         let context = self.start.saturating_sub(self.context_size);
         let (data, start) = (&self.buffer[context..self.end], self.start - context);
@@ -142,20 +144,22 @@ impl Window {
         }
     }
 
-    /// Says that the chunker cannot tell by the bytes in the window.
+    /// Records that the chunker cannot find the end in the bytes of the window.
     pub(crate) fn asked(&mut self) {
         let size = self.len();
-        // Twice as many, so that no byte is looked at more than a few times.
+        // Double the number, so that no byte is looked at more than a few times.
         let wanted = size.saturating_mul(2).max(self.wanted_first);
         self.wanted = wanted.min(self.wanted_max).max(size + 1);
     }
 
-    /// Makes room for what is lacking, and returns all the room behind the bytes; it is not empty.
+    /// Makes room for the lacking bytes, and returns all the room behind the present ones; it is
+    /// not empty.
     #[cfg(feature = "std")]
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let needed = self.len() + self.lacking().max(1);
         if self.start + needed > self.buffer.len() {
-            // Less than `wanted` bytes move, and only after most of the buffer was handed out.
+            // Fewer than `wanted` bytes move, and only after most of the buffer was returned as
+            // chunks.
             let kept = self.start - self.context_size.min(self.start);
             self.buffer.copy_within(kept..self.end, 0);
             (self.start, self.end) = (self.start - kept, self.end - kept);
@@ -166,16 +170,17 @@ impl Window {
         &mut self.buffer[self.end..]
     }
 
-    /// Says that the first `size` bytes of [`Window::room`] were filled.
+    /// Records that the first `size` bytes of [`Window::room`] were filled.
     #[cfg(feature = "std")]
     pub(crate) fn filled(&mut self, size: usize) {
         self.end += size;
     }
 
-    /// Takes bytes.
+    /// Appends bytes to the window.
     pub(crate) fn take(&mut self, data: &[u8]) {
         if self.buffer.len() - self.end < data.len() {
-            // Bytes move where at least as many were handed out, so that each moves once or so.
+            // Bytes move only if at least as many were returned as chunks, so that each byte moves
+            // about once.
             let kept = self.start - self.context_size.min(self.start);
             if kept >= self.end - kept {
                 self.buffer.copy_within(kept..self.end, 0);
@@ -190,13 +195,13 @@ impl Window {
         self.end += data.len();
     }
 
-    /// Forgets the bytes in the window, which somebody else hands out.
+    /// Drops the bytes in the window, which the caller returns itself.
     pub(crate) fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
         self.wanted = self.wanted_first;
     }
 
-    /// Says that `size` bytes were handed out past the window, which is empty.
+    /// Counts `size` bytes that were returned without passing through the window, which is empty.
     pub(crate) fn passed(&mut self, size: usize) {
         self.offset += size as u64;
     }
@@ -207,10 +212,11 @@ mod tests {
     use super::*;
     use crate::Spec;
 
-    /// However long a stream is, room is taken for what is held and as much again, not for all of it.
+    /// However long a stream is, the room is for the held bytes and as many again, not for the
+    /// stream.
     #[test]
-    fn room_is_for_what_is_held() {
-        // Up to 9 bytes of a chunk; with a hash that is carried on, and the 63 in front of it.
+    fn room_is_bounded_by_held_bytes() {
+        // Up to 9 bytes of a chunk; for a hash that is carried on, also the 63 bytes before it.
         for (text, held) in [("fixed:size=10", 9), ("gear:bits=6,start=carry,max=10", 9 + 63)] {
             let spec: Spec = text.parse().expect("the spec is right");
             let chunker = spec.chunker();

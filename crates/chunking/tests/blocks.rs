@@ -7,12 +7,12 @@ use cutpoint_chunking::algorithm::{bfbc, samplebyte};
 use cutpoint_chunking::{Chunker, Level, Spec, cuts};
 use cutpoint_testing::SplitMix64;
 
-/// Checks every level, and that it has code for this spec.
+/// Checks that every level cuts `data` like the reference, and that it has code for this spec.
 fn check(spec: &Spec, data: &[u8], name: &dyn Fn() -> String) {
     let expected = reference_cuts(spec, data);
     for level in Level::available().into_iter().chain([Level::EMULATED]) {
         let chunker = spec.chunker_at(level);
-        // `avx512vbmi` answers nothing more about blocks than the level below.
+        // `avx512vbmi` has no block operations beyond those of the level below.
         let expected_name = if level.name() == "avx512vbmi" { "avx512" } else { level.name() };
         assert_eq!(chunker.level().name(), expected_name, "{spec}");
         let ends: Vec<usize> = cuts(&*chunker, data).collect();
@@ -27,7 +27,7 @@ fn specs(texts: &[String]) -> Vec<Spec> {
         .collect()
 }
 
-/// Of the extremum rules, with this window.
+/// Returns specs of the extremum rules with this window.
 fn extremum_specs(window: usize) -> Vec<Spec> {
     let mut texts = vec![
         format!("ram:window={window}"),
@@ -49,10 +49,11 @@ fn extremum_specs(window: usize) -> Vec<Spec> {
 
 const WINDOWS: [usize; 10] = [1, 2, 31, 63, 64, 65, 127, 128, 129, 200];
 
-/// One value, and the most extreme one or another at each place, alone and with a second behind it
-/// by a window, and a byte less and more: windows end with it, before it and behind it.
+/// One value, with the most extreme value or another one at each position, alone or with a second
+/// one behind it at the distance of a window, a byte less, and a byte more. Windows end with it,
+/// before it and behind it.
 #[test]
-fn an_extreme_value_is_found_at_every_place() {
+fn extreme_value_is_found_at_every_position() {
     let values = [(0, 255), (255, 0), (127, 128), (128, 127), (254, 255), (1, 0), (100, 200)];
     for (round, window) in WINDOWS.into_iter().enumerate() {
         for spec in extremum_specs(window) {
@@ -73,8 +74,8 @@ fn an_extreme_value_is_found_at_every_place() {
     }
 }
 
-/// Noise of few values has equal ones in every window; saturated ones nearly everywhere, or rarely;
-/// and sizes around the windows and blocks.
+/// Noise of few values has equal ones in every window. Saturated values occur nearly everywhere, or
+/// rarely. The sizes are around those of windows and blocks.
 #[test]
 fn noise_of_few_values_is_cut_like_the_reference() {
     let mut random = SplitMix64::new(20);
@@ -95,9 +96,9 @@ fn noise_of_few_values_is_cut_like_the_reference() {
     }
 }
 
-/// A rising run of each length about that of the rule, at each place of the blocks.
+/// A rising run of about the length of the rule, at each position of the blocks.
 #[test]
-fn a_rising_run_is_found_at_every_place() {
+fn rising_run_is_found_at_every_position() {
     for length in [2, 3, 7, 8, 31, 32] {
         let texts = ["", ",first=0", ",max=100"].map(|more| format!("mii:length={length}{more}"));
         for spec in specs(&texts) {
@@ -114,10 +115,10 @@ fn a_rising_run_is_found_at_every_place() {
     }
 }
 
-/// The least number at each place of blocks and behind the last whole one, alone, and with a second one
-/// that is equal.
+/// The least number at each position of blocks and behind the last whole one, alone and with a
+/// second one that is equal.
 #[test]
-fn the_least_of_four_bytes_is_found_at_every_place() {
+fn least_number_of_four_bytes_is_found_at_every_position() {
     for (min, max) in
         [(4, 4), (4, 5), (5, 70), (10, 73), (10, 74), (63, 200), (64, 211), (100, 400)]
     {
@@ -125,7 +126,8 @@ fn the_least_of_four_bytes_is_found_at_every_place() {
         for spec in specs(&texts) {
             for at in 0..max + 3 {
                 for distance in [None, Some(1), Some(4), Some(64), Some(65)] {
-                    // Of the numbers of eights that have a zero in them, the least has it last.
+                    // Of the numbers of eights with a zero in them, the least has the zero as its
+                    // last byte.
                     let mut data = vec![8; 2 * max + 5];
                     data[at] = 0;
                     if let Some(second) = distance.and_then(|distance| data.get_mut(at + distance))
@@ -153,11 +155,11 @@ fn the_least_of_four_bytes_is_found_at_every_place() {
 
 /// Sets of few members, for which the sieve is exact, and of more.
 #[test]
-fn members_of_a_set_are_found_at_every_place() {
+fn set_members_are_found_at_every_position() {
     let mut random = SplitMix64::new(21);
     for count in [1, 3, 7, 8, 9, 20, 100] {
         for round in 0..20 {
-            // Of few values, that pairs and their halves may be nearly found.
+            // Few values, so that pairs and their halves nearly match.
             let kinds = if round % 2 == 0 { 0x93 } else { 0xff };
             let mut pairs: Vec<[u8; 2]> = (0..count)
                 .map(|_| random.next().to_le_bytes().map(|byte| byte & kinds))
@@ -186,9 +188,9 @@ fn members_of_a_set_are_found_at_every_place() {
     }
 }
 
-/// A set of so many members that its sieve lets nearly all pass is looked at byte by byte.
+/// A set whose sieve would pass nearly all members is searched byte by byte.
 #[test]
-fn a_sieve_that_is_of_no_use_is_not_used() {
+fn coarse_sieve_is_not_used() {
     let pairs: Vec<[u8; 2]> = (0..=255).map(|byte: u8| [byte, byte.wrapping_mul(37)]).collect();
     let params = bfbc::Params { pairs, chunk_size_min: 2, chunk_size_max: None };
     let chunker = bfbc::Bfbc::new(params).expect("the parameters are right");
@@ -199,9 +201,9 @@ fn a_sieve_that_is_of_no_use_is_not_used() {
     assert_eq!(chunker.level(), Level::SCALAR, "the sieve of 52 bytes");
 }
 
-/// Every byte as a marker, beside others, at each place.
+/// Every byte as a marker, among other bytes, at each position.
 #[test]
-fn markers_are_found_at_every_place() {
+fn markers_are_found_at_every_position() {
     let mut random = SplitMix64::new(22);
     for marker in 0..=u8::MAX {
         let text = format!("samplebyte:period=40,markers={marker:02x}.{:02x}", marker ^ 0x11);

@@ -1,5 +1,5 @@
-//! What holds for every algorithm and dialect: cut-points are those of the reference and of its
-//! description, at every edge and however they are fed. `cases/` says what is tested.
+//! Properties of every algorithm and dialect: the cut-points are those of the reference and agree
+//! with the description, at every edge and however they are fed. `cases/` lists the test cases.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{
 use cutpoint_chunking::{KeyMaterial, KeyUse, Level, Spec, algorithms};
 use cutpoint_testing::SplitMix64;
 
-/// Every spec that is tested, with its cases.
+/// Returns every tested spec, with its cases.
 fn specs() -> impl Iterator<Item = (&'static cases::Cases, Spec)> {
     cases::chosen().flat_map(|cases| {
         cases.specs.iter().map(move |text| {
@@ -35,12 +35,12 @@ fn every_algorithm_has_cases() {
 }
 
 #[test]
-fn cut_points_are_those_of_the_reference() {
+fn cut_points_match_reference() {
     let specs: Vec<Spec> = specs().map(|(_, spec)| spec).collect();
     on_all_processors(&specs, |index, spec| {
         let (min, max) = (spec.chunk_size_min(), spec.chunk_size_max());
         let average = spec.chunk_size_average().unwrap_or(4 * min);
-        // Without a largest size, data without a cut-point is looked at from its start each time.
+        // Without a maximum size, data without a cut-point is looked at from its start each time.
         let far = max.unwrap_or(4 * average).min(20_000);
         for size in sizes_around(&[min, 2 * min, average, far, far + min]).into_iter().chain([7001])
         {
@@ -51,7 +51,8 @@ fn cut_points_are_those_of_the_reference() {
     });
 }
 
-/// Data of several stretches, rows of every length, and runs in which every place or none matches.
+/// The data has several stretches, rows of every length, and runs in which every position matches
+/// or none does.
 #[test]
 fn large_batches_are_cut_alike_on_every_level() {
     let specs: Vec<Spec> = specs().map(|(_, spec)| spec).collect();
@@ -77,7 +78,7 @@ fn large_batches_are_cut_alike_on_every_level() {
 }
 
 #[test]
-fn keyed_cut_points_are_those_of_the_reference() {
+fn keyed_cut_points_match_reference() {
     for (index, (_, spec)) in specs().enumerate() {
         let seed = 500 + index as u64;
         let material = SplitMix64::bytes(seed, KeyMaterial::SIZE);
@@ -102,9 +103,9 @@ fn keyed_cut_points_are_those_of_the_reference() {
     }
 }
 
-/// Empty data, one byte, and the promises about sizes.
+/// Empty data, one byte, and the guarantees about sizes.
 #[test]
-fn the_contract_at_its_edges() {
+fn contract_holds_at_edges() {
     for (_, spec) in specs() {
         let chunker = spec.chunker();
         let (min, max) = (chunker.chunk_size_min(), chunker.chunk_size_max());
@@ -126,9 +127,9 @@ fn the_contract_at_its_edges() {
     }
 }
 
-/// Descriptions name the keys that are written, and those alone.
+/// Descriptions name exactly the keys that are written.
 #[test]
-fn descriptions_are_true() {
+fn descriptions_name_exactly_written_keys() {
     for about in algorithms() {
         for text in [about.name, about.title, about.rule, about.source, about.good_at, about.bad_at]
         {
@@ -136,7 +137,7 @@ fn descriptions_are_true() {
             assert!(!text.contains("  "), "{}: {text:?}", about.name);
         }
         assert!(!about.parameters.is_empty(), "{}", about.name);
-        // A short form takes what it says.
+        // The keys of a short form are parameters.
         for form in about.short_forms {
             assert!(!form.meaning.is_empty() && !form.allowed.is_empty(), "{}", about.name);
             let known = |key| about.parameters.iter().any(|parameter| parameter.key == key);
@@ -166,12 +167,12 @@ fn descriptions_are_true() {
             "{text}"
         );
         assert!(keys.next().is_none(), "{text} leaves out a parameter that has no default");
-        // A dialect's keys are taken beside those that are written.
+        // The keys of a dialect are accepted beside those that are written.
         assert_eq!(text.parse::<Spec>().as_ref(), Ok(&spec), "{text}");
     }
 }
 
-/// Every dialect that is named is among the specs that are tested.
+/// Every dialect of a description is among the tested specs.
 #[test]
 fn every_dialect_is_tested() {
     for (_, spec) in specs() {

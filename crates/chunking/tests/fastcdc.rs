@@ -1,4 +1,4 @@
-//! FastCDC at its every edge: random parameters, and the last byte of an odd stream.
+//! FastCDC at all its edges: random parameters, and the last byte of an odd stream.
 
 mod common;
 
@@ -8,7 +8,7 @@ use cutpoint_chunking::algorithm::fastcdc;
 use cutpoint_testing::SplitMix64;
 
 #[test]
-fn random_parameters_cut_like_the_reference() {
+fn random_parameters_cut_like_reference() {
     let mut random = SplitMix64::new(11);
     for round in 0..60 {
         let chunk_size_min = [64, 66, 70, 128, 256, 300][random.below(6)];
@@ -34,7 +34,7 @@ fn random_parameters_cut_like_the_reference() {
     }
 }
 
-/// Where a match falls on the last byte of an odd stream, it does not count; with a byte more it does.
+/// A match on the last byte of an odd stream does not count; with one more byte it does.
 #[test]
 fn fastcdc_never_tests_the_last_byte_of_an_odd_stream() {
     let spec: Spec = "fastcdc:level=0,min=64,normal=256,max=4096".parse().expect("right");

@@ -11,11 +11,11 @@ use cutpoint_chunking::Spec;
 use cutpoint_testing::SplitMix64;
 
 #[test]
-fn however_it_is_fed_it_is_cut_alike() {
+fn cut_points_are_independent_of_feeding() {
     const ENOUGH: usize = 30;
     let mut counts: BTreeMap<&str, usize> =
         cases::chosen().map(|cases| (cases.algorithm, 0)).collect();
-    // Of some algorithms most parameters that come by chance are refused.
+    // Some algorithms refuse most random parameters.
     for seed in 0..30_000 {
         let input = SplitMix64::bytes(seed, 400);
         let is_wanted =

@@ -1,4 +1,4 @@
-//! No byte outside of the data is read: the memory before it and behind it cannot be.
+//! No byte outside of the data is read: the memory before and behind it is inaccessible.
 
 #![cfg(unix)]
 
@@ -8,22 +8,23 @@ use common::{cases, key_material, kinds};
 use cutpoint_chunking::{Chunker, Level, Spec, cuts};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
 
-/// A multiple of every page size.
+/// The size of the accessible memory, a multiple of every page size.
 const PART_SIZE: usize = 64 * 1024;
 
 /// Returns memory whose neighbours on both sides end a program that reads them.
 #[expect(unsafe_code, reason = "there is no safe way to memory that cannot be read")]
 fn guarded() -> &'static mut [u8] {
-    // SAFETY: new memory, at an address that the system chooses, is nobody's.
+    // SAFETY: the memory is new, at an address that the system chooses, and has no other users.
     let start = unsafe {
         mmap_anonymous(std::ptr::null_mut(), 3 * PART_SIZE, ProtFlags::empty(), MapFlags::PRIVATE)
     }
     .expect("there is memory");
     let middle = start.wrapping_byte_add(PART_SIZE);
-    // SAFETY: it is the second of three parts of memory that was just made, and nobody uses it.
+    // SAFETY: this is the second of three parts of the memory that was just mapped, and has no
+    // other users.
     unsafe { mprotect(middle, PART_SIZE, MprotectFlags::READ | MprotectFlags::WRITE) }
         .expect("it is ours");
-    // SAFETY: that many bytes can be read and written, are zeros, and are never given back.
+    // SAFETY: these bytes are readable and writable, are zeros, and are never unmapped.
     unsafe { std::slice::from_raw_parts_mut(middle.cast(), PART_SIZE) }
 }
 
@@ -43,7 +44,8 @@ fn nothing_outside_of_the_data_is_read() {
     }
 }
 
-/// Cuts `data` where it begins, and where it ends, right beside memory that cannot be read.
+/// Cuts `data` at the start and at the end of the accessible memory, next to memory that cannot be
+/// read.
 fn check(spec: &Spec, name: &str, data: &[u8], memory: &mut [u8]) {
     let material = key_material(1);
     let chunkers = |level| {

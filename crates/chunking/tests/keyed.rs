@@ -1,4 +1,4 @@
-//! Key material: what `tests/conformance.rs` does not say of it. It keeps the mean, and stays secret.
+//! Key material, beyond `tests/conformance.rs`: it keeps the mean, and stays secret.
 
 mod common;
 
@@ -8,9 +8,10 @@ use cutpoint_chunking::{KeyMaterial, Spec, cuts};
 use cutpoint_testing::SplitMix64;
 
 #[test]
-fn permutation_rejects_what_would_bias_it() {
-    // Every pair is 65535: it is refused for each number of choices that does not divide 65536, so
-    // the first swap happens (256 choices, 65535 % 256 = 255: in place), then the material runs out.
+fn permutation_rejects_biased_pairs() {
+    // Every pair is 65535. It is rejected for each number of choices that does not divide 65536, so
+    // the first swap happens (256 choices, 65535 % 256 = 255: in place), and then the material runs
+    // out.
     let keyed = |bytes: [u8; KeyMaterial::SIZE]| {
         let spec: Spec = "seqcdc:paper=4k".parse().expect("the spec is right");
         let data = SplitMix64::bytes(5, 100_000);
@@ -22,7 +23,7 @@ fn permutation_rejects_what_would_bias_it() {
     };
     let (ends, plain) = keyed([255; KeyMaterial::SIZE]);
     assert_eq!(ends, plain, "nothing was moved");
-    // The last pair of a multiple, 65535 - 1 for 255 choices: taken.
+    // The last pair of a multiple, 65535 - 1 for 255 choices, is accepted.
     let mut bytes = [255; KeyMaterial::SIZE];
     (bytes[2], bytes[3]) = (0, 0);
     let (ends, plain) = keyed(bytes);
@@ -30,7 +31,7 @@ fn permutation_rejects_what_would_bias_it() {
 }
 
 #[test]
-fn keys_differ_and_keep_the_mean() {
+fn different_keys_cut_differently_and_keep_mean() {
     for text in ["fastcdc:avg=4k", "seqcdc:avg=4k"] {
         let spec: Spec = text.parse().expect("the spec is right");
         let data = SplitMix64::bytes(30, 4096 * 2000);
@@ -63,9 +64,9 @@ fn debug_shows_no_key() {
     }
 }
 
-/// What was learned from data is no secret, and is not taken for one.
+/// Values that were learned from data are not secret, and keying them is refused.
 #[test]
-fn learned_rules_are_refused() {
+fn keying_of_learned_rules_is_refused() {
     for text in ["bfbc:pairs=6520,min=64,max=4096", "samplebyte:period=64,markers=20,max=500"] {
         let spec: Spec = text.parse().expect("the spec is right");
         let error = spec.keyed_chunker(&key_material(1)).expect_err(text);
@@ -79,7 +80,7 @@ fn learned_rules_are_refused() {
     assert!(bfbc::Bfbc::new(params).is_ok(), "without a key");
 }
 
-/// Each byte of the keys has a say, and no other byte of the material.
+/// The cut-points depend on each byte of the keys, and on no other byte of the material.
 #[test]
 fn aes_uses_every_byte_of_its_keys() {
     let data = SplitMix64::bytes(40, 20_000);

@@ -1,6 +1,7 @@
-//! Random specs, data and feeding: every level cuts like the scalar one.
+//! Every level cuts like the scalar one, for random specs, data and feeding.
 //!
-//! `CUTPOINT_SPECS` is how many, `CUTPOINT_SEED` where they begin: a failure names its seed.
+//! `CUTPOINT_SPECS` is the number of specs, and `CUTPOINT_SEED` the first seed. A failure names its
+//! seed.
 
 mod common;
 
@@ -33,7 +34,7 @@ const WINDOWS: &[usize] = &[
     510, 511, 512, 513,
 ];
 
-/// Irreducible or not: the rule may refuse; then another is tried.
+/// Returns a polynomial that the rule accepts, by trying random ones until one is irreducible.
 fn polynomial(random: &mut SplitMix64) -> u64 {
     let degree = pick(random, &[48usize, 49, 50, 51, 52, 53]);
     loop {
@@ -224,7 +225,7 @@ fn text(random: &mut SplitMix64) -> String {
 }
 
 fn data(random: &mut SplitMix64) -> Vec<u8> {
-    // Beyond a batch, which is four stretches of 266,240 bytes.
+    // Larger than a batch, which is four stretches of 266,240 bytes.
     let is_large = std::env::var("CUTPOINT_LARGE").is_ok();
     let size = match random.below(8) {
         _ if is_large => 1_060_000 + random.below(4_000_000),
@@ -264,7 +265,7 @@ fn levels_agree() {
     for this in first..first + count {
         let mut random = SplitMix64::new(this);
         let text = text(&mut random);
-        // Some are refused, which is another test's matter.
+        // Some texts are refused, which other tests cover.
         let Ok(spec) = text.parse::<Spec>() else { continue };
         let data = data(&mut random);
         let key = (random.below(3) == 0).then(|| random.next());
@@ -276,7 +277,7 @@ fn levels_agree() {
         };
         let Some(scalar) = at(Level::SCALAR) else { continue };
         assert_eq!(scalar.level(), Level::SCALAR);
-        // One by one, by the rule itself.
+        // One chunk at a time, by the rule itself.
         let mut expected = Vec::new();
         let mut start = 0;
         while start < data.len() {
@@ -361,10 +362,10 @@ fn levels_agree() {
     assert!(done > 0);
 }
 
-/// Rules that have a first stage use it, where the level has columns: in vain it would be tested if it
-/// were left out.
+/// Rules that have a first stage use it on levels with columns. Otherwise, the other tests would
+/// not test it.
 #[test]
-fn stages_are_used() {
+fn stages_are_used_on_levels_with_columns() {
     for text in [
         "gear:bits=13",
         "gear:bits=13,table=cutpoint32",
@@ -387,8 +388,8 @@ fn stages_are_used() {
             assert_eq!(chunker.batch_size() > 0, has_columns, "{text}, {}", level.name());
         }
     }
-    // Of two masks with hardly a bit in common too many places would be marked; and a search that passes
-    // over nearly all is faster than marks.
+    // Two masks with hardly a bit in common would mark too many positions, and a search that skips
+    // nearly all bytes is faster than marks.
     for text in ["fastcdc:avg=1k", "gear:bits=8,min=64k", "rabin:bits=8,window=48,min=64k"] {
         let spec: Spec = text.parse().expect("the spec is right");
         assert_eq!(spec.chunker_at(Level::EMULATED).level(), Level::SCALAR, "{text}");

@@ -1,8 +1,9 @@
-//! The mean chunk size on random data is what was asked for, and what a spec says it is.
+//! The mean chunk size on random data is the requested one, and the one that a spec reports.
 //!
-//! `CUTPOINT_CHUNKS` says how many chunks are measured a point, 2000 by default; `cargo xtask check --long`
-//! and `examples/means.rs` take 40,000. The mean must be within the 2 % that is promised and a standard
-//! error more, of fewer chunks three; the standard deviation is about the mean.
+//! `CUTPOINT_CHUNKS` is the number of chunks measured for each point, 2000 by default; `cargo xtask
+//! check --long` and `examples/means.rs` take 40,000. The mean must be within the guaranteed 2 %
+//! plus one standard error, or three standard errors for fewer chunks. The standard deviation is
+//! about the mean.
 
 mod common;
 
@@ -12,7 +13,7 @@ use cutpoint_chunking::{About, Spec, algorithms, cuts};
 use cutpoint_testing::SplitMix64;
 
 #[test]
-fn means_are_met() {
+fn measured_means_match_requested_averages() {
     let count = std::env::var("CUTPOINT_CHUNKS")
         .map_or(2000, |text| text.parse().expect("CUTPOINT_CHUNKS is a number"));
     let errors = if count < 40_000 { 3.0 } else { 1.0 };
@@ -31,9 +32,9 @@ fn means_are_met() {
     });
 }
 
-/// What no parameters give is refused, with what they can give.
+/// An average that no parameters give is refused, with the averages that can be reached.
 #[test]
-fn averages_out_of_reach_are_refused() {
+fn unreachable_averages_are_refused() {
     for (text, expected) in [
         ("mii:avg=8192", "cannot be reached; the nearest averages are 6232 and 50461"),
         ("samplebyte:markers=20.65,avg=2048", "must be from 2 to 256"),
@@ -48,14 +49,15 @@ fn averages_out_of_reach_are_refused() {
         let error = text.parse::<Spec>().expect_err(text);
         assert_eq!(error.expected(), expected, "{text}");
     }
-    // A window and 2047 bytes behind it: a quarter of a percent too many here, three quarters above.
+    // A window and 2047 bytes behind it give a mean that is a quarter of a percent too large here,
+    // and three quarters in the case above.
     let spec: Spec = "rabin:window=2059,avg=4096".parse().expect("it is near enough");
     assert_eq!(spec.chunk_size_average(), Some(4106), "{spec}");
 }
 
-/// An average says what its parameters are, whatever was in those that it replaces.
+/// An average determines its parameters, whatever their values were before.
 #[test]
-fn an_average_replaces_what_it_says() {
+fn average_replaces_previous_parameters() {
     let params = buzhash::Params {
         divisor: 7,
         remainder: 6,
@@ -81,9 +83,9 @@ fn an_average_replaces_what_it_says() {
     assert_eq!(Spec::try_from(params), "gear:avg=4096".parse(), "gear");
 }
 
-/// Where an average is that of chunks without a largest size, such a size changes nothing else.
+/// If an average is that of chunks without a maximum size, such a size changes nothing else.
 #[test]
-fn an_average_without_max_knows_nothing_of_max() {
+fn average_without_max_is_independent_of_max() {
     let texts = [
         ("ae", "ae:avg=512", 600),
         ("maxp", "maxp:avg=2048", 2100),
@@ -104,10 +106,10 @@ fn an_average_without_max_knows_nothing_of_max() {
     }
 }
 
-/// What a spec says of itself is so, for every spec that is tested or has vectors: within 2 %, and
-/// within 10 % where the largest size cuts often, for which some algorithms have an approximation.
+/// The mean that a spec reports is right for every spec that is tested or has vectors: within 2 %,
+/// and within 10 % if the maximum size cuts often, for which some algorithms have an approximation.
 #[test]
-fn computed_means_are_so() {
+fn computed_means_match_measured_ones() {
     let specs = cases::chosen().flat_map(|cases| cases.specs);
     let of_vectors = cases::chosen().flat_map(|cases| cases.vectors).flat_map(|(_, specs)| *specs);
     for text in specs.chain(of_vectors) {
@@ -129,9 +131,9 @@ fn computed_means_are_so() {
     }
 }
 
-/// RAM with windows of a few bytes, where each term of the formula counts.
+/// RAM with windows of a few bytes, for which each term of the formula counts.
 #[test]
-fn ram_means_of_short_windows_are_so() {
+fn ram_means_of_short_windows_match_measured_ones() {
     for text in [
         "ram:window=1",
         "ram:window=2,cut=before",
@@ -152,9 +154,9 @@ fn average(spec: &Spec) -> f64 {
     spec.chunk_size_average().expect("it is computed") as f64
 }
 
-/// The computed mean, at every average: within 0.2 %.
+/// The computed mean is within 0.2 % at every average.
 #[test]
-fn parameters_give_the_mean() {
+fn parameters_reach_requested_mean() {
     let mut random = SplitMix64::new(21);
     let mut gap_count = 0;
     for round in 0..400 {
@@ -183,10 +185,10 @@ fn parameters_give_the_mean() {
     assert!(gap_count < 100, "{gap_count} of 1200 fall into gaps");
 }
 
-/// Means that others measured: those of Table I's parameters, and crate fastcdc's for a nominal
-/// 8 KiB.
+/// Published measurements: the means of Table I's parameters, and those of crate fastcdc for a
+/// nominal 8 KiB.
 #[test]
-fn published_means_are_computed() {
+fn computed_means_match_published_ones() {
     for (text, mean) in [
         ("seqcdc:paper=4k", 3578.0),
         ("seqcdc:paper=8k", 7041.0),

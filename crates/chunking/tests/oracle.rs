@@ -1,4 +1,5 @@
-//! The cut-points are those of the originals: every list in `vectors/oracle`, however it is fed.
+//! The cut-points are those of the originals: every list in `vectors/oracle`, however the data is
+//! fed.
 
 mod common;
 
@@ -9,7 +10,7 @@ use cutpoint_chunking::{Level, Spec};
 use cutpoint_reference::oracle::{Inputs, lists};
 
 #[test]
-fn lists_of_others_are_cut_alike() {
+fn cut_points_match_oracle_lists() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/oracle");
     let lists = lists(&folder).expect("the lists can be read");
     assert!(lists.len() > 500, "{} lists", lists.len());
@@ -21,7 +22,7 @@ fn lists_of_others_are_cut_alike() {
         let data = inputs.get(&list.name.input).expect("the input is known");
         let data = &data[..list.prefix_size.unwrap_or(data.len())];
         let chunker = spec.chunker();
-        // A list is known by one way to feed; every way agrees with it on some.
+        // Large lists are checked by a few ways to feed; all ways agree on the small ones.
         let feeds: &[Feed] = if data.len() < 100_000 { &Feed::ALL } else { &Feed::LARGE };
         for &feed in feeds {
             let ends = list.ends_by(data, fed_cuts(&*chunker, data, feed));

@@ -1,4 +1,4 @@
-//! Our cut-points beside those of the public crates whose rules ours are, on data of every kind.
+//! Our cut-points equal those of the public crates with the same rules, on data of every kind.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn ours(text: &str, data: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn fastcdc() {
+fn fastcdc_cuts_like_public_crate() {
     use ::fastcdc::v2020::{FastCDC, Normalization};
     let levels = [
         Normalization::Level0,
@@ -39,7 +39,7 @@ fn fastcdc() {
 }
 
 #[test]
-fn ronomon() {
+fn ronomon_cuts_like_public_crate() {
     use ::fastcdc::ronomon::FastCDC;
     let sizes = [(64, 256, 1024), (512, 2048, 8192), (1000, 700, 1024), (5000, 16_385, 70_000)];
     let mut random = SplitMix64::new(43);
@@ -53,8 +53,8 @@ fn ronomon() {
     }
 }
 
-/// Cuts `data` where `hasher` matches, from the smallest to the largest size of a chunk; its state
-/// begins anew behind a cut-point unless it `carries`.
+/// Cuts `data` where `hasher` matches, between the minimum and the maximum size of a chunk. The
+/// state of the hasher restarts behind a cut-point unless `carries` is set.
 fn gearhash_cuts(
     mut hasher: ::gearhash::Hasher<'_>,
     bits: u32,
@@ -81,9 +81,9 @@ fn gearhash_cuts(
     ends
 }
 
-/// The crate finds places in a buffer, without limits; what begins anew where is its user's part.
+/// The crate finds positions in a buffer, without limits; restarting the hash is left to its user.
 #[test]
-fn gearhash() {
+fn gearhash_cuts_like_public_crate() {
     let mut random = SplitMix64::new(41);
     for round in 0..12 {
         let bits = [1, 5, 8, 11][round % 4];
@@ -104,9 +104,9 @@ fn gearhash() {
     }
 }
 
-/// Key material is a table that the crate takes as well.
+/// Key material is a table, which the crate accepts as well.
 #[test]
-fn gearhash_with_a_key() {
+fn keyed_gear_cuts_like_gearhash_crate() {
     for seed in 0..4 {
         let text = ["gear:bits=9", "gear:bits=7,min=65,max=700,start=carry"][usize::from(seed > 1)];
         let material = SplitMix64::bytes(seed, KeyMaterial::SIZE);
@@ -126,7 +126,7 @@ fn gearhash_with_a_key() {
 }
 
 #[test]
-fn mincdc() {
+fn mincdc_cuts_like_public_crate() {
     use ::mincdc::{MinCdc4, MinCdcHash4, SliceChunker};
     let sizes = [(4, 4), (4, 5), (5, 100), (64, 64), (100, 199), (1000, 3000), (4096, 50_000)];
     let mut random = SplitMix64::new(42);

@@ -1,4 +1,4 @@
-//! SeqCDC at its every edge: random parameters, every place of a block, every pair of values.
+//! SeqCDC at all its edges: random parameters, every position of a block, every pair of values.
 
 mod common;
 
@@ -8,7 +8,7 @@ use cutpoint_chunking::{Chunker, Level, Spec, cuts};
 use cutpoint_testing::SplitMix64;
 
 #[test]
-fn random_parameters_cut_like_the_reference() {
+fn random_parameters_cut_like_reference() {
     let mut random = SplitMix64::new(10);
     for round in 0..90 {
         let chunk_size_min = [1, 2, 3, 63, 64, 65, 100, 128, 200, 500][random.below(10)];
@@ -40,7 +40,7 @@ fn random_parameters_cut_like_the_reference() {
     }
 }
 
-/// Plain and keyed, every level of this CPU cuts `data` as the scalar one does.
+/// Checks that every level of this CPU cuts `data` as the scalar one does, both plain and keyed.
 fn at_every_level(params: seqcdc::Params, name: &str, data: &[u8]) {
     let plain = seqcdc::SeqCdc::new(params).expect("the parameters are right");
     let material = common::key_material(3);
@@ -55,7 +55,8 @@ fn at_every_level(params: seqcdc::Params, name: &str, data: &[u8]) {
     }
 }
 
-/// A run, then an opposing pair, at each place of the blocks; values over the sign bit.
+/// A run followed by an opposing pair, at each position of the blocks, with values across the sign
+/// bit.
 #[test]
 fn seqcdc_finds_a_run_at_every_offset() {
     for length in [1, 2, 5, 6, 32] {
@@ -82,7 +83,7 @@ fn seqcdc_finds_a_run_at_every_offset() {
                     }
                 }
                 check(&spec, "one run", &data);
-                // The same with a fall in it, at each place.
+                // The same data with a fall at each position.
                 if start % 16 == 5 {
                     for fall in start..start + 70 {
                         let mut data = data.clone();
@@ -97,7 +98,7 @@ fn seqcdc_finds_a_run_at_every_offset() {
     }
 }
 
-/// Every pair of byte values compares as it should.
+/// Every pair of byte values compares correctly.
 #[test]
 fn seqcdc_compares_every_pair_of_values() {
     for (mode, above) in [(seqcdc::Mode::Increasing, true), (seqcdc::Mode::Decreasing, false)] {
@@ -126,8 +127,8 @@ fn seqcdc_compares_every_pair_of_values() {
     }
 }
 
-/// Segments that are cut beside each other, in data of many of them: where lists meet, where they do not,
-/// and where some of it is a hole; on every level, at once and in portions.
+/// Segments that are cut alongside each other, in data of many segments: with lists that meet,
+/// lists that do not, and partly with holes; on every level, at once and in portions.
 #[test]
 fn segments_are_joined_where_they_meet() {
     let mut random = SplitMix64::new(30);

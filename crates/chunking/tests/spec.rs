@@ -1,4 +1,5 @@
-//! Specs as text: what is taken, what is refused and how, and that writing out loses nothing.
+//! Specs as text: accepted texts, refused texts with their errors, and the round trip of
+//! written-out text.
 
 #[path = "cases/mod.rs"]
 mod cases;
@@ -32,7 +33,8 @@ fn text_is_written_out() {
             "fastcdc:seed=0x29a,min=2k,normal=8k,max=64k,level=0",
             "fastcdc:level=0,min=2048,normal=8192,max=65536,seed=666",
         ),
-        // Where masks of a bit more begin just above: those are not looked at for a size below.
+        // Masks of one more bit begin just above this size, and must not be considered for a size
+        // below.
         ("fastcdc:avg=1064,level=1", "fastcdc:level=1,min=206,normal=732,max=4256,seed=0"),
         (
             "fastcdc:avg=1442,level=1,form=dedup-bench",
@@ -64,7 +66,7 @@ fn text_is_written_out() {
 }
 
 #[test]
-fn errors_say_what_is_wrong() {
+fn errors_name_parameter_value_and_limits() {
     for (text, message) in [
         ("fixed", "fixed: size: missing; needed: size"),
         ("fixed:", "fixed: size: missing; needed: size"),
@@ -166,10 +168,10 @@ fn errors_say_what_is_wrong() {
     }
 }
 
-/// Found by fuzzing: an infinite mean was taken for none or for a huge one, approximations were above
-/// the largest size or below the smallest, and a difference of numbers that are nearly equal was 0.
+/// These specs were found by fuzzing. They cover an infinite mean, approximations above the maximum
+/// size or below the minimum, and a difference of nearly equal numbers that rounds to 0.
 #[test]
-fn averages_are_sizes_of_chunks() {
+fn average_is_within_size_limits() {
     for (text, average) in [
         ("ram:window=325,cut=before,equal=pass", None),
         ("ram:window=325,equal=pass", None),
@@ -194,10 +196,10 @@ fn averages_are_sizes_of_chunks() {
     assert_eq!(ram.mean(), f64::INFINITY, "no greater byte may come");
 }
 
-/// Limits that are other parameters' values, each of them the one that decides, and polynomials: what
-/// is at the limit is taken, and what is beyond it is not.
+/// Limits that are the values of other parameters, each of them the decisive one, and polynomials:
+/// a value at the limit is accepted, and a value beyond it is refused.
 #[test]
-fn limits_that_depend_on_others_are_kept() {
+fn limits_that_depend_on_other_parameters_are_checked() {
     for (taken, refused, message) in [
         ("rabin:bits=8,window=1", "rabin:bits=9,window=1", "bits=9: must be from 1 to 8"),
         (
@@ -266,7 +268,7 @@ fn limits_that_depend_on_others_are_kept() {
             "rabin:bits=1,window=8,poly=0x100",
             "poly=0x100: must be irreducible and of degree 8 to 53",
         ),
-        // Irreducible all, of degree 8, 7, 53 and 54.
+        // All of these are irreducible, of degree 8, 7, 53 and 54.
         (
             "tttd:divisor=2,window=8,poly=0x11b,min=1,max=8",
             "tttd:divisor=2,window=8,poly=0x83,min=1,max=8",
@@ -285,10 +287,10 @@ fn limits_that_depend_on_others_are_kept() {
     }
 }
 
-/// Papers' settings: the parameters that they print, and the means that these really have, of which
-/// descriptions speak; those of Gregoriadis et al. are within 1 % of what their table 11 measured.
+/// The settings of papers have the printed parameters, and the real means that the descriptions
+/// state. The means of Gregoriadis et al. are within 1 % of their table 11.
 #[test]
-fn settings_of_papers_are_as_printed() {
+fn paper_settings_match_publications() {
     for (text, list, mean) in [
         // Gregoriadis et al., table 4 with table 2, equations 1 and 2.
         ("ae:paper-gregoriadis=512", "mode=max,window=348", 513),
@@ -335,7 +337,7 @@ fn settings_of_papers_are_as_printed() {
         ("ae:paper-zhang-opt2=64", "mode=max,window=37,lest=8", 65),
         ("rabin:paper-zhang=2k", "bits=11,window=48,min=512,max=16384", 2558),
         ("rabin:paper-zhang=16k,window=32", "bits=14,window=32,min=4096,max=131072", 20_472),
-        // Udayashankar et al., section 6; SeqCDC's are above.
+        // Udayashankar et al., section 6; the settings of SeqCDC are above.
         ("fastcdc:paper=4k", "level=2,min=1024,normal=4096,max=8192,seed=0,form=dedup-bench", 4545),
         (
             "fastcdc:paper=16k",
@@ -368,9 +370,10 @@ fn settings_of_papers_are_as_printed() {
     }
 }
 
-/// Each target that a paper's short form names is taken, and another is answered with all of them.
+/// Each target that the short form of a paper names is accepted, and the error for any other names
+/// all of them.
 #[test]
-fn targets_of_papers_are_named() {
+fn paper_targets_are_accepted_and_named_in_errors() {
     let mut count = 0;
     for about in cutpoint_chunking::algorithms() {
         for form in about.short_forms.iter().filter(|form| form.key.starts_with("paper")) {
@@ -397,10 +400,10 @@ fn targets_of_papers_are_named() {
     assert_eq!(error.expected(), expected, "AE");
 }
 
-/// Zhang et al. expect (e - 1) w. With bytes as values it is w + 256, 39 % less at 8 KiB, and with long
-/// values e^gamma w, 4 % more; what Gregoriadis et al. say is right for bytes.
+/// Zhang et al. expect (e - 1) w. With bytes as values the mean is w + 256, 39 % less at 8 KiB, and
+/// with long values e^gamma w, 4 % more. The result of Gregoriadis et al. is right for bytes.
 #[test]
-fn the_mean_of_ae_is_not_that_of_zhang() {
+fn ae_mean_differs_from_zhang_formula() {
     let target = 8192;
     let count = 3000;
     for (text, mean) in [
@@ -411,15 +414,15 @@ fn the_mean_of_ae_is_not_that_of_zhang() {
         let chunker = parsed(text).chunker();
         let data = SplitMix64::bytes(1, target * count);
         let measured = data.len() as f64 / cuts(&*chunker, &data).count() as f64;
-        // Three standard errors of a deviation of 0.45, that of long values.
+        // Three standard errors of a deviation of 0.45, the deviation for long values.
         let error = measured / mean - 1.0;
         assert!(error.abs() < 3.0 * 0.45 / (count as f64).sqrt(), "{text}: {measured}");
     }
 }
 
-/// BFBC's settings are no text, as the pairs are those of data.
+/// The settings of BFBC have no text, because the pairs depend on data.
 #[test]
-fn setting_of_bfbc_is_as_printed() {
+fn bfbc_setting_matches_publication() {
     let mut counts = bfbc::PairCounts::new();
     counts.add(b"see the bees in the trees, he sees them");
     let params = counts.paper(1024).expect("it is a target");
@@ -431,7 +434,7 @@ fn setting_of_bfbc_is_as_printed() {
 }
 
 #[test]
-fn an_unknown_algorithm_is_answered_with_the_known_ones() {
+fn unknown_algorithm_error_lists_known_ones() {
     for name in ["", "Fixed"] {
         let error = format!("{name}:size=1").parse::<Spec>().expect_err(name);
         assert_eq!(error.parameter(), "algorithm", "{error}");
@@ -442,9 +445,9 @@ fn an_unknown_algorithm_is_answered_with_the_known_ones() {
     }
 }
 
-/// Parsing what `Display` writes gives the same spec, for random parameters and all means.
+/// Parsing the output of `Display` gives the same spec, for random parameters and all means.
 #[test]
-fn writing_out_loses_nothing() {
+fn written_out_spec_parses_to_same_spec() {
     let mut random = SplitMix64::new(20);
     for round in 0..3000 {
         let min = 1 + random.below(100_000);
@@ -481,17 +484,18 @@ fn writing_out_loses_nothing() {
     }
 }
 
-/// The limits that a description names are those that are checked, to the number: a value beyond one
-/// is answered with it, beside the other values of some spec.
+/// The limits in a description are exactly those that are checked: the error for a value beyond a
+/// limit names it, given the other values of some spec.
 #[test]
-fn limits_are_those_of_the_description() {
+fn limits_match_description() {
     let mut count = 0;
     for cases in cases::ALL {
         let about = parsed(cases.specs[0]).about();
         let long = about.parameters.iter().map(|each| (each.key, each.allowed, cases.specs));
         let short = about.short_forms.iter().map(|each| (each.key, each.allowed, &[":"][..]));
         for (key, allowed, specs) in long.chain(short) {
-            // "1 to 30, not above ...", "min to 1073741824": what is no number is another's value.
+            // "1 to 30, not above ...", "min to 1073741824": a limit that is no number is the value
+            // of another parameter.
             let limits = allowed.split([',', ';']).next().and_then(|text| text.split_once(" to "));
             let Some((low, high)) = limits else { continue };
             let below = low.parse().ok().and_then(|low: u64| low.checked_sub(1));
@@ -519,9 +523,9 @@ fn limits_are_those_of_the_description() {
     assert!(count > 80, "{count} limits");
 }
 
-/// Of MII only the first chunk of a stream knows that it is the first, and only in one dialect.
+/// In MII only the first chunk of a stream differs from the others, and only in one dialect.
 #[test]
-fn what_looks_at_no_other_chunk_is_bounded() {
+fn spec_is_bounded_unless_it_needs_other_chunks() {
     for (text, is_bounded) in [
         ("mii:length=7,max=64k", true),
         ("mii:length=7,first=0,max=64k", false),

@@ -1,4 +1,4 @@
-//! What `Chunks` and `Push` do beyond cutting: errors, another reader, the end.
+//! `Chunks` and `Push` beyond cutting: errors, another reader, the end.
 
 use std::io::{self, Read};
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use cutpoint_testing::SplitMix64;
 use futures_executor::block_on;
 use futures_io::AsyncRead;
 
-/// Gives 1000 bytes, an error, 1000 bytes, and so on.
+/// A reader that returns 1000 bytes, an error, 1000 bytes, and so on.
 struct Failing<'a> {
     data: &'a [u8],
     fails: bool,
@@ -27,7 +27,7 @@ impl Read for Failing<'_> {
 }
 
 #[test]
-fn an_error_loses_nothing() {
+fn reader_error_loses_no_bytes() {
     let spec: Spec = "seqcdc:avg=2k".parse().expect("the spec is right");
     let data = SplitMix64::bytes(40, 50_000);
     let mut chunks = Chunks::new(spec.chunker(), Failing { data: &data, fails: false });
@@ -46,8 +46,8 @@ fn an_error_loses_nothing() {
     assert_eq!(ends, cuts(&*spec.chunker(), &data).collect::<Vec<_>>(), "ends");
 }
 
-/// Lets wait, fails and gives 1000 bytes, in turn. Who waits is woken at once, unless `wakes` is not
-/// set.
+/// A reader that is pending, fails and returns 1000 bytes, in turn. The waiting task is woken at
+/// once if `wakes` is set, and never otherwise.
 struct Waiting<'a> {
     reader: Failing<'a>,
     waits: bool,
@@ -71,9 +71,9 @@ impl AsyncRead for Waiting<'_> {
     }
 }
 
-/// An executor polls again only when it was woken: the reader gets its waker.
+/// An executor polls again only after a wake-up, so the reader must get the waker.
 #[test]
-fn an_async_error_loses_nothing() {
+fn async_reader_error_loses_no_bytes() {
     let spec: Spec = "seqcdc:avg=2k".parse().expect("the spec is right");
     let data = SplitMix64::bytes(43, 50_000);
     let reader = Failing { data: &data, fails: false };
@@ -99,9 +99,10 @@ fn an_async_error_loses_nothing() {
     assert_eq!(ends, cuts(&*spec.chunker(), &data).collect::<Vec<_>>(), "ends");
 }
 
-/// What was read before a future was dropped is in the next chunk, and polling by hand is the same.
+/// Bytes that were read before a future was dropped are in the next chunk. Polling by hand gives
+/// the same result.
 #[test]
-fn a_dropped_future_loses_nothing() {
+fn dropped_future_loses_no_bytes() {
     let data = SplitMix64::bytes(44, 10_000);
     let reader = Failing { data: &data, fails: false };
     let spec: Spec = "fixed:size=4000".parse().expect("the spec is right");
@@ -127,7 +128,7 @@ fn a_dropped_future_loses_nothing() {
 
 /// The future can be given to an executor that moves it between threads.
 #[test]
-fn the_future_is_send() {
+fn next_async_future_is_send() {
     fn sent<T: Send>(value: T) -> T {
         value
     }
@@ -145,7 +146,7 @@ fn the_future_is_send() {
 }
 
 #[test]
-fn restarted_it_cuts_like_new() {
+fn restarted_chunks_cut_like_new() {
     let spec: Spec = "fastcdc:avg=2k".parse().expect("the spec is right");
     let chunker = spec.chunker();
     let data = SplitMix64::bytes(41, 100_000);
@@ -166,7 +167,7 @@ fn restarted_it_cuts_like_new() {
     assert_eq!(chunks.into_reader(), &data, "the reader comes back");
 }
 
-/// More than the buffer holds, so that what is left moves to its front, many times.
+/// The stream is longer than the buffer, so that the remaining bytes move to its front many times.
 #[test]
 fn long_streams_are_cut_like_buffers() {
     for text in [
@@ -189,9 +190,10 @@ fn long_streams_are_cut_like_buffers() {
     }
 }
 
-/// Readers hold so many bytes of former chunks: those that a hash knows beside the one that enters.
+/// Readers keep the bytes of earlier chunks on which a hash depends, in addition to the byte that
+/// enters.
 #[test]
-fn context_is_what_a_hash_knows() {
+fn context_size_is_window_of_carried_hash() {
     for (text, size) in [
         ("gear:bits=7,start=carry", 63),
         ("gear:bits=7,table=cutpoint32,start=carry", 31),
@@ -203,17 +205,17 @@ fn context_is_what_a_hash_knows() {
     }
 }
 
-/// Where no hash exceeds that of the first place, it is as many places as a smallest chunk has bytes
-/// that settle it, not the whole horizon.
+/// If no hash exceeds that of the first position, as many positions as a minimum chunk has bytes
+/// suffice to settle the cut-point; the whole horizon is not needed.
 #[test]
-fn repmaxcdc_does_not_wait_for_what_changes_nothing() {
+fn repmaxcdc_cuts_before_horizon_if_settled() {
     let spec: Spec = "repmaxcdc:min=64,horizon=1000".parse().expect("the spec is right");
     let chunker = spec.chunker();
     assert_eq!(chunker.next_cut(&[0; 3 * 64 - 1], true), None, "a greater one may follow");
     assert_eq!(chunker.next_cut(&[0; 3 * 64], true), Some(64), "whatever follows");
 }
 
-/// Cuts behind each newline: a rule without a largest size.
+/// A chunker that cuts behind each newline, as a rule without a maximum size.
 #[derive(Debug)]
 struct Lines;
 
@@ -233,7 +235,7 @@ impl Chunker for Lines {
 }
 
 #[test]
-fn the_buffer_grows_where_no_size_is_the_largest() {
+fn buffer_grows_without_maximum_size() {
     let mut data = vec![b'x'; 3_000_000];
     for end in [10, 400_000, 400_001, 2_000_000] {
         data[end - 1] = b'\n';
@@ -246,7 +248,8 @@ fn the_buffer_grows_where_no_size_is_the_largest() {
     assert_eq!(sizes, [10, 399_990, 1, 1_599_999, 1_000_000], "sizes");
 }
 
-/// Breaks its promises: cuts neither at its largest size nor at the end of a stream.
+/// A chunker that breaks its contract: it cuts neither at its maximum size nor at the end of a
+/// stream.
 #[derive(Clone, Copy, Debug)]
 struct Silent {
     chunk_size_max: Option<usize>,
@@ -267,7 +270,7 @@ impl Chunker for Silent {
 }
 
 #[test]
-fn a_chunker_that_never_cuts_loses_nothing() {
+fn chunker_that_never_cuts_loses_no_bytes() {
     for chunk_size_max in [None, Some(2)] {
         let chunker = Silent { chunk_size_max };
         let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! What is learned from data: the pairs of BFBC, against those of the lists; the markers of SampleByte.
+//! Parameters that are learned from data: the pairs of BFBC, compared with the lists, and the
+//! markers of SampleByte.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use cutpoint_chunking::algorithm::samplebyte::ByteCounts;
 use cutpoint_chunking::{Chunker, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
 
-/// The counts of data that is added in two portions.
+/// Returns the counts of data that is added in two portions.
 fn counted(data: &[u8]) -> PairCounts {
     let mut counts = PairCounts::new();
     let (one, other) = data.split_at(data.len() / 3);
@@ -18,7 +19,7 @@ fn counted(data: &[u8]) -> PairCounts {
 }
 
 #[test]
-fn pairs_are_those_of_the_lists() {
+fn learned_pairs_match_lists() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/oracle/paper");
     let text = std::fs::read_to_string(folder.join("bfbc_divisors.csv")).expect("it is there");
     let mut last = (String::new(), PairCounts::new());
@@ -85,9 +86,10 @@ fn learned_markers_give_the_mean() {
     assert_eq!(none.check().expect_err("there are no markers").parameter(), "markers");
 }
 
-/// Of 24 bytes two give 8 behind the skip, a third would give 6: neither is nearer to the 7 wanted.
+/// Of 24 bytes, two values give a mean of 8 behind the skip, and a third would give 6. Neither is
+/// nearer to the target of 7.
 #[test]
-fn a_marker_is_taken_if_it_brings_the_mean_nearer() {
+fn marker_is_chosen_only_if_mean_gets_nearer() {
     let mut counts = ByteCounts::new();
     counts.add(&[b'x'; 20]);
     counts.add(b"aabc");
@@ -95,7 +97,7 @@ fn a_marker_is_taken_if_it_brings_the_mean_nearer() {
 }
 
 #[test]
-fn pairs_must_rise() {
+fn params_with_unsorted_pairs_are_refused() {
     let params = |pairs| bfbc::Params { pairs, chunk_size_min: 2, chunk_size_max: None };
     for pairs in [vec![*b"aa", *b"aa"], vec![*b"ab", *b"aa"]] {
         assert_eq!(params(pairs).check().expect_err("they do not rise").parameter(), "pairs");

@@ -1,4 +1,4 @@
-//! The files in `vectors/` hold what the code answers. A change of cut-points shows here first.
+//! The files in `vectors/` hold the answers of the code. A change of cut-points shows here first.
 
 mod common;
 

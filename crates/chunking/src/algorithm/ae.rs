@@ -1,12 +1,13 @@
-//! AE, asymmetric extremum: a chunk ends a window behind its most extreme value.
+//! AE, asymmetric extremum: a chunk ends at a fixed distance, the window, behind its most extreme
+//! value.
 //!
 //! Source: Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking Algorithm for Data
-//! Deduplication in Backup Storage Systems" (2017), algorithms 1 (AE) and 3 (AE-Opt2); Gregoriadis et
-//! al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data Deduplication",
-//! algorithm 2 and its code.
+//! Deduplication in Backup Storage Systems" (2017), algorithms 1 (AE) and 3 (AE-Opt2); Gregoriadis
+//! et al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data
+//! Deduplication", algorithm 2 and its code.
 //!
-//! The rule, for a chunk that starts at byte 0; the value at `i` is byte `i` and, where values have
-//! more bytes, those behind it, the first counting most:
+//! The rule, for a chunk that starts at byte 0; the value at `i` is byte `i` and, if values have
+//! several bytes, those behind it, with the first as the most significant:
 //!
 //! ```text
 //! n = min(bytes to the end of the stream, max)
@@ -18,15 +19,16 @@
 //! cut at n
 //! ```
 //!
-//! The first of equal values is the extreme one, so that a constant stretch is cut every `window + 1`
-//! bytes. `cut=after` is what both papers say (their positions count from 1); dedup-bench cuts
-//! before the byte. A value of several bytes is not said to be big- or little-endian in the paper; here
-//! it compares as `memcmp` does. The last bytes of a stream, and of a largest chunk, begin no value.
+//! The first of equal values is the extreme one, so that a constant stretch is cut every `window +
+//! 1` bytes. `cut=after` is the rule of both papers (their positions count from 1); dedup-bench
+//! cuts before the byte. The paper does not say whether a value of several bytes is big- or
+//! little-endian; here it compares as `memcmp` does. The last bytes of a stream, and of a largest
+//! chunk, begin no value.
 //!
-//! AE-Opt1 (algorithm 2) is meant as another way to find the same cut-points, by not asking for the
-//! end of the window before it can come; that is how it is done here. As printed it is another rule:
-//! its inner loop stops at the first value equal to the extreme one and cuts, unseen, `window` behind
-//! that.
+//! AE-Opt1 (algorithm 2) is meant as another way to find the same cut-points, by not testing for
+//! the end of the window before it can come; this implementation does the same. As printed,
+//! algorithm 2 is a different rule: its inner loop stops at the first value equal to the extreme
+//! one, and cuts `window` behind that value without looking at the bytes between.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -121,31 +123,31 @@ const ABOUT: About = About {
     ],
 };
 
-/// Which values are extreme.
+/// The kind of values that are extreme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Greater ones: the papers' AE and AE_MAX.
+    /// Greater values are more extreme: AE and AE_MAX in the papers.
     Maximum,
-    /// Lesser ones: the papers' AE_MIN.
+    /// Lesser values are more extreme: AE_MIN in the papers.
     Minimum,
 }
 
 /// The parameters of AE; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// Which values are extreme.
+    /// The kind of values that are extreme.
     pub mode: Mode,
-    /// How far behind its most extreme value a chunk ends, at least 1.
+    /// The distance from the most extreme value to the end of the chunk, at least 1.
     pub window: usize,
-    /// How many bytes a value has: 1, 2, 4 or 8. The paper's S.
+    /// The size of a value: 1, 2, 4 or 8. The paper's S.
     pub value_size: usize,
-    /// Where the chunk ends.
+    /// The position of the cut-point relative to the byte that completes the window.
     pub cut: Cut,
-    /// AE-Opt2's low-entropy string threshold: if the values up to there are all equal, the chunk ends
-    /// there. From 2 to the window; `None` is AE.
+    /// The low-entropy string threshold of AE-Opt2, from 2 to the window: if all values up to there
+    /// are equal, the chunk ends there. `None` is AE.
     pub low_entropy_size: Option<usize>,
-    /// The largest chunk, above the window; `None` for no limit. With one the paper calls AE
-    /// AE_MAX_T or AE_MIN_T.
+    /// The maximum chunk size, above the window; `None` for no limit. With a limit, the paper calls
+    /// AE AE_MAX_T or AE_MIN_T.
     pub chunk_size_max: Option<usize>,
 }
 
@@ -154,21 +156,22 @@ byte_chunker! {
     Ae
 }
 
-/// e to the power of Euler's constant: the mean chunk of values that are never equal, in windows.
+/// The mean chunk size in windows, if no two values are equal: e to the power of Euler's constant.
 const MEAN_PER_WINDOW: f64 = 1.781_072_417_990_198;
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = 64;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    /// Returns [`SpecError`] unless each parameter is within its limits. No size may exceed
+    /// [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "window", self.window, 1, CHUNK_SIZE_LIMIT - 1)?;
         if !matches!(self.value_size, 1 | 2 | 4 | 8) {
@@ -180,25 +183,26 @@ impl Params {
         check_max(NAME, self.window + 1, self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with
-    /// another window.
+    /// Returns the parameters of `self` with the window changed so that the mean on random data is
+    /// `mean` bytes.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`].
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
-        // The mean grows with the window, and is above it.
+        // The mean grows with the window, and is larger than the window.
         let is_enough = |window| Params { window, ..self }.mean_without_max() >= mean as f64;
         Ok(Params { window: bisect(1, mean, is_enough), ..self })
     }
 
-    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", section 4.2, for a target
-    /// of 512, 770, 1024 or from 2048 bytes to [`Params::AVERAGE_MAX`], without a largest size; `None`
-    /// for another.
+    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", section 4.2, for a
+    /// target of 512, 770, 1024 or from 2048 bytes to [`Params::AVERAGE_MAX`], without a maximum
+    /// size; `None` for any other target.
     ///
-    /// The mean is within 1 % of the target. Table 4 prints the cases below and above 2 KiB swapped; and
-    /// the program of the paper takes a byte less at 770 and 5482, and one more at 2048.
+    /// The mean is within 1 % of the target. Table 4 prints the cases below and above 2 KiB
+    /// swapped. The program of the paper takes one byte less at 770 and 5482, and one more at 2048.
     pub fn paper_gregoriadis(target: usize) -> Option<Params> {
         let window = match target {
             512 => 348,
@@ -210,35 +214,38 @@ impl Params {
         Some(Params { window, ..PAPER })
     }
 
-    /// Returns the parameters whose mean is `target` bytes by the (e - 1) w of Zhang et al., section 3.1,
-    /// without a largest size.
+    /// Returns the parameters whose mean is `target` bytes according to the formula (e - 1) w of
+    /// Zhang et al., section 3.1, without a maximum size.
     ///
-    /// Their evaluation has other windows, which it does not print: those with the means that
-    /// Rabin_0.25 had. With values of 1 byte the real mean of a large window is that and 256 bytes,
-    /// far below the target; with values of 4 or 8 bytes it is 4 % above it.
+    /// Their evaluation has other windows, which it does not print: those with the means of
+    /// Rabin_0.25. With values of 1 byte, the real mean of a large window is the window plus 256
+    /// bytes, far below the target. With values of 4 or 8 bytes, the mean is 4 % above the target.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `target` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    /// Returns [`SpecError`] unless `target` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`].
     pub fn paper_zhang(target: usize) -> Result<Params, SpecError> {
         Ok(Params { window: window_of_zhang("paper-zhang", target)?, ..PAPER })
     }
 
-    /// Returns [`Params::paper_zhang`] with an eighth of `target` as the low-entropy string threshold,
-    /// AE-Opt2 as in section 4.2 of Zhang et al.
+    /// Returns [`Params::paper_zhang`] with an eighth of `target` as the low-entropy string
+    /// threshold: AE-Opt2 as in section 4.2 of Zhang et al.
     ///
     /// # Errors
     ///
-    /// Those of [`Params::paper_zhang`].
+    /// Returns any error of [`Params::paper_zhang`].
     pub fn paper_zhang_opt2(target: usize) -> Result<Params, SpecError> {
         let window = window_of_zhang("paper-zhang-opt2", target)?;
         Ok(Params { window, low_entropy_size: Some(target / 8), ..PAPER })
     }
 
-    /// The mean chunk size in bytes on random data without end, had it no largest size and no `lest`.
+    /// Returns the mean chunk size in bytes on endless random data, without a maximum size and
+    /// `lest`.
     ///
-    /// For values of 1 and 2 bytes by the chain over extreme values, as if neighbouring values shared
-    /// no bytes; for longer ones, of which hardly two are equal, `e^gamma * window`.
+    /// For values of 1 and 2 bytes, the mean is computed by the chain over extreme values, as if
+    /// neighbouring values shared no bytes. For longer values, of which hardly two are equal, it is
+    /// `e^gamma * window`.
     fn mean_without_max(&self) -> f64 {
         let before_last = match self.value_size {
             1 => mean_position(self.window, 256),
@@ -267,7 +274,7 @@ impl Params {
             return Some(lest);
         }
         loop {
-            // Nothing but a more extreme value can come before the end of the window.
+            // Only a more extreme value can come before the end of the window.
             let end = at + self.window;
             match sequence.first_beyond(extreme, at + 1..(end + 1).min(count)) {
                 Some(i) => (extreme, at) = (sequence.value(i), i),
@@ -285,11 +292,11 @@ trait Sequence: Copy {
 
     fn value(self, index: usize) -> Self::Value;
 
-    /// Returns the first of `range` that is more extreme than `value`.
+    /// Returns the first index in `range` of a value more extreme than `value`.
     fn first_beyond(self, value: Self::Value, range: Range<usize>) -> Option<usize>;
 }
 
-/// Values of a byte, of which those of `E` are more extreme.
+/// Values of one byte, with the order of `E`.
 #[derive(Clone, Copy)]
 struct Bytes<'a, K, V, E> {
     blocks: Blocks<'a, K, V>,
@@ -325,7 +332,7 @@ struct Numbers<'a, V> {
     data: &'a [u8],
     values: V,
     size: usize,
-    /// What all bits are combined with, so that it is the greater that are.
+    /// The bits to flip in every value, so that the greater values become the more extreme ones.
     flip: u64,
 }
 
@@ -347,7 +354,7 @@ impl<V: Values> Sequence for Numbers<'_, V> {
     }
 }
 
-/// What papers' settings have in common, but for the window.
+/// The common part of the papers' settings; the window is a placeholder.
 const PAPER: Params = Params {
     mode: Mode::Maximum,
     window: 1,
@@ -357,7 +364,7 @@ const PAPER: Params = Params {
     chunk_size_max: None,
 };
 
-/// Returns the window whose mean is `target` bytes by Zhang et al., to the nearest byte.
+/// Returns the window whose mean is `target` bytes according to Zhang et al., to the nearest byte.
 fn window_of_zhang(parameter: &'static str, target: usize) -> Result<usize, SpecError> {
     check_range(NAME, parameter, target, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
     #[expect(clippy::cast_possible_truncation, reason = "it is below the target")]
@@ -365,16 +372,17 @@ fn window_of_zhang(parameter: &'static str, target: usize) -> Result<usize, Spec
     Ok(window)
 }
 
-/// Returns the mean position of the most extreme of a chunk's values, of which `count` are equally
-/// likely.
+/// Returns the mean position of the most extreme value of a chunk, if there are `count` equally
+/// likely values.
 ///
-/// From an extreme value with `q` the share of values that are not above it, the next one above comes
-/// after `k` steps with the chance `q^(k-1) (1-q)`, if that is within the window, and is any of those
-/// above; the chunk ends otherwise.
+/// Let `q` be the share of values that are not above the extreme value so far. The next value above
+/// it comes after `k` steps with the chance `q^(k-1) (1-q)`, if that is within the window, and is
+/// any of the values above with equal chance. Otherwise the chunk ends.
 fn mean_position(window: usize, count: usize) -> f64 {
     let window = window as u64;
     let steps = count as f64;
-    // How far the extreme value still moves: from the greatest down; the sum is of those above.
+    // The distance that the extreme value still moves, from the greatest value down; `sum_above` is
+    // the sum over the values above.
     let (mut sum_above, mut sum) = (0.0, 0.0);
     for above in 0..count {
         let (above, q) = (above as f64, 1.0 - above as f64 / steps);
@@ -382,7 +390,7 @@ fn mean_position(window: usize, count: usize) -> f64 {
             0.0
         } else {
             let stays = power(q, window);
-            // The mean of k, where k is at most the window, times the chance of that.
+            // The mean of k, for k up to the window, times the chance of that.
             let step = (1.0 - stays) / (1.0 - q) - window as f64 * stays;
             step + (1.0 - stays) * sum_above / above
         };
@@ -482,7 +490,7 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         let mean = self.mean_without_max();
-        // Larger chunks than four means are one in thousands, and so are such starts.
+        // Chunks larger than four means are one in thousands, and so are starts of equal values.
         let is_lest_rare = self.low_entropy_size.is_none_or(|lest| lest >= 4);
         far_from_max(mean, self.chunk_size_max, 4.0).filter(|_| is_lest_rare)
     }

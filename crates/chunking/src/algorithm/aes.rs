@@ -1,9 +1,11 @@
-//! AES: a secret universal hash of a window, enciphered with a secret key, tested at its low bits.
+//! AES: a secret universal hash of a window, encrypted with a secret key and tested at its low
+//! bits.
 //!
-//! Source: the construction that Truong et al. (eprint 2025/558) prove: a universal hash, then a
-//! pseudo-random function. The hash is that of Minematsu and Tsunoo, "Provably Secure MACs from Differentially-Uniform Permutations and AES-Based
-//! Implementations" (FSE 2006): four rounds of AES with independent keys. The cipher is AES-128, FIPS 197.
-//! The rule is ours.
+//! Source: the construction proven by Truong et al. (eprint 2025/558): a universal hash, then a
+//! pseudo-random function. The hash is that of Minematsu and Tsunoo, "Provably Secure MACs from
+//! Differentially-Uniform Permutations and AES-Based Implementations" (FSE 2006): four rounds of
+//! AES with independent keys. The cipher is AES-128, FIPS 197. The combination of hash and cipher
+//! to a rule originates here.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -19,21 +21,22 @@
 //! rounds(block):  four times: block = block XOR the next hash key; SubBytes, ShiftRows, MixColumns
 //! ```
 //!
-//! The byte that completes a match is the chunk's last. The keys are those of [`KeyMaterial`]; without
-//! it byte `k` of the material is `k`, so that there is nothing secret.
+//! The byte that completes a match is the chunk's last. The keys come from [`KeyMaterial`]. Without
+//! key material, byte `k` of it is taken to be `k`, so that nothing is secret.
 //!
-//! # What it is worth
+//! # Security
 //!
-//! Who sees where text of his choice is cut learns no more than from a random function of the window,
-//! but with a chance below that of breaking AES-128 plus `q * q * 2^-114`, for `q` different windows in
-//! all. With a window of 16 bytes the block *is* the window, and the second part is `q * q * 2^-129`, the
-//! difference between a permutation and a function. Two windows of 32 bytes have the same block with a
-//! chance of at most `1.9 * 2^-114`: that bound is proven for four rounds with independent keys (Keliher
-//! and Sui, "Exact maximum expected differential and linear probability for two-round Advanced Encryption
-//! Standard", 2007; the chance is taken over the keys).
+//! Let an adversary see the cut-points of chosen plaintext. Compared with a random function of the
+//! window, the adversary's advantage is at most that of breaking AES-128 plus `q * q * 2^-114`, for
+//! `q` different windows in all. With a window of 16 bytes the block *is* the window, and the
+//! second term is `q * q * 2^-129`, the difference between a permutation and a function. Two
+//! windows of 32 bytes have the same block with a chance of at most `1.9 * 2^-114`. That bound is
+//! proven for four rounds with independent keys (Keliher and Sui, "Exact maximum expected
+//! differential and linear probability for two-round Advanced Encryption Standard", 2007; the
+//! chance is taken over the keys).
 //!
-//! Nothing is tested before the cipher. A filter by bits of the hash would tell about the hash's key, and
-//! one by public bits would tell which lengths a known file can have.
+//! Nothing is tested before the cipher. A filter by bits of the hash would reveal information about
+//! the hash's key, and a filter by public bits would reveal the possible lengths of a known file.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -83,28 +86,28 @@ const ABOUT: About = About {
 /// The parameters of AES; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// How many lowest bits must be zeros, 1 to 30.
+    /// The number of lowest bits that must be zeros, 1 to 30.
     pub bits: u32,
     /// The window, 16 or 32 bytes.
     pub window: usize,
-    /// The smallest chunk, at least 1; a window is one, too.
+    /// The minimum chunk size, at least 1. A chunk has at least a window, too.
     pub chunk_size_min: usize,
-    /// The largest chunk; `None` for no limit.
+    /// The maximum chunk size; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = geometric::AVERAGE_MIN;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = geometric::AVERAGE_MAX;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits; no size may be above
+    /// Returns [`SpecError`] unless each parameter is within its limits. No size may exceed
     /// [`CHUNK_SIZE_LIMIT`](super::CHUNK_SIZE_LIMIT).
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "bits", self.bits as usize, 1, 30)?;
@@ -114,22 +117,22 @@ impl Params {
         check_sizes(NAME, self.chunk_size_min, self.chunk_size_min(), self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with other
-    /// bits, as many as leave at least a fifth of the mean for the smallest size, and another smallest
-    /// size.
+    /// Returns the parameters of `self` with the bits and the minimum size changed so that the mean
+    /// on random data is `mean` bytes. The number of bits leaves at least a fifth of the mean for
+    /// the minimum size.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
-    /// above the largest size.
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`] and not above the maximum size.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         let of = |bits, chunk_size_min| Params { bits, chunk_size_min, ..self };
         geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean)
     }
 
-    /// Returns the mean chunk size in bytes on random data without end.
+    /// Returns the mean chunk size in bytes on endless random data.
     ///
-    /// It is exact for a cipher whose results are independent from byte to byte.
+    /// The mean is exact for a cipher whose results are independent from byte to byte.
     pub fn mean(&self) -> f64 {
         let divisor = f64::from(1u32 << self.bits);
         geometric::mean(self.chunk_size_min(), divisor, self.chunk_size_max)
@@ -207,7 +210,8 @@ impl Aes {
         Aes { params, keys, level, cipher }
     }
 
-    /// The same on another level than the best of this CPU: as exact, and slower.
+    /// Returns the same chunker on another level than the best of this CPU. The cut-points are the
+    /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Aes {
         let (level, cipher) = level.cipher();
@@ -215,10 +219,10 @@ impl Aes {
     }
 }
 
-/// How many bytes ahead the data is asked for: behind a smallest size the CPU does not foresee it.
+/// The prefetch distance in bytes. Behind a minimum size, the CPU does not predict the next bytes.
 const AHEAD: usize = 1024;
 
-/// Finds the first place from `first` on whose window matches; it ends there, and lies in `data`.
+/// Finds the first position from `first` on, within `data`, that ends a matching window.
 struct Find<'a> {
     keys: &'a AesKeys,
     data: &'a [u8],
@@ -243,7 +247,7 @@ impl CipherTask for Find<'_> {
                 end[..bytes.len()].copy_from_slice(bytes);
                 &end
             });
-            // Asked in one place, or it would not be inlined.
+            // A single call site; with several the call would not be inlined.
             let mut matches = cipher.matches(keys, windows);
             let count = data.len() - first;
             if count < 64 {
@@ -282,7 +286,7 @@ impl Chunker for Aes {
 }
 
 impl fmt::Debug for Aes {
-    /// Leaves the keys out, which may be secret.
+    /// Omits the keys, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Aes").field("params", &self.params).finish_non_exhaustive()
     }

@@ -1,8 +1,9 @@
-//! BFBC, bytes-frequency-based chunking: pairs of bytes that are frequent in the data end chunks.
+//! BFBC, bytes-frequency-based chunking: byte pairs that are frequent in the data end chunks.
 //!
-//! Source: Saeed and George, "Data Deduplication System Based on Content Defined Chunking Using Bytes
-//! Pair Frequency Occurrence" (2020), as Gregoriadis et al., "A Thorough Investigation of
-//! Content-Defined Chunking Algorithms for Data Deduplication", state it (algorithms 6 and 7).
+//! Source: Saeed and George, "Data Deduplication System Based on Content Defined Chunking Using
+//! Bytes Pair Frequency Occurrence" (2020), in the form of Gregoriadis et al., "A Thorough
+//! Investigation of Content-Defined Chunking Algorithms for Data Deduplication" (algorithms 6 and
+//! 7).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -13,14 +14,14 @@
 //! cut at n
 //! ```
 //!
-//! Here `min` is the smallest chunk, as in the code of Gregoriadis et al.; their algorithm 6 tests
-//! `position > min`, so that its setting m is `min = m + 1` here.
+//! Here `min` is the minimum chunk size, as in the code of Gregoriadis et al. Their algorithm 6
+//! tests `position > min`, so that its setting m is `min = m + 1` here.
 //!
 //! # The pairs
 //!
-//! They are learned from data, in a step of its own, and are then part of the spec's text:
-//! [`PairCounts`] counts pairs, and makes [`Params`] of the most frequent ones (BFBC) or of those that
-//! give a mean (BFBC\*, which differs in nothing else).
+//! The pairs are learned from data in a separate step, and are then part of the spec's text.
+//! [`PairCounts`] counts pairs, and makes [`Params`] of the most frequent ones (BFBC) or of those
+//! that give a certain mean (BFBC\*, which differs in nothing else).
 //!
 //! ```
 //! use cutpoint_chunking::Spec;
@@ -33,8 +34,8 @@
 //! # Ok::<(), cutpoint_chunking::SpecError>(())
 //! ```
 //!
-//! Gregoriadis et al. leave open which of pairs of one frequency comes first (their code: by chance);
-//! here it is the lower pair.
+//! Gregoriadis et al. leave the order of pairs of equal frequency open (in their code it is
+//! random); here the lower pair comes first.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -87,18 +88,18 @@ const ABOUT: About = About {
     dialects: &[],
 };
 
-/// The number of pairs.
+/// The number of possible pairs.
 const PAIRS: usize = 65_536;
 
-/// The parameters of BFBC; [`PairCounts`] makes them.
+/// The parameters of BFBC, usually made by [`PairCounts`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// The pairs that end a chunk, in rising order, each once; the papers' divisors. If there are
-    /// none, only a largest size cuts.
+    /// The pairs that end a chunk, in ascending order, each once; the papers' divisors. Without
+    /// any, only a maximum size cuts.
     pub pairs: Vec<[u8; 2]>,
-    /// The smallest chunk in bytes, at least 2.
+    /// The minimum chunk size in bytes, at least 2.
     pub chunk_size_min: usize,
-    /// The largest chunk in bytes; `None` for no limit.
+    /// The maximum chunk size in bytes; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
@@ -107,7 +108,8 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits, and the pairs rise.
+    /// Returns [`SpecError`] unless each parameter is within its limits and the pairs are in
+    /// ascending order.
     pub fn check(&self) -> Result<(), SpecError> {
         if let Some(two) = self.pairs.windows(2).find(|two| two[0] >= two[1]) {
             let text = format!("{:04x}", u16::from_be_bytes(two[1]));
@@ -117,10 +119,11 @@ impl Params {
         check_max(NAME, self.chunk_size_min, self.chunk_size_max)
     }
 
-    /// Returns the mean on random data in bytes; infinite where there are no pairs.
+    /// Returns the mean on random data in bytes; infinite if there are no pairs.
     ///
-    /// With `e(b)` the bytes that are still to come behind a byte `b` without a cut, and `m` their
-    /// mean, `e(b) = 1 + m - (sum of e(c) over pairs (b, c)) / 256`. Those are linear in `1 + m`.
+    /// Let `e(b)` be the mean number of bytes up to the cut behind a byte `b`, and `m` the mean of
+    /// all `e(b)`. Then `e(b) = 1 + m - (sum of e(c) over pairs (b, c)) / 256`, and all `e(b)` are
+    /// linear in `1 + m`.
     fn mean_on_random_data(&self) -> f64 {
         let mut share = [1.0; 256];
         for _ in 0..100 {
@@ -132,7 +135,7 @@ impl Params {
         let lacking = share.iter().map(|share| 1.0 - share).sum::<f64>() / 256.0;
         let behind = (1.0 - lacking) / lacking;
         let before = self.chunk_size_min - 1;
-        // Behind `before` bytes, about a geometric law.
+        // Behind `before` bytes the sizes are about geometrically distributed.
         let within = self
             .chunk_size_max
             .map_or(1.0, |max| 1.0 - power(1.0 - 1.0 / behind.max(1.0), (max - before) as u64));
@@ -140,10 +143,10 @@ impl Params {
     }
 }
 
-/// How often each pair of bytes occurs.
+/// Counts of the occurrences of each pair of bytes.
 ///
-/// Pairs overlap: `aaa` has `aa` twice. Data may be added in portions, as a stream; a pair across two
-/// portions counts.
+/// Pairs overlap: `aaa` contains `aa` twice. Data may be added in portions, as a stream; a pair
+/// across two portions counts.
 #[derive(Clone)]
 pub struct PairCounts {
     counts: Box<[u64]>,
@@ -152,7 +155,7 @@ pub struct PairCounts {
 }
 
 impl PairCounts {
-    /// Returns counts of 0.
+    /// Returns counts that are all 0.
     pub fn new() -> PairCounts {
         PairCounts { counts: vec![0; PAIRS].into_boxed_slice(), size: 0, last: None }
     }
@@ -170,22 +173,23 @@ impl PairCounts {
         self.size += data.len() as u64;
     }
 
-    /// Ends a stream: what is added next makes no pair with what was added last.
+    /// Ends a stream: the bytes added next form no pair with the last one.
     pub fn end_stream(&mut self) {
         self.last = None;
     }
 
-    /// Returns the number of bytes that were added.
+    /// Returns the number of bytes added.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns how often `pair` occurred.
+    /// Returns the number of occurrences of `pair`.
     pub fn count(&self, pair: [u8; 2]) -> u64 {
         self.counts[index(pair)]
     }
 
-    /// Returns the pairs that occurred, by falling count; of one count, the lower first.
+    /// Returns the pairs that occurred, by falling count, and among equal counts in ascending
+    /// order.
     pub fn ranked(&self) -> Vec<([u8; 2], u64)> {
         let all = (0..=u16::MAX).map(|pair| (pair.to_be_bytes(), self.counts[usize::from(pair)]));
         let mut ranked: Vec<_> = all.filter(|&(_, count)| count > 0).collect();
@@ -193,32 +197,32 @@ impl PairCounts {
         ranked
     }
 
-    /// Returns BFBC with the `count` most frequent pairs (k), all if there are fewer, and no largest
-    /// size.
+    /// Returns BFBC with the `count` most frequent pairs (k), or all pairs if there are fewer, and
+    /// without a maximum size.
     pub fn most_frequent(&self, count: usize, chunk_size_min: usize) -> Params {
         let ranked = self.ranked();
         params(ranked.iter().take(count).map(|&(pair, _)| pair).collect(), chunk_size_min)
     }
 
-    /// Returns BFBC with the setting of Gregoriadis et al., "A Thorough Investigation", table 4, for a
-    /// target of so many bytes: the 3 most frequent pairs, and a smallest size of 128 bytes below the
+    /// Returns BFBC with the setting of Gregoriadis et al., "A Thorough Investigation", table 4,
+    /// for a target in bytes: the 3 most frequent pairs, and a minimum size of 128 bytes below the
     /// target, as their code counts it.
     ///
-    /// The mean is near the target where those pairs come often. On random data it is nearly 22 KB above
-    /// it.
+    /// The mean is near the target if these pairs are frequent. On random data it is nearly 22 KB
+    /// above the target.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `target` is from 130, for the smallest size to be 2, to
+    /// Returns [`SpecError`] unless `target` is from 130, at which the minimum size is 2, to
     /// [`CHUNK_SIZE_LIMIT`].
     pub fn paper(&self, target: usize) -> Result<Params, SpecError> {
         check_range(NAME, "target", target, 130, CHUNK_SIZE_LIMIT)?;
         Ok(self.most_frequent(3, target - 128))
     }
 
-    /// Returns BFBC\*: the pairs whose mean on data like that which was counted is about `mean`
-    /// bytes, chosen by algorithm 7 with equation 3, and no largest size. Gregoriadis et al. set
-    /// a smallest size of 2 with it. There may be no pairs: where every pair is too frequent alone.
+    /// Returns BFBC\*, without a maximum size: the pairs whose mean on data like the counted data
+    /// is about `mean` bytes, chosen by algorithm 7 with equation 3. Gregoriadis et al. use it with
+    /// a minimum size of 2. The result has no pairs if every pair alone is too frequent.
     pub fn for_average(&self, mean: usize, chunk_size_min: usize) -> Params {
         let ranked = self.ranked();
         let pairs = greedy::choose(ranked.into_iter(), self.size, chunk_size_min, mean);
@@ -295,7 +299,7 @@ impl Algorithm for Params {
         self.chunk_size_max
     }
 
-    /// On random data, which the pairs were hardly learned from.
+    /// Returns the mean on random data, although the pairs were probably learned from other data.
     fn mean(&self) -> Option<f64> {
         if self.pairs.is_empty() {
             return self.chunk_size_max.map(|max| max as f64);
@@ -312,7 +316,7 @@ impl Algorithm for Params {
 #[derive(Clone)]
 pub struct Bfbc {
     params: Params,
-    /// A bit for each pair.
+    /// The set of pairs, with one bit for each possible pair.
     is_end: Box<[u64; PAIRS / 64]>,
     sieve: Sieve,
     level: Level,
@@ -330,7 +334,8 @@ impl Bfbc {
         Bfbc { params, is_end, sieve, level: sieve.level(level) }
     }
 
-    /// The same on another level than the best of this CPU: as exact, and slower.
+    /// Returns the same chunker on another level than the best of this CPU. The cut-points are the
+    /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Bfbc {
         Bfbc { level: self.sieve.level(level), ..self }

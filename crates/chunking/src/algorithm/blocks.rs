@@ -1,27 +1,28 @@
-//! Asking a kernel about the bytes of a chunk, block by block: what rules over byte values share.
+//! Queries about the bytes of a chunk, block by block, by a kernel: the common part of rules over
+//! byte values.
 
 use core::ops::Range;
 
 use crate::kernel::{BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock};
 
-/// A line of the cache, in bytes.
+/// The size of a cache line, in bytes.
 pub(crate) const LINE_SIZE: usize = 64;
 
-/// How far ahead of what is looked at memory is asked for, in bytes. The hardware asks for less, and a
-/// branch that was foreseen wrongly right behind a cut-point would wait for it.
+/// The prefetch distance, in bytes. The hardware prefetches less, and a mispredicted branch right
+/// behind a cut-point would wait for memory.
 pub(crate) const AHEAD: usize = 4096;
 
-/// What bytes stand for.
+/// The mapping of bytes to values.
 pub(crate) trait Values: Copy {
     fn value(self, byte: u8) -> u8;
 
-    /// Compares neighbours by their values.
+    /// Compares neighbouring bytes by their values.
     fn compare<K: Kernel>(self, kernel: K, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64);
 
-    /// [`Kernel::least_number`] of the values.
+    /// Calls [`Kernel::least_number`] on the values.
     fn least_number<K: Kernel>(self, kernel: K, bytes: &NumberBlock, mapping: Mapping) -> u32;
 
-    /// [`Kernel::has_number_below`] of the values.
+    /// Calls [`Kernel::has_number_below`] on the values.
     fn has_number_below<K: Kernel>(
         self,
         kernel: K,
@@ -30,11 +31,11 @@ pub(crate) trait Values: Copy {
         bound: u32,
     ) -> bool;
 
-    /// Asks about the values of a block.
+    /// Evaluates a question about the values of a block.
     fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64;
 }
 
-/// Without a key: for themselves.
+/// The mapping without a key: every byte is its own value.
 #[derive(Clone, Copy)]
 pub(crate) struct AsItIs;
 
@@ -71,7 +72,7 @@ impl Values for AsItIs {
     }
 }
 
-/// With a key: for others.
+/// The mapping with a key: every byte has the value at its index in the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Permuted<'a>(pub(crate) &'a [u8; 256]);
 
@@ -108,13 +109,13 @@ impl Values for Permuted<'_> {
     }
 }
 
-/// Which bytes of a block are wanted. (A closure would not be sure to be inlined, and would then be
+/// A question about the bytes of a block. (A closure might not be inlined, and would then be
 /// compiled for no instruction set.)
 pub(crate) trait Question: Copy {
     fn ask<K: Kernel>(self, kernel: K, block: &Block) -> u64;
 }
 
-/// Those that are greater.
+/// Selects the bytes greater than a value.
 #[derive(Clone, Copy)]
 pub(crate) struct Above(pub(crate) u8);
 
@@ -125,7 +126,7 @@ impl Question for Above {
     }
 }
 
-/// Those that are less.
+/// Selects the bytes less than a value.
 #[derive(Clone, Copy)]
 pub(crate) struct Below(pub(crate) u8);
 
@@ -136,7 +137,7 @@ impl Question for Below {
     }
 }
 
-/// Those that are not less.
+/// Selects the bytes not less than a value.
 #[derive(Clone, Copy)]
 pub(crate) struct AtLeast(pub(crate) u8);
 
@@ -148,9 +149,9 @@ impl Question for AtLeast {
     }
 }
 
-/// Which values are more extreme than one.
+/// A question that selects the values more extreme than a given one.
 pub(crate) trait Extreme: Question {
-    /// The value that none is more extreme than. Once it is met, no other byte need be looked at.
+    /// The most extreme value. Once it is met, no other byte need be looked at.
     const LAST: u8;
 
     fn than(value: u8) -> Self;
@@ -174,7 +175,7 @@ impl Extreme for Below {
     }
 }
 
-/// The bytes of a chunk, and who is asked about them.
+/// The bytes of a chunk, with the kernel and the mapping to evaluate them.
 #[derive(Clone, Copy)]
 pub(crate) struct Blocks<'a, K, V> {
     pub(crate) kernel: K,
@@ -183,13 +184,13 @@ pub(crate) struct Blocks<'a, K, V> {
 }
 
 impl<K: Kernel, V: Values> Blocks<'_, K, V> {
-    /// What byte `index` stands for.
+    /// Returns the value of the byte at `index`.
     #[inline(always)]
     pub(crate) fn value(self, index: usize) -> u8 {
         self.values.value(self.data[index])
     }
 
-    /// Returns the first byte of `range` that is wanted.
+    /// Returns the first byte of `range` that the question selects.
     #[inline(always)]
     pub(crate) fn first(self, question: impl Question, range: Range<usize>) -> Option<usize> {
         let bytes = self.data.get(range.clone())?;
@@ -206,7 +207,7 @@ impl<K: Kernel, V: Values> Blocks<'_, K, V> {
         (wanted != 0).then(|| start + wanted.trailing_zeros() as usize)
     }
 
-    /// Returns the last byte of `range` that is wanted.
+    /// Returns the last byte of `range` that the question selects.
     #[inline(always)]
     pub(crate) fn last(self, question: impl Question, range: Range<usize>) -> Option<usize> {
         let bytes = self.data.get(range.clone())?;
@@ -222,21 +223,22 @@ impl<K: Kernel, V: Values> Blocks<'_, K, V> {
         (wanted != 0).then(|| range.start + wanted.ilog2() as usize)
     }
 
-    /// Returns the first byte of `range` that is more extreme than `value`; there is none where that
-    /// is the most extreme of all.
+    /// Returns the first byte of `range` that is more extreme than `value`; `None` if `value` is
+    /// the most extreme of all.
     #[inline(always)]
     pub(crate) fn first_beyond<E: Extreme>(self, value: u8, range: Range<usize>) -> Option<usize> {
         if value == E::LAST { None } else { self.first(E::than(value), range) }
     }
 
-    /// Which bytes of `range`, fewer than 64, are wanted.
+    /// Returns the mask of the selected bytes of `range`, which has fewer than 64 bytes.
     #[inline(always)]
     fn ask(self, question: impl Question, range: Range<usize>) -> u64 {
         let bytes = &self.data[range.clone()];
         if bytes.is_empty() {
             return 0;
         }
-        // One question for both cases: of two masks that meet, compilers make vectors of single bits.
+        // Both cases share one question, because compilers turn two masks that meet into vectors of
+        // single bits.
         let mut end = [0; BLOCK_SIZE];
         let block = self.data[range.start..].first_chunk().unwrap_or_else(|| {
             end[..bytes.len()].copy_from_slice(bytes);
@@ -246,12 +248,12 @@ impl<K: Kernel, V: Values> Blocks<'_, K, V> {
         wanted & ((1 << bytes.len()) - 1)
     }
 
-    /// Asks for what is looked at soon if the rest of a window of `window` bytes is left out, and that of
-    /// the next chunks' as well: from byte `next` on, and about one and two windows behind it. The
-    /// hardware foresees none of these.
+    /// Prefetches the bytes that are looked at soon if the rest of a window of `window` bytes is
+    /// skipped, for this chunk and the next ones: from byte `next` on, and about one and two
+    /// windows behind it. The hardware predicts none of these.
     #[inline(always)]
     pub(crate) fn prefetch_next(self, next: usize, window: usize) {
-        // A smaller one is within what `first` asks for.
+        // The bytes behind a smaller window are within the prefetch distance of `first`.
         if window >= 1024 {
             self.prefetch(next..next + 8 * LINE_SIZE);
             self.prefetch(next + window..next + window + 16 * LINE_SIZE);
@@ -260,7 +262,7 @@ impl<K: Kernel, V: Values> Blocks<'_, K, V> {
         }
     }
 
-    /// Asks for the lines of the cache that `range` begins in, in steps of one.
+    /// Prefetches the cache lines of `range`, from its start in steps of one line.
     #[inline(always)]
     pub(crate) fn prefetch(self, range: Range<usize>) {
         for offset in range.step_by(LINE_SIZE) {
@@ -269,7 +271,7 @@ impl<K: Kernel, V: Values> Blocks<'_, K, V> {
     }
 }
 
-/// Which bits of `mask` end `length` ones in a row, or more.
+/// Returns the bits of `mask` that end a run of at least `length` ones.
 #[inline(always)]
 pub(crate) fn runs(mut mask: u64, length: u32) -> u64 {
     let mut width = 1;

@@ -1,4 +1,4 @@
-//! What rules share that look at the values of bytes and at nothing else.
+//! The common part of the rules that look only at the values of bytes.
 
 use core::fmt;
 
@@ -9,10 +9,10 @@ use crate::kernel::{Kernel, Task};
 
 /// A rule over byte values, written over any kernel.
 pub(crate) trait BlockRule: Algorithm + Clone + fmt::Debug + Send + Sync {
-    /// Returns where the rule cuts `data`, which is not empty and has at most the largest size;
-    /// `None` where it finds nothing in it. `is_first` says whether it begins the stream.
+    /// Returns the end of the chunk in `data`, which is not empty and has at most the maximum size;
+    /// `None` if the rule finds no end in it. `is_first` says that the chunk begins the stream.
     ///
-    /// `#[inline(always)]`, for the reason given at [`Kernel`].
+    /// The method is `#[inline(always)]` for the reason given at [`Kernel`].
     fn find<K: Kernel>(
         &self,
         kernel: K,
@@ -21,22 +21,23 @@ pub(crate) trait BlockRule: Algorithm + Clone + fmt::Debug + Send + Sync {
         values: impl Values,
     ) -> Option<usize>;
 
-    /// Returns where the rule cuts `data` if nothing was found in it, and it is the end of the stream or
-    /// has the largest size.
+    /// Returns the end of the chunk if `find` returned `None` and `data` is the end of the stream
+    /// or has the maximum size.
     ///
-    /// `#[inline(always)]`, as [`BlockRule::find`].
+    /// The method is `#[inline(always)]`, as [`BlockRule::find`] is.
     #[inline(always)]
     fn find_last<K: Kernel>(&self, kernel: K, data: &[u8], values: impl Values) -> usize {
         let _ = (kernel, values);
         data.len()
     }
 
-    /// Whether the first chunk of a stream may be cut by another rule than the others.
+    /// Returns `true` if the first chunk of a stream may be cut by a different rule than the
+    /// others.
     fn knows_first(&self) -> bool {
         false
     }
 
-    /// Whether it asks the kernel; else one level is as good as another.
+    /// Returns `true` if the rule uses the kernel; otherwise all levels are equal.
     fn has_levels(&self) -> bool {
         true
     }
@@ -44,8 +45,8 @@ pub(crate) trait BlockRule: Algorithm + Clone + fmt::Debug + Send + Sync {
 
 /// A rule over byte values, written byte by byte.
 pub(crate) trait ByteRule: Algorithm + Clone + fmt::Debug + Send + Sync {
-    /// Returns where the rule cuts `data`, which is not empty and has at most the largest size;
-    /// `None` where it finds nothing in it. Byte `v` counts as `value(v)`.
+    /// Returns the end of the chunk in `data`, which is not empty and has at most the maximum size;
+    /// `None` if the rule finds no end in it. `value(v)` takes the place of byte `v`.
     fn find(&self, data: &[u8], value: impl Fn(u8) -> u8 + Copy) -> Option<usize>;
 }
 
@@ -60,7 +61,7 @@ impl<R: ByteRule> BlockRule for R {
     }
 }
 
-/// Where a chunk ends, seen from the byte that completes it.
+/// The position of a cut-point relative to the byte that completes the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Cut {
     /// The byte is the chunk's last.
@@ -75,7 +76,7 @@ impl Cut {
     pub(crate) const WORDS: &'static [(&'static str, Cut)] =
         &[("after", Cut::After), ("before", Cut::Before)];
 
-    /// Returns how many bytes there are from the byte to the cut-point.
+    /// Returns the number of bytes from the byte to the cut-point.
     pub(crate) fn step(self) -> usize {
         match self {
             Cut::After => 1,
@@ -84,7 +85,7 @@ impl Cut {
     }
 }
 
-/// Cuts `data` by `rule` on `level`; bytes count as `permutation` says, where there is one.
+/// Cuts `data` by `rule` on `level`, after mapping the bytes by `permutation`, if there is one.
 pub(crate) fn next_cut<R: BlockRule>(
     rule: &R,
     permutation: Option<&[u8; 256]>,
@@ -103,8 +104,8 @@ pub(crate) fn next_cut<R: BlockRule>(
     level.dispatch(Find { rule, permutation, is_first, is_complete, data })
 }
 
-/// [`BlockRule::find`], and if that is nothing and the data complete [`BlockRule::find_last`]; with or
-/// without a key.
+/// The task of [`BlockRule::find`], followed by [`BlockRule::find_last`] if that returns `None` and
+/// the data is complete, with or without a key.
 struct Find<'a, R> {
     rule: &'a R,
     permutation: Option<&'a [u8; 256]>,
@@ -137,14 +138,14 @@ impl<R: BlockRule> Task for Find<'_, R> {
     }
 }
 
-/// Makes the chunker `$Chunker` of the rule `Params`, plain or keyed.
+/// Defines the chunker `$Chunker` of the rule `Params`, plain or keyed.
 macro_rules! byte_chunker {
     ($(#[$doc:meta])* $Chunker:ident) => {
         $(#[$doc])*
         #[derive(Clone)]
         pub struct $Chunker {
             params: Params,
-            /// What each byte value counts as; `None` without a key.
+            /// The value that takes the place of each byte value; `None` without a key.
             permutation: Option<Box<[u8; 256]>>,
             level: $crate::Level,
         }
@@ -157,8 +158,9 @@ macro_rules! byte_chunker {
                 $Chunker { params, permutation, level }
             }
 
-            /// The same on another level than the best of this CPU, if the rule has code for levels
-            /// ([`Chunker::level`]): as exact, and slower.
+            /// Returns the same chunker on another level than the best of this CPU, if the rule has
+            /// code for levels ([`Chunker::level`]). The cut-points are the same; only the speed
+            /// differs.
             #[must_use]
             pub fn at_level(self, level: $crate::Level) -> $Chunker {
                 $Chunker { level, ..self }
@@ -203,7 +205,7 @@ macro_rules! byte_chunker {
         }
 
         impl fmt::Debug for $Chunker {
-            /// Leaves the permutation out, which is secret.
+            /// Omits the permutation, which is secret.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($Chunker))
                     .field("params", &self.params)

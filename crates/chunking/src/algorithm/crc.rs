@@ -1,7 +1,7 @@
 //! CRC: the CRC-32 of a window, tested at its low bits.
 //!
-//! Source: Ni, Lin and Jiang, "SS-CDC: A Two-stage Parallel Content-Defined Chunking for Deduplicating
-//! Backup Storage" (2019), whose hash it is, in the form of dedup-bench.
+//! Source: Ni, Lin and Jiang, "SS-CDC: A Two-stage Parallel Content-Defined Chunking for
+//! Deduplicating Backup Storage" (2019), for the hash, in the form of dedup-bench.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -14,11 +14,12 @@
 //! cut at n
 //! ```
 //!
-//! The CRC is that of zip and Ethernet, reflected (`0xedb88320`), but its register begins as 0 and is
-//! not inverted in the end. A window of zeros matches, so that zeros are cut at every smallest size.
+//! The CRC is that of zip and Ethernet, reflected (`0xedb88320`), but its register begins as 0 and
+//! is not inverted at the end. A window of zeros matches, so that zeros are cut at every minimum
+//! size.
 //!
-//! dedup-bench cuts before the byte. It reads a largest size and ignores it, and computes another hash
-//! for other windows than 256; here both are what they say.
+//! dedup-bench cuts before the byte. It reads a maximum size but ignores it, and computes a
+//! different hash for windows other than 256. Here both parameters have their documented meaning.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -90,30 +91,30 @@ const ABOUT: About = About {
 /// The parameters of CRC; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// How many lowest bits must be zeros, 1 to 30.
+    /// The number of lowest bits that must be zeros, 1 to 30.
     pub bits: u32,
     /// The window, 4 bytes to 64 KiB.
     pub window: usize,
-    /// Where the chunk ends.
+    /// The position of the cut-point relative to the byte that is found.
     pub cut: Cut,
-    /// The smallest chunk, at least 1; a window is one, too.
+    /// The minimum chunk size, at least 1. A chunk has at least a window, too.
     pub chunk_size_min: usize,
-    /// The largest chunk; `None` for no limit.
+    /// The maximum chunk size; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = geometric::AVERAGE_MIN;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = geometric::AVERAGE_MAX;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits; no size may be above
+    /// Returns [`SpecError`] unless each parameter is within its limits. No size may exceed
     /// [`CHUNK_SIZE_LIMIT`](super::CHUNK_SIZE_LIMIT).
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "bits", self.bits as usize, 1, 30)?;
@@ -121,23 +122,25 @@ impl Params {
         check_sizes(NAME, self.chunk_size_min, self.chunk_size_min(), self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with other
-    /// bits, as many as leave at least a fifth of the mean for the smallest size, and another smallest
-    /// size.
+    /// Returns the parameters of `self` with the bits and the minimum size changed so that the mean
+    /// on random data is `mean` bytes. The number of bits leaves at least a fifth of the mean for
+    /// the minimum size.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
-    /// above the largest size, and where the window is too large for it.
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`] and not above the maximum size, or if the window is too large for
+    /// the mean.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         let of = |bits, chunk_size_min| Params { bits, chunk_size_min, ..self };
         geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean)
     }
 
-    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of 4, 8
-    /// or 16 KiB, with bits, window and cut of their code, dedup-bench; `None` for another.
+    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of
+    /// 4, 8 or 16 KiB, with bits, window and cut of their code, dedup-bench; `None` for any other
+    /// average.
     ///
-    /// The mean is 8 to 28 % above that: [`Params::mean`].
+    /// The mean is 8 to 28 % above the expected average; see [`Params::mean`].
     pub fn paper(nominal_size: usize) -> Option<Params> {
         let (chunk_size_min, max) = paper::sizes(nominal_size)?;
         Some(Params {
@@ -149,16 +152,16 @@ impl Params {
         })
     }
 
-    /// Returns the mean chunk size in bytes on random data without end.
+    /// Returns the mean chunk size in bytes on endless random data.
     ///
-    /// It is exact for a hash that is independent from byte to byte.
+    /// The mean is exact for a hash that is independent from byte to byte.
     pub fn mean(&self) -> f64 {
         let divisor = f64::from(1u32 << self.bits);
         geometric::mean(self.chunk_size_min(), divisor, self.chunk_size_max)
     }
 }
 
-/// A step of the register: by 8 zero bits.
+/// A step of the register, by 8 zero bits.
 #[derive(Clone)]
 struct Crc32(Box<[u64; 256]>);
 
@@ -233,7 +236,7 @@ impl Algorithm for Params {
 pub struct Crc {
     params: Params,
     rolling: Rolling<Crc32>,
-    /// What bytes are seen as, with a key.
+    /// The value that takes the place of each byte value, with a key.
     seen: Option<ByteTable>,
     stages: Stages<CrcColumns>,
 }
@@ -254,17 +257,19 @@ impl Crc {
         scalar.at_level(level)
     }
 
-    /// The same on another level than the best of this CPU: as exact, and slower.
+    /// Returns the same chunker on another level than the best of this CPU. The cut-points are the
+    /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Crc {
         let stages = Stages::at(level, || self.columns());
         Crc { stages, ..self }
     }
 
-    /// `None` where the window is too large to be marked.
+    /// Returns the columns that mark matches; `None` if the window is too large or if marking does
+    /// not pay.
     fn columns(&self) -> Option<CrcColumns> {
         let min = Algorithm::chunk_size_min(&self.params);
-        // Measured on Zen 5.
+        // The gain was measured on Zen 5.
         let is_marked =
             self.params.window <= WINDOW_MAX && is_worth_marking(min, self.params.mean(), 20.0);
         is_marked.then(|| CrcColumns::new(&self.rolling, self.params.bits))
@@ -316,7 +321,7 @@ impl Chunker for Crc {
 }
 
 impl fmt::Debug for Crc {
-    /// Leaves the tables out, which may be secret.
+    /// Omits the tables, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Crc").field("params", &self.params).finish_non_exhaustive()
     }

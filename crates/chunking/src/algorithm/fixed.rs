@@ -1,8 +1,8 @@
 //! Chunks of one size.
 //!
-//! Not content-defined: an insertion moves every later cut-point. It is the yardstick of the papers
-//! ("XC" in Udayashankar et al., "FSC" in Gregoriadis et al.), and right for disk images, which
-//! change in place.
+//! The rule is not content-defined: an insertion moves every later cut-point. It is the baseline of
+//! the papers ("XC" in Udayashankar et al., "FSC" in Gregoriadis et al.), and suits disk images,
+//! which change in place.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -40,7 +40,7 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless it is in its limits.
+    /// Returns [`SpecError`] unless the size is within its limits.
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "size", self.size, 1, CHUNK_SIZE_LIMIT)
     }

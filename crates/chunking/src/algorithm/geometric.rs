@@ -1,4 +1,4 @@
-//! Chunks that every byte behind a smallest size ends with one and the same chance.
+//! Chunks that every byte behind a minimum size ends with the same chance.
 
 use super::{CHUNK_SIZE_LIMIT, bisect, check_range};
 use crate::SpecError;
@@ -10,16 +10,17 @@ pub(super) const AVERAGE_MIN: usize = 256;
 /// The largest mean that [`for_average`] gives, in bytes.
 pub(super) const AVERAGE_MAX: usize = 16 * 1024 * 1024;
 
-/// Returns the mean size in bytes where each byte ends a chunk with the chance `1 / divisor`, from a size
-/// of `least` on, and the largest size does.
+/// Returns the mean size in bytes of chunks that each byte ends with the chance `1 / divisor`, from
+/// a size of `least` on, up to the maximum size.
 pub(super) fn mean(least: usize, divisor: f64, max: Option<usize>) -> f64 {
     let passes = 1.0 - 1.0 / divisor;
     let left = max.map_or(0.0, |max| power(passes, max.saturating_sub(least) as u64));
     least as f64 + (passes - passes * left) * divisor
 }
 
-/// Returns the parameters whose mean is `average` bytes: those `of` a logarithm of the divisor, which
-/// leaves at least a fifth of the mean for the smallest size, and of a smallest size.
+/// Returns the parameters whose mean is `average` bytes. `of` makes parameters from the logarithm
+/// of the divisor, chosen to leave at least a fifth of the mean for the minimum size, and from a
+/// minimum size.
 pub(super) fn for_average<P>(
     algorithm: &'static str,
     average: usize,

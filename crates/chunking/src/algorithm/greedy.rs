@@ -1,13 +1,13 @@
-//! Choosing what ends a chunk by how often it was counted.
+//! The choice of the values that end a chunk, by their counts.
 
 use alloc::vec::Vec;
 
-/// Chooses of `ranked`, values by falling count, those that give a mean of `target` bytes: Gregoriadis
-/// et al., "A Thorough Investigation", algorithm 7 with equation 3.
+/// Chooses those of `ranked`, values by falling count, that give a mean of `target` bytes:
+/// Gregoriadis et al., "A Thorough Investigation", algorithm 7 with equation 3.
 ///
-/// `size` bytes were counted; each chunk has `skipped` bytes in which nothing is looked for. The first
-/// value taken is one that alone gives a mean that is not too small; each later one is taken if it
-/// brings the mean strictly nearer.
+/// `size` is the number of bytes that were counted, and `skipped` the number of bytes of each chunk
+/// that are not tested. The first value taken is one that alone gives a mean that is not too small.
+/// Each later one is taken if it brings the mean strictly nearer to the target.
 pub(super) fn choose<T>(
     ranked: impl Iterator<Item = (T, u64)>,
     size: u64,

@@ -1,8 +1,8 @@
-//! MAXP: a chunk begins at a byte that is the greatest of a window on both sides.
+//! MAXP: a chunk begins at a byte that is the maximum of a window on both sides.
 //!
-//! Source: Bjorner et al., "Content-dependent chunking for differential compression, the local maximum
-//! approach" (2010); Zhang et al., AE (2017), section 2; the released code of Udayashankar et al.
-//! (dedup-bench).
+//! Source: Bjorner et al., "Content-dependent chunking for differential compression, the local
+//! maximum approach" (2010); Zhang et al., AE (2017), section 2; the released code of Udayashankar
+//! et al. (dedup-bench).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -15,11 +15,11 @@
 //! cut at n
 //! ```
 //!
-//! The papers want strict maxima on both sides; the released code lets those on the left be equal, and
-//! leaves the last byte that could complete a window unseen. Both forms need no state: within a window
-//! behind a cut-point no byte can be a maximum, and what lies before a cut-point is in no later
-//! window. So the cut-points are the same as without restarting at each, but for those that a largest
-//! size makes.
+//! The papers require strict maxima on both sides. The released code allows equal bytes on the
+//! left, and ignores the last byte that could complete a window. Both forms need no state: within a
+//! window behind a cut-point no byte can be a maximum, and the bytes before a cut-point are in no
+//! later window. The cut-points are therefore the same as without restarting at each of them,
+//! except for those that a maximum size makes.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -66,23 +66,23 @@ const ABOUT: About = About {
     dialects: &[Dialect::new("form=strict", "The papers' text: strictly greater on both sides.")],
 };
 
-/// Whose rule it is; the module says what differs.
+/// The form of the rule; the module documentation gives the differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// That of the released code.
+    /// The form of the released code.
     Released,
-    /// That of the papers' texts.
+    /// The form in the texts of the papers.
     Strict,
 }
 
 /// The parameters of MAXP; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// The window on each side, at least 1.
+    /// The window on each side in bytes, at least 1.
     pub window: usize,
-    /// Whose rule it is.
+    /// The form of the rule.
     pub form: Form,
-    /// The largest chunk, at least both windows and a byte; `None` for no limit.
+    /// The maximum chunk size, at least two windows and a byte; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
@@ -92,36 +92,38 @@ byte_chunker! {
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = 2048;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 1024 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    /// Returns [`SpecError`] unless each parameter is within its limits. No size may exceed
+    /// [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "window", self.window, 1, (CHUNK_SIZE_LIMIT - 1) / 2)?;
         check_max(NAME, 2 * self.window + 1, self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data, were there no largest size, is `mean`
-    /// bytes: those of `self` with another window.
+    /// Returns the parameters of `self` with the window changed so that the mean on random data,
+    /// without a maximum size, is `mean` bytes.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`].
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let is_enough = |window| Params { window, ..self }.mean_without_max() >= mean as f64;
         Ok(Params { window: bisect(1, mean, is_enough), ..self })
     }
 
-    /// The mean chunk size in bytes on random data without end and without a largest size: the
-    /// inverse of the chance that a byte is such a maximum, exactly.
+    /// Returns the mean chunk size in bytes on endless random data without a maximum size: exactly
+    /// the inverse of the chance that a byte is a maximum.
     fn mean_without_max(&self) -> f64 {
         let window = self.window as u64;
         let chance: f64 = (0..256)
@@ -139,8 +141,9 @@ impl Params {
 }
 
 impl BlockRule for Params {
-    /// Of candidates that are within a window of each other only one can be a maximum, the last of
-    /// the greatest. So most are never looked at by themselves.
+    /// Searches for the maximum. Of candidates within a window of each other only one can be a
+    /// maximum: the last of the greatest. Most candidates are therefore never looked at
+    /// individually.
     #[inline(always)]
     fn find<K: Kernel>(
         &self,
@@ -155,14 +158,14 @@ impl BlockRule for Params {
             Form::Released => data.len().saturating_sub(1),
             Form::Strict => data.len(),
         };
-        // The candidates before `first` are refuted.
+        // All candidates before `first` are refuted.
         let mut first = window;
         let mut greatest = 0;
         while first + window < end {
-            // Those from `first` to `seen` are refuted, too, but for `at`: none of these bytes is
-            // greater, and none behind it is as great.
+            // The candidates from `first` to `seen` are refuted, too, except `at`: none of these
+            // bytes is greater than the byte at `at`, and none behind it is equal.
             let (mut at, mut seen) = (first, first + 1);
-            // Where there was a byte of 255 there may be others.
+            // If there was a byte of 255, there may be others.
             if greatest == u8::MAX
                 && let Some(last) = blocks.last(AtLeast(greatest), first..first + window + 1)
             {
@@ -179,7 +182,7 @@ impl BlockRule for Params {
                     greatest = blocks.value(at);
                 } else if let Some(equal) = blocks.last(AtLeast(greatest), seen..behind) {
                     if greatest == u8::MAX {
-                        // Much is left out from now on, and what is looked at is looked at backwards.
+                        // From here on much is skipped, and the rest is looked at backwards.
                         blocks.prefetch(behind + AHEAD / 2..equal + window + 1 + AHEAD / 2);
                     }
                     (at, seen) = (equal, behind);

@@ -1,9 +1,10 @@
-//! MII, minimal incremental interval: a chunk ends when its last bytes rise.
+//! MII, minimal incremental interval: a chunk ends as soon as a run of rising bytes reaches a given
+//! length.
 //!
-//! Source: Zhang et al., "MII: A Novel Content Defined Chunking Algorithm for Finding Incremental Data
-//! in Data Synchronization" (2019), as Gregoriadis et al., "A Thorough Investigation of
-//! Content-Defined Chunking Algorithms for Data Deduplication", state it (algorithm 4) and as their
-//! code does it.
+//! Source: Zhang et al., "MII: A Novel Content Defined Chunking Algorithm for Finding Incremental
+//! Data in Data Synchronization" (2019), in the form of Gregoriadis et al., "A Thorough
+//! Investigation of Content-Defined Chunking Algorithms for Data Deduplication" (algorithm 4), and
+//! of their code.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -16,9 +17,10 @@
 //! cut at n
 //! ```
 //!
-//! `length` counts bytes, as the code and equation 2 of Gregoriadis et al. do; algorithm 4 counts the
-//! steps between them. In their code the first chunk of a stream begins with a run of 0, all others
-//! with 1, so that a run at its start needs a byte more: that is `first=0`.
+//! `length` counts bytes, as do the code and equation 2 of Gregoriadis et al.; algorithm 4 counts
+//! the steps between bytes. In their code the first chunk of a stream begins with a run of 0 and
+//! all others with a run of 1, so that a run at the start of the stream needs one byte more. That
+//! is `first=0`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -79,11 +81,11 @@ const ABOUT: About = About {
 /// The parameters of MII; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// How many rising bytes end a chunk: 2 to 32.
+    /// The number of rising bytes that end a chunk: 2 to 32.
     pub length: u32,
-    /// The length of the run that the first chunk of a stream begins with: 0 or 1.
+    /// The initial length of the run in the first chunk of a stream: 0 or 1.
     pub first_run: u32,
-    /// The largest chunk; `None` for no limit.
+    /// The maximum chunk size; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
@@ -92,12 +94,12 @@ byte_chunker! {
     Mii
 }
 
-/// The means on random data of lengths from [`LENGTH_FIRST`] on, in bytes: the solutions of the chain
-/// over (run, last byte), as the test below finds them.
+/// The means on random data of the lengths from [`LENGTH_FIRST`] on, in bytes: the solutions of the
+/// chain over (run, last byte), as computed by the test below.
 const MEANS: [f64; 7] =
     [7.990390, 30.576679, 149.183434, 887.598787, 6232.473030, 50460.506816, 463006.801527];
 
-/// The first length that has a mean in [`MEANS`].
+/// The first length with a mean in [`MEANS`].
 const LENGTH_FIRST: u32 = 3;
 
 impl Params {
@@ -105,19 +107,19 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits.
+    /// Returns [`SpecError`] unless each parameter is within its limits.
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "length", self.length as usize, 2, 32)?;
         check_range(NAME, "first", self.first_run as usize, 0, 1)?;
         check_max(NAME, self.length as usize, self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data, were there no largest size, is within 2 % of
-    /// `mean` bytes: those of `self` with another length.
+    /// Returns the parameters of `self` with the length changed so that the mean on random data,
+    /// without a maximum size, is within 2 % of `mean` bytes.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] where there is no such length; it says which means are nearest.
+    /// Returns [`SpecError`] if there is no such length; the error names the nearest means.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         let is_near = |reached: f64| (reached / mean as f64 - 1.0).abs() <= 0.02;
         match (LENGTH_FIRST..).zip(MEANS).find(|&(_, reached)| is_near(reached)) {
@@ -140,26 +142,27 @@ impl Params {
     pub const TARGET_MAX: usize = 16 * 1024 * 1024;
 
     /// Returns the parameters whose mean by equation 2 of Gregoriadis et al., "A Thorough
-    /// Investigation", is nearest to `target` bytes, without a largest size.
+    /// Investigation", is nearest to `target` bytes, without a maximum size.
     ///
-    /// The real mean of a length is up to 15 % above what the equation says, as they measured, too; and
-    /// the lengths' means are far from each other.
+    /// The real mean of a length is up to 15 % above the result of the equation, as the authors
+    /// also measured. The means of consecutive lengths are far apart.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `target` is from [`Params::TARGET_MIN`] to [`Params::TARGET_MAX`].
+    /// Returns [`SpecError`] unless `target` is from [`Params::TARGET_MIN`] to
+    /// [`Params::TARGET_MAX`].
     pub fn paper(target: usize) -> Result<Params, SpecError> {
         check_range(NAME, "paper", target, Params::TARGET_MIN, Params::TARGET_MAX)?;
         let distance = |length: u32| (printed_mean(length) - target as f64).abs();
-        // Each length's mean is at least twice that of the one before.
+        // The mean of each length is at least twice that of the length before.
         let is_nearest = |&length: &u32| distance(length) <= distance(length + 1);
         let length = (2..32).find(is_nearest).unwrap_or(32);
         Ok(Params { length, first_run: 1, chunk_size_max: None })
     }
 }
 
-/// The right side of equation 2 of Gregoriadis et al.: how many strings of the length there are for each
-/// that rises, and the length.
+/// Returns the right side of equation 2 of Gregoriadis et al.: the number of strings of the length
+/// for each one that rises, plus the length.
 fn printed_mean(length: u32) -> f64 {
     let of_each = |place| 256.0 * f64::from(place + 1) / f64::from(256 - place);
     (0..length).map(of_each).product::<f64>() + f64::from(length)
@@ -174,8 +177,8 @@ impl BlockRule for Params {
         data: &[u8],
         values: impl Values,
     ) -> Option<usize> {
-        // The rising pairs of a run. A run of 0 bytes is one of 1 after the next pair, whatever that
-        // is: one pair less is looked at.
+        // The number of rising pairs in a run. A run of 0 bytes becomes a run of 1 after the next
+        // pair, whatever its bytes are, so one pair less is looked at.
         let count = self.length - 1;
         let skipped = if is_first { 1 - self.first_run as usize } else { 0 };
         let mut i = skipped;
@@ -257,9 +260,9 @@ mod tests {
 
     use super::*;
 
-    /// The mean by the chain over (run, last byte): from each byte that begins a run, how many bytes
-    /// the run takes and with which chance it ends before another byte instead of a cut; then the
-    /// linear equations of that, by elimination.
+    /// Returns the mean by the chain over (run, last byte). For each byte that begins a run, a row
+    /// holds the mean number of bytes in the run and the chances that it ends before each byte
+    /// instead of a cut. The linear equations are solved by elimination.
     fn mean(length: u32) -> f64 {
         let mut rows: Vec<Vec<f64>> = Vec::new();
         for first in 0..256 {
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_those_of_the_chain() {
+    fn means_equal_solutions_of_chain() {
         for (length, frozen) in (LENGTH_FIRST..).zip(MEANS) {
             let mean = mean(length);
             assert!((mean / frozen - 1.0).abs() < 1e-6, "length {length}: {mean}, not {frozen}");

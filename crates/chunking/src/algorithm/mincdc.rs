@@ -1,7 +1,8 @@
-//! MinCDC: the cut-point with the least value between the smallest and the largest size.
+//! MinCDC: a chunk ends at the position with the least value between the minimum and the maximum
+//! size.
 //!
-//! Source: crate mincdc 0.1.0 (and mothcdc 0.7.2, which cuts alike), `MinCdcHash4` and `MinCdc4` with
-//! `SliceChunker`, by their description and program.
+//! Source: crate mincdc 0.1.0 (and mothcdc 0.7.2, which cuts alike), `MinCdcHash4` and `MinCdc4`
+//! with `SliceChunker`, by their documentation and code.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -13,10 +14,10 @@
 //!            with `value=hash`:  x * 0x915f77f5 + 0x34636463, modulo 2^32
 //! ```
 //!
-//! All sizes between min and max are nearly alike likely. Where max is at most twice min, the mean on
-//! random data is their middle. Above that, the bytes behind a cut-point are known not to have had a
-//! lesser value, so that the next cut-point tends to lie behind them: the mean is larger, by 2.4 %
-//! for max = 3 min.
+//! All sizes between min and max are almost equally likely. If max is at most twice min, the mean
+//! on random data is their midpoint. Above that ratio, the bytes behind a cut-point are known not
+//! to have a lesser value, so that the next cut-point tends to lie behind them. The mean is then
+//! larger, by 2.4 % for max = 3 min.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -61,23 +62,23 @@ const ABOUT: About = About {
     )],
 };
 
-/// What is least at a cut-point, of the four bytes in front of it.
+/// The value of the four bytes in front of a position that is least at a cut-point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
-    /// A multiplicative hash of them: MinCDCHash4.
+    /// A multiplicative hash of the bytes: MinCDCHash4.
     Hash,
-    /// They themselves, little-endian: MinCDC4.
+    /// The bytes themselves, little-endian: MinCDC4.
     Plain,
 }
 
 /// The parameters of MinCDC; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// The smallest chunk, at least 4.
+    /// The minimum chunk size, at least 4.
     pub chunk_size_min: usize,
-    /// The largest chunk, not below the smallest.
+    /// The maximum chunk size, not below the minimum.
     pub chunk_size_max: usize,
-    /// What is least.
+    /// The value that is least at a cut-point.
     pub value: Value,
 }
 
@@ -86,8 +87,8 @@ byte_chunker! {
     MinCdc
 }
 
-/// Ratios of max to min, and the mean on random data as a multiple of the middle between them:
-/// measured with 60,000 chunks each. Between them it is taken as linear.
+/// Ratios of max to min, each with the mean on random data as a multiple of the midpoint between
+/// min and max. The means were measured with 60,000 chunks each, and are interpolated linearly.
 const FACTORS: [(f64, f64); 13] = [
     (2.0, 1.0),
     (2.5, 1.0115),
@@ -105,28 +106,29 @@ const FACTORS: [(f64, f64); 13] = [
 ];
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = 64;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 256 * 1024 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits.
+    /// Returns [`SpecError`] unless each parameter is within its limits.
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "max", self.chunk_size_max, 4, CHUNK_SIZE_LIMIT)?;
         check_range(NAME, "min", self.chunk_size_min, 4, self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data is `mean` bytes; the largest size is three
-    /// times the smallest, or less by up to 2.
+    /// Returns the parameters whose mean on random data is `mean` bytes. The maximum size is three
+    /// times the minimum, or up to 2 bytes less.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`].
     pub fn for_average(mean: usize, value: Value) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let of =
@@ -135,7 +137,8 @@ impl Params {
         Ok(of(bisect(mean, 2 * mean, is_enough)))
     }
 
-    /// `None` where the sizes are too far apart for the table.
+    /// Returns the mean on random data in bytes; `None` if the ratio of the sizes exceeds the
+    /// table.
     fn mean_on_random_data(&self) -> Option<f64> {
         let (min, max) = (self.chunk_size_min as f64, self.chunk_size_max as f64);
         let ratio = max / min;
@@ -150,12 +153,12 @@ impl Params {
     }
 }
 
-/// How many bytes ahead memory is asked for: mostly into the next chunk, which the hardware does not
-/// foresee.
+/// The prefetch distance in bytes. It mostly reaches into the next chunk, which the hardware does
+/// not predict.
 const AHEAD: usize = 16 * 1024;
 
 impl BlockRule for Params {
-    /// Nothing: whatever comes may have a lesser value, up to the largest size.
+    /// Returns `None`, because any later position may have a lesser value, up to the maximum size.
     #[inline(always)]
     fn find<K: Kernel>(&self, _: K, _: bool, _: &[u8], _: impl Values) -> Option<usize> {
         None
@@ -166,7 +169,7 @@ impl BlockRule for Params {
         if data.len() <= self.chunk_size_min {
             return data.len();
         }
-        // The four bytes of the first place, and what follows.
+        // The four bytes of the first position, and the bytes behind them.
         let bytes = &data[self.chunk_size_min - 4..];
         self.chunk_size_min + self.least(kernel, bytes, values)
     }
@@ -180,18 +183,19 @@ impl Params {
         }
     }
 
-    /// Returns at which of `bytes`, at least four, the least number begins, the first of them.
+    /// Returns the index in `bytes`, at least four, at which the least number begins; the first one
+    /// if there are several.
     ///
-    /// Nearly all blocks have none that is less than the least before them, and that is all that is asked
-    /// of these.
+    /// Nearly all blocks contain no number below the least one before them, and for these blocks
+    /// nothing else is computed.
     #[inline(always)]
     fn least<K: Kernel>(&self, kernel: K, bytes: &[u8], values: impl Values) -> usize {
         let mapping = self.mapping();
         let (mut least, mut least_at) = (u32::MAX, 0);
         let mut at = 0;
         loop {
-            // A loop of its own: in one loop the compiler would compute both, and each block would wait
-            // for the least of the one before.
+            // A separate loop: in a single loop the compiler would compute both, and each block
+            // would wait for the least number of the one before.
             let mut found = None;
             while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
                 if values.has_number_below(kernel, block, mapping, least) {
@@ -206,7 +210,7 @@ impl Params {
             at += BLOCK_SIZE;
         }
         let map = |four: &[u8]| mapping.map([0, 1, 2, 3].map(|k| values.value(four[k])));
-        // Fewer than 64 are left. Of equal ones the first is kept.
+        // Fewer than 64 bytes are left. Of equal numbers the first is kept.
         for (index, number) in bytes.windows(4).enumerate().skip(at) {
             let number = map(number);
             if number < least {

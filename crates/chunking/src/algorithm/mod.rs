@@ -1,7 +1,7 @@
 //! The rules, one file each.
 //!
-//! A file holds the rule, its parameters with their limits and their text, what there is to know
-//! about it ([`About`]), and the chunker.
+//! Each file holds the rule, its parameters with their limits and their text form, the description
+//! of the algorithm ([`About`]), and the chunker.
 
 pub mod ae;
 pub mod aes;
@@ -38,58 +38,62 @@ use core::fmt;
 use crate::keys::Keys;
 use crate::{About, Chunker, KeyMaterial, KeyUse, Level, SpecError};
 
-/// No chunk of any algorithm may be larger, in bytes: 1 GiB. It bounds a reader's buffer.
+/// The maximum chunk size of any algorithm, in bytes: 1 GiB. The limit bounds the buffer of a
+/// reader.
 pub const CHUNK_SIZE_LIMIT: usize = 1 << 30;
 
-/// What the parameters of every algorithm know. The rest of the crate knows no algorithm by name,
-/// but for the list in `spec.rs`.
+/// The interface of every algorithm's parameters. The rest of the crate knows no algorithm by name,
+/// except for the list in `spec.rs`.
 pub(crate) trait Algorithm: Sized {
-    /// What there is to know; the keys that [`Algorithm::parse`] may ask for are those in it.
+    /// The description. [`Algorithm::parse`] may ask only for the keys in it.
     const ABOUT: &'static About;
 
-    /// Reads the parameters. They are checked after this.
+    /// Parses the parameters, without checking them.
     fn parse(keys: &Keys<'_>) -> Result<Self, SpecError>;
 
-    /// Writes what [`Algorithm::parse`] reads in the written-out form, keys in the order of
-    /// [`About::parameters`]. What was once written for some parameters is written for ever.
+    /// Writes the written-out form that [`Algorithm::parse`] reads, with the keys in the order of
+    /// [`About::parameters`]. The text for given parameters never changes.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// Says whether every parameter is allowed, with the others as they are.
+    /// Checks that every parameter is allowed in combination with the others.
     fn check(&self) -> Result<(), SpecError>;
 
-    /// The size in bytes that no chunk is smaller than, but for the last of a stream.
+    /// Returns the minimum chunk size in bytes; only the last chunk of a stream may be smaller.
     fn chunk_size_min(&self) -> usize;
 
-    /// The size in bytes that no chunk is larger than; `None` where there is no limit.
+    /// Returns the maximum chunk size in bytes; `None` if there is no limit.
     fn chunk_size_max(&self) -> Option<usize>;
 
-    /// The mean chunk size in bytes on random data, computed or measured once; `None` where neither
-    /// was done. It must be a function of the parameters, equal to the bit on every machine.
+    /// Returns the mean chunk size in bytes on random data, computed or measured once; `None` if it
+    /// is neither. It must be a function of the parameters that gives the same bits on every
+    /// machine.
     fn mean(&self) -> Option<f64>;
 
-    /// Makes the chunker of parameters that are checked, on `level` if the rule has code for it.
+    /// Returns the chunker for checked parameters, on `level` if the rule has code for it.
     fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker>;
 }
 
-/// Writes the constructors that every chunker has, over its `from_checked(params, material, level)`.
+/// Defines the constructors of a chunker, by its `from_checked(params, material, level)`.
 macro_rules! constructors {
     ($Chunker:ident) => {
         impl $Chunker {
-            /// Makes a chunker.
+            /// Creates a chunker.
             ///
             /// # Errors
             ///
-            /// Those of [`Params::check`].
+            /// Returns any error of [`Params::check`].
             pub fn new(params: Params) -> Result<$Chunker, SpecError> {
                 params.check()?;
                 Ok($Chunker::from_checked(params, None, $crate::Level::best()))
             }
 
-            /// Makes a chunker whose cut-points are secret; [`KeyMaterial`] says how.
+            /// Creates a chunker with secret cut-points; [`KeyMaterial`] describes how they are
+            /// made secret.
             ///
             /// # Errors
             ///
-            /// Those of [`Params::check`], and [`SpecError`] where the rule cannot be keyed.
+            /// Returns any error of [`Params::check`], and [`SpecError`] if the rule cannot be
+            /// keyed.
             pub fn keyed(params: Params, material: &KeyMaterial) -> Result<$Chunker, SpecError> {
                 params.check()?;
                 $crate::algorithm::check_key(<Params as $crate::algorithm::Algorithm>::ABOUT)?;
@@ -130,7 +134,7 @@ pub(crate) fn check_range(
     }
 }
 
-/// Checks that a smallest size is at least 1, and a largest one, if there is one, at least `least`.
+/// Checks that a minimum size is at least 1 and a maximum size, if there is one, at least `least`.
 pub(crate) fn check_sizes(
     algorithm: &'static str,
     min: usize,
@@ -141,7 +145,7 @@ pub(crate) fn check_sizes(
     check_max(algorithm, least, max)
 }
 
-/// Checks that a largest size, if there is one, is at least `least`.
+/// Checks that a maximum size, if there is one, is at least `least`.
 pub(crate) fn check_max(
     algorithm: &'static str,
     least: usize,
@@ -150,14 +154,14 @@ pub(crate) fn check_max(
     max.map_or(Ok(()), |max| check_range(algorithm, "max", max, least, CHUNK_SIZE_LIMIT))
 }
 
-/// Returns the `mean` of chunks without a largest size if there is none, or it is so many means that it
-/// hardly matters.
+/// Returns `mean`, the mean size of chunks without a maximum size, if `max` is at least `means`
+/// times as large and thus hardly changes it, or if there is no maximum.
 pub(crate) fn far_from_max(mean: f64, max: Option<usize>, means: f64) -> Option<f64> {
     max.is_none_or(|max| max as f64 >= means * mean).then_some(mean)
 }
 
-/// Says that no parameters give `average`, and which averages `reachable` are, in rising order: the
-/// nearest below and above it are named.
+/// Returns the error that no parameters give `average`. It names the nearest of the `reachable`
+/// averages, which are in ascending order, below and above.
 pub(crate) fn unreachable_average(
     algorithm: &'static str,
     average: usize,
@@ -176,8 +180,9 @@ pub(crate) fn unreachable_average(
     SpecError::new(algorithm, "avg", average, expected)
 }
 
-/// Cuts `data` where `find`, which sees no more of it than the largest size, says that the chunk ends;
-/// else at the end of what it sees, if that is the end of the stream or of a largest chunk.
+/// Cuts `data` at the end of the chunk that `find` returns, given at most `max` bytes. If `find`
+/// returns `None`, cuts at the end of these bytes, provided that the stream ends there or that they
+/// have the maximum size.
 #[inline]
 pub(crate) fn cut_within(
     data: &[u8],
@@ -190,7 +195,7 @@ pub(crate) fn cut_within(
     find(&data[..end]).or((is_complete && end > 0).then_some(end))
 }
 
-/// Writes the sizes of a rule whose smallest chunk is 1 and whose largest is unlimited by default.
+/// Writes the sizes of a rule whose default minimum is 1 and whose default maximum is no limit.
 pub(crate) fn write_sizes(
     f: &mut fmt::Formatter<'_>,
     min: usize,
@@ -202,8 +207,8 @@ pub(crate) fn write_sizes(
     max.map_or(Ok(()), |max| write!(f, ",max={max}"))
 }
 
-/// Returns the smallest number from `low` to `high` for which `is_enough` holds, or `high` where it
-/// holds for none: for averages, which rise with a parameter.
+/// Returns the smallest number from `low` to `high` that satisfies `is_enough`, or `high` if none
+/// does. It serves to find averages, which rise with a parameter.
 pub(crate) fn bisect(
     mut low: usize,
     mut high: usize,
@@ -222,8 +227,8 @@ pub(crate) fn bisect(
 
 /// Returns the logarithm of `value` to base 2, rounded to the nearest whole number.
 ///
-/// In whole numbers, so that no platform's logarithm decides: `value` lies above 2^(n + 1/2) exactly
-/// if its square lies above 2^(2n + 1).
+/// The computation is in whole numbers, so that it does not depend on a platform's logarithm:
+/// `value` lies above 2^(n + 1/2) exactly if its square lies above 2^(2n + 1).
 pub(crate) fn rounded_log2(value: usize) -> u32 {
     let value = value as u64;
     let floor = value.ilog2();
@@ -232,7 +237,8 @@ pub(crate) fn rounded_log2(value: usize) -> u32 {
 
 /// Returns `base` to the power of `exponent`.
 ///
-/// By squaring, so that every platform gets the same bits; `f64::powi` does not promise that.
+/// The computation is by squaring, which gives the same bits on every platform; `f64::powi` does
+/// not guarantee that.
 pub(crate) fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut result = 1.0;
     while exponent > 0 {

@@ -1,8 +1,9 @@
-//! Rabin: the bytes of a window as a polynomial, modulo an irreducible one, tested at its low bits.
+//! Rabin: the bytes of a window as a polynomial, modulo an irreducible one, tested at the low bits.
 //!
-//! Source: Rabin, "Fingerprinting by Random Polynomials" (1981), for cutting first in Muthitacharoen et
-//! al., "A Low-bandwidth Network File System" (2001); in the form of the code of Gregoriadis et al., "A
-//! Thorough Investigation of Content-Defined Chunking Algorithms for Data Deduplication".
+//! Source: Rabin, "Fingerprinting by Random Polynomials" (1981), first used for chunking in
+//! Muthitacharoen et al., "A Low-bandwidth Network File System" (2001); in the form of the code of
+//! Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data
+//! Deduplication".
 //!
 //! The rule, for a chunk that starts at byte 0; polynomials are numbers, bit `k` the coefficient of
 //! `x^k`, and have coefficients modulo 2:
@@ -15,14 +16,14 @@
 //! cut at n
 //! ```
 //!
-//! The byte that completes a match is the chunk's last. A window of zeros matches, so that zeros are
-//! cut at every smallest size.
+//! The byte that completes a match is the chunk's last. A window of zeros matches, so that zeros
+//! are cut at every minimum size.
 //!
-//! That is the rule of restic's chunker, too (window 64). With `start=one`, as in dedup-bench, the
-//! bytes of a chunk stand behind zeros and a single one, and are tested from the smallest size on, also
-//! where that is below the window: the one keeps a first chunk of zeros from matching. From a smallest
-//! size of the window on there is no difference. Table 1 of Gregoriadis et al. prints the formula of
-//! Karp and Rabin, which is another hash.
+//! This is also the rule of restic's chunker (window 64). With `start=one`, as in dedup-bench, the
+//! bytes of a chunk stand behind zeros and a single one, and are tested from the minimum size on,
+//! even if that is below the window; the one keeps a first chunk of zeros from matching. If the
+//! minimum size is at least the window, there is no difference. Table 1 of Gregoriadis et al.
+//! prints the formula of Karp and Rabin, which is a different hash.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -129,47 +130,48 @@ const ABOUT: About = About {
 /// The polynomial of restic's tests, dedup-bench and others, of degree 53.
 pub const POLYNOMIAL: u64 = 0x3d_a335_8b4d_c173;
 
-/// Which windows are tested.
+/// The windows that are tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Start {
-    /// Those that are full.
+    /// Only full windows.
     #[default]
     Full,
-    /// All; a one stands in front of the chunk's bytes while the window is not full.
+    /// All windows; a one stands in front of the chunk's bytes while the window is not full.
     One,
 }
 
 /// The parameters of Rabin; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// How many lowest bits must be zeros: 1 to 30, and not above the degree of the polynomial or the
-    /// number of bits in the window.
+    /// The number of lowest bits that must be zeros: 1 to 30, but not above the degree of the
+    /// polynomial or the number of bits in the window.
     pub bits: u32,
     /// The window, 1 byte to 64 KiB.
     pub window: usize,
     /// The irreducible polynomial, of degree 8 to 53; bit `k` is the coefficient of `x^k`.
     pub polynomial: u64,
-    /// Which windows are tested.
+    /// The windows that are tested.
     pub start: Start,
-    /// The smallest chunk, at least 1; a window is one, too, where only full ones are tested.
+    /// The minimum chunk size, at least 1. If only full windows are tested, a chunk has at least a
+    /// window, too.
     pub chunk_size_min: usize,
-    /// The largest chunk; `None` for no limit.
+    /// The maximum chunk size; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = geometric::AVERAGE_MIN;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = geometric::AVERAGE_MAX;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits and the polynomial is irreducible; no size may be
-    /// above [`CHUNK_SIZE_LIMIT`](super::CHUNK_SIZE_LIMIT).
+    /// Returns [`SpecError`] unless each parameter is within its limits and the polynomial is
+    /// irreducible. No size may exceed [`CHUNK_SIZE_LIMIT`](super::CHUNK_SIZE_LIMIT).
     pub fn check(&self) -> Result<(), SpecError> {
         let Params { bits, window, polynomial, chunk_size_min: min, .. } = *self;
         check_window(NAME, window)?;
@@ -179,21 +181,22 @@ impl Params {
         check_sizes(NAME, min, self.chunk_size_min(), self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with other
-    /// bits, as many as leave at least a fifth of the mean for the smallest size, and another smallest
-    /// size.
+    /// Returns the parameters of `self` with the bits and the minimum size changed so that the mean
+    /// on random data is `mean` bytes. The number of bits leaves at least a fifth of the mean for
+    /// the minimum size.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
-    /// above the largest size, and where the window is too large for it.
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`] and not above the maximum size, or if the window is too large for
+    /// the mean.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         let of = |bits, chunk_size_min| Params { bits, chunk_size_min, ..self };
         geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean)
     }
 
-    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", table 4, for a target of
-    /// 512, 1024, 2048, 4096 or 8192 bytes, without a largest size; `None` for another.
+    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", table 4, for a target
+    /// of 512, 1024, 2048, 4096 or 8192 bytes, without a maximum size; `None` for any other target.
     ///
     /// The mean is that of table 11: 31 bytes above the target.
     pub fn paper_gregoriadis(target: usize) -> Option<Params> {
@@ -208,10 +211,11 @@ impl Params {
         })
     }
 
-    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of 4, 8
-    /// or 16 KiB, with bits, window and start of their code, dedup-bench; `None` for another.
+    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of
+    /// 4, 8 or 16 KiB, with bits, window and start of their code, dedup-bench; `None` for any other
+    /// average.
     ///
-    /// The mean is 8 to 28 % above that: [`Params::mean`].
+    /// The mean is 8 to 28 % above the expected average; see [`Params::mean`].
     pub fn paper_udayashankar(nominal_size: usize) -> Option<Params> {
         let (chunk_size_min, max) = paper::sizes(nominal_size)?;
         Some(Params {
@@ -225,10 +229,11 @@ impl Params {
     }
 
     /// Returns Rabin_0.25 of Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking
-    /// Algorithm", section 4.1, for an expected size of 2, 4, 8 or 16 KiB; `None` for another.
+    /// Algorithm", section 4.1, for an expected size of 2, 4, 8 or 16 KiB; `None` for any other
+    /// size.
     ///
-    /// The paper prints neither a window nor a polynomial: they are 48 bytes and [`POLYNOMIAL`]. The
-    /// mean is a quarter above the expected size.
+    /// The paper prints neither a window nor a polynomial; here they are 48 bytes and
+    /// [`POLYNOMIAL`]. The mean is a quarter above the expected size.
     pub fn paper_zhang(expected_size: usize) -> Option<Params> {
         [2048, 4096, 8192, 16384].contains(&expected_size).then(|| Params {
             bits: expected_size.ilog2(),
@@ -240,9 +245,9 @@ impl Params {
         })
     }
 
-    /// Returns the mean chunk size in bytes on random data without end.
+    /// Returns the mean chunk size in bytes on endless random data.
     ///
-    /// It is exact for a hash that is independent from byte to byte.
+    /// The mean is exact for a hash that is independent from byte to byte.
     pub fn mean(&self) -> f64 {
         // Behind the one, fewer bytes than this cannot match.
         let least = self.chunk_size_min().max(self.bits.div_ceil(8) as usize);
@@ -262,10 +267,10 @@ pub(super) fn check_polynomial(algorithm: &'static str, polynomial: u64) -> Resu
     Err(SpecError::new(algorithm, "poly", alloc::format!("{polynomial:#x}"), expected))
 }
 
-/// Whether no polynomial but 1 and itself divides `polynomial`, of degree 1 to 63.
+/// Returns `true` if `polynomial`, of degree 1 to 63, has no divisors except 1 and itself.
 ///
-/// A polynomial of degree `k` divides `x^(2^k) - x`, if it is irreducible; and any other has an
-/// irreducible factor of at most half its degree (Ben-Or's test).
+/// An irreducible polynomial of degree `k` divides `x^(2^k) - x`, and every reducible polynomial
+/// has an irreducible factor of at most half its degree (Ben-Or's test).
 fn is_irreducible(polynomial: u64) -> bool {
     let mut power = 2;
     (0..polynomial.ilog2() / 2).all(|_| {
@@ -274,7 +279,7 @@ fn is_irreducible(polynomial: u64) -> bool {
     })
 }
 
-/// The product of two polynomials of lower degree than `modulus`, modulo that.
+/// Returns the product of two polynomials of lower degree than `modulus`, modulo `modulus`.
 fn multiply(a: u64, b: u64, modulus: u64) -> u64 {
     let degree = modulus.ilog2();
     (0..degree).rev().fold(0, |product, bit| {
@@ -295,12 +300,13 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// A step of the fingerprint: times `x^8`, modulo the polynomial.
+/// A step of the fingerprint: a multiplication by `x^8`, modulo the polynomial.
 #[derive(Clone)]
 pub(super) struct Reduce {
-    /// How far the highest 8 bits of a hash are from the lowest.
+    /// The distance in bits from the lowest to the highest 8 bits of a hash.
     shift: u32,
-    /// What the highest 8 bits take away, and what they leave as a remainder.
+    /// For each value of the highest 8 bits, these bits together with the remainder that they
+    /// leave.
     table: Box<[u64; 256]>,
 }
 
@@ -320,7 +326,7 @@ impl Reduce {
         Reduce { shift: degree - 8, table }
     }
 
-    /// Makes the hash of a window; the bytes are seen through the permutation of the material.
+    /// Creates the hash of a window, of bytes mapped by the permutation of the material.
     pub(super) fn rolling(self, window: usize, material: Option<&KeyMaterial>) -> Rolling<Reduce> {
         let permutation = material.map(KeyMaterial::permutation);
         Rolling::new(self, window, |byte| {
@@ -403,7 +409,7 @@ impl Algorithm for Params {
 pub struct Rabin {
     params: Params,
     rolling: Rolling<Reduce>,
-    /// What bytes are seen as, with a key.
+    /// The value that takes the place of each byte value, with a key.
     seen: Option<ByteTable>,
     stages: Stages<RabinColumns>,
 }
@@ -418,18 +424,20 @@ impl Rabin {
         scalar.at_level(level)
     }
 
-    /// The same on another level than the best of this CPU: as exact, and slower.
+    /// Returns the same chunker on another level than the best of this CPU. The cut-points are the
+    /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Rabin {
         let stages = Stages::at(level, || self.columns());
         Rabin { stages, ..self }
     }
 
-    /// `None` where the window or the polynomial is of a size that is not marked.
+    /// Returns the columns that mark matches; `None` if marking does not support the size of the
+    /// window or of the polynomial, or does not pay.
     fn columns(&self) -> Option<RabinColumns> {
         let Params { bits, window, polynomial, .. } = self.params;
         let min = Algorithm::chunk_size_min(&self.params);
-        // Measured on Zen 5.
+        // The gain was measured on Zen 5.
         let is_marked = window <= WINDOW_MAX && is_worth_marking(min, self.params.mean(), 20.0);
         is_marked.then(|| RabinColumns::new(&self.rolling, polynomial.ilog2(), bits)).flatten()
     }
@@ -489,7 +497,7 @@ impl Chunker for Rabin {
 }
 
 impl fmt::Debug for Rabin {
-    /// Leaves the tables out, which may be secret.
+    /// Omits the tables, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rabin").field("params", &self.params).finish_non_exhaustive()
     }
@@ -499,9 +507,10 @@ impl fmt::Debug for Rabin {
 mod tests {
     use super::*;
 
-    /// A polynomial of degree 8 to 53 is tested by dividing, where that is quick.
+    /// The test of irreducibility agrees with a division by all candidates, for small degrees from
+    /// 8 on.
     #[test]
-    fn irreducible_polynomials_are_told() {
+    fn irreducible_polynomials_are_recognized() {
         let mut count = 0;
         for polynomial in 0x100u64..0x1000 {
             let has_no_divisor = (2u64..0x40).all(|divisor| {
@@ -514,7 +523,7 @@ mod tests {
             assert_eq!(is_irreducible(polynomial), has_no_divisor, "{polynomial:#x}");
             count += usize::from(has_no_divisor);
         }
-        // Of degree 8, 9, 10 and 11.
+        // The numbers of irreducible polynomials of degree 8, 9, 10 and 11.
         assert_eq!(count, 30 + 56 + 99 + 186, "irreducible polynomials");
         assert!(is_irreducible(POLYNOMIAL), "the default");
         for factor in [3, 7, 0x11b] {

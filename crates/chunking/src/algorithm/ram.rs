@@ -1,8 +1,9 @@
-//! RAM, rapid asymmetric maximum: the first byte behind a window that is not below its maximum.
+//! RAM, rapid asymmetric maximum: a chunk ends at the first byte behind a window that is not below
+//! the window's maximum.
 //!
 //! Source: Widodo et al., "A new content-defined chunking algorithm for data deduplication in cloud
-//! storage" (2017), as Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking
-//! Algorithms for Data Deduplication", state it (algorithm 3).
+//! storage" (2017), in the form of Gregoriadis et al., "A Thorough Investigation of Content-Defined
+//! Chunking Algorithms for Data Deduplication" (algorithm 3).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -14,9 +15,9 @@
 //! cut at n
 //! ```
 //!
-//! dedup-bench cuts before the byte. The code of Gregoriadis et al. takes the maximum of one byte
-//! more than their algorithm says (its window of h is one of h + 1 here), but for its optimized form.
-//! Udayashankar et al. write `>`.
+//! dedup-bench cuts before the byte. The code of Gregoriadis et al., except for its optimized form,
+//! takes the maximum of one byte more than their algorithm says (its window of h is a window of h +
+//! 1 here). Udayashankar et al. write `>`.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -79,25 +80,25 @@ const ABOUT: About = About {
     ],
 };
 
-/// What a byte equal to the maximum does.
+/// The effect of a byte equal to the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Equal {
-    /// It ends the chunk.
+    /// The byte ends the chunk.
     Cut,
-    /// Nothing.
+    /// The byte does not end the chunk.
     Pass,
 }
 
 /// The parameters of RAM; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// The window at the chunk's start, of which the maximum is taken; at least 1.
+    /// The window at the chunk's start whose maximum is taken, in bytes; at least 1.
     pub window: usize,
-    /// Where the chunk ends.
+    /// The position of the cut-point relative to the byte that is found.
     pub cut: Cut,
-    /// What a byte equal to the maximum does.
+    /// The effect of a byte equal to the maximum.
     pub equal: Equal,
-    /// The largest chunk, above the window; `None` for no limit.
+    /// The maximum chunk size, above the window; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
@@ -107,46 +108,50 @@ byte_chunker! {
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = 64;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    /// Returns [`SpecError`] unless each parameter is within its limits. No size may exceed
+    /// [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "window", self.window, 1, CHUNK_SIZE_LIMIT - 1)?;
         check_max(NAME, self.window + 1, self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data, were there no largest size, is `mean`
-    /// bytes: those of `self` with another window.
+    /// Returns the parameters of `self` with the window changed so that the mean on random data,
+    /// without a maximum size, is `mean` bytes.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`], and
-    /// where equal bytes pass: without a largest size no mean is finite then.
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`], or if equal bytes pass, because then no mean is finite without a
+    /// maximum size.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let mean_of = |window| Params { window, chunk_size_max: None, ..self }.mean();
-        // The mean first falls with the window, as its maximum is better known, then grows.
+        // With a growing window the mean first falls, because the maximum varies less, and then
+        // grows.
         let least = bisect(1, mean, |window| mean_of(window + 1) >= mean_of(window));
         Ok(Params { window: bisect(least, mean, |window| mean_of(window) >= mean as f64), ..self })
     }
 
     /// Returns the parameters whose mean by equation 1 of Gregoriadis et al., "A Thorough
-    /// Investigation", is nearest to `target` bytes, without a largest size.
+    /// Investigation", is nearest to `target` bytes, without a maximum size.
     ///
-    /// From 2 KiB on [`Params::mean`] is the target. Below it is more, by 6 % at 512 bytes: the equation
-    /// has the inverse of a mean chance where the mean of the inverse chances belongs.
+    /// From 2 KiB on, [`Params::mean`] is the target. Below 2 KiB it is more, by 6 % at 512 bytes:
+    /// the equation has the inverse of a mean chance where the mean of the inverse chances belongs.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `target` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    /// Returns [`SpecError`] unless `target` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`].
     pub fn paper(target: usize) -> Result<Params, SpecError> {
         check_range(NAME, "paper", target, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let distance = |window| (printed_mean(window) - target as f64).abs();
@@ -155,12 +160,13 @@ impl Params {
         Ok(Params { window, cut: Cut::After, equal: Equal::Cut, chunk_size_max: None })
     }
 
-    /// Returns the mean chunk size in bytes on random data without end; infinite where equal bytes
-    /// pass and there is no largest size.
+    /// Returns the mean chunk size in bytes on endless random data; infinite if equal bytes pass
+    /// and there is no maximum size.
     ///
-    /// Where the byte that is found begins the next chunk, that chunk's maximum is not below it, and
-    /// so on: the mean is that of the chain over first bytes, after so many chunks that it has
-    /// settled. Else chunks know nothing of each other, and one step is all.
+    /// If the byte that is found begins the next chunk, the maximum of that chunk is not below this
+    /// byte, and so on. The mean is then that of the chain over first bytes, after enough chunks
+    /// for it to settle. Otherwise chunks are independent of each other, and a single step
+    /// suffices.
     pub fn mean(&self) -> f64 {
         if (self.equal, self.chunk_size_max) == (Equal::Pass, None) {
             return f64::INFINITY;
@@ -175,8 +181,8 @@ impl Params {
         for _ in 0..steps {
             mean = 0.0;
             let mut next = [0.0; 256];
-            // The chances of first bytes, and of maxima, up to a value; and of first bytes that
-            // follow on a maximum up to it, for each value.
+            // The chances of first bytes up to a value, and of maxima up to a value; and, for each
+            // value, the chance of first bytes that follow a maximum up to this value.
             let (mut first_below, mut greatest_below, mut next_each) = (0.0, 0.0, 0.0);
             let mut reset = 0.0;
             for (greatest, next) in next.iter_mut().enumerate() {
@@ -189,7 +195,8 @@ impl Params {
                     Equal::Pass => greatest + 1,
                 };
                 let passes = passing as f64 / 256.0;
-                // The bytes behind the window that pass, and the chance that one is found.
+                // The number of bytes behind the window that pass, and the chance that a byte is
+                // found.
                 let (passed, found) = match self.chunk_size_max {
                     None => (passes / (1.0 - passes), 1.0),
                     Some(max) => {
@@ -204,7 +211,8 @@ impl Params {
                 if chance > 0.0 {
                     mean += chance * (self.window as f64 + passed + after * found);
                 }
-                // A greater byte begins the next chunk; or any, behind a largest chunk.
+                // The next chunk begins with a greater byte, or with any byte behind a largest
+                // chunk.
                 let each =
                     if passing < 256 { chance * found / (256 - passing) as f64 } else { 0.0 };
                 if self.equal == Equal::Cut {
@@ -222,7 +230,7 @@ impl Params {
     }
 }
 
-/// The right side of equation 1 of Gregoriadis et al.
+/// Returns the right side of equation 1 of Gregoriadis et al.
 fn printed_mean(window: usize) -> f64 {
     // The chance that the greatest of the window's bytes is below a value.
     let below = |value: u32| power(f64::from(value) / 256.0, window as u64);
@@ -246,11 +254,12 @@ impl BlockRule for Params {
         let blocks = Blocks { kernel, data, values };
         let mut greatest = blocks.value(0);
         if self.window < 4 * BLOCK_SIZE {
-            // So few are simply looked at.
+            // A small window is scanned byte by byte.
             let window = data[..self.window].iter();
             greatest = window.fold(greatest, |greatest, &byte| values.value(byte).max(greatest));
         } else {
-            // Each byte that is greater than all before, until there is none, or none can be.
+            // The search moves to each byte that is greater than all before it, until no byte is or
+            // can be.
             let mut next = 1;
             while let Some(at) = blocks.first_beyond::<Above>(greatest, next..self.window) {
                 (greatest, next) = (blocks.value(at), at + 1);

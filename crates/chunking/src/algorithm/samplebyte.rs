@@ -1,8 +1,8 @@
-//! SampleByte: single bytes that were chosen for the data end chunks, after a skip.
+//! SampleByte: byte values that were chosen for the data end chunks, after a skip.
 //!
 //! Source: Aggarwal et al., "EndRE: An End-System Redundancy Elimination Service for Enterprises"
-//! (2010), as Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking Algorithm for Data
-//! Deduplication in Backup Storage Systems", describe it in the section on related work.
+//! (2010), as described by Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking
+//! Algorithm for Data Deduplication in Backup Storage Systems", in the section on related work.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -13,16 +13,16 @@
 //! cut at n
 //! ```
 //!
-//! A byte has 256 values, so nothing in it happens less often than once in 256 bytes on random data:
-//! periods and averages above 256 bytes are refused. EndRE looks for the first marker of a stream from
-//! byte 0 on; here every chunk is cut alike.
+//! A byte has 256 values, so on random data no set of values occurs less often than once in 256
+//! bytes, and periods and averages above 256 bytes are refused. EndRE looks for the first marker of
+//! a stream from byte 0 on; here every chunk is cut alike.
 //!
 //! # The markers
 //!
-//! They are learned from data, in a step of its own, and are then part of the spec's text:
-//! [`ByteCounts`] counts byte values and makes [`Params`] of them. How the table is made the source
-//! leaves to the workload. Ours takes the values as BFBC\* takes its pairs (Gregoriadis et al.,
-//! algorithm 7): by falling count, so that the mean comes near the period.
+//! The markers are learned from data in a separate step, and are then part of the spec's text.
+//! [`ByteCounts`] counts byte values and makes [`Params`] of them. The source leaves the making of
+//! the table to the workload. Here values are chosen as BFBC\* chooses its pairs (Gregoriadis et
+//! al., algorithm 7): by falling count, so that the mean comes near the period.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -70,14 +70,14 @@ const ABOUT: About = About {
     dialects: &[],
 };
 
-/// The parameters of SampleByte; [`ByteCounts`] makes them.
+/// The parameters of SampleByte, usually made by [`ByteCounts`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// The sampling period in bytes: even, 2 to 256. Half of it is skipped behind a cut.
+    /// The sampling period in bytes: even, 2 to 256. Half a period is skipped behind a cut-point.
     pub period: usize,
-    /// The byte values that end a chunk, in rising order, each once; at least one.
+    /// The byte values that end a chunk, in ascending order, each once; at least one.
     pub markers: Vec<u8>,
-    /// The largest chunk in bytes, above half the period; `None` for no limit.
+    /// The maximum chunk size in bytes, above half the period; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
@@ -89,7 +89,8 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits, and the markers rise.
+    /// Returns [`SpecError`] unless each parameter is within its limits and the markers are in
+    /// ascending order.
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "period", self.period, 2, Params::AVERAGE_MAX)?;
         if !self.period.is_multiple_of(2) {
@@ -105,12 +106,13 @@ impl Params {
         check_max(NAME, self.period / 2 + 1, self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data, were there no largest size, is within 2 % of
-    /// `mean` bytes: those of `self` with another period.
+    /// Returns the parameters of `self` with the period changed so that the mean on random data,
+    /// without a maximum size, is within 2 % of `mean` bytes.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] where there is no such period; it says which means there are.
+    /// Returns [`SpecError`] if there is no such period; the error gives the range of possible
+    /// means.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, 2, Params::AVERAGE_MAX)?;
         let of = |skip: usize| Params { period: 2 * skip, chunk_size_max: None, ..self.clone() };
@@ -130,7 +132,8 @@ impl Params {
         Ok(Params { period: 2 * skip, ..self })
     }
 
-    /// Each byte behind the skip is a marker by the same chance.
+    /// Returns the mean on random data in bytes. Each byte behind the skip is a marker with the
+    /// same chance.
     fn mean_on_random_data(&self) -> f64 {
         let chance = self.markers.len() as f64 / 256.0;
         let skip = self.period / 2;
@@ -140,7 +143,7 @@ impl Params {
     }
 }
 
-/// How often each byte value occurs.
+/// Counts of the occurrences of each byte value.
 #[derive(Clone, Debug)]
 pub struct ByteCounts {
     counts: [u64; 256],
@@ -148,12 +151,12 @@ pub struct ByteCounts {
 }
 
 impl ByteCounts {
-    /// Returns counts of 0.
+    /// Returns counts that are all 0.
     pub fn new() -> ByteCounts {
         ByteCounts { counts: [0; 256], size: 0 }
     }
 
-    /// Adds data.
+    /// Adds the values of `data` to the counts.
     pub fn add(&mut self, data: &[u8]) {
         for &byte in data {
             self.counts[usize::from(byte)] += 1;
@@ -161,9 +164,9 @@ impl ByteCounts {
         self.size += data.len() as u64;
     }
 
-    /// Returns the markers for which the mean on data like that which was counted is about `period`
-    /// bytes, and no largest size. There may be none, which no spec takes: where every value that
-    /// occurs is too frequent alone, or nothing was counted.
+    /// Returns the parameters whose mean on data like the counted data is about `period` bytes,
+    /// without a maximum size. The result has no markers, which no spec accepts, if every value
+    /// that occurs is too frequent alone, or if nothing was counted.
     pub fn for_period(&self, period: usize) -> Params {
         let counts = (0..=255).zip(self.counts);
         let mut ranked: Vec<(u8, u64)> = counts.filter(|&(_, count)| count > 0).collect();
@@ -245,7 +248,8 @@ impl SampleByte {
         SampleByte { params, is_marker, sieve, level: sieve.level(level) }
     }
 
-    /// The same on another level than the best of this CPU: as exact, and slower.
+    /// Returns the same chunker on another level than the best of this CPU. The cut-points are the
+    /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> SampleByte {
         SampleByte { level: self.sieve.level(level), ..self }

@@ -1,9 +1,9 @@
 //! SeqCDC: a chunk ends in a run of rising (or falling) bytes; unpromising regions are skipped.
 //!
 //! Source: Udayashankar et al., "SeqCDC: Hashless Content-Defined Chunking for Data Deduplication"
-//! (Middleware 2024), section 3, and the same authors' vectorized form of it, section III. The two
-//! texts and the code that the authors released differ in details; the rule here is that of the code
-//! (dedup-bench), to which the parameters of Table I belong:
+//! (Middleware 2024), section 3, and the same authors' vectorized form, section III. The two texts
+//! and the released code differ in details. The rule here is that of the code (dedup-bench), to
+//! which the parameters of Table I belong:
 //!
 //! ```text
 //! if n < min: cut at n
@@ -26,10 +26,11 @@
 //!
 //! # Dialects
 //!
-//! The papers' texts say otherwise in four points, which together are [`Rule::Literal`]: they count
-//! the bytes of a run, not its pairs; they begin `length` bytes before `min`; they cut behind the
-//! last byte of the run, so that the first cut they can make is at `min`; and they skip when the
-//! count of opposing pairs exceeds the trigger (the vector form's text; the other leaves it open).
+//! The papers' texts differ in four points, which together are [`Rule::Literal`]: they count the
+//! bytes of a run, not its pairs; they begin `length` bytes before `min`; they cut behind the last
+//! byte of the run, so that the first possible cut is at `min`; and they skip when the count of
+//! opposing pairs exceeds the trigger (this is the text of the vector form; the other text leaves
+//! it open).
 //!
 //! ```text
 //! i = max(min - length, 0) + 1
@@ -37,9 +38,9 @@
 //! ... opposing == trigger + 1: opposing = 0;  i += 1 + skip
 //! ```
 //!
-//! In a fifth point they differ by the vector form's masks: an equal pair is not in order, so it
-//! breaks a run: [`Equal::Break`]. The two can be combined freely; the text of the vector form is
-//! both.
+//! A fifth difference is in the vector form's masks: an equal pair is not in order, so it breaks a
+//! run. This is [`Equal::Break`]. Both can be combined freely; the text of the vector form is the
+//! combination of both.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -123,32 +124,32 @@ const ABOUT: About = About {
     ],
 };
 
-/// Which order of bytes ends a chunk.
+/// The order of bytes that ends a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Each byte above the one before.
+    /// Each byte is above the one before.
     Increasing,
-    /// Each byte below the one before.
+    /// Each byte is below the one before.
     Decreasing,
 }
 
-/// What an equal pair does to a run.
+/// The effect of an equal pair on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Equal {
-    /// Nothing: the released code.
+    /// The run is unaffected, as in the released code.
     #[default]
     Absorb,
-    /// It ends the run, and is no opposing pair: the text of the vector form.
+    /// The run ends, but the pair does not count as opposing, as in the text of the vector form.
     Break,
 }
 
-/// Whose rule it is; the module says what differs.
+/// The origin of the rule; the module documentation gives the differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Rule {
-    /// That of the released code.
+    /// The rule of the released code.
     #[default]
     Released,
-    /// That of the papers' texts.
+    /// The rule of the papers' texts.
     Literal,
 }
 
@@ -157,36 +158,38 @@ pub enum Rule {
 pub struct Params {
     /// The order that ends a chunk.
     pub mode: Mode,
-    /// How many pairs in that order, not broken by one in the other, end a chunk: 1 to 32.
-    /// The papers' SeqLength. By [`Rule::Literal`] it counts the bytes of a run, from 2.
+    /// The number of pairs in that order, without an opposing pair between them, that end a chunk:
+    /// 1 to 32. The papers' SeqLength. By [`Rule::Literal`] it is the number of bytes of a run,
+    /// from 2.
     pub length: u32,
-    /// How many pairs in the other order start a skip: 1 to 65535. The papers' SkipTrigger.
+    /// The number of opposing pairs that start a skip: 1 to 65535. The papers' SkipTrigger.
     pub trigger: u32,
-    /// The bytes of a skip. The papers' SkipSize.
+    /// The size of a skip. The papers' SkipSize.
     pub skip_size: usize,
-    /// The smallest chunk, at least 1: the first pair looked at is its last byte and the next one.
+    /// The minimum chunk size, at least 1. The first pair looked at is the last byte of this size
+    /// and the byte behind it.
     pub chunk_size_min: usize,
-    /// The largest chunk.
+    /// The maximum chunk size.
     pub chunk_size_max: usize,
-    /// What an equal pair does.
+    /// The effect of an equal pair on a run.
     pub equal: Equal,
-    /// Whose rule it is.
+    /// The origin of the rule.
     pub rule: Rule,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = 2 * 1024;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 1024 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits and `min <= max`; no size may be above
-    /// [`CHUNK_SIZE_LIMIT`].
+    /// Returns [`SpecError`] unless each parameter is within its limits and `min <= max`. No size
+    /// may exceed [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         let length_min = if self.rule == Rule::Literal { 2 } else { 1 };
         check_range(NAME, "length", self.length as usize, length_min, 32)?;
@@ -196,9 +199,10 @@ impl Params {
         check_sizes(NAME, min, min, Some(self.chunk_size_max))
     }
 
-    /// Returns Table I's setting for a nominal 4, 8 or 16 KiB, as printed there; `None` for another.
+    /// Returns Table I's setting for a nominal 4, 8 or 16 KiB, as printed there; `None` for any
+    /// other size.
     ///
-    /// What these give on random data is far from nominal: [`Params::mean`].
+    /// The mean of these settings on random data is far from nominal; see [`Params::mean`].
     pub fn paper(nominal_size: usize) -> Option<Params> {
         let (trigger, skip_size) = match nominal_size {
             4096 => (55, 256),
@@ -221,14 +225,15 @@ impl Params {
 
     /// Returns parameters whose mean chunk size on random data is `mean` bytes.
     ///
-    /// Runs are of 5 pairs below 24 KiB, of 6 below 192 KiB and of 7 above, so that a skip stays
-    /// below twelve times what is looked at between two skips. A skip is a 32nd, a 256th or a 2048th
-    /// of the mean; the trigger is 50, as in Table I from 8 KiB on. The smallest size is what is left
-    /// to reach the mean (0.3 to 0.75 of it) and the largest is four times the mean.
+    /// Runs have 5 pairs below 24 KiB, 6 below 192 KiB and 7 above, so that a skip stays below
+    /// twelve times the number of bytes looked at between two skips. A skip is a 32nd, a 256th or a
+    /// 2048th of the mean; the trigger is 50, as in Table I from 8 KiB on. The minimum size is the
+    /// rest of the mean (0.3 to 0.75 of it), and the maximum size is four times the mean.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`].
     pub fn for_average(mean: usize, mode: Mode) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let (length, skip_size) = match mean / 1024 {
@@ -252,38 +257,41 @@ impl Params {
         Ok(params)
     }
 
-    /// Returns the mean chunk size in bytes on random data without end.
+    /// Returns the mean chunk size in bytes on endless random data.
     ///
     /// Between two skips the rule is a Markov chain over (opposing pairs, run, last byte), solved
-    /// exactly; every period between skips is like the first, because its first byte is new (without
-    /// a skip, `skip_size` 0, that is an approximation). How often the largest size cuts is taken
-    /// from a geometric law. Means measured with 40,000 chunks differ by less than 0.5 % for the
-    /// parameters of [`Params::for_average`] and 1 % for those of [`Params::paper`], whose largest size is
-    /// reached more often (`examples/means.rs`).
+    /// exactly. Every period between skips is like the first, because its first byte is new;
+    /// without a skip (`skip_size` 0) this is an approximation. The frequency of cuts at the
+    /// maximum size is taken from a geometric distribution. Means measured with 40,000 chunks
+    /// differ by less than 0.5 % for the parameters of [`Params::for_average`], and by less than 1
+    /// % for those of [`Params::paper`], whose maximum size is reached more often
+    /// (`examples/means.rs`).
     pub fn mean(&self) -> f64 {
         let (pair_count, cut_chance) = self.period();
         let steps = self.steps();
         // The bytes before the pairs that are looked at.
         let min = steps.first as f64;
         let skip = self.skip_size as f64;
-        // A period's pairs, and its skip unless it ended in a cut; then all periods.
+        // The pairs of a period, and its skip unless it ended in a cut; then the sum over all
+        // periods.
         let beyond_min = (pair_count + skip * (1.0 - cut_chance)) / cut_chance;
-        // Where hardly a chunk ends before the largest size, the chance below is 1 but for rounding.
+        // If hardly any chunk ends before the maximum size, the chance below is 1 except for
+        // rounding.
         if ((self.chunk_size_max - self.chunk_size_min) as f64) < beyond_min / 1000.0 {
             return self.chunk_size_max as f64;
         }
-        // The chance to come to the largest size, if each byte beyond min had the same chance to cut.
+        // The chance to reach the maximum size if each byte beyond min had the same chance to cut.
         let reach_max =
             power(1.0 - 1.0 / beyond_min, (self.chunk_size_max - self.chunk_size_min) as u64);
         min + beyond_min * (1.0 - reach_max)
     }
 
     /// Returns the mean number of pairs that a period between two skips compares, and the chance
-    /// that it ends in a cut.
+    /// that the period ends in a cut.
     fn period(&self) -> (f64, f64) {
         let Steps { length, trigger, .. } = self.steps();
         let (mut pair_count, mut cut_chance) = (0.0, 0.0);
-        // `entry[v]`: the chance to come, with no run, to a last byte of value v.
+        // `entry[v]` is the chance to reach a last byte of value v without a run.
         let mut entry = [1.0 / 256.0; 256];
         for _ in 0..trigger {
             let mut next_entry = [0.0; 256];
@@ -291,8 +299,8 @@ impl Params {
                 Equal::Absorb => {
                     let mut visits = entry.map(|chance| chance * 256.0 / 255.0);
                     for _ in 0..length {
-                        // An equal pair stays; of the other 255 values, those above go on with the
-                        // run and those below end it.
+                        // An equal pair stays at the same value. Of the other 255 values, those
+                        // above continue the run, and those below end it.
                         pair_count += visits.iter().sum::<f64>();
                         let mut above = 0.0;
                         for (chance, visit) in next_entry.iter_mut().zip(visits).rev() {
@@ -307,13 +315,14 @@ impl Params {
                         }
                         visits = risen.map(|chance| chance * 256.0 / 255.0);
                     }
-                    // What has risen `length` times is cut; it does not stay, so the stay is taken
-                    // back.
+                    // A run that has risen `length` times is a cut. It does not stay at its value,
+                    // so the factor for staying is taken back.
                     cut_chance += visits.iter().sum::<f64>() * 255.0 / 256.0;
                 }
                 Equal::Break => {
-                    // By rising last byte: `below[r]` are the visits of lesser bytes after r pairs
-                    // of a run. An equal pair leads back to the same byte without a run.
+                    // The loop goes by rising last byte: `below[r]` are the visits of lesser bytes
+                    // after r pairs of a run. An equal pair leads back to the same byte without a
+                    // run.
                     let mut below = [0.0; 32];
                     let mut visits = [0.0; 256];
                     for (visit, chance) in visits.iter_mut().zip(entry) {
@@ -409,12 +418,13 @@ impl Algorithm for Params {
 
 /// The chunker of SeqCDC.
 ///
-/// It cuts a large buffer at several places at once, in one thread: while one waits for memory, another
-/// goes on ([`Parallel`](crate::Parallel) says why the cut-points stay the same).
+/// A large buffer is cut at several places at once, in one thread: while one place waits for
+/// memory, another continues ([`Parallel`](crate::Parallel) explains why the cut-points stay the
+/// same).
 #[derive(Clone)]
 pub struct SeqCdc {
     params: Params,
-    /// What each byte value counts as; `None` without a key.
+    /// The value that takes the place of each byte value; `None` without a key.
     permutation: Option<Box<[u8; 256]>>,
     level: Level,
     segments: Segments,
@@ -428,7 +438,8 @@ impl SeqCdc {
         SeqCdc { params, permutation, level: level.of_kernel(), segments: params.segments() }
     }
 
-    /// The same on another level than the best of this CPU: as exact, and slower.
+    /// Returns the same chunker on another level than the best of this CPU. The cut-points are the
+    /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> SeqCdc {
         SeqCdc { level: level.of_kernel(), ..self }
@@ -466,7 +477,7 @@ impl Chunker for SeqCdc {
 }
 
 impl fmt::Debug for SeqCdc {
-    /// Leaves the permutation out, which is secret.
+    /// Omits the permutation, which is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SeqCdc")
             .field("params", &self.params)
@@ -475,7 +486,7 @@ impl fmt::Debug for SeqCdc {
     }
 }
 
-/// The same one chunk after the other.
+/// The same chunker, cutting one chunk after the other.
 #[derive(Debug)]
 struct Alone<'a>(&'a SeqCdc);
 
@@ -493,7 +504,8 @@ impl Chunker for Alone<'_> {
     }
 }
 
-/// Calls `$cut`, a function over `Scan<K, V, EQUAL_BREAKS, DEPTH>`, with what there is of the parameters.
+/// Evaluates `$cut`, a function over `Scan<K, V, EQUAL_BREAKS, DEPTH>`, with the type of scan that
+/// the parameters require.
 macro_rules! with_scan {
     ($depth:ident, $kernel:ident, $params:ident, $permutation:ident, $data:expr, $more:expr, |$scan:ident| $cut:expr) => {{
         let (params, kernel, data, more) = ($params, $kernel, $data, $more);
@@ -522,7 +534,7 @@ macro_rules! with_scan {
     }};
 }
 
-/// Cuts the chunk that begins `data`, bytes standing for what `permutation` says.
+/// Cuts the chunk at the start of `data`, after mapping the bytes by `permutation`.
 struct CutOne<'a> {
     params: &'a Params,
     permutation: Option<&'a [u8; 256]>,
@@ -540,7 +552,8 @@ impl Task for CutOne<'_> {
     }
 }
 
-/// Cuts the segments of a round beside each other: a list for each, as [`Segments::next_cuts`] takes them.
+/// Cuts the segments of a round alongside each other, and returns a list for each, as required by
+/// [`Segments::next_cuts`].
 struct CutAll<'a> {
     params: &'a Params,
     permutation: Option<&'a [u8; 256]>,
@@ -558,7 +571,7 @@ impl Task for CutAll<'_> {
     }
 }
 
-/// What the two [`Rule`]s do not share, in the words of the pseudo-code.
+/// The values that differ between the two [`Rule`]s, in the terms of the pseudo-code.
 #[derive(Clone, Copy)]
 struct Steps {
     /// The `i` of the first pair that is looked at.
@@ -569,16 +582,18 @@ struct Steps {
     trigger: u32,
 }
 
-/// How many segments are cut at once. On Zen 5 more are hardly better.
+/// The number of segments that are cut at once. On Zen 5, more gain little.
 const STREAM_COUNT: usize = 4;
-/// How many bytes all of them have together at most: so many ends are known before the first is given.
+/// The maximum size of a round of segments in bytes. All ends of a round are known before the first
+/// is returned.
 const ROUND_SIZE_MAX: usize = 256 * 1024 * 1024;
 
-/// How many periods ahead memory is asked for where several segments are cut at once.
+/// The prefetch distance in periods if several segments are cut at once.
 const DEPTH: usize = 3;
-/// The same where one chunk is cut after the other, which has to bridge the latency of memory by itself.
+/// The prefetch distance in periods if one chunk is cut after the other, which has to hide the
+/// latency of memory alone.
 const DEPTH_ALONE: usize = 6;
-/// How many bytes ahead it is asked for within a period that is longer than most.
+/// The prefetch distance in bytes within a period that is longer than most.
 const AHEAD: usize = 2048;
 
 impl Params {
@@ -594,13 +609,13 @@ impl Params {
         }
     }
 
-    /// About how many bytes a period takes, which ends with a skip.
+    /// Returns the approximate size in bytes of a period, including the skip at its end.
     fn period_size(&self) -> usize {
         2 * self.trigger as usize + self.skip_size
     }
 
-    /// Segments in which lists mostly meet soon. They meet where two happen to look at the same bytes, so
-    /// the more is skipped the later.
+    /// Returns segments in which lists mostly meet soon. Lists meet when two of them look at the
+    /// same bytes by chance, which takes longer the more bytes are skipped.
     fn segments(&self) -> Segments {
         let skipped = self.period_size() / (2 * self.trigger as usize);
         let least = self.chunk_size_min.saturating_mul(32 * skipped);
@@ -608,7 +623,8 @@ impl Params {
         Segments::new(STREAM_COUNT, least, most)
     }
 
-    /// Goes on pair by pair from pair `i` of `data`: the rule as it is written, for the last bytes.
+    /// Continues pair by pair from pair `i` of `data`. This is the rule as written, used for the
+    /// last bytes.
     fn scan_pairs(
         &self,
         data: &[u8],
@@ -645,44 +661,44 @@ impl Params {
     }
 }
 
-/// What is looked at, and by whom. `EQUAL_BREAKS` is [`Equal::Break`]; memory is asked for `DEPTH`
-/// periods ahead.
+/// The state shared by all searches. `EQUAL_BREAKS` stands for [`Equal::Break`]; `DEPTH` is the
+/// prefetch distance in periods.
 #[derive(Clone, Copy)]
 struct Scan<'a, K, V, const EQUAL_BREAKS: bool, const DEPTH: usize> {
     params: &'a Params,
     kernel: K,
     data: &'a [u8],
-    /// Whether bytes may follow the data.
+    /// Set if bytes may follow the data.
     more: bool,
     values: V,
 }
 
-/// How far the search for a chunk's end has come.
+/// The state of the search for a chunk's end.
 #[derive(Clone, Copy)]
 struct Search {
     /// The chunk's first byte.
     start: usize,
-    /// Where it ends if nothing is found: at the largest size, or where the data ends.
+    /// The end of the chunk if nothing is found: the maximum size, or the end of the data.
     end: usize,
-    /// The second byte of the pair that is looked at next.
+    /// The second byte of the next pair to look at.
     i: usize,
     run: u32,
     opposing: u32,
 }
 
 enum Found {
-    /// Nothing in this period.
+    /// There is no end in this period.
     Nothing,
     /// The end of the chunk.
     End(usize),
-    /// That it cannot be told by these bytes.
+    /// The end cannot be found with the bytes given.
     TooFew,
 }
 
 impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
     Scan<'_, K, V, EQUAL_BREAKS, DEPTH>
 {
-    /// Cuts the chunk that begins the data.
+    /// Cuts the chunk at the start of the data.
     #[inline(always)]
     fn cut_one(self) -> Option<usize> {
         if self.data.is_empty() {
@@ -698,8 +714,8 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
         }
     }
 
-    /// Cuts the segments of a round, a period of each in turn. Each is cut until an end is in the next
-    /// one's list; by a quarter of a segment longer at most.
+    /// Cuts the segments of a round, one period of each in turn. Each segment is cut until an end
+    /// is in the next segment's list, or until it is exceeded by a quarter of its size.
     #[inline(always)]
     fn cut_all(self, round: Round<'_>) -> Vec<List> {
         let mut lists: Vec<List> = round.starts().map(List::at).collect();
@@ -727,13 +743,13 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
         lists
     }
 
-    /// Begins with the chunk that begins at `start`.
+    /// Starts the search for the end of the chunk that begins at `start`.
     #[inline(always)]
     fn search(self, start: usize) -> Search {
         let Scan { params, data, .. } = self;
         let i = start + params.steps().first;
-        // What comes next is far from what came before, so the hardware foresees none of it. Asked for
-        // ahead, the kernel is several times faster from memory.
+        // The next bytes are far from the previous ones, so the hardware does not predict them.
+        // With prefetching, the kernel is several times faster from memory.
         for period in 0..DEPTH {
             self.prefetch(i, period, 3);
             self.prefetch(i + params.chunk_size_min, period, 4);
@@ -742,7 +758,8 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
         Search { start, end, i, run: 0, opposing: 0 }
     }
 
-    /// Asks for the first lines of the period that begins about so many periods behind byte `offset`.
+    /// Prefetches the first lines of the period that begins about `period` periods behind byte
+    /// `offset`.
     #[inline(always)]
     fn prefetch(self, offset: usize, period: usize, line_count: usize) {
         let offset = offset.wrapping_add(self.params.period_size().wrapping_mul(period));
@@ -751,17 +768,17 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
         }
     }
 
-    /// Looks on until a skip, or the end of the chunk.
+    /// Searches until a skip or the end of the chunk.
     ///
-    /// The comparisons of 64 pairs become two masks. Equal pairs are squeezed out of them, and then
-    /// two questions are asked that are cheap and nearly always answered alike: does a run end here,
-    /// and is the trigger reached? One branch a pair, which random data mispredicts every other time,
-    /// would cost far more.
+    /// The comparisons of 64 pairs become two masks. After equal pairs are squeezed out of them,
+    /// two questions remain that are cheap and nearly always have the same answer: does a run end
+    /// here, and is the trigger reached? One branch for each pair, which random data mispredicts
+    /// every other time, would cost far more.
     #[inline(always)]
     fn period(self, search: &mut Search) -> Found {
         let Scan { params, kernel, data, more, values } = self;
         let Steps { length, trigger, .. } = params.steps();
-        // By the text the byte that completes the run is the chunk's last.
+        // By the papers' text, the byte that completes the run is the chunk's last.
         let behind = usize::from(params.rule == Rule::Literal);
         let Search { start, end, mut i, mut run, mut opposing } = *search;
         while let Some(bytes) = data[..end].get(i - 1..).and_then(|rest| rest.first_chunk()) {
@@ -778,7 +795,7 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
             let ends = runs(squeezed, length);
             let leading = squeezed.trailing_ones();
             if ends != 0 || run + leading >= length {
-                // The first run may have begun before.
+                // The first run may have begun in the block before.
                 let last =
                     if run + leading >= length { length - run - 1 } else { ends.trailing_zeros() };
                 let at = kernel.nth_one(counted, last);
@@ -791,20 +808,21 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
             if is_triggered {
                 i +=
                     kernel.nth_one(opposed, trigger - opposing - 1) as usize + 1 + params.skip_size;
-                // What is looked at a little later, and where the next chunk would be if this one ended
-                // soon: wherever in this period that is, its periods would be about these.
+                // These bytes are looked at a little later, by this chunk or, if it ends soon, by
+                // the next one: wherever in this period it ends, the next chunk's periods are about
+                // here.
                 self.prefetch(i, DEPTH, 3);
                 self.prefetch(i + params.chunk_size_min, DEPTH, 4);
                 *search = Search { start, end, i, run: 0, opposing: 0 };
                 return Found::Nothing;
             }
             let count = counted.count_ones();
-            // The ones at the high end of what was squeezed.
+            // The ones at the high end of the squeezed bits.
             let trailing = (squeezed << (63 - (count.wrapping_sub(1) & 63))).leading_ones();
             run = if leading >= count { run + count } else { trailing };
             opposing += opposed_count;
             i += BLOCK_SIZE;
-            // Where there is hardly an opposing pair, no skip comes soon.
+            // If there are hardly any opposing pairs, no skip comes soon.
             if i - search.i >= 2 * BLOCK_SIZE {
                 kernel.prefetch(data, i + AHEAD);
             }
@@ -817,10 +835,10 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
     }
 }
 
-/// Whether segment `index`, of which a chunk ended at `end`, need not be cut any further.
+/// Returns `true` if segment `index`, of which a chunk ended at `end`, need not be cut any further.
 fn is_enough(round: Round<'_>, lists: &[List], index: usize, end: usize) -> bool {
     match lists.get(index + 1).map(List::ends) {
-        // The last one.
+        // The last segment.
         None => end >= round.end(),
         Some(next) => {
             end >= next[0] && (end >= next[0] + round.size / 4 || next.binary_search(&end).is_ok())
@@ -835,9 +853,10 @@ mod tests {
     use super::*;
     use crate::segments::joined;
 
-    /// All that is cut beside each other is for nothing if it is not taken.
+    /// The lists of the segments are mostly taken; otherwise cutting them together would gain
+    /// nothing.
     #[test]
-    fn segments_of_noise_are_taken() {
+    fn lists_of_noise_segments_are_taken() {
         let data = SplitMix64::bytes(1, 1 << 20);
         let params = Params::for_average(4096, Mode::Increasing).expect("the mean is right");
         for level in Level::available() {
@@ -854,7 +873,7 @@ mod tests {
 
     /// Data of many smallest chunks is cut in several segments, and an ordinary file in one.
     #[test]
-    fn segments_are_of_many_chunks() {
+    fn segments_hold_many_chunks() {
         let params = Params::paper(16 * 1024).expect("it is one of the three");
         let chunker = SeqCdc::from_checked(params, None, Level::SCALAR);
         let wanted_size = chunker.batch_size_max();

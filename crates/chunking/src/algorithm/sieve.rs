@@ -1,23 +1,24 @@
-//! Looking for the pairs of bytes, or the bytes, of a set: 64 at a time.
+//! The search for the pairs of bytes, or the bytes, of a set, 64 at a time.
 
 use super::blocks::{AHEAD, LINE_SIZE};
 use crate::Level;
 use crate::kernel::{BLOCK_SIZE, Kernel, Tables, Task};
 
-/// What lets the members of a set pass, and hardly anything else.
+/// A filter that passes the members of a set and few others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sieve {
     tables: Tables,
-    /// Whether so little passes on random data that it helps.
+    /// Set if the fraction that passes on random data is small enough for the sieve to pay.
     is_fine: bool,
 }
 
 impl Sieve {
-    /// The sieve of `pairs`, in rising order: exact for up to 8, so many sets as there are bits.
+    /// Returns the sieve of `pairs`, in ascending order. It is exact for up to 8 pairs, because
+    /// there is one bit for each.
     pub(crate) fn of_pairs(pairs: &[[u8; 2]]) -> Sieve {
         let mut tables = [[0; 16]; 4];
         for (k, &[first, second]) in pairs.iter().enumerate() {
-            // Neighbours of one set, as they have the upper half of the first byte in common.
+            // A set gets neighbouring pairs, because they share the upper half of the first byte.
             let bit = 1 << (k * 8 / pairs.len());
             tables[0][usize::from(first & 15)] |= bit;
             tables[1][usize::from(first >> 4)] |= bit;
@@ -27,7 +28,7 @@ impl Sieve {
         Sieve::new(tables)
     }
 
-    /// The sieve of `bytes`, in rising order; whatever follows them.
+    /// Returns the sieve of `bytes`, in ascending order, whatever byte follows them.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Sieve {
         let mut tables = [[0; 16], [0; 16], [u8::MAX; 16], [u8::MAX; 16]];
         for (k, &byte) in bytes.iter().enumerate() {
@@ -46,18 +47,19 @@ impl Sieve {
         let (firsts, seconds) = (sets(low0, high0), sets(low1, high1));
         let pass = |first: &u8| seconds.iter().filter(|&second| first & second != 0).count();
         let passing: usize = firsts.iter().map(pass).sum();
-        // Four of a block: to look at each costs as much as a look at every byte.
+        // Four members of a block: looking at each of more costs as much as looking at every byte.
         Sieve { tables, is_fine: passing <= 65_536 / 16 }
     }
 
-    /// Returns the level on which the sieve is of use, where `level` is asked for.
+    /// Returns the level on which the sieve pays if `level` is requested.
     pub(crate) fn level(&self, level: Level) -> Level {
         if self.is_fine { level.of_kernel() } else { Level::SCALAR }
     }
 
-    /// Returns the first place from `start` on at which `data` has a member of the set, which
-    /// `is_member` knows by two bytes; else, as an error, the place from which on nothing was looked
-    /// at, as too few bytes follow for a block or as the level is the scalar one.
+    /// Returns the first position from `start` on at which `data` has a member of the set.
+    /// `is_member` tests two bytes exactly. If there is none, returns as an error the position from
+    /// which on nothing was looked at, because too few bytes for a block follow, or because the
+    /// level is the scalar one.
     #[inline]
     pub(crate) fn first(
         &self,
@@ -73,7 +75,7 @@ impl Sieve {
     }
 }
 
-/// [`Sieve::first`] on a level that has it.
+/// The task of [`Sieve::first`], on a level that has kernels.
 struct First<'a, F> {
     tables: &'a Tables,
     data: &'a [u8],
@@ -87,7 +89,8 @@ impl<F: Fn(&[u8]) -> bool> Task for First<'_, F> {
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> Result<usize, usize> {
         let First { tables, data, mut start, is_member } = self;
-        // Where the next chunks look first, if this one ends soon: the hardware does not foresee it.
+        // The positions that the next chunks look at first if this one ends soon; the hardware does
+        // not predict them.
         if start >= 1024 {
             for line in 0..8 {
                 kernel.prefetch(data, 2 * start + line * LINE_SIZE);
@@ -96,7 +99,8 @@ impl<F: Fn(&[u8]) -> bool> Task for First<'_, F> {
         }
         let first = start;
         while let Some(bytes) = data.get(start..).and_then(|rest| rest.first_chunk()) {
-            // The further ahead the longer nothing is found, two lines for each that is looked at.
+            // The distance grows the longer nothing is found, with two lines for each one looked
+            // at.
             let ahead = (start - first + 8 * LINE_SIZE).min(AHEAD);
             kernel.prefetch(data, start + ahead);
             kernel.prefetch(data, start + ahead + LINE_SIZE);

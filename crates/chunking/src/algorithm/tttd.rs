@@ -1,13 +1,14 @@
-//! TTTD: Rabin's fingerprint with two divisors, of which the second finds a place to fall back to.
+//! TTTD: Rabin's fingerprint with two divisors, the second of which finds a position to fall back
+//! to.
 //!
-//! Source: Eshghi and Tang, "A Framework for Analyzing and Improving Content-Based Chunking Algorithms"
-//! (2005), the two thresholds, two divisors algorithm.
+//! Source: Eshghi and Tang, "A Framework for Analyzing and Improving Content-Based Chunking
+//! Algorithms" (2005), the two thresholds, two divisors algorithm.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
 //! ```text
 //! n = min(bytes to the end of the stream, max)
-//! first = the first byte of which a chunk of the smallest size may be cut at `cut`
+//! first = the first byte at which a chunk of the minimum size can be cut, by `cut`
 //! for i in first..n:
 //!     hash = (the bytes of the window that ends with byte i as one number) modulo poly
 //!     here = i + 1  (`cut=after`), or i  (`cut=before`)
@@ -17,21 +18,21 @@
 //! cut at n
 //! ```
 //!
-//! The thresholds are `min` and `max`. What is taken modulo a polynomial is that of
-//! [`rabin`](super::rabin); the remainder of this is a number, which is divided. With `start=full` a
-//! window is full, and may lie in front of `min`; with `start=cold` nothing before `first` is hashed, and
-//! behind a single one the window fills from there.
+//! The thresholds are `min` and `max`. The reduction modulo a polynomial is that of
+//! [`rabin`](super::rabin); its result is taken as a number and divided. With `start=full`, only
+//! full windows are tested, and a window may begin before `min`. With `start=cold`, nothing before
+//! `first` is hashed, and the window fills from there, behind a single one.
 //!
-//! The paper has the greatest remainder, which zeros do not leave, and takes the rest of a stream as one
-//! chunk. dedup-bench has the remainder 0, so that zeros are cut at every smallest size, and cuts the
-//! rest of a stream at its fallback. Two things in it are no rule: without a fallback it ignores the
-//! largest size, and it looks at one byte beyond that. Here the largest size holds, and that byte is
-//! never looked at.
+//! The paper uses the greatest remainder, which zeros do not leave, and takes the rest of a stream
+//! as one chunk. dedup-bench uses the remainder 0, so that zeros are cut at every minimum size, and
+//! cuts the rest of a stream at its fallback. Two of its properties are not followed here: without
+//! a fallback it ignores the maximum size, and it looks at one byte beyond that size. Here the
+//! maximum size always holds, and that byte is never looked at.
 //!
 //! # Mean
 //!
-//! After a chunk that ends at its fallback it is known that nothing was found from there to its largest
-//! size. That is counted in where it reaches beyond the next smallest size.
+//! After a chunk that ends at its fallback, nothing is left to be found from there to the chunk's
+//! maximum size. The mean accounts for this where it reaches beyond the next minimum size.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -146,65 +147,67 @@ const ABOUT: About = About {
     )],
 };
 
-/// Which windows are tested.
+/// The windows that are tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Start {
-    /// Those that are full.
+    /// Only full windows.
     #[default]
     Full,
-    /// All that begin behind the smallest size; a one stands in front of those that are not full.
+    /// All windows that begin behind the minimum size; a one stands in front of those that are not
+    /// full.
     Cold,
 }
 
-/// What becomes of the rest of a stream in which only fallbacks are found.
+/// The treatment of the rest of a stream in which only fallbacks are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum End {
-    /// It is a chunk.
+    /// The rest is one chunk.
     #[default]
     Whole,
-    /// It is cut at its last fallback.
+    /// The rest is cut at its last fallback.
     Backup,
 }
 
 /// The parameters of TTTD; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// What the fingerprint is divided by: 2 to 2^30, and not above 2 to the degree of the polynomial
-    /// or to the number of bits in the window.
+    /// The divisor of the fingerprint: 2 to 2^30, but not above 2 to the degree of the polynomial
+    /// or 2 to the number of bits in the window.
     pub divisor: u32,
-    /// The divisor for places to fall back to, at least 1 and below the divisor.
+    /// The divisor for positions to fall back to, at least 1 and below the divisor.
     pub backup_divisor: u32,
     /// The window, 1 byte to 64 KiB.
     pub window: usize,
     /// The irreducible polynomial, of degree 8 to 53; bit `k` is the coefficient of `x^k`.
     pub polynomial: u64,
-    /// What is left in a match, below the divisor.
+    /// The remainder that a match leaves, below the divisor.
     pub remainder: u32,
-    /// Which windows are tested.
+    /// The windows that are tested.
     pub start: Start,
-    /// Where the chunk ends.
+    /// The position of the cut-point relative to the byte that is found.
     pub cut: Cut,
-    /// What becomes of the rest of a stream.
+    /// The treatment of the rest of a stream.
     pub end: End,
-    /// The smallest chunk, at least 1; a window is one, too, where only full ones are tested.
+    /// The minimum chunk size, at least 1. If only full windows are tested, a chunk has at least a
+    /// window, too.
     pub chunk_size_min: usize,
-    /// The largest chunk, not below the smallest.
+    /// The maximum chunk size, not below the minimum.
     pub chunk_size_max: usize,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = 256;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits and the polynomial is irreducible; no size may be
-    /// above [`CHUNK_SIZE_LIMIT`].
+    /// Returns [`SpecError`] unless each parameter is within its limits and the polynomial is
+    /// irreducible. No size may exceed [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         check_window(NAME, self.window)?;
         check_polynomial(NAME, self.polynomial)?;
@@ -217,14 +220,15 @@ impl Params {
         check_sizes(NAME, min, self.chunk_size_min(), Some(max))
     }
 
-    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with an even
-    /// divisor, half of it for the backup, the greatest remainder, and 0.45 times the mean as the
-    /// smallest size.
+    /// Returns the parameters of `self` changed so that the mean on random data is `mean` bytes:
+    /// with an even divisor, half of it as the backup divisor, the greatest remainder, and 0.45
+    /// times the mean as the minimum size.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
-    /// above the largest size, and where the window is too large for it.
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`] and not above the maximum size, or if the window is too large for
+    /// the mean.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         check_range(NAME, "max", self.chunk_size_max, mean, CHUNK_SIZE_LIMIT)?;
@@ -245,10 +249,11 @@ impl Params {
         Ok(params)
     }
 
-    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of 4, 8
-    /// or 16 KiB, with divisors, window and dialect of their code, dedup-bench; `None` for another.
+    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of
+    /// 4, 8 or 16 KiB, with divisors, window and dialect of their code, dedup-bench; `None` for any
+    /// other average.
     ///
-    /// The mean is 3 to 20 % above that: [`Params::mean`].
+    /// The mean is 3 to 20 % above the expected average; see [`Params::mean`].
     pub fn paper(nominal_size: usize) -> Option<Params> {
         let (chunk_size_min, chunk_size_max) = paper::sizes(nominal_size)?;
         let divisor = 1 << nominal_size.ilog2();
@@ -266,43 +271,45 @@ impl Params {
         })
     }
 
-    /// Returns the mean chunk size in bytes on random data without end.
+    /// Returns the mean chunk size in bytes on endless random data.
     ///
-    /// It takes the fingerprints as independent from byte to byte, and a chunk behind several that end
-    /// at a fallback like one behind a single such. That is within 0.5 % of the truth where the smallest
-    /// size is a quarter of the mean or more, and within 3 % elsewhere.
+    /// The computation takes the fingerprints as independent from byte to byte, and a chunk behind
+    /// several that end at a fallback like one behind a single such chunk. The result is within 0.5
+    /// % of the truth if the minimum size is a quarter of the mean or more, and within 3 %
+    /// otherwise.
     pub fn mean(&self) -> f64 {
         let divisor = f64::from(self.divisor);
         let backup = f64::from(self.backup_divisor);
         let common = f64::from(greatest_common_divisor(self.divisor, self.backup_divisor));
-        // The chances that a place is not cut at, and that it is then no fallback.
+        // The chances that a position is not a cut-point, and that it is then no fallback.
         let found = 1.0 / divisor;
         let fallback = (1.0 / backup - common / (divisor * backup)) / (1.0 - found);
         let (passes, no_fallback) = (1.0 - found, 1.0 - fallback);
         let max = self.chunk_size_max;
         let tests_from = |first: usize| (max + 1 - first) as u64;
-        // The mean of the chunks whose places are tested from a size of `first` on.
+        // The mean of the chunks whose positions are tested from a size of `first` on.
         let mean_from = |first: usize| {
             let count = tests_from(first);
             let (passed, never) = (power(passes, count), power(no_fallback, count));
-            // How far in front of the largest size the last fallback is; nowhere if there is none.
+            // The distance from the last fallback to the maximum size; 0 if there is no fallback.
             let back = no_fallback * (1.0 - never) / fallback - count as f64 * never;
             first as f64 + passes * (1.0 - passed) / found - passed * (1.0 + back)
         };
-        // Behind the one, fewer bytes than this leave no such remainder.
+        // Behind the one, fewer bytes than this cannot leave such a remainder.
         let bytes = match self.start {
             Start::Full => 1,
             Start::Cold => (self.divisor - 1).ilog2() as usize / 8 + 1,
         };
         let first = (self.chunk_size_min() + bytes - 1).min(max);
-        // Chunks for each other one that begin so far in front of what is known to have nothing.
+        // The ratio of chunks that begin this far in front of bytes known to contain nothing, to
+        // all other chunks.
         let is_known = |from: usize| power(no_fallback, from as u64);
         let range = if max - first > first { is_known(first) - is_known(max - first) } else { 0.0 };
         let share = power(passes, tests_from(first)) * range;
         if share < 1e-9 {
             return mean_from(first);
         }
-        // A mean of what is known, which is geometric but for its end.
+        // The mean of the known bytes, whose distribution is geometric except for its end.
         let span = (max - first - first) as f64;
         let beyond = no_fallback / fallback - span * is_known(max - first) / range;
         #[expect(clippy::cast_possible_truncation, reason = "it is the size of a chunk")]
@@ -465,7 +472,7 @@ impl Chunker for Tttd {
 }
 
 impl fmt::Debug for Tttd {
-    /// Leaves the tables out, which may be secret.
+    /// Omits the tables, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tttd").field("params", &self.params).finish_non_exhaustive()
     }

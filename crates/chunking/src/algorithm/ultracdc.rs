@@ -1,13 +1,14 @@
-//! UltraCDC: how far eight bytes are from a pattern, counted in bits; long runs of equal bytes are cut.
+//! UltraCDC: the number of bits in which eight bytes differ from a pattern; long runs of equal
+//! bytes are cut.
 //!
-//! Source: Zhou et al., "UltraCDC" (IPCCC 2022), algorithm 1, as PlakarKorp/go-cdc-chunkers v1.1.0 has it
-//! under the name `ultracdc-v1.0.0`.
+//! Source: Zhou et al., "UltraCDC" (IPCCC 2022), algorithm 1, in the form of
+//! PlakarKorp/go-cdc-chunkers v1.1.0 under the name `ultracdc-v1.0.0`.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
 //! ```text
 //! n = min(bytes to the end of the stream, max)
-//! distance(i) = how many bits of the 8 bytes in front of byte i differ from those of 8 times 0xaa
+//! distance(i) = the number of bits in which the 8 bytes in front of byte i differ from 8 times 0xaa
 //! equal = 0
 //! for i in min + 8, min + 16, ... while i + 8 <= n:
 //!     if the 8 bytes from i on equal the 8 in front of i:
@@ -20,16 +21,17 @@
 //! cut at n
 //! ```
 //!
-//! The first mask lets a distance of 0, 16 or 64 pass, the second one of 0 to 3, 16 to 19 or 64. A chunk
-//! that a distance ends has the smallest size and a multiple of 8 bytes.
+//! The first mask matches a distance of 0, 16 or 64, the second one a distance of 0 to 3, 16 to 19
+//! or 64. A chunk that a distance ends has the minimum size plus a multiple of 8 bytes.
 //!
-//! The module's `ultracdc`, without a version, cuts at `j`, which the paper does not.
+//! The rule `ultracdc` of that module, without a version, cuts at `j`, unlike the paper.
 //!
 //! # Mean
 //!
-//! The masks are what they are, so that `normal` decides. How many steps of 8 bytes each mask takes was
-//! measured: `examples/means.rs` with 400,000 chunks of `ultracdc:min=8,normal=1048576,max=1048576` and of
-//! `ultracdc:min=8,normal=8,max=1048576` gives means of 45229 and 2234 bytes, which are 16 and the steps.
+//! The masks are fixed, so that the mean depends on `normal`. The number of steps of 8 bytes that
+//! each mask takes was measured: `examples/means.rs` with 400,000 chunks of
+//! `ultracdc:min=8,normal=1048576,max=1048576` and of `ultracdc:min=8,normal=8,max=1048576` gives
+//! means of 45229 and 2234 bytes, which are 16 bytes plus the steps.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -79,13 +81,13 @@ const ABOUT: About = About {
 /// The parameters of UltraCDC; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// Where it begins to look: 8 to 2^28. A chunk has at least 16 bytes more.
+    /// The position at which the search begins: 8 to 2^28. A chunk has at least 16 bytes more.
     pub chunk_size_min: usize,
-    /// Where the easier mask begins, from the smallest size to the largest.
+    /// The size at which the easier mask begins, from the minimum size to the maximum.
     pub normal_size: usize,
-    /// The largest chunk, at least 16 bytes above the smallest size.
+    /// The maximum chunk size, at least 16 bytes above the minimum size.
     pub chunk_size_max: usize,
-    /// How many steps of 8 bytes that are equal to the one before end a chunk: 1 to 2^27.
+    /// The number of steps of 8 bytes equal to the previous step that end a chunk: 1 to 2^27.
     pub low_entropy_steps: u32,
 }
 
@@ -94,28 +96,28 @@ byte_chunker! {
     UltraCdc
 }
 
-/// The bits that must be zeros in a distance, up to the normal size and behind it.
+/// The bits of a distance that must be zeros, up to the normal size and behind it.
 const MASKS: [u32; 2] = [0x2f, 0x2c];
 
-/// The mean number of steps until either mask finds something in random data, measured.
+/// The measured mean number of steps until either mask matches in random data.
 const STEPS: [f64; 2] = [5651.6, 277.25];
 
-/// A value of [`Params::low_entropy_steps`].
+/// The default of [`Params::low_entropy_steps`].
 const LEST: u32 = 64;
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes: the easier mask alone needs
-    /// nearly as many.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes. The easier mask alone
+    /// needs nearly as much.
     pub const AVERAGE_MIN: usize = 2304;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 64 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits.
+    /// Returns [`SpecError`] unless each parameter is within its limits.
     pub fn check(&self) -> Result<(), SpecError> {
         let Params { chunk_size_min: min, chunk_size_max: max, .. } = *self;
         check_range(NAME, "min", min, 8, CHUNK_SIZE_LIMIT / 4)?;
@@ -124,14 +126,15 @@ impl Params {
         check_range(NAME, "lest", self.low_entropy_steps as usize, 1, 1 << 27)
     }
 
-    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with another
-    /// normal size, and a smallest size of a quarter of the mean: less where the easier mask alone needs
-    /// more than the rest, and more where the harder one needs less.
+    /// Returns the parameters of `self` with the normal and the minimum size changed so that the
+    /// mean on random data is `mean` bytes. The minimum size is a quarter of the mean, but less if
+    /// the easier mask alone needs more than the rest, and more if the harder one needs less.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
-    /// above the largest size, and where that is so near that none fit.
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`] and not above the maximum size, or if the maximum size is too near
+    /// to the mean for any parameters to fit.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         check_range(NAME, "max", self.chunk_size_max, mean, CHUNK_SIZE_LIMIT)?;
@@ -150,7 +153,7 @@ impl Params {
         Ok(params)
     }
 
-    /// Two geometric laws over the steps.
+    /// Returns the mean on random data in bytes, by two geometric distributions over the steps.
     fn mean_on_random_data(&self) -> f64 {
         let Params { chunk_size_min: min, chunk_size_max: max, .. } = *self;
         let hard = self.normal_size.saturating_sub(min + 8).div_ceil(8);
@@ -232,7 +235,7 @@ impl Algorithm for Params {
         self.check()
     }
 
-    /// The first step ends here.
+    /// Returns the end of the first step.
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min + 16
     }

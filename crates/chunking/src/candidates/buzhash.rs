@@ -12,18 +12,20 @@ use crate::residue::{Parts, Residue};
 use crate::rolling::{Rolling, Step};
 use crate::kernel::{ByteTable, Columns};
 
-/// Writes the list of loops: one for each way to match and to leave, as one loop that branches would not
-/// keep its state in registers.
+/// Generates the list of loops, one for each way to match and to leave, because a single loop that
+/// branches would not keep its state in registers.
 macro_rules! loops {
     ($($Loop:ident: $bytes:literal, $zeros:literal, $turn:expr;)+) => {
-        /// Hashes of 32 bits or of 64, which match by their lowest bits alone (`Zeros`) or by any residue.
+        /// Hashes of 32 or 64 bits that match by their lowest bits alone (`Zeros`) or by any
+        /// residue.
         #[derive(Clone)]
         pub(crate) enum BuzhashColumns {
             $($Loop(TurnColumns<$bytes, $zeros, { $turn }>),)+
         }
 
         impl BuzhashColumns {
-            /// A place matches if its hash of `bytes` bytes, 4 or 8, is one of `residue`.
+            /// Creates the columns that mark positions whose hash of `bytes` bytes, 4 or 8, is one
+            /// of `residue`.
             pub(crate) fn new<S: Step>(
                 bytes: usize,
                 rolling: &Rolling<S>,
@@ -57,7 +59,8 @@ macro_rules! loops {
     };
 }
 
-/// What leaves is what enters, turned by no whole number of bytes, or by another than there is a loop for.
+/// The turn between leaving and entering entries is not a whole number of bytes, or is one that has
+/// no loop.
 const OTHER: usize = usize::MAX;
 
 loops! {
@@ -71,16 +74,16 @@ loops! {
     Residue64: 8, false, OTHER;
 }
 
-/// Hashes of `BYTES` bytes, 4 or 8; with `ZEROS` they match where bits are zeros. What leaves is what
-/// enters, turned by `TURN` bytes, so that one table does for both and stays in registers; [`OTHER`] takes
-/// two.
+/// Hashes of `BYTES` bytes, 4 or 8. With `ZEROS`, a match has zeros at certain bits. The leaving
+/// entry of a byte is its entering entry turned by `TURN` bytes, so that one table serves for both
+/// and stays in registers; [`OTHER`] takes two tables.
 #[derive(Clone)]
 pub(crate) struct TurnColumns<const BYTES: usize, const ZEROS: bool, const TURN: usize> {
     window: usize,
     enter: Box<[ByteTable; BYTES]>,
     leave: Box<[ByteTable; BYTES]>,
     parts: Parts,
-    /// The bits that are zeros where it matches, with `ZEROS`.
+    /// The bits that are zeros in a match, with `ZEROS`.
     zeros: u64,
 }
 
@@ -95,12 +98,12 @@ impl<const BYTES: usize, const ZEROS: bool, const TURN: usize> TurnColumns<BYTES
         }
     }
 
-    /// Byte `k` of what changes.
+    /// Returns byte `k` of the change of the hash.
     #[inline(always)]
     fn change<C: Columns>(&self, c: C, k: usize, new: C::Vector, old: C::Vector) -> C::Vector {
         let leaving = match TURN {
             OTHER => &self.leave[k],
-            // Turned left, byte k comes from one below.
+            // After a turn to the left, byte k comes from a lower one.
             turn => &self.enter[(k + BYTES - turn) % BYTES],
         };
         c.xor(c.look_up(&self.enter[k], new), c.look_up(leaving, old))

@@ -1,4 +1,4 @@
-//! CRC-32 of a window: linear over bits, as Rabin's fingerprint is.
+//! The CRC-32 of a window: it is linear over bits, as Rabin's fingerprint is.
 
 use super::marks::ColumnHash;
 use super::matrices;
@@ -9,19 +9,20 @@ use crate::kernel::Columns;
 #[derive(Clone)]
 pub(crate) struct CrcColumns {
     window: usize,
-    /// What the lowest byte, with the new one, leaves.
+    /// The result of a step for the lowest byte, combined with the new one.
     step: [u64; 4],
-    /// What a byte takes away when it leaves.
+    /// The correction for a byte that leaves.
     leave: [u64; 4],
-    /// The bits that are zeros where it matches.
+    /// The bits that are zeros in a match.
     tested: [u8; 4],
 }
 
 impl CrcColumns {
-    /// A place matches if the lowest `bits` bits are zeros. Bytes are seen through no permutation here.
+    /// Creates the columns that mark positions whose lowest `bits` bits are zeros. Bytes are not
+    /// permuted here.
     pub(crate) fn new<S: Step>(rolling: &Rolling<S>, bits: u32) -> CrcColumns {
         let (step, window) = (rolling.step(), rolling.window());
-        // A byte enters as a step of the register that it is the lowest byte of.
+        // A byte enters by a step of the register of which it is the lowest byte.
         let leave = |byte: u8| (0..=window).fold(u64::from(byte), |hash, _| step.step(hash));
         let tested = u32::MAX >> (32 - bits);
         CrcColumns {

@@ -1,4 +1,4 @@
-//! The sums of Gear: each byte doubles the hash and adds an entry of a table.
+//! The sums of Gear: each byte doubles the hash and adds a table entry.
 
 #![expect(clippy::cast_possible_truncation, reason = "the numbers have as many bytes as they say")]
 
@@ -9,10 +9,12 @@ use super::{Batch, Marking, Selection, cut, is_worth_marking, planes};
 use crate::Level;
 use crate::kernel::{ByteTable, Columns};
 
-/// With fewer bits than these a mask matches more often than is worth marking.
+/// The minimum number of bits of a mask. With fewer bits, matches are too frequent for marking to
+/// pay.
 const MARK_BITS_MIN: u32 = 8;
 
-/// Sums of as few bytes as a mask asks for: what is above its highest bit changes nothing below.
+/// Sums of only as many bytes as a mask needs, because the bits above its highest bit do not change
+/// those below.
 #[derive(Clone)]
 pub(crate) enum GearColumns {
     Of16(Box<Sums<2>>),
@@ -22,10 +24,11 @@ pub(crate) enum GearColumns {
 }
 
 impl GearColumns {
-    /// Marks places where the hash over `table` has none of the bits of `mask`, of chunks of so many bytes
-    /// at least and in the mean.
+    /// Returns the columns that mark the positions where the hash over `table` has none of the bits
+    /// of `mask`. `min` is the minimum and `mean` the mean chunk size in bytes.
     ///
-    /// `None` where that would not be faster: each mark is looked at again, so there must be few of them.
+    /// Returns `None` if marking would not be faster. Each mark is looked at again, so marks must
+    /// be rare.
     pub(crate) fn new(table: &[u64; 256], mask: u64, min: usize, mean: f64) -> Option<GearColumns> {
         // The gains were measured on Zen 5.
         let (gain, columns) = match mask.checked_ilog2()? {
@@ -180,7 +183,7 @@ macro_rules! sums_64 {
 sums_64!(6);
 sums_64!(8);
 
-/// Numbers of 32 bits out of their bytes, lowest first.
+/// Weaves numbers of 32 bits from their bytes, lowest first.
 #[inline(always)]
 pub(super) fn woven_32<C: Columns>(c: C, bytes: [C::Vector; 4]) -> [C::Vector; 4] {
     let [a, b] = [c.weave_bytes(bytes[0], bytes[1]), c.weave_bytes(bytes[2], bytes[3])];
@@ -188,7 +191,7 @@ pub(super) fn woven_32<C: Columns>(c: C, bytes: [C::Vector; 4]) -> [C::Vector; 4
     [low[0], low[1], high[0], high[1]]
 }
 
-/// Numbers of 64 bits out of their bytes, lowest first.
+/// Weaves numbers of 64 bits from their bytes, lowest first.
 #[inline(always)]
 pub(super) fn woven_64<C: Columns>(c: C, bytes: [C::Vector; 8]) -> [C::Vector; 8] {
     let [b0, b1, b2, b3, b4, b5, b6, b7] = bytes;

@@ -1,25 +1,26 @@
-//! The first stage: marking every place whose hash matches.
+//! The first stage: marking every position whose hash matches.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::kernel::{BLOCK_SIZE, ByteTable, Columns, ColumnsWork, ROW_COUNT};
 
-/// A hash of the last bytes, of 64 rows at once.
+/// A hash of the last bytes, for 64 rows at once.
 pub(crate) trait ColumnHash {
-    /// Whether bytes leave the hash by [`ColumnHash::roll`]; where not, they are shifted out of it.
+    /// Set if bytes leave the hash by [`ColumnHash::roll`]; otherwise they are shifted out of it.
     const LEAVES: bool;
 
     /// The hashes of the rows.
     type State<C: Columns>: Copy;
 
-    /// How many bytes, up to the place itself, the hash at a place depends on.
+    /// Returns the number of bytes, up to and including a position, on which the hash at the
+    /// position depends.
     fn window(&self) -> usize;
 
-    /// The hashes of no bytes.
+    /// Returns the hashes of no bytes.
     fn empty<C: Columns>(&self, columns: C) -> Self::State<C>;
 
-    /// The hashes after `new`, where nothing leaves.
+    /// Returns the hashes after `new` has entered, without a byte that leaves.
     fn enter<C: Columns>(
         &self,
         columns: C,
@@ -27,7 +28,7 @@ pub(crate) trait ColumnHash {
         new: C::Vector,
     ) -> Self::State<C>;
 
-    /// The hashes after `new`, where `old` leaves.
+    /// Returns the hashes after `new` has entered and `old` has left.
     #[inline(always)]
     fn roll<C: Columns>(
         &self,
@@ -40,35 +41,36 @@ pub(crate) trait ColumnHash {
         self.enter(columns, state, new)
     }
 
-    /// Whether any hash may match; false if none does. For those that know it sooner than which.
+    /// Returns `true` if any hash may match, and `false` if none does. Some hashes know this sooner
+    /// than which of them match.
     #[inline(always)]
     fn any<C: Columns>(&self, columns: C, state: Self::State<C>) -> bool {
         self.rows(columns, state) != 0
     }
 
-    /// Which rows' hashes match.
+    /// Returns the mask of rows whose hashes match.
     fn rows<C: Columns>(&self, columns: C, state: Self::State<C>) -> u64;
 }
 
-/// The largest window, in bytes, that is worth it: each row begins by reading one.
+/// The maximum window, in bytes, for which marking pays: each row begins by reading one window.
 pub(crate) const WINDOW_MAX: usize = 512;
 
-/// As many tiles of 64 bytes make a row at most: an odd number, so that the rows do not all fall into
-/// the same sets of the cache.
+/// The maximum number of tiles of 64 bytes in a row. It is odd, so that the rows do not all fall
+/// into the same sets of the cache.
 pub(crate) const ROW_TILES_MAX: usize = 65;
 
-/// How far before a row is read its bytes are asked for: on Zen 5 from memory, 2 tiles are too late (a third
-/// slower), 8 and 16 no better.
+/// The prefetch distance of a row, in bytes. On Zen 5, 2 tiles are too late for data from memory (a
+/// third slower), and 8 and 16 are no better.
 const PREFETCHED: usize = 4 * BLOCK_SIZE;
 
-/// How many places there are in a tile of every row.
+/// The number of positions in one tile of every row.
 pub(crate) const TILE_SIZE: usize = ROW_COUNT * BLOCK_SIZE;
 
-/// The marks of a stretch of bytes, and what is needed to make them.
+/// The marks of a stretch of bytes, with the buffers for making them.
 pub(crate) struct Marks<C: Columns> {
-    /// Bit `k % 64` of word `k / 64` is about place `k`.
+    /// The marks: bit `k % 64` of word `k / 64` belongs to position `k`.
     words: Vec<u64>,
-    /// The columns of the last tiles, round and round.
+    /// The columns of the last tiles, as a ring buffer.
     ring: Vec<[C::Vector; BLOCK_SIZE]>,
     scratch: [C::Vector; BLOCK_SIZE],
 }
@@ -81,10 +83,12 @@ impl<C: Columns> Marks<C> {
         Marks { words: Vec::new(), ring, scratch: zeros }
     }
 
-    /// Marks the places of `row_tiles` tiles from `first` on, where `hash` matches; there are as many
-    /// bytes of `data`, and before `first` a window, in whole tiles. Bytes count as `permutation` says.
+    /// Marks the positions at which `hash` matches, in `row_tiles` tiles of each row from `first`
+    /// on. `data` contains all these bytes, and before `first` a window in whole tiles. Bytes are
+    /// mapped by `permutation`.
     ///
-    /// The stretch is cut into 64 rows, one after the other. A row's hash begins a window before it.
+    /// The stretch is divided into 64 consecutive rows. The hash of a row begins a window before
+    /// it.
     #[inline(always)]
     pub(crate) fn make<H: ColumnHash>(
         &mut self,
@@ -98,7 +102,7 @@ impl<C: Columns> Marks<C> {
         let window = hash.window();
         let slots = self.ring.len();
         let warm_tiles = slots - 1;
-        // Before the window there are bytes of the first tile that are not hashed.
+        // Bytes of the first tile in front of the window are not hashed.
         let unused = warm_tiles * BLOCK_SIZE - window;
         self.words.clear();
         self.words.resize(row_tiles * ROW_COUNT, 0);
@@ -116,7 +120,8 @@ impl<C: Columns> Marks<C> {
                 let new = &self.ring[slot][if tile == 0 { unused } else { 0 }..];
                 state = columns.enter(Warm { hash, new, state });
             } else {
-                // What leaves came a window before: in the oldest tile, and then in the next.
+                // The bytes that leave arrived a window before: in the oldest tile, and then in the
+                // next.
                 let old = [
                     &self.ring[(tile + 1) % slots][unused..],
                     &self.ring[(tile + 2) % slots][..unused],
@@ -133,7 +138,8 @@ impl<C: Columns> Marks<C> {
         }
     }
 
-    /// Notes the `hits` of a tile, of which only `hit_columns` are not zero, and makes them zero.
+    /// Records the `hits` of a tile, of which only `hit_columns` are not zero, and resets them to
+    /// zero.
     fn note(
         &mut self,
         hits: &mut [u64; BLOCK_SIZE],
@@ -142,7 +148,8 @@ impl<C: Columns> Marks<C> {
         row_tiles: usize,
     ) {
         if hit_columns.count_ones() > 8 {
-            // As in a run of one byte, where all places match or none: all bits at once.
+            // In a run of one byte, for example, all positions match or none, so all bits are moved
+            // at once.
             transpose_bits(hits);
             for (row, word) in hits.iter_mut().enumerate() {
                 self.words[row * row_tiles + tile] = core::mem::take(word);
@@ -162,7 +169,7 @@ impl<C: Columns> Marks<C> {
         }
     }
 
-    /// The first mark from `from` on and before `end`, counted from the first place.
+    /// Returns the first mark from `from` on and before `end`, counted from the first position.
     #[inline(always)]
     pub(crate) fn next(&self, from: usize, end: usize) -> Option<usize> {
         if from >= end {
@@ -182,7 +189,7 @@ impl<C: Columns> Marks<C> {
     }
 }
 
-/// Has each byte of a tile seen as another.
+/// Maps each byte of a tile by a permutation.
 struct Permute<'a, V> {
     permutation: &'a ByteTable,
     tile: &'a mut [V; BLOCK_SIZE],
@@ -199,7 +206,7 @@ impl<C: Columns> ColumnsWork<C> for Permute<'_, C::Vector> {
     }
 }
 
-/// Hashes columns before the first place.
+/// Hashes the columns before the first position.
 struct Warm<'a, C: Columns, H: ColumnHash> {
     hash: &'a H,
     new: &'a [C::Vector],
@@ -219,22 +226,22 @@ impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Warm<'_, C, H> {
     }
 }
 
-/// Hashes a tile, and says where it matches.
+/// Hashes a tile, and returns its hits.
 struct Hash<'a, C: Columns, H: ColumnHash> {
     hash: &'a H,
     data: &'a [u8],
-    /// What is asked for meanwhile: this byte, and so on by the distance of the rows.
+    /// The offset of the next prefetch, which advances by the distance of the rows.
     ahead: usize,
     stride: usize,
     new: &'a [C::Vector; BLOCK_SIZE],
-    /// The columns that leave: there are as many as new ones.
+    /// The columns that leave, as many as new ones.
     old: [&'a [C::Vector]; 2],
     state: H::State<C>,
     hits: &'a mut [u64; BLOCK_SIZE],
 }
 
 impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Hash<'_, C, H> {
-    /// The hashes after it, and the columns with hits.
+    /// The hashes after the tile, and the columns with hits.
     type Output = (H::State<C>, u64);
 
     #[inline(always)]
@@ -244,7 +251,7 @@ impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Hash<'_, C, H> {
         let mut hit_columns = 0;
         for (range, old) in [(0..switch, old[0]), (switch..BLOCK_SIZE, old[1])] {
             for column in range.clone() {
-                // The rows are too many for the hardware to foresee.
+                // The rows are too many for the hardware to predict.
                 columns.prefetch(data, ahead);
                 ahead += stride;
                 state = if H::LEAVES {
@@ -262,7 +269,7 @@ impl<C: Columns, H: ColumnHash> ColumnsWork<C> for Hash<'_, C, H> {
     }
 }
 
-/// Swaps rows and columns of 64 words of 64 bits.
+/// Transposes a matrix of 64 words of 64 bits.
 fn transpose_bits(words: &mut [u64; 64]) {
     let mut width = 32;
     let mut mask = 0xffff_ffff_u64;

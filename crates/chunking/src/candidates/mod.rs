@@ -1,18 +1,20 @@
-//! Rolling hashes in two stages: first every place whose hash matches is marked, then the marks are
-//! walked for those that may end a chunk.
+//! Rolling hashes in two stages: the first marks every position whose hash matches, and the second
+//! walks the marks for those that may end a chunk.
 //!
-//! That is the idea of SS-CDC (Ni, Lin and Jiang, SYSTOR 2019), which marks by gathers. Here a stretch
-//! of bytes is cut into 64 rows, which are hashed at once: a vector holds the same column of all rows,
-//! and tables and matrices of bits take the place of memory (`Columns`). A stretch fits the second
-//! level of the cache, so that the second stage, which looks at few bytes again, finds them there.
+//! The idea is that of SS-CDC (Ni, Lin and Jiang, SYSTOR 2019), which marks by gathers. Here a
+//! stretch of bytes is divided into 64 rows, which are hashed at once: a vector holds the same
+//! column of all rows, and tables and matrices of bits take the place of memory (`Columns`). A
+//! stretch fits the second-level cache, so that the second stage, which looks at few bytes again,
+//! finds them there.
 //!
-//! The marks say only what the last bytes say. What a rule makes of them, its smallest and largest
-//! sizes, a hash that begins within the chunk, or masks that change, is in [`Selection`].
+//! A mark depends only on the last bytes. The parts of a rule that depend on more, such as its
+//! minimum and maximum sizes, a hash that begins within the chunk, or masks that change, are in
+//! [`Selection`].
 
-/// An array of what a constant number gives, from 0 on.
+/// Builds an array from an expression over a constant index, from 0 on.
 ///
-/// A loop over an index would keep vectors in memory until it is unrolled, which the compiler does too
-/// late to take them into registers; and a closure may be compiled without the instruction set.
+/// A loop over an index would keep vectors in memory until it is unrolled, which the compiler does
+/// too late to move them into registers. A closure may be compiled without the instruction set.
 macro_rules! each {
     ($K:ident of 2 => $value:expr) => { each!($K $value; 0 1) };
     ($K:ident of 4 => $value:expr) => { each!($K $value; 0 1 2 3) };
@@ -48,29 +50,30 @@ use crate::chunker::cut_one_by_one;
 use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsTask};
 use crate::{Chunker, Level};
 
-/// How many bytes are wanted at once: some stretches, so that their ends weigh little.
+/// The number of bytes that are wanted at once: several stretches, which lowers the relative cost
+/// of their ends.
 const BATCH_SIZE: usize = 4 * ROW_TILES_MAX * TILE_SIZE;
 
-/// What the second stage has to know of a rule.
+/// The parts of a rule that the second stage needs.
 pub(crate) trait Selection: Chunker {
-    /// The first place of a chunk, in bytes from its start, that may end it.
+    /// Returns the first position of a chunk, in bytes from its start, that may end it.
     fn first(&self) -> usize;
 
-    /// The first place of a chunk from which on a mark says what the rule would: before it, the rule's
-    /// hash does not know a whole window. Not before [`Selection::first`].
+    /// Returns the first position of a chunk from which on the marks agree with the rule. Before
+    /// it, the rule's hash does not cover a whole window. Not below [`Selection::first`].
     fn told_from(&self) -> usize {
         self.first()
     }
 
-    /// How many bytes there are from the place that ends a chunk to the cut-point.
+    /// Returns the number of bytes from the position that ends a chunk to the cut-point.
     fn step(&self) -> usize;
 
-    /// [`Chunker::next_cut_after`] for a chunk of which no place before `from` ends it; `from` is not
-    /// before [`Selection::told_from`].
+    /// Works as [`Chunker::next_cut_after`], for a chunk that no position before `from` ends;
+    /// `from` is not below [`Selection::told_from`].
     fn cut_from(&self, before: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize>;
 
-    /// Whether the rule ends a chunk that began at `start` by the marked place `at`. `hashed` is for what
-    /// is worth keeping from one call to the next.
+    /// Returns `true` if the marked position `at` ends a chunk that begins at `start`. `hashed`
+    /// keeps state from one call to the next.
     fn accepts(
         &self,
         data: &[u8],
@@ -83,10 +86,10 @@ pub(crate) trait Selection: Chunker {
     }
 }
 
-/// What marks places: a hash, or one of several.
+/// A hash that marks positions, or one of several.
 pub(crate) trait Marking {
-    /// Cuts what it can, and returns where the chunk begins whose end it did not find, and the first place
-    /// that was not looked at. Bytes count as `permutation` says.
+    /// Cuts as many chunks as possible. Returns the start of the chunk whose end was not found, and
+    /// the first position that was not looked at. Bytes are mapped by `permutation`.
     fn cut<S: Selection>(
         &self,
         rule: &S,
@@ -96,7 +99,7 @@ pub(crate) trait Marking {
     ) -> (usize, usize);
 }
 
-/// One hash is.
+/// Implements [`Marking`] for a single hash.
 macro_rules! marking {
     ($Hash:ty) => {
         impl crate::candidates::Marking for $Hash {
@@ -114,41 +117,41 @@ macro_rules! marking {
 }
 use marking;
 
-/// The first stage of a chunker, if there is one: not on a level without columns, and not for parameters
-/// that would not be faster by it.
+/// The first stage of a chunker, if it has one. Levels without columns have none, and neither do
+/// parameters that would not become faster.
 #[derive(Clone)]
 pub(crate) struct Stages<M> {
     level: Level,
     marking: Option<M>,
 }
 
-/// Whether marking every place is faster than a search that passes over the `min` bytes that no chunk is
-/// smaller than: it takes a `gain`-th of the time for each byte, but for all of them.
+/// Returns `true` if marking every position is faster than a search that skips the first `min`
+/// bytes of each chunk. Marking takes a `gain`-th of the time for each byte, but for all bytes.
 pub(crate) fn is_worth_marking(min: usize, mean: f64, gain: f64) -> bool {
     let searched = (mean - min as f64) / mean;
-    // A mean that is not finite is far beyond the smallest size.
+    // A mean that is not finite is far beyond the minimum size.
     searched.is_nan() || gain * searched > 1.0
 }
 
 impl<M: Marking> Stages<M> {
-    /// The first stage on `level`, if there is one, by what `marking` makes for it.
+    /// Creates the first stage on `level`, with the hash that `marking` returns, if any.
     pub(crate) fn at(level: Level, marking: impl FnOnce() -> Option<M>) -> Stages<M> {
         let level = level.of_columns();
         let marking = if level == Level::SCALAR { None } else { marking() };
         Stages { level: if marking.is_some() { level } else { Level::SCALAR }, marking }
     }
 
-    /// Is [`Chunker::level`].
+    /// Implements [`Chunker::level`].
     pub(crate) fn level(&self) -> Level {
         self.level
     }
 
-    /// Is [`Chunker::batch_size`].
+    /// Implements [`Chunker::batch_size`].
     pub(crate) fn batch_size(&self) -> usize {
         if self.marking.is_some() { BATCH_SIZE } else { 0 }
     }
 
-    /// Is [`Chunker::next_cuts`] of `rule`, whose bytes count as `permutation` says.
+    /// Implements [`Chunker::next_cuts`] of `rule`, whose bytes are mapped by `permutation`.
     pub(crate) fn next_cuts<S: Selection>(
         &self,
         rule: &S,
@@ -159,8 +162,7 @@ impl<M: Marking> Stages<M> {
             let count = batch.ends.len();
             let (chunk, place) = marking.cut(rule, permutation, self.level, &mut batch);
             if batch.more && batch.ends.len() > count {
-                // The rest comes again, and then there may be more of it than a byte-by-byte search is
-                // worth.
+                // The rest comes again, and may then be too large for a byte-by-byte search.
                 return;
             }
             batch.start = chunk;
@@ -177,7 +179,7 @@ impl<M: Marking> Stages<M> {
     }
 }
 
-/// [`Marking::cut`] of one hash.
+/// Implements [`Marking::cut`] for one hash.
 fn cut<S: Selection, H: ColumnHash>(
     hash: &H,
     rule: &S,
@@ -200,7 +202,8 @@ struct Select<'a, S, H> {
 }
 
 impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
-    /// Where the chunk begins whose end is not found, and the first place that was not looked at.
+    /// The start of the chunk whose end was not found, and the first position that was not looked
+    /// at.
     type Output = (usize, usize);
 
     #[inline(always)]
@@ -209,11 +212,11 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
         let (first, told_from, step) = (rule.first(), rule.told_from(), rule.step());
         let max = rule.chunk_size_max();
         let window = hash.window();
-        // Where the next stretch begins, and the place of the chunk that is looked at next.
+        // The start of the next stretch, and the next position of the chunk to look at.
         let mut block = (chunk + told_from).max(window.next_multiple_of(BLOCK_SIZE));
         let mut place = chunk + first;
         let mut hashed = None;
-        // The last byte is left to the rule: some wait for the one behind it.
+        // The last byte is left to the rule, because some rules wait for the byte behind it.
         let last = data.len().saturating_sub(1);
         if block + TILE_SIZE > last {
             return (chunk, place);
@@ -224,12 +227,13 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
             if tiles == 0 {
                 return (chunk, place);
             }
-            // An odd number, as the largest is.
+            // An odd number, like the maximum.
             let row_tiles = (tiles.min(ROW_TILES_MAX) - 1) | 1;
             marks.make(columns, hash, permutation, data, block, row_tiles);
             let block_end = block + row_tiles * TILE_SIZE;
             loop {
-                // Places that no mark tells of are for the rule itself; in pairs, as some look at them.
+                // Positions without valid marks are left to the rule itself, in pairs, because some
+                // rules look at pairs.
                 let told = block.max(chunk + told_from);
                 if place < told {
                     let told = told + (told - chunk) % 2;
@@ -272,7 +276,7 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
     }
 }
 
-/// Byte `k` of every entry, for each `k`.
+/// Returns the table of byte `k` of every entry, for each `k`.
 fn planes<const N: usize>(table: &[u64; 256]) -> [ByteTable; N] {
     let mut planes = [ByteTable([[0; BLOCK_SIZE]; 4]); N];
     for (value, entry) in table.iter().enumerate() {
@@ -283,7 +287,7 @@ fn planes<const N: usize>(table: &[u64; 256]) -> [ByteTable; N] {
     planes
 }
 
-/// A table of bytes, as vectors take it.
+/// Converts a table of bytes to the form for vectors.
 pub(crate) fn byte_table(table: &[u8; 256]) -> ByteTable {
     let blocks: (&[Block], _) = table.as_chunks();
     let mut result = [[0; BLOCK_SIZE]; 4];
@@ -291,7 +295,8 @@ pub(crate) fn byte_table(table: &[u8; 256]) -> ByteTable {
     ByteTable(result)
 }
 
-/// For each byte `k` of what `map` gives, the matrix that makes it of a byte. `map` is linear.
+/// Returns, for each byte `k` of the result of the linear `map`, the matrix that computes it from a
+/// byte.
 fn matrices<const N: usize>(map: impl Fn(u8) -> u64) -> [u64; N] {
     let mut matrices = [[0; 8]; N];
     for bit in 0..8 {

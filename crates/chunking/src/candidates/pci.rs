@@ -1,9 +1,9 @@
-//! The ones in a window, counted.
+//! The count of ones in a window.
 
 use super::marks::ColumnHash;
 use crate::kernel::Columns;
 
-/// Sums of 16 bits, which hold the ones of any window that is marked.
+/// Sums of 16 bits, which hold the number of ones of any window that is marked.
 #[derive(Clone, Copy)]
 pub(crate) struct CountColumns {
     window: usize,
@@ -11,7 +11,8 @@ pub(crate) struct CountColumns {
 }
 
 impl CountColumns {
-    /// A place matches if the last `window` bytes have `least` ones or more.
+    /// Creates the columns that mark positions whose last `window` bytes have at least `least`
+    /// ones.
     pub(crate) fn new(window: usize, least: u16) -> CountColumns {
         CountColumns { window, least }
     }

@@ -1,4 +1,5 @@
-//! Rabin's fingerprint: linear over bits, so that each byte of it is a sum of products with matrices.
+//! Rabin's fingerprint: it is linear over bits, so that each of its bytes is a sum of products with
+//! matrices.
 
 use super::marks::ColumnHash;
 use super::matrices;
@@ -7,24 +8,26 @@ use crate::kernel::Columns;
 
 const BYTES: usize = 7;
 
-/// The bytes of a fingerprint that is shifted up, so that its highest bit is the highest of 7 bytes: the
-/// byte that a step pushes out is then one of them, and a step but renames the others.
+/// The bytes of a fingerprint that is shifted up, so that its highest bit is the highest of 7
+/// bytes. The byte that a step pushes out is then one of them, and a step merely renames the
+/// others.
 #[derive(Clone)]
 pub(crate) struct RabinColumns {
     window: usize,
-    /// What the highest byte leaves as a remainder.
+    /// The remainder that the highest byte leaves.
     reduce: [u64; BYTES],
-    /// What a byte takes away when it leaves.
+    /// The correction for a byte that leaves.
     leave: [u64; BYTES],
-    /// What a byte brings, which is all in the two lowest bytes.
+    /// The contribution of a byte that enters, which is all in the two lowest bytes.
     enter: [u64; 2],
-    /// The bits that are zeros where it matches.
+    /// The bits that are zeros in a match.
     tested: [u8; BYTES],
 }
 
 impl RabinColumns {
-    /// The fingerprint modulo a polynomial of `degree`; `None` unless it takes 7 bytes. A place matches
-    /// if the lowest `bits` bits are zeros. Bytes are seen through no permutation here.
+    /// Creates the columns of the fingerprint modulo a polynomial of `degree`; `None` unless it
+    /// takes 7 bytes. A position matches if the lowest `bits` bits are zeros. Bytes are not
+    /// permuted here.
     pub(crate) fn new<S: Step>(
         rolling: &Rolling<S>,
         degree: u32,
@@ -67,13 +70,13 @@ impl RabinColumns {
         ]
     }
 
-    /// What is left of the bits that are zeros where it matches.
+    /// Returns what remains of the bits that are zeros in a match.
     #[inline(always)]
     fn rest<C: Columns>(&self, c: C, state: [C::Vector; BYTES]) -> C::Vector {
         let tested = each!(K of 5 => c.and(state[K], c.splat(self.tested[K])));
         let mut rest = c.or(tested[0], tested[1]);
         if self.tested[2] != 0 {
-            // 30 bits, shifted by less than a byte, are in 5.
+            // Up to 30 bits, shifted by less than a byte, take 5 bytes.
             rest = c.or(rest, c.or(tested[2], c.or(tested[3], tested[4])));
         }
         rest

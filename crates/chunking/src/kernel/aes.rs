@@ -5,28 +5,28 @@ use super::BLOCK_SIZE;
 /// A block of AES.
 pub(crate) type AesBlock = [u8; 16];
 
-/// The bytes that 64 windows lie in, and what stands behind them: the window of place `p` begins at byte
+/// The bytes of 64 windows, and the bytes behind them. The window of position `p` begins at byte
 /// `p`.
 pub(crate) type Windows = [u8; 2 * BLOCK_SIZE];
 
-/// How the bytes of a window become a block.
+/// The conversion of a window's bytes to a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WindowSize {
-    /// 16 bytes are a block.
+    /// A window of 16 bytes is a block.
     One,
-    /// Of 32 bytes the first 16 go through four rounds of AES, and the last 16 are added.
+    /// Of 32 bytes, the first 16 go through four rounds of AES, and the last 16 are added.
     Two,
 }
 
-/// The secrets, and what is asked.
+/// The secret keys, with the parameters of a match.
 #[derive(Clone)]
 pub(crate) struct AesKeys {
     pub(crate) window: WindowSize,
-    /// How many bits of the result must be zero: the lowest of its first four bytes, little-endian.
+    /// The bits of the result that must be zero in a match, of its first four bytes, little-endian.
     pub(crate) mask: u32,
-    /// Of the four rounds: each is added before its round.
+    /// The keys of the four rounds of the hash; each is added before its round.
     pub(crate) hash: [AesBlock; 4],
-    /// Of AES-128, expanded.
+    /// The expanded keys of AES-128.
     pub(crate) rounds: [AesBlock; 11],
 }
 
@@ -41,30 +41,33 @@ impl AesKeys {
     }
 }
 
-/// What an instruction set supplies to the cipher. As with [`Kernel`](super::Kernel), a value is a proof
-/// that this CPU has it, and the methods are `#[inline(always)]`.
+/// The operations that an instruction set supplies to the cipher. As with
+/// [`Kernel`](super::Kernel), a value is a proof that this CPU has the instruction set, and the
+/// methods are `#[inline(always)]`.
 pub(crate) trait Cipher: Copy {
-    /// Does `task` in a function of its own, compiled for the instruction set.
+    /// Runs `task` in a separate function, compiled for the instruction set.
     fn enter<T: CipherTask>(self, task: T) -> T::Output;
 
-    /// Bit `p` says whether AES of the window of place `p` has zeros where the mask has ones.
+    /// Returns a mask whose bit `p` is set if AES of the window of position `p` has zeros where
+    /// `keys.mask` has ones.
     fn matches(self, keys: &AesKeys, bytes: &Windows) -> u64;
 
-    /// Asks for the cache line of byte `offset` of `data`, which may lie behind its end.
+    /// Prefetches the cache line of byte `offset` of `data`, which may lie behind the end of
+    /// `data`.
     fn prefetch(self, data: &[u8], offset: usize);
 }
 
 /// Work that is written once for every cipher.
 pub(crate) trait CipherTask {
-    /// What it results in.
+    /// The result of the work.
     type Output;
 
-    /// Does the work; `#[inline(always)]`.
+    /// Does the work. Implementations are `#[inline(always)]`.
     fn run<C: Cipher>(self, cipher: C) -> Self::Output;
 }
 
-/// Plain Rust without tables: a word holds one bit of 64 windows, so that neither a branch nor an
-/// address depends on a secret.
+/// The cipher in plain Rust without tables: a word holds one bit of 64 windows, so that no branch
+/// and no address depends on a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bitsliced;
 
@@ -111,7 +114,7 @@ impl Cipher for Bitsliced {
         !set.fold(0, |any, bit| any | state[bit / 8][bit % 8])
     }
 
-    /// Does nothing: it would not be noticed.
+    /// Does nothing, because a prefetch would make no noticeable difference.
     fn prefetch(self, _: &[u8], _: usize) {}
 }
 
@@ -132,16 +135,16 @@ fn add_key(state: &mut State, key: &AesBlock) {
     }
 }
 
-/// SubBytes and ShiftRows: FIPS 197, sections 5.1.1 and 5.1.2.
+/// Applies SubBytes and ShiftRows: FIPS 197, sections 5.1.1 and 5.1.2.
 fn substitute(state: &mut State) {
     let before = *state;
     for (place, bits) in state.iter_mut().enumerate() {
-        // Row r moves left by r columns; columns stand one after the other.
+        // Row r moves left by r columns; columns are stored one after the other.
         *bits = substituted(before[(place + 4 * (place % 4)) % 16]);
     }
 }
 
-/// SubBytes, ShiftRows and MixColumns: FIPS 197, section 5.1.3.
+/// Applies SubBytes, ShiftRows and MixColumns: FIPS 197, section 5.1.3.
 fn mix(state: &mut State) {
     substitute(state);
     for column in state.as_chunks_mut::<4>().0 {
@@ -153,14 +156,14 @@ fn mix(state: &mut State) {
     }
 }
 
-/// The product with x in the field of AES.
+/// Returns the product with x in the field of AES.
 fn doubled(bits: Bits) -> Bits {
     let [a, b, c, d, e, f, g, top] = bits;
     [top, a ^ top, b, c ^ top, d ^ top, e, f, g]
 }
 
-/// The S-box by the circuit of Boyar and Peralta, "A small depth-16 circuit for the AES S-box" (2011),
-/// with its names.
+/// Applies the S-box by the circuit of Boyar and Peralta, "A small depth-16 circuit for the AES
+/// S-box" (2011), with the names used there.
 fn substituted(bits: Bits) -> Bits {
     let [x7, x6, x5, x4, x3, x2, x1, x0] = bits;
     let y14 = x3 ^ x5;
@@ -271,7 +274,7 @@ fn substituted(bits: Bits) -> Bits {
     [s7, s6, s5, s4, s3, s2, s1, s0]
 }
 
-/// The keys of the rounds of AES-128: FIPS 197, section 5.2.
+/// Returns the round keys of AES-128: FIPS 197, section 5.2.
 fn expand(key: AesBlock) -> [AesBlock; 11] {
     let mut keys = [key; 11];
     let mut constant = 1;
@@ -299,10 +302,10 @@ fn substituted_byte(byte: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// FIPS 197, appendix B: what the first four bytes of the result are, bit by bit; and that a wrong bit
-    /// is no match.
+    /// The first four bytes of the result are those of FIPS 197, appendix B, bit by bit, and a
+    /// wrong bit is no match.
     #[test]
-    fn the_example_of_the_standard() {
+    fn bitsliced_aes_matches_fips_197_example() {
         let key = *b"\x2b\x7e\x15\x16\x28\xae\xd2\xa6\xab\xf7\x15\x88\x09\xcf\x4f\x3c";
         let input = *b"\x32\x43\xf6\xa8\x88\x5a\x30\x8d\x31\x31\x98\xa2\xe0\x37\x07\x34";
         let result = u32::from_le_bytes([0x39, 0x25, 0x84, 0x1d]);

@@ -1,30 +1,32 @@
-//! Vectors with a byte of each of 64 rows: what hashes at 64 places at once are computed with.
+//! Vectors with one byte of each of 64 rows, for computing hashes at 64 positions at once.
 
 use super::{BLOCK_SIZE, Block};
 
-/// How many rows there are.
+/// The number of rows.
 pub(crate) const ROW_COUNT: usize = 64;
 
-/// A table of a byte for each byte. It does not cross lines of the cache, which would double its loads.
+/// A table of a byte for each byte value. Its alignment keeps loads from crossing cache lines,
+/// which would double them.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct ByteTable(pub(crate) [Block; 4]);
 
-/// What an instruction set supplies to the rolling hashes. As with [`Kernel`](super::Kernel), a value
-/// is a proof that this CPU has it, and the methods are `#[inline(always)]`.
+/// The operations that an instruction set supplies to the rolling hashes. As with
+/// [`Kernel`](super::Kernel), a value is a proof that this CPU has the instruction set, and the
+/// methods are `#[inline(always)]`.
 ///
-/// 64 rows of bytes stand in one vector, byte `r` being of row `r`. Wider numbers stand in as many
-/// vectors as they have bytes, in the order that [`weave`](Columns::weave_bytes) leaves them in:
-/// [`rows_of`](Columns::rows_of) brings a mask of them back to the order of the rows.
+/// A vector holds one byte of each of 64 rows; byte `r` belongs to row `r`. Wider numbers take as
+/// many vectors as they have bytes, in the order in which [`weave`](Columns::weave_bytes) leaves
+/// them; [`rows_of`](Columns::rows_of) brings a mask of them back to the order of the rows.
 pub(crate) trait Columns: Copy {
-    /// 64 bytes, or 32 numbers of 16 bits, 16 of 32, 8 of 64.
+    /// A vector of 64 bytes, or of 32 numbers of 16 bits, 16 of 32, or 8 of 64.
     type Vector: Copy;
 
-    /// Does `work` in a function of its own, compiled for the instruction set.
+    /// Does `work` in a separate function, compiled for the instruction set.
     fn enter<W: ColumnsWork<Self>>(self, work: W) -> W::Output;
 
-    /// Makes columns of rows: `columns[c]` gets byte `first + stride * r + c` of `data` for each row `r`.
-    /// There are 64 bytes in each row, and `stride` is not less.
+    /// Transposes rows to columns: `columns[c]` gets byte `first + stride * r + c` of `data` for
+    /// each row `r`. Each row has 64 bytes, and `stride` is not less.
     fn transpose(
         self,
         data: &[u8],
@@ -34,10 +36,11 @@ pub(crate) trait Columns: Copy {
         scratch: &mut [Self::Vector; BLOCK_SIZE],
     );
 
-    /// Asks for the cache line of byte `offset` of `data`, which may lie behind its end.
+    /// Prefetches the cache line of byte `offset` of `data`, which may lie behind the end of
+    /// `data`.
     fn prefetch(self, data: &[u8], offset: usize);
 
-    /// 64 times `value`.
+    /// Returns a vector of 64 times `value`.
     fn splat(self, value: u8) -> Self::Vector;
 
     fn and(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
@@ -46,91 +49,95 @@ pub(crate) trait Columns: Copy {
 
     fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
 
-    /// The exclusive or of three.
+    /// Returns the exclusive or of all three.
     fn xor3(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
 
-    /// For each byte the entry of `table` of that number.
+    /// Returns, for each byte, the entry of `table` at its index.
     fn look_up(self, table: &ByteTable, bytes: Self::Vector) -> Self::Vector;
 
-    /// Multiplies each byte, taken as 8 bits, with a matrix of 8 rows: bit `i` of a result is the parity
-    /// of the byte and byte `7 - i` of `matrix`.
+    /// Multiplies each byte, taken as 8 bits, by a matrix of 8 rows. Bit `i` of a result is the
+    /// parity of the byte masked by byte `7 - i` of `matrix`.
     fn multiply(self, bytes: Self::Vector, matrix: u64) -> Self::Vector;
 
-    /// The number of ones in each byte.
+    /// Returns the number of ones in each byte.
     fn count_ones(self, bytes: Self::Vector) -> Self::Vector;
 
-    /// Which bytes are zero.
+    /// Returns the mask of the bytes that are zero.
     fn zero_bytes(self, bytes: Self::Vector) -> u64;
 
-    /// In each 16 bytes, the bytes of `a` and `b` in turns: of their first 8, and of their last 8.
+    /// Interleaves the bytes of `a` and `b` in each 16 bytes: their first 8, and their last 8.
     fn weave_bytes(self, a: Self::Vector, b: Self::Vector) -> [Self::Vector; 2];
 
-    /// The same with numbers of 16 bits.
+    /// Interleaves numbers of 16 bits likewise.
     fn weave_16(self, a: Self::Vector, b: Self::Vector) -> [Self::Vector; 2];
 
-    /// The same with numbers of 32 bits.
+    /// Interleaves numbers of 32 bits likewise.
     fn weave_32(self, a: Self::Vector, b: Self::Vector) -> [Self::Vector; 2];
 
     fn add_16(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
 
     fn subtract_16(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
 
-    /// Which numbers of 16 bits are at least `least`.
+    /// Returns the mask of the numbers of 16 bits that are at least `least`.
     fn at_least_16(self, a: Self::Vector, least: u16) -> u64;
 
-    /// Which numbers of 16 bits have none of the bits of `mask`.
+    /// Returns the mask of the numbers of 16 bits that have none of the bits of `mask`.
     fn without_16(self, a: Self::Vector, mask: u16) -> u64;
 
     fn add_32(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
 
-    /// Turns each number of 32 bits left by one bit.
+    /// Rotates each number of 32 bits left by one bit.
     fn turn_32(self, a: Self::Vector) -> Self::Vector;
 
-    /// Which numbers of 32 bits have none of the bits of `mask`.
+    /// Returns the mask of the numbers of 32 bits that have none of the bits of `mask`.
     fn without_32(self, a: Self::Vector, mask: u32) -> u64;
 
     fn add_64(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
 
-    /// Turns each number of 64 bits left by one bit.
+    /// Rotates each number of 64 bits left by one bit.
     fn turn_64(self, a: Self::Vector) -> Self::Vector;
 
-    /// Which numbers of 64 bits have none of the bits of `mask`.
+    /// Returns the mask of the numbers of 64 bits that have none of the bits of `mask`.
     fn without_64(self, a: Self::Vector, mask: u64) -> u64;
 
-    /// For each number of 32 bits its product with `factor`, less `subtrahend`, turned right by `shift`
-    /// bits.
+    /// Returns, for each number of 32 bits, its product with `factor`, less `subtrahend`, rotated
+    /// right by `shift` bits.
     fn quotient_32(self, a: Self::Vector, factor: u32, subtrahend: u32, shift: u32)
     -> Self::Vector;
 
-    /// The same with 64 bits.
+    /// Returns the same for each number of 64 bits.
     fn quotient_64(self, a: Self::Vector, factor: u64, subtrahend: u64, shift: u32)
     -> Self::Vector;
 
-    /// Which numbers of 32 bits are from `least` to `most`.
+    /// Returns the mask of the numbers of 32 bits that are from `least` to `most`.
     fn within_32(self, a: Self::Vector, least: u32, most: u32) -> u64;
 
-    /// Which numbers of 64 bits are from `least` to `most`.
+    /// Returns the mask of the numbers of 64 bits that are from `least` to `most`.
     fn within_64(self, a: Self::Vector, least: u64, most: u64) -> u64;
 
-    /// Whether one or more numbers of 32 bits, in any of the vectors, are at most `most`.
+    /// Returns `true` if any number of 32 bits, in any of the vectors, is at most `most`.
     fn any_at_most_32(self, vectors: [Self::Vector; 4], most: u32) -> bool;
 
-    /// The same with numbers of 64 bits.
+    /// Returns `true` if any number of 64 bits, in any of the vectors, is at most `most`.
     fn any_at_most_64(self, vectors: [Self::Vector; 8], most: u64) -> bool;
 
-    /// Whether one or more numbers of 16 bits, in any of the vectors, have none of the bits of `mask`.
+    /// Returns `true` if any number of 16 bits, in any of the vectors, has none of the bits of
+    /// `mask`.
     fn any_without_16(self, vectors: [Self::Vector; 2], mask: u16) -> bool;
 
-    /// The same with numbers of 32 bits.
+    /// Returns `true` if any number of 32 bits, in any of the vectors, has none of the bits of
+    /// `mask`.
     fn any_without_32(self, vectors: [Self::Vector; 4], mask: u32) -> bool;
 
-    /// The same with numbers of 64 bits.
+    /// Returns `true` if any number of 64 bits, in any of the vectors, has none of the bits of
+    /// `mask`.
     fn any_without_64(self, vectors: [Self::Vector; 8], mask: u64) -> bool;
 
-    /// Moves the lowest bits of `bits`, in order, to where `places` has ones.
+    /// Moves the lowest bits of `bits`, in order, to the positions at which `places` has ones.
     fn spread(self, bits: u64, places: u64) -> u64;
 
-    /// Brings masks of numbers of `W` bytes, one mask for each of `W` vectors, to the order of rows.
+    /// Brings masks of numbers of `W` bytes, one mask for each of `W` vectors, to the order of the
+    /// rows.
     #[inline(always)]
     fn rows_of<const W: usize>(self, masks: [u64; W]) -> u64 {
         let width = 16 / W;
@@ -145,20 +152,20 @@ pub(crate) trait Columns: Copy {
 
 /// Work that is written once for every instruction set with columns.
 pub(crate) trait ColumnsTask {
-    /// What it results in.
+    /// The result of the work.
     type Output;
 
-    /// Does the work. It is not compiled for the instruction set: what it does by the thousand is
+    /// Does the work. It is not compiled for the instruction set; its hot loops are
     /// [`ColumnsWork`].
     fn run<C: Columns>(self, columns: C) -> Self::Output;
 }
 
-/// A loop over vectors of an instruction set. There should be no call in it: vectors that live across
-/// a call stay in memory all the time, which takes several times as long.
+/// A loop over vectors of an instruction set. It should contain no call, because vectors that live
+/// across a call stay in memory all the time, which takes several times as long.
 pub(crate) trait ColumnsWork<C> {
-    /// What it results in.
+    /// The result of the work.
     type Output;
 
-    /// Does the work; `#[inline(always)]`, as with [`Task`](super::Task).
+    /// Does the work. Implementations are `#[inline(always)]`, as with [`Task`](super::Task).
     fn run(self, columns: C) -> Self::Output;
 }

@@ -1,5 +1,5 @@
-//! One suite for every level of this CPU: each answers what plain expressions say, the scalar one
-//! included, so that agreeing with it means something.
+//! A test suite for every level of this CPU, including the scalar one: the answers equal those of
+//! plain expressions.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use cutpoint_testing::SplitMix64;
 use super::level::NAMES;
 use super::{BLOCK_SIZE, Kernel, Level, Mapping, NumberBlock, Tables, Task};
 
-/// What a kernel answers about 65 bytes, or 64, and a value.
+/// The answers of a kernel about 65 bytes, or 64, and a value.
 #[derive(Debug, PartialEq)]
 struct Answers {
     compared: (u64, u64),
@@ -50,9 +50,10 @@ fn check(bytes: &[u8; BLOCK_SIZE + 1], value: u8) {
     }
 }
 
-/// Bytes with the top bit, which a signed comparison gets wrong, stand beside others; every place.
+/// The values include bytes with the top bit, which a signed comparison gets wrong, at every
+/// position.
 #[test]
-fn one_byte_that_differs_is_seen_wherever_it_is() {
+fn differing_byte_is_found_at_every_position() {
     const VALUES: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
     for most in VALUES {
         for other in VALUES {
@@ -66,12 +67,12 @@ fn one_byte_that_differs_is_seen_wherever_it_is() {
 }
 
 #[test]
-fn random_blocks_are_seen_as_they_are() {
+fn random_blocks_match_plain_expressions() {
     let mut random = SplitMix64::new(1);
     for round in 0..2000 {
         let mut bytes = [0; BLOCK_SIZE + 1];
         bytes.copy_from_slice(&random.take(BLOCK_SIZE + 1));
-        // Few values, so that there are equal neighbours.
+        // The bytes take few values, so that some neighbours are equal.
         if round % 2 == 0 {
             bytes.iter_mut().for_each(|byte| *byte &= 0x83);
         }
@@ -106,9 +107,9 @@ fn check_numbers(bytes: &NumberBlock, mapping: Mapping) {
     }
 }
 
-/// The least at each place; and numbers that are negative where they are taken for signed ones.
+/// The least number occurs at each position, and some numbers would be negative as signed ones.
 #[test]
-fn the_least_number_is_seen_wherever_it_is() {
+fn least_number_is_found_at_every_position() {
     let plain = Mapping { factor: 1, summand: 0 };
     let hash = Mapping { factor: 0x915f_77f5, summand: 0x3463_6463 };
     for (most, other) in [(0xff, 0), (0xff, 0x7f), (0x80, 0x7f), (1, 0), (0, 0x80), (0xff, 0xfe)] {
@@ -138,7 +139,7 @@ impl Task for Sift<'_> {
     }
 }
 
-/// Tables with few ones and with many; each half of each byte decides somewhere.
+/// The tables have few ones or many, so that each half of each byte decides somewhere.
 #[test]
 fn pairs_are_sifted_by_their_halves() {
     let mut random = SplitMix64::new(3);
@@ -200,9 +201,9 @@ fn bits_are_moved_and_counted() {
     }
 }
 
-/// A run of the tests that leaves a level out must not look like one that has passed it.
+/// A run of the tests that skips a level must not look like one that has passed it.
 #[test]
-fn every_level_of_this_cpu_is_run() {
+fn every_level_of_cpu_is_tested() {
     let available: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
     println!("levels: {}", available.join(", "));
     assert_eq!(available.first(), Some(&"scalar"));

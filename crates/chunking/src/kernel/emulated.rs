@@ -1,5 +1,5 @@
-//! Vectors in plain Rust, each operation by its definition: the code over vectors is tested by them on
-//! a CPU that lacks the real ones.
+//! Vectors in plain Rust, with each operation by its definition, for testing the code over vectors
+//! on a CPU that lacks the real ones.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers are cut to the size of a lane")]
 
@@ -8,7 +8,7 @@ use super::{
     Scalar, Tables,
 };
 
-/// The kernel of every CPU that is slow.
+/// The emulated kernel, which every CPU has and which is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Emulated;
 
@@ -48,7 +48,7 @@ impl Kernel for Emulated {
     fn prefetch(self, _: &[u8], _: usize) {}
 }
 
-/// Numbers of `N` bytes out of a vector.
+/// Returns the numbers of `N` bytes in a vector.
 fn numbers<const N: usize>(
     vector: Block,
 ) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
@@ -57,7 +57,7 @@ fn numbers<const N: usize>(
     })
 }
 
-/// A vector out of numbers of `N` bytes, of which higher bits are dropped.
+/// Returns the vector of numbers of `N` bytes; higher bits are dropped.
 fn vector<const N: usize>(numbers: impl Iterator<Item = u64>) -> Block {
     let mut vector = [0; BLOCK_SIZE];
     for (bytes, number) in vector.chunks_mut(N).zip(numbers) {
@@ -70,12 +70,12 @@ fn mapped<const N: usize>(a: Block, b: Block, map: impl Fn(u64, u64) -> u64) -> 
     vector::<N>(numbers::<N>(a).zip(numbers::<N>(b)).map(|(a, b)| map(a, b)))
 }
 
-/// Bit k says whether number k of `N` bytes is such.
+/// Returns a mask whose bit k is set if `is_such` holds for number k of `N` bytes.
 fn mask<const N: usize>(a: Block, is_such: impl Fn(u64) -> bool) -> u64 {
     numbers::<N>(a).rev().fold(0, |mask, number| mask << 1 | u64::from(is_such(number)))
 }
 
-/// In each 16 bytes, the numbers of `N` bytes in turns.
+/// Interleaves the numbers of `N` bytes in each 16 bytes.
 fn weave<const N: usize>(a: Block, b: Block) -> [Block; 2] {
     let mut woven = [[0; BLOCK_SIZE]; 2];
     for quarter in (0..BLOCK_SIZE).step_by(16) {

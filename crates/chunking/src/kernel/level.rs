@@ -1,4 +1,4 @@
-//! The instruction sets by name, and the choice among them.
+//! The instruction sets by name, and the selection among them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,9 +11,11 @@ use super::aes::{Bitsliced, Cipher, CipherTask};
 use super::x86_64::{AesNi, Avx2, Avx512, Avx512Vbmi, Sse41, Vaes512};
 use super::{ColumnsTask, Emulated, Scalar, Task};
 
-/// An instruction set that this CPU has. It decides how fast cut-points are found, never where.
+/// An instruction set that this CPU has. The level affects the speed of finding cut-points, never
+/// their positions.
 ///
-/// A value is a proof: only [`Level::available`], [`Level::best`] and [`Level::named`] make one.
+/// A value is a proof that this CPU has the instruction set: only [`Level::available`],
+/// [`Level::best`] and [`Level::named`] return one, besides the levels of every CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level(Any);
 
@@ -29,44 +31,44 @@ enum Any {
     Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
-    /// With the proof of the level below, whose kernel it has.
+    /// The level includes the proof of the level below, whose kernel it uses.
     #[cfg(target_arch = "x86_64")]
     Avx512Vbmi(Avx512Vbmi, Avx512),
 }
 
-/// Every level that there is on any CPU, slowest first; no CPU has all.
+/// The names of all levels of all CPUs, slowest first; no CPU has all of them.
 pub(crate) const NAMES: [&str; 6] = ["scalar", "neon", "sse4.1", "avx2", "avx512", "avx512vbmi"];
 
 impl Level {
-    /// Portable Rust, on every CPU.
+    /// The level of portable Rust, on every CPU.
     pub const SCALAR: Level = Level(Any::Scalar(Scalar));
 
-    /// The code of every other level over vectors that are emulated in plain Rust, on every CPU: for
-    /// tests, and slow. It is not among [`Level::available`].
+    /// The level that runs the code of every other level over vectors emulated in plain Rust, on
+    /// every CPU. It serves for tests and is slow. [`Level::available`] does not include it.
     pub const EMULATED: Level = Level(Any::Emulated(Emulated));
 
-    /// Every level of this CPU, slowest first, beginning with the scalar one.
+    /// Returns every level of this CPU, slowest first, beginning with the scalar one.
     pub fn available() -> Vec<Level> {
         NAMES.iter().filter_map(|name| Level::detect(name)).collect()
     }
 
-    /// The fastest level of this CPU.
+    /// Returns the fastest level of this CPU.
     pub fn best() -> Level {
         NAMES.iter().rev().find_map(|name| Level::detect(name)).unwrap_or(Level::SCALAR)
     }
 
-    /// The level of this name: `scalar`; on x86-64 `sse4.1`, `avx2`, `avx512` or `avx512vbmi`, on
-    /// AArch64 `neon`; and `emulated`, for tests.
+    /// Returns the level of this name: `scalar`; on x86-64 `sse4.1`, `avx2`, `avx512` or
+    /// `avx512vbmi`; on AArch64 `neon`; and `emulated`, for tests.
     ///
     /// # Errors
     ///
-    /// [`LevelError`] where no level has this name, and where this CPU lacks it.
+    /// Returns [`LevelError`] if no level has this name, or if this CPU lacks it.
     pub fn named(name: &str) -> Result<Level, LevelError> {
         Level::detect(name)
             .ok_or_else(|| LevelError { name: name.into(), is_known: NAMES.contains(&name) })
     }
 
-    /// Its name, as [`Level::named`] takes it.
+    /// Returns the name, as accepted by [`Level::named`].
     pub fn name(self) -> &'static str {
         match self.0 {
             Any::Scalar(_) => "scalar",
@@ -104,7 +106,7 @@ impl Level {
         }
     }
 
-    /// This level, or the one below it that has a [`Kernel`](super::Kernel) of its own.
+    /// Returns this level, or the one below it that has its own [`Kernel`](super::Kernel).
     pub(crate) fn of_kernel(self) -> Level {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
@@ -113,7 +115,7 @@ impl Level {
         }
     }
 
-    /// This level, or the one below it that has [`Columns`](super::Columns), or the scalar one.
+    /// Returns this level if it has [`Columns`](super::Columns), or else the scalar one.
     pub(crate) fn of_columns(self) -> Level {
         match self.0 {
             Any::Emulated(_) => self,
@@ -123,8 +125,8 @@ impl Level {
         }
     }
 
-    /// The fastest cipher of this level or below, with the level that it is of. An instruction set with
-    /// vectors need not have AES.
+    /// Returns the fastest cipher of this level or below, with the level of the cipher. An
+    /// instruction set with vectors may lack AES.
     pub(crate) fn cipher(self) -> (Level, LevelCipher) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -140,7 +142,7 @@ impl Level {
         (Level::SCALAR, LevelCipher::Bitsliced(Bitsliced))
     }
 
-    /// Runs `task` on this level, if it has columns.
+    /// Runs `task` on this level; `None` if the level has no columns.
     #[inline]
     pub(crate) fn dispatch_columns<T: ColumnsTask>(self, task: T) -> Option<T::Output> {
         match self.0 {
@@ -195,7 +197,7 @@ impl LevelCipher {
     }
 }
 
-/// There is no such level, or not on this CPU.
+/// The error for a level that does not exist or that this CPU lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelError {
     name: String,

@@ -1,11 +1,11 @@
-//! Questions about bytes that an instruction set answers many at a time.
+//! Queries about bytes that an instruction set answers for many bytes at a time.
 //!
-//! A file of this folder knows blocks of bytes and masks of bits. It does not know what a chunk is:
-//! the rules are written once, in [`algorithm`](crate::algorithm), over any [`Kernel`]. [`Scalar`]
-//! is plain Rust, and the definition of what the others must answer (`conformance.rs`).
+//! The files of this folder deal with blocks of bytes and masks of bits, not with chunks. The rules
+//! are written once, in [`algorithm`](crate::algorithm), over any [`Kernel`]. [`Scalar`] is plain
+//! Rust, and defines the answers of the others (`conformance.rs`).
 //!
-//! There are three shapes of `unsafe` here, and nowhere else in the crate: entering code that was
-//! compiled for an instruction set, calling a function of it, and loading from a reference.
+//! The crate contains three kinds of `unsafe` code, all of them in this module: entering code that
+//! was compiled for an instruction set, calling one of its functions, and loading from a reference.
 
 #[cfg(target_arch = "aarch64")]
 #[expect(unsafe_code, reason = "instruction sets are entered, called and loaded from")]
@@ -28,16 +28,16 @@ pub(crate) use level::LevelCipher;
 pub use level::{Level, LevelError};
 pub(crate) use scalar::Scalar;
 
-/// How many bytes are asked about at once.
+/// The number of bytes in a block.
 pub(crate) const BLOCK_SIZE: usize = 64;
 
-/// As many bytes.
+/// A block of bytes.
 pub(crate) type Block = [u8; BLOCK_SIZE];
 
-/// So many bytes that a number of 32 bits begins at each of a block.
+/// The bytes of a block and 3 more, so that a number of 32 bits begins at each byte of the block.
 pub(crate) type NumberBlock = [u8; BLOCK_SIZE + 3];
 
-/// A little-endian number of 32 bits, times `factor`, plus `summand`, modulo 2^32.
+/// A mapping of little-endian numbers of 32 bits: times `factor`, plus `summand`, modulo 2^32.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mapping {
     pub(crate) factor: u32,
@@ -51,7 +51,8 @@ impl Mapping {
     }
 }
 
-/// The numbers that begin at bytes 0, 4, 8 and so on; at 1, 5, 9; at 2, 6, 10; at 3, 7, 11.
+/// Returns the blocks of the numbers that begin at bytes 0, 4, 8 and so on; at 1, 5, 9; at 2, 6,
+/// 10; at 3, 7, 11.
 #[inline(always)]
 fn number_blocks(bytes: &NumberBlock) -> Option<[&Block; 4]> {
     Some([
@@ -65,49 +66,53 @@ fn number_blocks(bytes: &NumberBlock) -> Option<[&Block; 4]> {
 /// The tables of [`Kernel::sift`].
 pub(crate) type Tables = [[u8; 16]; 4];
 
-/// What an instruction set supplies to the rules. Bit `k` of a mask is about byte `k`.
+/// The operations that an instruction set supplies to the rules. Bit `k` of a mask belongs to byte
+/// `k`.
 ///
-/// A value of an implementing type is a proof that this CPU has the instruction set: that is why
-/// the methods are safe. They are `#[inline(always)]`, to be inlined into the one function of their
-/// instruction set that [`Level::dispatch`] enters.
+/// A value of an implementing type is a proof that this CPU has the instruction set, which makes
+/// the methods safe. The methods are `#[inline(always)]`, to be inlined into the one function of
+/// their instruction set that [`Level::dispatch`] enters.
 pub(crate) trait Kernel: Copy {
-    /// Compares each of the 65 bytes but the last with the one after. The first mask says where the
-    /// first of the two is less, the second where it is greater.
+    /// Compares each of the 65 bytes but the last with the next one. The first mask has the pairs
+    /// whose first byte is less, the second those whose first byte is greater.
     fn compare(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64);
 
-    /// Which bytes are greater than `value`.
+    /// Returns the mask of the bytes greater than `value`.
     fn above(self, block: &Block, value: u8) -> u64;
 
-    /// Which bytes are less than `value`.
+    /// Returns the mask of the bytes less than `value`.
     fn below(self, block: &Block, value: u8) -> u64;
 
-    /// The least of the 64 numbers that begin at each of the first 64 bytes, as `mapping` maps them.
+    /// Returns the least of the 64 numbers that begin at each of the first 64 bytes, mapped by
+    /// `mapping`.
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32;
 
-    /// Whether any of these is less than `bound`.
+    /// Returns `true` if any of these numbers is less than `bound`.
     fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool;
 
-    /// Which of the 64 pairs of neighbours may be wanted, by four tables of sets of up to 8 things:
-    /// those for which a set of each table has a thing in common. The first table is asked by the
-    /// lower half of the first byte, the second by its upper half; the others by those of the second
-    /// byte.
+    /// Returns the mask of the pairs of neighbours, of 64, that pass four tables of sets of up to 8
+    /// elements. A pair passes if a set of each table has an element in common. The lower half of
+    /// the first byte selects a set of the first table and its upper half one of the second; the
+    /// halves of the second byte select those of the other two.
     fn sift(self, bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64;
 
     /// Keeps the bits of `bits` at which `kept` has a one, and moves them together at the low end.
     fn squeeze(self, bits: u64, kept: u64) -> u64;
 
-    /// The index of the one bit of `mask` that has `n` one bits below it; 64 where there is none.
+    /// Returns the index of the one bit of `mask` that has `n` one bits below it; 64 if there is
+    /// none.
     fn nth_one(self, mask: u64, n: u32) -> u32;
 
-    /// Asks for the cache line of byte `offset` of `data`, which may lie behind its end.
+    /// Prefetches the cache line of byte `offset` of `data`, which may lie behind the end of
+    /// `data`.
     fn prefetch(self, data: &[u8], offset: usize);
 }
 
-/// Work that is written once for every kernel: a closure cannot be generic, so it is a struct.
+/// Work that is written once for every kernel. It is a struct because a closure cannot be generic.
 pub(crate) trait Task {
-    /// What it results in.
+    /// The result of the work.
     type Output;
 
-    /// Does the work; `#[inline(always)]`, for the reason given at [`Kernel`].
+    /// Does the work. Implementations are `#[inline(always)]`, for the reason given at [`Kernel`].
     fn run<K: Kernel>(self, kernel: K) -> Self::Output;
 }

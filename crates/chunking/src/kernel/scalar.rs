@@ -1,4 +1,4 @@
-//! Portable Rust: the definition of every answer.
+//! Portable Rust, which defines every answer.
 
 use super::{BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Tables};
 
@@ -22,7 +22,8 @@ impl Kernel for Scalar {
 
     #[inline(always)]
     fn above(self, block: &Block, value: u8) -> u64 {
-        // Mostly there is none, and then the greatest, which compilers find by vectors, is enough.
+        // Mostly no byte is greater. The maximum, which compilers compute by vectors, then
+        // suffices.
         if block.iter().fold(0, |greatest, &byte| byte.max(greatest)) <= value {
             return 0;
         }
@@ -65,7 +66,7 @@ impl Kernel for Scalar {
     #[inline(always)]
     fn squeeze(self, mut bits: u64, mut kept: u64) -> u64 {
         bits &= kept;
-        // Each round takes out the lowest stretch of bits that are not kept.
+        // Each round removes the lowest stretch of bits that are not kept.
         while kept & kept.wrapping_add(1) != 0 {
             let start = kept.trailing_ones();
             let width = (kept >> start).trailing_zeros();
@@ -78,8 +79,8 @@ impl Kernel for Scalar {
 
     #[inline(always)]
     fn nth_one(self, mut mask: u64, mut n: u32) -> u32 {
-        // Halve first: on average n is near 30, and clearing one bit at a time would take as many
-        // steps.
+        // The mask is halved first: on average n is near 30, and clearing one bit at a time would
+        // take as many steps.
         let mut index = 0;
         for width in [32, 16, 8] {
             let low_count = (mask & ((1 << width) - 1)).count_ones();
@@ -97,7 +98,7 @@ impl Kernel for Scalar {
 
     #[inline(always)]
     fn prefetch(self, data: &[u8], offset: usize) {
-        // Of no answer's concern, and every CPU of this kind can.
+        // A prefetch changes no answer, and every x86-64 CPU supports it.
         #[cfg(target_arch = "x86_64")]
         super::x86_64::prefetch(data, offset);
         #[cfg(not(target_arch = "x86_64"))]
@@ -105,7 +106,8 @@ impl Kernel for Scalar {
     }
 }
 
-/// The mask of the bytes of `block` for which `wanted`, of 8 at once, gives a top bit.
+/// Returns the mask of the bytes of `block` for which `wanted`, given 8 bytes at once, sets the top
+/// bit.
 #[inline(always)]
 fn mask(block: &Block, wanted: impl Fn(u64) -> u64) -> u64 {
     let mut mask = 0;
@@ -115,7 +117,7 @@ fn mask(block: &Block, wanted: impl Fn(u64) -> u64) -> u64 {
     mask
 }
 
-/// `value` in each byte.
+/// Returns `value` in each byte.
 #[inline(always)]
 fn splat(value: u8) -> u64 {
     u64::from(value) * 0x0101_0101_0101_0101

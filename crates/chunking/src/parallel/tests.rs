@@ -1,4 +1,5 @@
-//! Several threads cut like one: every algorithm, on segments so small that much is joined.
+//! Cutting by several threads equals cutting by one, for every algorithm, with segments so small
+//! that many lists are joined.
 
 #[path = "../../tests/cases/mod.rs"]
 mod cases;
@@ -26,7 +27,7 @@ fn parallel<C: Chunker>(chunker: C, thread_count: usize, segment_size: usize) ->
     Parallel::with_segment_size(chunker, thread_count, segment_size)
 }
 
-/// Noise, text and what does not let lists meet: `size` bytes of each.
+/// Returns noise, text, and data on which lists do not meet, of `size` bytes each.
 fn kinds(size: usize, seed: u64) -> [(&'static str, Vec<u8>); 5] {
     let noise = SplitMix64::bytes(seed, size);
     let mut holes = noise.clone();
@@ -43,7 +44,7 @@ fn kinds(size: usize, seed: u64) -> [(&'static str, Vec<u8>); 5] {
     ]
 }
 
-/// Checks that `chunker` cuts `data` by several threads as by one, whole and as a stream.
+/// Checks that several threads cut `data` as one does, both whole and as a stream.
 fn check(chunker: &dyn Chunker, name: &str, data: &[u8], segment_size: usize) {
     let expected: Vec<usize> = cuts(chunker, data).collect();
     for thread_count in THREAD_COUNTS {
@@ -84,8 +85,8 @@ fn check(chunker: &dyn Chunker, name: &str, data: &[u8], segment_size: usize) {
     }
 }
 
-/// Returns the cut-points of what is read by other threads, in turns or wherever each is, and checks the
-/// bytes.
+/// Returns the cut-points of a stream that other threads read, in turns and at offsets, and checks
+/// the bytes of the chunks.
 fn read_ahead<C: Chunker>(parallel: &Parallel<C>, data: &[u8]) -> Vec<usize> {
     let take = |chunks: &mut ReadAhead<'_>| {
         let mut ends = Vec::new();
@@ -109,7 +110,7 @@ fn read_ahead<C: Chunker>(parallel: &Parallel<C>, data: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// Gives at most so many bytes at once.
+/// A reader that returns at most `size_max` bytes at once.
 struct Portions<'a> {
     data: &'a [u8],
     size_max: usize,
@@ -123,7 +124,7 @@ impl Read for Portions<'_> {
 }
 
 #[test]
-fn several_threads_cut_like_one() {
+fn threads_cut_like_one_thread() {
     for (index, text) in cases::chosen().flat_map(|cases| cases.specs).enumerate() {
         let spec: Spec = text.parse().expect("the spec is right");
         let chunker = spec.chunker();
@@ -138,7 +139,7 @@ fn several_threads_cut_like_one() {
 }
 
 #[test]
-fn keyed_and_emulated_ones_too() {
+fn keyed_and_emulated_chunkers_cut_like_one_thread() {
     let mut material = [0; KeyMaterial::SIZE];
     material.copy_from_slice(&SplitMix64::bytes(3, KeyMaterial::SIZE));
     let material = KeyMaterial::new(material);
@@ -154,7 +155,7 @@ fn keyed_and_emulated_ones_too() {
 }
 
 #[test]
-fn tiny_data() {
+fn tiny_data_is_cut_like_one_thread() {
     for text in ["seqcdc:avg=2k", "fixed:size=1", "mii:length=2,first=0", "gear:bits=4,start=carry"]
     {
         let spec: Spec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -167,8 +168,8 @@ fn tiny_data() {
     }
 }
 
-/// Cuts by a hash of the bytes at the chunk's start and of `context_size` bytes before it, so that
-/// lists meet by chance.
+/// A chunker that cuts by a hash of the first bytes of a chunk and of the `context_size` bytes
+/// before it, so that lists meet by chance.
 #[derive(Debug)]
 struct Jumping {
     size_max: usize,
@@ -210,7 +211,7 @@ impl Chunker for Jumping {
 }
 
 #[test]
-fn a_rule_that_looks_at_what_is_before() {
+fn rule_with_context_is_cut_like_one_thread() {
     let mut random = SplitMix64::new(50);
     for context_size in [0, 1, 2, 31, 5000] {
         for size_max in [5, 60, 700] {
@@ -225,14 +226,14 @@ fn a_rule_that_looks_at_what_is_before() {
     }
 }
 
-/// Counts how often a chunker without a context is asked, how often by the thread that made it, and how
-/// many bytes it is given; fails where it is asked about bytes that begin with `refused`.
+/// A chunker without context that counts its calls, the calls by the thread that created it, and
+/// the bytes given to it. It panics on data that begins with `refused`.
 #[derive(Debug)]
 struct Counted {
     chunker: Box<dyn Chunker>,
     asked_count: AtomicUsize,
     own_count: AtomicUsize,
-    /// How many bytes it was given in all.
+    /// The total number of bytes given.
     seen_size: AtomicUsize,
     maker: ThreadId,
     refused: Vec<u8>,
@@ -271,9 +272,9 @@ impl Chunker for Counted {
     }
 }
 
-/// Where lists meet, most of them is taken: the tests above join something.
+/// Most of the lists is taken if they meet, so the tests above do join something.
 #[test]
-fn what_others_found_is_taken() {
+fn lists_that_meet_are_mostly_taken() {
     let data = SplitMix64::bytes(60, 800_000);
     for text in ["seqcdc:avg=2k", "fastcdc:avg=2k", "ae:avg=2k", "rabin:avg=2k"] {
         let spec: Spec = text.parse().expect("the spec is right");
@@ -288,9 +289,9 @@ fn what_others_found_is_taken() {
     }
 }
 
-/// Where they meet all along, all threads work all along.
+/// As long as lists meet, all threads work.
 #[test]
-fn others_go_on_where_they_are_of_use() {
+fn threads_share_work_if_lists_meet() {
     let data = SplitMix64::bytes(63, 1_500_000);
     let counted = Counted::new("fastcdc:avg=1k", &[]);
     let mut ends = Vec::new();
@@ -299,12 +300,12 @@ fn others_go_on_where_they_are_of_use() {
     assert!(own_count < ends.len() / 3, "{own_count} times for {} chunks", ends.len());
 }
 
-/// Where lists do not meet, little is asked in vain.
+/// If lists do not meet, few calls are in vain.
 #[test]
-fn others_rest_where_they_are_of_no_use() {
+fn threads_rest_if_lists_do_not_meet() {
     let size = 1_000_000;
     let data = SplitMix64::bytes(61, size);
-    // A size that no segment begins at a multiple of.
+    // No segment begins at a multiple of this size.
     let counted = Counted::new("fixed:size=101", &[]);
     let expected: Vec<usize> = cuts(&counted, &data).collect();
     let alone = counted.asked_count.swap(0, Ordering::Relaxed);
@@ -314,24 +315,25 @@ fn others_rest_where_they_are_of_no_use() {
         parallel.next_cuts(&data, 0, false, &mut ends);
         assert_eq!(ends, expected, "{thread_count} threads");
         let asked = counted.asked_count.swap(0, Ordering::Relaxed);
-        // The others' work is in vain in the first round, about 100 times for each other thread, and a
-        // quarter as often in those that are tried after a rest: two, where there are two threads.
+        // The work of the other threads is in vain in the first round, about 100 calls for each of
+        // them, and a quarter of that in each round that is tried after a rest. With two threads
+        // there are two such rounds.
         let (in_vain, others) = (asked.saturating_sub(alone), thread_count - 1);
         assert!((90 * others..190 * others).contains(&in_vain), "{in_vain} times of {alone}");
     }
 }
 
-/// A thread that fails ends the call as the caller's own failure would.
+/// A panic in a thread ends the call as a panic of the calling thread would.
 #[test]
 #[should_panic(expected = "these are refused")]
-fn a_failure_in_a_thread_is_the_callers() {
+fn panic_in_thread_reaches_caller() {
     let data = SplitMix64::bytes(62, 100_000);
-    // Where the second segment begins; no chunk does.
+    // The start of the second segment, at which no chunk begins.
     let counted = Counted::new("fixed:size=101", &data[10_000..10_016]);
     parallel(&counted, 2, 10_000 / BATCH_COUNT).next_cuts(&data, 0, false, &mut Vec::new());
 }
 
-/// What is wanted at once, and so held by a reader's buffer, is bounded.
+/// The number of bytes wanted at once, and thus the size of a reader's buffer, is bounded.
 #[test]
 fn batches_are_bounded() {
     let batch_size = |text: &str, thread_count| {
@@ -351,7 +353,7 @@ fn batches_are_bounded() {
     assert_eq!(batch_size("fixed:size=1m", 7), 0, "sizes that never vary");
 }
 
-/// Reads what is left, and then fails.
+/// A reader that reads the remaining bytes, and then fails.
 struct Failing<R, F> {
     reader: R,
     fail: F,
@@ -366,9 +368,9 @@ impl<R: Read, F: FnMut() -> io::Result<usize>> Read for Failing<R, F> {
     }
 }
 
-/// First come the chunks that the bytes before tell of, then the error, and no end.
+/// The chunks that end in the bytes before the error come first, then the error, and never an end.
 #[test]
-fn an_error_of_the_reader_comes_in_its_place() {
+fn reader_error_follows_preceding_chunks() {
     let data = SplitMix64::bytes(64, 100_000);
     for text in ["fastcdc:avg=2k", "fixed:size=1001", "mincdc:min=500,max=3000", "gear:bits=30"] {
         let spec: Spec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -400,7 +402,7 @@ fn an_error_of_the_reader_comes_in_its_place() {
 
 #[test]
 #[should_panic(expected = "the reader panics")]
-fn a_panic_of_the_reader_is_the_callers() {
+fn reader_panic_reaches_caller() {
     let data = SplitMix64::bytes(65, 50_000);
     let reader = Failing { reader: &data[..], fail: || panic!("the reader panics") };
     let spec: Spec = "fastcdc:avg=2k".parse().expect("the spec is right");
@@ -410,17 +412,17 @@ fn a_panic_of_the_reader_is_the_callers() {
 
 #[test]
 #[should_panic(expected = "these are refused")]
-fn a_panic_of_the_chunker_is_the_callers_where_a_reader_is_read() {
+fn chunker_panic_reaches_caller_while_reading() {
     let data = SplitMix64::bytes(66, 100_000);
-    // Where the second block begins; no chunk does.
+    // The start of the second block, at which no chunk begins.
     let counted = Counted::new("fixed:size=101", &data[10_000..10_016]);
     parallel(&counted, 2, 10_000)
         .read(&data[..], |chunks| while let Ok(Some(_)) = chunks.next() {});
 }
 
-/// Whoever stops early has the reader back, and what was read is bounded.
+/// A caller that stops early gets the reader back, and the number of bytes read is bounded.
 #[test]
-fn reading_ahead_is_bounded_and_ends_with_the_caller() {
+fn read_ahead_is_bounded_and_ends_with_caller() {
     let data = SplitMix64::bytes(67, 1_000_000);
     let spec: Spec = "fastcdc:avg=2k".parse().expect("the spec is right");
     for thread_count in [1, 2, 5] {
@@ -431,29 +433,29 @@ fn reading_ahead_is_bounded_and_ends_with_the_caller() {
         });
         assert_eq!(size, cuts(&*spec.chunker(), &data).next(), "{thread_count} threads");
         let read_size = data.len() - reader.data.len();
-        // One block more than there are at once, as the first may have been given back.
+        // One block more than exist at once, because the first may have been given back.
         let block_count = if thread_count == 1 { 2 } else { thread_count + 2 };
         assert!((20_000..=block_count * 20_000).contains(&read_size), "{read_size} bytes");
     }
 }
 
-/// Where lists do not meet, threads read only.
+/// If lists do not meet, the threads only read.
 #[test]
-fn who_reads_ahead_rests_where_cutting_is_of_no_use() {
+fn read_ahead_stops_cutting_if_lists_do_not_meet() {
     let data = SplitMix64::bytes(68, 1_000_000);
     let counted = Counted::new("fixed:size=101", &[]);
     let expected: Vec<usize> = cuts(&counted, &data).collect();
     counted.asked_count.store(0, Ordering::Relaxed);
     assert_eq!(read_ahead(&parallel(&counted, 2, 10_000), &data), expected, "cut-points");
     let asked = counted.asked_count.load(Ordering::Relaxed);
-    // Twice, of 100 blocks, those that were cut before the first was joined, and a few of every 17.
+    // Two of 100 blocks, as those that were cut before the first was joined, and a few of every 17.
     let in_vain = asked - 2 * expected.len();
     assert!((200..expected.len() / 2).contains(&in_vain), "{in_vain} of {}", expected.len());
 }
 
-/// Where they meet, the caller's thread has little to do.
+/// If lists meet, little work is left to the caller's thread.
 #[test]
-fn who_reads_ahead_also_cuts() {
+fn read_ahead_threads_cut_if_lists_meet() {
     let data = SplitMix64::bytes(69, 1_500_000);
     let counted = Counted::new("fastcdc:avg=1k", &[]);
     let ends = read_ahead(&parallel(&counted, 2, 60_000), &data);
@@ -461,9 +463,9 @@ fn who_reads_ahead_also_cuts() {
     assert!(own_count < 2 * ends.len() / 3, "{own_count} times for {} chunks", ends.len());
 }
 
-/// A chunk that does not end is not looked at again and again.
+/// A chunk that does not end is not scanned again for every block.
 #[test]
-fn a_chunk_without_an_end() {
+fn endless_chunk_is_not_rescanned_repeatedly() {
     let data = vec![0; 3_000_000];
     let counted = Counted::new("gear:bits=13", &[]);
     let mut ends = Vec::new();

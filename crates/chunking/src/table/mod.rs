@@ -1,6 +1,6 @@
-//! Tables of our own: derived from a label, so that anybody can make them anew.
+//! Tables derived from a label, so that anyone can recompute them.
 //!
-//! `examples/tables.rs` says how, and prints them.
+//! `examples/tables.rs` defines the derivation and prints the tables.
 
 pub(crate) mod buzhash;
 pub(crate) mod gear;
@@ -12,11 +12,11 @@ mod tests {
 
     use super::*;
 
-    /// The list: a line for each table.
+    /// The list: one line for each table.
     const ALL: &[(&str, &[u64; 256])] = &[("gear", &gear::TABLE), ("buzhash", &buzhash::TABLE)];
 
     #[test]
-    fn tables_are_derived_from_their_labels() {
+    fn tables_follow_from_labels() {
         for (name, table) in ALL {
             let mut bytes = [0; 2048];
             let mut hasher = blake3::Hasher::new();

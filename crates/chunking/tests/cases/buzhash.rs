@@ -7,7 +7,7 @@ pub(crate) const CASES: Cases = Cases {
         "buzhash:divisor=100,remainder=99,window=48,min=64,max=600",
         "buzhash:divisor=64,window=64,table=bita,runs=early",
         "buzhash:divisor=77,remainder=3,window=5,table=bita,runs=early,min=30,max=400",
-        // Windows of zeros match, so that one more or fewer that is tested is seen.
+        // Windows of zeros match, so that testing one more or one fewer is noticed.
         "buzhash:divisor=11,remainder=4,window=2,table=bita,runs=early,min=3,max=90",
         "buzhash:divisor=101,remainder=100,window=48,table=casync,min=65,max=700",
         "buzhash:divisor=128,window=33,table=cutpoint32,max=33",

@@ -1,4 +1,4 @@
-//! What each algorithm is tested with: a file and a line each.
+//! The test cases of each algorithm, with one file and one line for each.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -24,21 +24,22 @@ pub(crate) mod seqcdc;
 pub(crate) mod tttd;
 pub(crate) mod ultracdc;
 
-/// What an algorithm is tested with.
+/// The test cases of an algorithm.
 #[derive(Clone, Copy)]
 pub(crate) struct Cases {
     pub(crate) algorithm: &'static str,
-    /// Specs for `tests/conformance.rs`: every dialect, and parameters at their limits. Of small
-    /// sizes, since each is cut many times, and fed byte by byte.
+    /// Specs for `tests/conformance.rs`: every dialect, and parameters at their limits. Their sizes
+    /// are small, because each is cut many times and fed byte by byte.
     pub(crate) specs: &'static [&'static str],
-    /// The files of `vectors/`, one a dialect: the name without `.json`, and the specs of its cases.
+    /// The files of `vectors/`, one for each dialect: the name without `.json`, and the specs of
+    /// its cases.
     pub(crate) vectors: &'static [(&'static str, &'static [&'static str])],
-    /// Averages in bytes that are measured in `tests/mean.rs`, by the spec in front of the number:
-    /// `("seqcdc:avg=", &[2048, 4096])`.
+    /// Averages in bytes that are measured in `tests/mean.rs`, after the spec in front of the
+    /// number: `("seqcdc:avg=", &[2048, 4096])`.
     pub(crate) averages: &'static [(&'static str, &'static [usize])],
 }
 
-/// The list: a line for each algorithm.
+/// The list: one line for each algorithm.
 pub(crate) const ALL: &[Cases] = &[
     seqcdc::CASES,
     fastcdc::CASES,
@@ -63,8 +64,9 @@ pub(crate) const ALL: &[Cases] = &[
     aes::CASES,
 ];
 
-/// Those of [`ALL`] that the environment variable `CUTPOINT_ALGORITHMS` names, `rabin,crc` for two; all
-/// where it is not set. `cargo mutants` runs the tests once for each mutant of a file.
+/// Returns the cases of [`ALL`] whose algorithms the environment variable `CUTPOINT_ALGORITHMS`
+/// names, such as `rabin,crc`; all if it is not set. `cargo mutants` runs the tests once for each
+/// mutant of a file.
 pub(crate) fn chosen() -> impl Iterator<Item = &'static Cases> {
     let names = std::env::var("CUTPOINT_ALGORITHMS").ok();
     ALL.iter().filter(move |cases| {
@@ -72,6 +74,6 @@ pub(crate) fn chosen() -> impl Iterator<Item = &'static Cases> {
     })
 }
 
-/// The averages that every algorithm should be able to give.
+/// The averages that every algorithm should be able to reach.
 pub(crate) const AVERAGES: &[usize] =
     &[2048, 4096, 5000, 8192, 10_007, 16_384, 24_576, 32_768, 50_000, 65_536];

@@ -1,5 +1,5 @@
-//! What the fuzz targets of `fuzz/` do with their input. `tests/feeding.rs` does the same with random
-//! input, where there is no fuzzer.
+//! The bodies of the fuzz targets of `fuzz/`. `tests/feeding.rs` runs them with random input,
+//! without a fuzzer.
 
 use arbitrary::{Result, Unstructured};
 use cutpoint_chunking::{Chunker, Spec, algorithms};
@@ -7,8 +7,8 @@ use cutpoint_testing::SplitMix64;
 
 use super::{Feed, check_invariants, check_levels, fed_cuts, key_material, kinds};
 
-/// Makes a spec, data and every way to feed it of `input`, and checks that all are cut alike, and
-/// like the reference. Returns the spec, unless it is refused or not wanted.
+/// Derives a spec, data and every way to feed it from `input`, and checks that all ways give the
+/// same cut-points as the reference. Returns the spec, unless it is refused or not wanted.
 pub(crate) fn feeding(input: &[u8], is_wanted: impl Fn(&Spec) -> bool) -> Option<Spec> {
     let mut input = Unstructured::new(input);
     let spec: Spec = spec_text(&mut input).ok()?.parse().ok()?;
@@ -19,7 +19,7 @@ pub(crate) fn feeding(input: &[u8], is_wanted: impl Fn(&Spec) -> bool) -> Option
     Some(spec)
 }
 
-/// Takes `input` as the text of a spec; if it is one, what it writes must mean the same.
+/// Parses `input` as the text of a spec. If it is one, its written-out text must mean the same.
 pub(crate) fn spec(input: &[u8]) -> Option<Spec> {
     let text = String::from_utf8_lossy(input);
     let spec = match text.parse::<Spec>() {
@@ -91,7 +91,7 @@ fn check(spec: &Spec, input: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Data of a kind of [`kinds`], or what is left of `input`, often repeated.
+/// Returns data of a kind of [`kinds`], or the rest of `input`, often repeated.
 fn data(input: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let size = input.int_in_range(0..=6000)?;
     if input.ratio(1, 3)? {
@@ -104,11 +104,12 @@ fn data(input: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(input.choose(&kinds)?.1.clone())
 }
 
-/// The text of a spec, of an algorithm and keys that there are; the values may be wrong.
+/// Returns the text of a spec with an existing algorithm and existing keys; the values may be
+/// wrong.
 pub(crate) fn spec_text(input: &mut Unstructured<'_>) -> Result<String> {
     let about = input.choose(algorithms())?;
     let mut text = format!("{}:", about.name);
-    // The numbers so far: a smallest size says much about a largest.
+    // The numbers so far, because a minimum size restricts a maximum.
     let mut numbers = Vec::new();
     let mut beside: Option<&[&str]> = None;
     if !about.short_forms.is_empty() && input.ratio(1, 6)? {
@@ -129,7 +130,8 @@ pub(crate) fn spec_text(input: &mut Unstructured<'_>) -> Result<String> {
     Ok(text.trim_end_matches(',').to_owned())
 }
 
-/// A value for a parameter for which so much is `allowed`, in words; mostly one that is right.
+/// Returns a value, usually a valid one, for a parameter whose allowed values are `allowed`, in
+/// words.
 fn value(allowed: &str, numbers: &mut Vec<u64>, input: &mut Unstructured<'_>) -> Result<String> {
     let is_in_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let words: Vec<&str> =
@@ -148,7 +150,7 @@ fn value(allowed: &str, numbers: &mut Vec<u64>, input: &mut Unstructured<'_>) ->
             let width = if allowed.contains('4') { 4 } else { 2 };
             let mut list = Vec::new();
             for _ in 0..count {
-                // Mostly what is in text, or small.
+                // Mostly bytes of text, or small ones.
                 let byte = [b' ', b'e', 0, 1, 255, input.arbitrary()?][input.choose_index(6)?];
                 let number = u16::from(byte) << 8 | u16::from(input.arbitrary::<u8>()? & 0x21);
                 list.push(if width == 4 { number } else { u16::from(byte) });

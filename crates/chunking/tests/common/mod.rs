@@ -1,4 +1,4 @@
-//! What the tests share: data of every kind, and every way to feed a chunker.
+//! The common part of the tests: data of every kind, and every way to feed a chunker.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -16,26 +16,26 @@ use cutpoint_chunking::{Chunker, Chunks, KeyMaterial, Level, Push, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
 use futures_io::AsyncRead;
 
-/// The cut-points of `data` by the reference of the written-out `spec`.
+/// Returns the cut-points of `data` by the reference of the written-out `spec`.
 pub(crate) fn reference_cuts(spec: &Spec, data: &[u8]) -> Vec<usize> {
     let cuts = cutpoint_reference::cuts(&spec.to_string(), data);
     cuts.unwrap_or_else(|| panic!("{} has no reference", spec.algorithm()))
 }
 
-/// The key material that a seed stands for.
+/// Returns the key material of a seed.
 pub(crate) fn key_material(seed: u64) -> KeyMaterial {
     let bytes = SplitMix64::bytes(seed, KeyMaterial::SIZE);
     KeyMaterial::new(bytes.try_into().expect("the size is asked for"))
 }
 
-/// Data of `size` bytes of each kind that a rule may trip over.
+/// Returns data of `size` bytes of each kind that may trip a rule.
 pub(crate) fn kinds(size: usize, seed: u64) -> Vec<(&'static str, Vec<u8>)> {
     let mut random = SplitMix64::new(seed);
     let noise = random.take(size);
     let slow = (0..size).map(|i| noise[i / 5]).collect();
     let few = noise.iter().map(|byte| byte & 1).collect();
     let signs = noise.iter().map(|byte| 127 + (byte & 1)).collect();
-    // Long runs with rare ends: a trigger is reached seldom, counts cross many blocks.
+    // Long runs with rare ends: a trigger is reached seldom, and counts cross many blocks.
     let rare = noise.iter().scan(0u8, |last, &byte| {
         *last = match byte {
             0..=2 => last.wrapping_add(1),
@@ -46,7 +46,7 @@ pub(crate) fn kinds(size: usize, seed: u64) -> Vec<(&'static str, Vec<u8>)> {
     });
     let mut falling = input::saw(size);
     falling.reverse();
-    // Zeros between noise, from everywhere to everywhere.
+    // Zeros between noise, with a random start and a random end.
     let mut holes = noise.clone();
     let hole = random.below(size + 1)..;
     let hole_size = random.below(size - hole.start + 1);
@@ -66,7 +66,7 @@ pub(crate) fn kinds(size: usize, seed: u64) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The sizes around `edges`, and 0 and 1.
+/// Returns the sizes around `edges`, and 0 and 1.
 pub(crate) fn sizes_around(edges: &[usize]) -> Vec<usize> {
     let mut sizes = vec![0, 1];
     for &edge in edges {
@@ -75,7 +75,7 @@ pub(crate) fn sizes_around(edges: &[usize]) -> Vec<usize> {
     sizes
 }
 
-/// Checks that `spec` cuts `data` like its reference, however it is fed and on every level.
+/// Checks that `spec` cuts `data` like its reference, however the data is fed and on every level.
 pub(crate) fn check(spec: &Spec, name: &str, data: &[u8]) {
     let expected = reference_cuts(spec, data);
     let name = format!("{spec}, {} bytes of {name}", data.len());
@@ -83,7 +83,7 @@ pub(crate) fn check(spec: &Spec, name: &str, data: &[u8]) {
     check_levels(|level| spec.chunker_at(level), &name, data, &expected);
 }
 
-/// Checks that every level that a rule has code for cuts `data` as expected.
+/// Checks that every level for which a rule has code cuts `data` as expected.
 pub(crate) fn check_levels(
     chunker_at: impl Fn(Level) -> Box<dyn Chunker>,
     name: &str,
@@ -108,9 +108,9 @@ pub(crate) fn check_levels(
     }
 }
 
-/// Checks that `chunker` cuts `data` as expected, however it is fed.
+/// Checks that `chunker` cuts `data` as expected, however the data is fed.
 pub(crate) fn check_cuts(chunker: &dyn Chunker, name: &str, data: &[u8], expected: &[usize]) {
-    // Byte by byte, where that does not take too long.
+    // Byte by byte, unless that takes too long.
     let small = 1 + data.len() / 3000;
     for feed in [
         Feed::Whole,
@@ -135,26 +135,26 @@ pub(crate) fn check_cuts(chunker: &dyn Chunker, name: &str, data: &[u8], expecte
     check_invariants(chunker, data, expected);
 }
 
-/// How a chunker is fed by [`fed_cuts`].
+/// The way in which [`fed_cuts`] feeds a chunker; the last number is a seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Feed {
     /// The rest of the stream at once.
     Whole,
-    /// `next_cut` with ever more bytes, at most so many more each time; by one if 1.
+    /// `next_cut` with a growing number of bytes, by at most this number each time; by one if 1.
     Slices(usize, u64),
-    /// `next_cuts` with ever more bytes, at most so many more each time.
+    /// `next_cuts` with a growing number of bytes, by at most this number each time.
     Batches(usize, u64),
-    /// `Chunks` over a reader that gives at most so many bytes each time.
+    /// `Chunks` over a reader that returns at most this number of bytes each time.
     Reader(usize, u64),
-    /// `Push` with slices of at most so many bytes.
+    /// `Push` with slices of at most this number of bytes.
     Push(usize, u64),
-    /// `Chunks` over an `AsyncRead` that gives at most so many bytes each time, and lets wait now
-    /// and then; then the future is dropped.
+    /// `Chunks` over an `AsyncRead` that returns at most this number of bytes each time, and is
+    /// pending now and then; the future is then dropped.
     Async(usize, u64),
 }
 
 impl Feed {
-    /// Every way, with sizes that suit data of a few chunks or of many.
+    /// All ways, with sizes that suit data of a few chunks or of many.
     pub(crate) const ALL: [Feed; 10] = [
         Feed::Whole,
         Feed::Slices(3_000, 1),
@@ -168,12 +168,12 @@ impl Feed {
         Feed::Batches(60_000, 9),
     ];
 
-    /// The quicker ones, for data of megabytes.
+    /// The faster ways, for data of megabytes.
     pub(crate) const LARGE: [Feed; 3] =
         [Feed::Whole, Feed::Reader(50_000, 4), Feed::Push(70_000, 7)];
 }
 
-/// Returns the cut-points of `data`, fed as `feed` says.
+/// Returns the cut-points of `data`, fed by `feed`.
 pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<usize> {
     match feed {
         Feed::Whole => cuts(chunker, data).collect(),
@@ -261,7 +261,7 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
             let mut context = Context::from_waker(Waker::noop());
             let (mut ends, mut offset) = (Vec::new(), 0);
             loop {
-                // A future of its own for each poll: the one before was dropped while it waited.
+                // Each poll has a new future: the previous one was dropped while it was pending.
                 match std::pin::pin!(chunks.next_async()).poll(&mut context) {
                     Poll::Pending => continue,
                     Poll::Ready(Ok(Some(chunk))) => {
@@ -277,7 +277,7 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
     }
 }
 
-/// A reader that gives random portions, and is interrupted now and then.
+/// A reader that returns random portions, and is interrupted now and then.
 struct Portions<'a> {
     data: &'a [u8],
     size_max: usize,
@@ -295,7 +295,7 @@ impl Read for Portions<'_> {
     }
 }
 
-/// Calls `test` for each item and its number, on all processors.
+/// Calls `test` for each item with its index, on all processors.
 pub(crate) fn on_all_processors<T: Sync>(items: &[T], test: impl Fn(usize, &T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -311,7 +311,7 @@ pub(crate) fn on_all_processors<T: Sync>(items: &[T], test: impl Fn(usize, &T) +
     });
 }
 
-/// SplitMix64's bytes without end.
+/// A reader of the bytes of SplitMix64, without end.
 struct Endless(SplitMix64);
 
 impl Read for Endless {
@@ -320,7 +320,8 @@ impl Read for Endless {
         for word in words.iter_mut() {
             *word = self.0.next().to_le_bytes();
         }
-        // A read of less than 8 bytes gives the first of a number; the rest of it is dropped.
+        // A read of less than 8 bytes returns the first bytes of a number; the rest of the number
+        // is dropped.
         if words.is_empty() {
             rest.copy_from_slice(&self.0.next().to_le_bytes()[..rest.len()]);
             return Ok(rest.len());
@@ -329,7 +330,7 @@ impl Read for Endless {
     }
 }
 
-/// The mean size of the first `count` chunks of random data, in bytes.
+/// Returns the mean size of the first `count` chunks of random data, in bytes.
 pub(crate) fn measured_mean(spec: &Spec, count: usize) -> f64 {
     let mut chunks = Chunks::new(spec.chunker(), Endless(SplitMix64::new(99)));
     for _ in 0..count {
@@ -352,7 +353,7 @@ impl AsyncRead for Portions<'_> {
     }
 }
 
-/// Checks what holds for every rule: chunks cover `data` in order, within the sizes.
+/// Checks the invariants of every rule: chunks cover `data` in order, within the sizes.
 pub(crate) fn check_invariants(chunker: &dyn Chunker, data: &[u8], ends: &[usize]) {
     assert_eq!(ends.last().copied().unwrap_or(0), data.len(), "the last end");
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! The text of `vectors/*.json`, made anew from the code.
+//! The text of `vectors/*.json`, regenerated from the code.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ z = (z ^ z>>27) * 0x94d049bb133111eb, and is z ^ z>>31, all modulo 2^64. A case 
 keyed: the 2048 bytes of key material are `random` with that seed. Where a spec is a short form, \
 `canonical` is what it stands for. Printed by `cargo run -p cutpoint-chunking --example vectors NAME`.";
 
-/// The files: their names without `.json`, and the specs of their cases.
+/// Returns the files: their names without `.json`, and the specs of their cases.
 pub(crate) fn files() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     cases::chosen().flat_map(|cases| cases.vectors.iter().copied())
 }

@@ -1,8 +1,9 @@
-//! Buzhash: the bytes of a window, turned by their age and XORed; tested for a remainder.
+//! Buzhash: the table entries of a window's bytes, turned by their age and XORed; tested for a
+//! remainder.
 //!
-//! Source: Cohen, "Recursive Hashing Functions for n-Grams" (1997), where it is hashing by cyclic
-//! polynomials; for cutting in Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking
-//! Algorithms for Data Deduplication".
+//! Source: Cohen, "Recursive Hashing Functions for n-Grams" (1997), where it is called hashing by
+//! cyclic polynomials; used for chunking in Gregoriadis et al., "A Thorough Investigation of
+//! Content-Defined Chunking Algorithms for Data Deduplication".
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -14,18 +15,20 @@
 //! cut at n
 //! ```
 //!
-//! The byte that completes a match is the chunk's last. In a constant stretch a window of twice the bits
-//! of an entry, or a multiple, has the hash 0, and one of once the bits for every second value.
+//! The byte that completes a match is the chunk's last. In a constant stretch, the hash is 0 if the
+//! window is twice the number of bits of an entry, or a multiple of that; if the window is equal to
+//! the number of bits, the hash is 0 for every second value.
 //!
-//! casync and desync have a window of 48, their own table, a divisor that is fitted to the average, and
-//! the greatest remainder; they test from one byte behind their smallest size on.
+//! casync and desync have a window of 48, their own table, a divisor that is fitted to the average,
+//! and the greatest remainder. Their first tested byte is one behind the minimum size.
 //!
 //! # Runs
 //!
-//! The code of Gregoriadis et al. does not roll the hash in a long run of one value, where that would
-//! change nothing. But the run counter begins as if a zero stood before, so that a run of `window` zeros
-//! or more right behind the first full window is left one byte early: the oldest byte of the hash is
-//! then one of the former window, until the run ends. `runs=early` is that rule.
+//! The code of Gregoriadis et al. does not roll the hash in a long run of one value, where rolling
+//! changes nothing. But its run counter begins as if a zero stood before the first byte, so that a
+//! run of `window` zeros or more right behind the first full window is left one byte early. The
+//! oldest byte of the hash is then one of the earlier window, until the run ends. This rule is
+//! `runs=early`.
 
 mod table_bita;
 mod table_casync;
@@ -111,61 +114,62 @@ const ABOUT: About = About {
     ],
 };
 
-/// Whose table it is.
+/// The table of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Table {
-    /// Ours, of 64 bits: of the label `cutpoint buzhash v1`.
+    /// The table of the label `cutpoint buzhash v1`, of 64 bits.
     #[default]
     Cutpoint,
-    /// The lower 32 bits of ours.
+    /// The lower 32 bits of [`Table::Cutpoint`].
     Cutpoint32,
-    /// That of bita, of 32 bits.
+    /// The table of bita, of 32 bits.
     Bita,
-    /// That of casync and desync, of 32 bits.
+    /// The table of casync and desync, of 32 bits.
     Casync,
 }
 
-/// What becomes of a run of zeros behind the first window; the module says more.
+/// The treatment of a run of zeros behind the first window; the module documentation has details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Runs {
-    /// It is hashed like everything else.
+    /// The run is hashed like all other bytes.
     #[default]
     Rolled,
-    /// It is left one byte early.
+    /// The run is left one byte early.
     Early,
 }
 
 /// The parameters of Buzhash; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// What the hash is divided by, 1 to 2^30.
+    /// The divisor of the hash, 1 to 2^30.
     pub divisor: u32,
-    /// What is left in a match, below the divisor.
+    /// The remainder that a match leaves, below the divisor.
     pub remainder: u32,
     /// The window, 1 byte to 64 KiB.
     pub window: usize,
-    /// Whose table it is.
+    /// The table.
     pub table: Table,
-    /// What becomes of some runs.
+    /// The treatment of a run of zeros behind the first window.
     pub runs: Runs,
-    /// The smallest chunk, at least 1; a window is one, too.
+    /// The minimum chunk size, at least 1. A chunk has at least a window, too.
     pub chunk_size_min: usize,
-    /// The largest chunk; `None` for no limit.
+    /// The maximum chunk size; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = geometric::AVERAGE_MIN;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = geometric::AVERAGE_MAX;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    /// Returns [`SpecError`] unless each parameter is within its limits. No size may exceed
+    /// [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         let divisor = self.divisor as usize;
         check_range(NAME, "divisor", divisor, 1, CHUNK_SIZE_LIMIT)?;
@@ -174,13 +178,15 @@ impl Params {
         check_sizes(NAME, self.chunk_size_min, self.chunk_size_min(), self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with a power
-    /// of two as the divisor, remainder 0, and another smallest size, at least a fifth of the mean.
+    /// Returns the parameters of `self` changed so that the mean on random data is `mean` bytes:
+    /// with a power of two as the divisor, the remainder 0, and a minimum size of at least a fifth
+    /// of the mean.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
-    /// above the largest size, and where the window is too large for it.
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`] and not above the maximum size, or if the window is too large for
+    /// the mean.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         let of = |bits, chunk_size_min| Params {
             divisor: 1u32 << bits,
@@ -191,12 +197,13 @@ impl Params {
         geometric::for_average(NAME, mean, self.chunk_size_max, of, Params::mean)
     }
 
-    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", for a target of 512, 1024,
-    /// 2048, 4096 or 8192 bytes, with the table of their code and without a largest size; `None` for
-    /// another.
+    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", for a target of 512,
+    /// 1024, 2048, 4096 or 8192 bytes, with the table of their code and without a maximum size;
+    /// `None` for any other target.
     ///
-    /// The window is the 64 of section 5.1, with which the means are those of table 11, 63 bytes above
-    /// the target; table 4 prints 32. The divisor is table 4's, the same for both.
+    /// The window is the 64 of section 5.1, with which the means are those of table 11, 63 bytes
+    /// above the target; table 4 prints 32. The divisor is that of table 4, the same for both
+    /// windows.
     pub fn paper(target: usize) -> Option<Params> {
         let window = 64;
         Some(Params {
@@ -210,15 +217,15 @@ impl Params {
         })
     }
 
-    /// Returns the mean chunk size in bytes on random data without end.
+    /// Returns the mean chunk size in bytes on endless random data.
     ///
-    /// It is exact for a hash that is independent from byte to byte.
+    /// The mean is exact for a hash that is independent from byte to byte.
     pub fn mean(&self) -> f64 {
         geometric::mean(self.chunk_size_min(), self.divisor.into(), self.chunk_size_max)
     }
 }
 
-/// A step of a hash of 64 bits.
+/// A step of a 64-bit hash.
 #[derive(Clone)]
 struct Turn64;
 
@@ -229,7 +236,7 @@ impl Step for Turn64 {
     }
 }
 
-/// A step of a hash of 32 bits, the upper half of which is 0.
+/// A step of a 32-bit hash, the upper half of which is 0.
 #[derive(Clone)]
 struct Turn32;
 
@@ -353,7 +360,7 @@ impl Buzhash {
         if self.params.runs == Runs::Rolled || run_size < window {
             return rolling.find(data, first, matches);
         }
-        // The last zero that is hashed, and what the hash is then.
+        // The last zero that is hashed, and the hash at that byte.
         let last = first + window - 1;
         let mut hash = 0;
         let found = rolling.find(&data[..=last], first, |_, next| {
@@ -372,17 +379,19 @@ impl Buzhash {
         rolling.find_behind(hash, data, behind, |hash| self.residue.matches(hash))
     }
 
-    /// The same on another level than the best of this CPU: as exact, and slower.
+    /// Returns the same chunker on another level than the best of this CPU. The cut-points are the
+    /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Buzhash {
         let stages = Stages::at(level, || self.columns());
         Buzhash { stages, ..self }
     }
 
-    /// `None` where the window is too large to be marked, and where runs are treated by themselves.
+    /// Returns the columns that mark matches; `None` if the window is too large, if runs need
+    /// separate treatment, or if marking does not pay.
     fn columns(&self) -> Option<BuzhashColumns> {
         let Params { window, runs, .. } = self.params;
-        // Measured on Zen 5.
+        // The gain was measured on Zen 5.
         let gain = match self.hash {
             Hash::Of32(_) => 8.0,
             Hash::Of64(_) => 4.0,
@@ -451,7 +460,7 @@ impl Chunker for Buzhash {
 }
 
 impl fmt::Debug for Buzhash {
-    /// Leaves the table out, which may be secret.
+    /// Omits the table, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Buzhash").field("params", &self.params).finish_non_exhaustive()
     }

@@ -1,9 +1,9 @@
 //! FastCDC: a gear hash, tested against a harder mask up to a normal size and an easier one after.
 //!
 //! Source: Xia et al., "The Design of Fast Content-Defined Chunking for Data Deduplication Based
-//! Storage Systems" (2020), in the form of crate fastcdc 5.0.0, module `v2020`, whose cut-points
-//! these are (its `v2016` cuts alike). As there, and in the paper's pseudo-code, the byte that
-//! completes a matching hash opens the next chunk, although it took part in the hash.
+//! Storage Systems" (2020), with the cut-points of crate fastcdc 5.0.0, module `v2020` (its `v2016`
+//! cuts alike). As in the crate, and in the paper's pseudo-code, the byte that completes a matching
+//! hash opens the next chunk, although it took part in the hash.
 //!
 //! The rule, for a chunk that starts at byte 0 of `n` bytes to the end of the stream:
 //!
@@ -19,16 +19,16 @@
 //! ```
 //!
 //! With `bits = round(log2(normal))`, `mask_small` has `bits + level` one bits and `mask_large` has
-//! `bits - level`. The even end is a trait of the crate, which reads bytes in pairs: the last byte of
+//! `bits - level`. The even end comes from the crate, which reads bytes in pairs: the last byte of
 //! a stream of odd length is never tested.
 //!
 //! # Dialects
 //!
-//! [`Form::DedupBench`] is FastCDC in dedup-bench, UWASL's program of the SeqCDC and VectorCDC papers:
-//! another gear table; `mask_small` and `mask_large` are the *lowest* `bits + level` and `bits - level`
-//! bits, so that only as many last bytes have a say; every byte is tested, also the last one; and
-//! sizes may be odd. Its lists come from a build in which `char` is unsigned; where it is signed, that
-//! program reads in front of its table.
+//! [`Form::DedupBench`] is FastCDC in dedup-bench, UWASL's program of the SeqCDC and VectorCDC
+//! papers. It has another gear table; `mask_small` and `mask_large` are the *lowest* `bits + level`
+//! and `bits - level` bits, so that the hash depends only on that many last bytes; every byte is
+//! tested, also the last one; and sizes may be odd. The lists of its cut-points come from a build
+//! in which `char` is unsigned; if it is signed, that program reads in front of its table.
 
 mod table;
 mod table_dedup_bench;
@@ -105,48 +105,52 @@ const ABOUT: About = About {
     )],
 };
 
-/// Whose form of the rule it is; the module says what differs.
+/// The form of the rule; the module documentation gives the differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Form {
-    /// That of crate fastcdc, whose masks are spread.
+    /// The form of crate fastcdc, whose masks are spread.
     #[default]
     Crate,
-    /// That of dedup-bench, whose masks are the lowest bits.
+    /// The form of dedup-bench, whose masks are the lowest bits.
     DedupBench,
 }
 
-/// The parameters of FastCDC; sizes are in bytes, and even unless the form allows odd ones.
+/// The parameters of FastCDC. Sizes are in bytes, and are even unless the form allows odd ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// The normalization level, 0 to 3: the masks have that many bits more and fewer.
+    /// The normalization level, 0 to 3: the number of bits that one mask has more and the other
+    /// fewer.
     pub level: u32,
-    /// The smallest chunk, 64 bytes to 1 MiB.
+    /// The minimum chunk size, 64 bytes to 1 MiB.
     pub chunk_size_min: usize,
-    /// Where the easier mask begins, 256 bytes to 4 MiB, and whose logarithm gives the masks.
+    /// The size at which the easier mask begins, 256 bytes to 4 MiB. The masks follow from its
+    /// logarithm.
     ///
-    /// Crate fastcdc calls it the average size. It is not the mean: see [`Params::mean`].
+    /// Crate fastcdc calls it the average size, although it is not the mean; see [`Params::mean`].
     pub normal_size: usize,
-    /// The largest chunk, 1 KiB to 16 MiB.
+    /// The maximum chunk size, 1 KiB to 16 MiB.
     pub chunk_size_max: usize,
-    /// XORed onto every entry of the gear table. It is no secret, and is so too onto a secret table.
+    /// A number that is XORed onto every entry of the gear table, also of a secret one. The seed is
+    /// not secret.
     pub seed: u64,
-    /// Whose form of the rule it is.
+    /// The form of the rule.
     pub form: Form,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = 1024;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 1024 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits and, but for dedup-bench's form, even, which are those of crate fastcdc, and
-    /// `min <= normal <= max`.
+    /// Returns [`SpecError`] unless each parameter is within its limits, which are those of crate
+    /// fastcdc, `min <= normal <= max`, and the sizes are even. In the form of dedup-bench, sizes
+    /// may be odd.
     pub fn check(&self) -> Result<(), SpecError> {
         let Params {
             level,
@@ -170,16 +174,17 @@ impl Params {
 
     /// Returns parameters whose mean chunk size on random data is `mean` bytes.
     ///
-    /// The smallest size is a quarter of the mean, or as near to that as the masks allow, which come
-    /// in powers of two; the largest is four times the mean. The seed is 0. Without a `level` it is
-    /// the one of 2 (which the paper recommends), 3 and 1 that brings the smallest size nearest to
-    /// the quarter: it then lies between 0.15 and 0.4 of the mean.
+    /// The minimum size is a quarter of the mean, or as near to that as the masks allow, which come
+    /// in powers of two; the maximum is four times the mean. The seed is 0. Without a `level`, the
+    /// level is the one of 2 (recommended by the paper), 3 and 1 that brings the minimum size
+    /// nearest to a quarter, which is then between 0.15 and 0.4 of the mean.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and `level`
-    /// from 1 to 3, and where no smallest size from 1/16 to 3/4 gives the mean at that level: each
-    /// level has such a gap between two powers of two. Without a level there is none.
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`] and `level` from 1 to 3, or if no minimum size from 1/16 to 3/4
+    /// gives the mean at that level. Each level has such a gap between two powers of two; without a
+    /// level there is none.
     pub fn for_average(mean: usize, level: Option<u32>) -> Result<Params, SpecError> {
         Params::for_average_in(Form::Crate, mean, level)
     }
@@ -191,7 +196,7 @@ impl Params {
             check_range(NAME, "level", level as usize, 1, 3)?;
         }
         let levels = given.as_ref().map_or(&any[..], |given| &given[..]);
-        // In 256ths of the mean, ever farther from a quarter.
+        // The distance from a quarter grows, in 256ths of the mean.
         for distance in 0..=128 {
             for share in [64 + distance, 64usize.saturating_sub(distance)] {
                 for &level in levels.iter().filter(|_| share >= 16) {
@@ -212,10 +217,10 @@ impl Params {
         Err(SpecError::new(NAME, "avg", mean, "not possible at this level; leave the level out"))
     }
 
-    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of 4, 8
-    /// or 16 KiB, in the form of their code, dedup-bench; `None` for another.
+    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of
+    /// 4, 8 or 16 KiB, in the form of their code, dedup-bench; `None` for any other average.
     ///
-    /// The mean is 11 to 16 % above that: [`Params::mean`].
+    /// The mean is 11 to 16 % above the expected average; see [`Params::mean`].
     pub fn paper(nominal_size: usize) -> Option<Params> {
         let (chunk_size_min, chunk_size_max) = paper::sizes(nominal_size)?;
         Some(Params {
@@ -228,14 +233,14 @@ impl Params {
         })
     }
 
-    /// Returns the mean chunk size in bytes on random data without end.
+    /// Returns the mean chunk size in bytes on endless random data.
     ///
-    /// It is exact for a hash whose tested bits are independent from byte to byte: each byte up to
-    /// the normal size then ends the chunk with a chance of 2^-(bits + level), each later one of
-    /// 2^-(bits - level). The gear hash comes within 0.3 % of that with the crate's masks. Of the
-    /// lowest bits and the table of dedup-bench, where 113 entries are odd, more are zeros, which is
-    /// counted in; a seed whose lowest byte is not 0, or a key, makes another table of it, whose mean may
-    /// differ by 4 %.
+    /// The mean is exact for a hash whose tested bits are independent from byte to byte: each byte
+    /// up to the normal size then ends the chunk with a chance of 2^-(bits + level), each later one
+    /// with a chance of 2^-(bits - level). With the masks of the crate, the gear hash comes within
+    /// 0.3 % of that. With the lowest bits and the table of dedup-bench, where 113 entries are odd,
+    /// more bits are zeros, which is accounted for. A key, or a seed whose lowest byte is not 0,
+    /// changes that table, and its mean may differ by 4 %.
     pub fn mean(&self) -> f64 {
         let (mask_small, mask_large) = self.masks();
         let zeros = match self.form {
@@ -253,7 +258,8 @@ impl Params {
             + power(small, small_count) * geometric(large, large_count)
     }
 
-    /// Sets the normal size that gives `mean`, the nearest to `mean` of those there are.
+    /// Sets the normal size that gives `mean`, the one nearest to `mean` if there are several.
+    /// Returns `false` if there is none.
     fn solve_normal_size(&mut self, mean: usize) -> bool {
         let mut solution = None;
         // The mean grows with the normal size as long as the masks stay the same.
@@ -286,7 +292,7 @@ impl Params {
         solution.is_some()
     }
 
-    /// Returns the mask up to the normal size, and the one after.
+    /// Returns the mask up to the normal size, and the mask after it.
     fn masks(&self) -> (u64, u64) {
         let bits = rounded_log2(self.normal_size);
         let mask = |count: u32| match self.form {
@@ -297,8 +303,9 @@ impl Params {
     }
 }
 
-/// How many times as often as by 2^-k the lowest k bits of dedup-bench's hash are zeros, for any k from 8
-/// on: the share of 0 among the sums of 2^i and an entry each, over all entries, modulo 2^k, times 2^k.
+/// The ratio by which the lowest k bits of dedup-bench's hash are all zeros more often than with a
+/// chance of 2^-k, for any k from 8 on: the share of 0 among the sums of 2^i times an entry each,
+/// over all entries, modulo 2^k, times 2^k.
 const DEDUP_BENCH_ZEROS: f64 = 1.102_448_640_555_375;
 
 /// Returns the smallest even size whose [`rounded_log2`] is `bits`, for `bits` above 1.
@@ -393,16 +400,17 @@ impl FastCdc {
         scalar.at_level(level)
     }
 
-    /// The same on another level than the best of this CPU: as exact, and slower.
+    /// Returns the same chunker on another level than the best of this CPU. The cut-points are the
+    /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> FastCdc {
         let stages = Stages::at(level, || self.columns());
         FastCdc { stages, ..self }
     }
 
-    /// Marks the places that either mask may match.
+    /// Returns the columns that mark the positions that either mask may match.
     fn columns(&self) -> Option<GearColumns> {
-        // The crate's masks of few bits are not one within the other, and have few bits in common.
+        // The crate's masks of few bits are not subsets of each other, and have few bits in common.
         let (min, mean) = (self.params.chunk_size_min, self.params.mean());
         GearColumns::new(&self.gear, self.mask_small & self.mask_large, min, mean)
     }
@@ -414,7 +422,7 @@ impl Selection for FastCdc {
     }
 
     fn told_from(&self) -> usize {
-        // The hash begins at the smallest size, and its masks look at so many bytes.
+        // The hash begins at the minimum size, and its masks depend on this number of bytes.
         let known = (self.mask_small | self.mask_large).checked_ilog2().unwrap_or(0);
         self.params.chunk_size_min + known as usize
     }
@@ -427,14 +435,14 @@ impl Selection for FastCdc {
         let Params { chunk_size_min: min, normal_size: normal, chunk_size_max: max, .. } =
             self.params;
         let complete = !more || data.len() >= max;
-        // The last byte of an odd number waits for its neighbour, which may not come.
+        // The last of an odd number of bytes waits for its neighbour, which may not come.
         let end = match self.params.form {
             Form::Crate => data.len() / 2 * 2,
             Form::DedupBench => data.len(),
         }
         .min(max);
         if end > from {
-            // The hash begins at the smallest size, and knows 64 bytes.
+            // The hash begins at the minimum size, and depends on 64 bytes.
             let hash = feed(&self.gear, 0, &data[from.saturating_sub(64).max(min)..from]);
             let switch = normal.clamp(from, end);
             let masks = [self.mask_small, self.mask_large];
@@ -486,7 +494,7 @@ impl Chunker for FastCdc {
 }
 
 impl fmt::Debug for FastCdc {
-    /// Leaves the gear table out, which may be secret.
+    /// Omits the gear table, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FastCdc").field("params", &self.params).finish_non_exhaustive()
     }
@@ -497,7 +505,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounded_logarithms_begin_where_they_are_said_to() {
+    fn first_of_bits_is_smallest_size_of_logarithm() {
         for bits in 2..=23 {
             let first = first_of_bits(bits);
             assert_eq!(first % 2, 0, "{bits} bits: {first} is even");
@@ -506,9 +514,9 @@ mod tests {
         }
     }
 
-    /// The hashes modulo 2^k, where each byte is equally likely.
+    /// Computes the distribution of the hashes modulo 2^k, if each byte is equally likely.
     #[test]
-    fn low_zeros_of_dedup_bench_are_counted() {
+    fn dedup_bench_zeros_match_distribution() {
         for bits in [8, 10] {
             let count = 1 << bits;
             let mut chances = alloc::vec![0.0; count];

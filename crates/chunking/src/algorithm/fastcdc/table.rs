@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// The gear table is what its documentation says.
+    /// The entries of the gear table follow from the documented derivation.
     #[test]
     fn gear_is_derived_from_md5() {
         for (value, &entry) in (0u8..=255).zip(&GEAR) {

@@ -1,16 +1,17 @@
-//! Gear: a hash that forgets by shifting, tested at its top bits; with or without normalized chunking.
+//! Gear: a hash that forgets by shifting, tested at its top bits, with or without normalized
+//! chunking.
 //!
-//! Source: Xia et al., "Ddelta: A Deduplication-Inspired Fast Delta Compression Approach" (2014), as
-//! Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data
-//! Deduplication", state it (algorithm 1, and section 2 for normalized chunking, which is that of Xia
-//! et al., "FastCDC" (2016)).
+//! Source: Xia et al., "Ddelta: A Deduplication-Inspired Fast Delta Compression Approach" (2014),
+//! in the form of Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking
+//! Algorithms for Data Deduplication" (algorithm 1, and section 2 for normalized chunking, which is
+//! that of Xia et al., "FastCDC" (2016)).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
 //! ```text
 //! n = min(bytes to the end of the stream, max)
 //! first = min - 1  (`cut=after`), or min  (`cut=before`)
-//! hash = that of the bytes before `first` which `start` lets count
+//! hash = the hash of the bytes before `first` that `start` selects
 //! for i in first..n:
 //!     hash = 2 * hash + table[byte i]
 //!     zeros = bits + level  while i < normal, then bits - level
@@ -18,17 +19,18 @@
 //! cut at n
 //! ```
 //!
-//! The hash has as many bits as an entry of the table, and knows only so many last bytes: 64 or 32.
+//! The hash has as many bits as an entry of the table, 64 or 32, and depends on the same number of
+//! last bytes.
 //!
-//! | `start` | bytes that count before `first` |
+//! | `start` | bytes hashed before `first` |
 //! | --- | --- |
-//! | `warm` | those of the chunk: the hash is the same as if all of it were hashed |
+//! | `warm` | the bytes of the chunk: the hash is the same as if the whole chunk were hashed |
 //! | `cold` | none |
-//! | `carry` | those of former chunks too: where it cuts has nothing to do with where chunks begin |
+//! | `carry` | the bytes of the chunk and of earlier ones: matches do not depend on where chunks begin |
 //!
-//! Without a smallest size, `warm` and `cold` are one. Algorithm 1 takes the lowest bits, and begins
-//! with a full window; the text beside it and the code take the highest, which know the most bytes,
-//! and begin with none. dedup-bench is cold and cuts before the byte.
+//! Without a minimum size, `warm` and `cold` are the same. Algorithm 1 tests the lowest bits, and
+//! begins with a full window. The text beside it and the code test the highest bits, which depend
+//! on the most bytes, and begin with no byte. dedup-bench is cold and cuts before the byte.
 
 mod table_cdchunking;
 mod table_dedup_bench;
@@ -142,68 +144,70 @@ const ABOUT: About = About {
     ],
 };
 
-/// Whose table it is.
+/// The table of a gear hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Table {
-    /// Ours, of 64 bits: of the label `cutpoint gear v1`.
+    /// The table of the label `cutpoint gear v1`, of 64 bits.
     #[default]
     Cutpoint,
-    /// The lower 32 bits of ours.
+    /// The lower 32 bits of [`Table::Cutpoint`].
     Cutpoint32,
-    /// That of the code of Gregoriadis et al., of 32 bits.
+    /// The table in the code of Gregoriadis et al., of 32 bits.
     Cdchunking,
-    /// That of crate gearhash, of 64 bits.
+    /// The table of crate gearhash, of 64 bits.
     Gearhash,
-    /// That of dedup-bench, of 64 bits.
+    /// The table of dedup-bench, of 64 bits.
     DedupBench,
 }
 
-/// Which bytes count that come before the first one that may be found; the module says more.
+/// The bytes hashed before the first byte that may be found; the module documentation has details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Start {
-    /// Those of the chunk.
+    /// The bytes of the chunk.
     #[default]
     Warm,
-    /// None.
+    /// No bytes.
     Cold,
-    /// Those of the chunk and of the chunks before.
+    /// The bytes of the chunk and of the chunks before.
     Carry,
 }
 
 /// The parameters of Gear; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// How many top bits must be zeros, 1 to 30.
+    /// The number of top bits that must be zeros, 1 to 30.
     pub bits: u32,
-    /// The normalization level, 0 to 3: so many bits more, then fewer.
+    /// The normalization level, 0 to 3: the number of bits added before the normal size, and
+    /// removed after it.
     pub level: u32,
-    /// How many bytes of a chunk are tested for more zeros; `Some` with a level above 0, and only
-    /// then.
+    /// The number of bytes of a chunk that are tested for more zeros; `Some` exactly if the level
+    /// is above 0.
     pub normal_size: Option<usize>,
-    /// Whose table it is.
+    /// The table.
     pub table: Table,
-    /// Which bytes count at first.
+    /// The bytes hashed before the first byte that may be found.
     pub start: Start,
-    /// Where the chunk ends.
+    /// The position of the cut-point relative to the byte that is found.
     pub cut: Cut,
-    /// The smallest chunk, at least 1.
+    /// The minimum chunk size, at least 1.
     pub chunk_size_min: usize,
-    /// The largest chunk; `None` for no limit.
+    /// The maximum chunk size; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = geometric::AVERAGE_MIN;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = geometric::AVERAGE_MAX;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    /// Returns [`SpecError`] unless each parameter is within its limits. No size may exceed
+    /// [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         let Params { bits, level, normal_size, chunk_size_min: min, .. } = *self;
         check_range(NAME, "level", level as usize, 0, 3)?;
@@ -225,16 +229,17 @@ impl Params {
         check_sizes(NAME, min, min, self.chunk_size_max)
     }
 
-    /// Returns the parameters whose mean on random data is `mean` bytes: those of `self` with other
-    /// bits, another smallest size and, where there is a level, another normal size.
+    /// Returns the parameters of `self` with the bits, the minimum size and, if there is a level,
+    /// the normal size changed so that the mean on random data is `mean` bytes.
     ///
-    /// Without a level the bits are as many as leave at least a fifth of the mean for the smallest
-    /// size. With one the smallest size is a quarter of the mean.
+    /// Without a level, the number of bits leaves at least a fifth of the mean for the minimum
+    /// size. With a level, the minimum size is a quarter of the mean.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`] and not
-    /// above the largest size, and where that is so near that none fit.
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`] and not above the maximum size, or if the maximum size is too near
+    /// to the mean for any parameters to fit.
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "level", self.level as usize, 0, 3)?;
         if self.level == 0 {
@@ -254,12 +259,13 @@ impl Params {
         Ok(params)
     }
 
-    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", table 4, for a target of
-    /// 512, 1024, 2048, 4096 or 8192 bytes, with the table of their code and without a largest size;
-    /// `None` for another target, and for a `level` above 3.
+    /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", table 4, for a target
+    /// of 512, 1024, 2048, 4096 or 8192 bytes, with the table of their code and without a maximum
+    /// size; `None` for any other target, and for a `level` above 3.
     ///
-    /// With a level it is their NC-1 to NC-3, with the target as the normal size, as in their code.
-    /// The mean is the target without a level, and up to 9 % above it with one: [`Params::mean`].
+    /// With a level this is their NC-1 to NC-3, with the target as the normal size, as in their
+    /// code. The mean is the target without a level, and up to 9 % above the target with one; see
+    /// [`Params::mean`].
     pub fn paper_gregoriadis(target: usize, level: u32) -> Option<Params> {
         (level <= 3).then_some(Params {
             bits: paper::bits(target, 32)?,
@@ -273,10 +279,11 @@ impl Params {
         })
     }
 
-    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of 4, 8
-    /// or 16 KiB, with the bits and the dialect of their code, dedup-bench; `None` for another.
+    /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of
+    /// 4, 8 or 16 KiB, with the bits and the dialect of their code, dedup-bench; `None` for any
+    /// other average.
     ///
-    /// The mean is 8 to 28 % above that: [`Params::mean`].
+    /// The mean is 8 to 28 % above the expected average; see [`Params::mean`].
     pub fn paper_udayashankar(nominal_size: usize) -> Option<Params> {
         let (chunk_size_min, max) = paper::sizes(nominal_size)?;
         Some(Params {
@@ -291,11 +298,11 @@ impl Params {
         })
     }
 
-    /// Returns the mean chunk size in bytes on random data without end.
+    /// Returns the mean chunk size in bytes on endless random data.
     ///
-    /// It is exact for a hash whose top bits are independent from byte to byte. In the table of gearhash
-    /// many entries begin with zeros, so that they are not: that is counted in, for up to 16 bits, as
-    /// measured, which is within 2 %. A key makes another table of it.
+    /// The mean is exact for a hash whose top bits are independent from byte to byte. In the table
+    /// of gearhash many entries begin with zeros, so that the bits are not independent. For up to
+    /// 16 bits, this is accounted for as measured, which is within 2 %. A key replaces this table.
     pub fn mean(&self) -> f64 {
         let Params { bits, level, chunk_size_min: min, .. } = *self;
         let is_all_tested = self.start == Start::Carry && min == 1;
@@ -308,7 +315,8 @@ impl Params {
         };
         let passes = |bits| 1.0 - power(0.5, u64::from(bits)) / clump;
         let (hard, easy) = (passes(bits + level), passes(bits - level));
-        // The sum of the chances to pass 1, 2, ... tests; `None` of them is no end.
+        // The sum of the chances to pass 1, 2, ... tests; `None` stands for an unlimited number of
+        // tests.
         let sum = |passes: f64, count: Option<usize>| {
             let left = count.map_or(0.0, |count| power(passes, count as u64));
             (passes - passes * left) / (1.0 - passes)
@@ -321,12 +329,13 @@ impl Params {
         min as f64 + begins * (sum(hard, Some(hard_count)) + after_hard * sum(easy, easy_count))
     }
 
-    /// The first byte of a chunk that may be found.
+    /// Returns the index of the first byte of a chunk that may be found.
     fn first(&self) -> usize {
         self.chunk_size_min - self.cut.step()
     }
 
-    /// How many bits the hash has, which is how many last bytes it knows.
+    /// Returns the number of bits of the hash, which is also the number of last bytes on which it
+    /// depends.
     fn hash_bits(&self) -> u32 {
         match self.table {
             Table::Cutpoint | Table::Gearhash | Table::DedupBench => 64,
@@ -335,12 +344,13 @@ impl Params {
     }
 }
 
-/// How many matches stand together with the table of gearhash, in the mean, as measured for 10 to 14
-/// bits: 20 of its entries begin with 16 zeros, so that a match often follows a match, or the start of a
-/// new hash. Where the smallest size passes over those that follow, matches are so many times rarer.
+/// The mean number of matches that stand together with the table of gearhash, as measured for 10 to
+/// 14 bits. Because 20 of its entries begin with 16 zeros, a match often follows a match or the
+/// start of a new hash. If the minimum size skips the matches that follow, matches are rarer by
+/// this factor.
 const GEARHASH_CLUMP: f64 = 1.04;
 
-/// The share of those entries.
+/// The share of these entries.
 const GEARHASH_SMALL: f64 = 20.0 / 256.0;
 
 impl Algorithm for Params {
@@ -432,7 +442,7 @@ pub struct Gear {
     params: Params,
     mask_hard: u64,
     mask_easy: u64,
-    /// Of 32 bits or 64: a hash of 32 is the lower half of one of 64, which it does not know.
+    /// The table, of 32 or 64 bits. A hash of 32 bits is the lower half of a hash of 64 bits.
     gear: Box<[u64; 256]>,
     stages: Stages<GearColumns>,
 }
@@ -456,7 +466,8 @@ impl Gear {
         scalar.at_level(level)
     }
 
-    /// The hash of the bytes before `data[first]` that count; `first` is not before the first place.
+    /// Returns the hash of the bytes before `data[first]` that `start` selects; `first` is not
+    /// below the first index that may be found.
     fn hash_before(&self, before: &[u8], data: &[u8], first: usize) -> u64 {
         let known = self.params.hash_bits() as usize - 1;
         let last = |bytes: &[u8], count, hash| {
@@ -470,14 +481,15 @@ impl Gear {
         last(&data[..first], known, carried)
     }
 
-    /// The same on another level than the best of this CPU: as exact, and slower.
+    /// Returns the same chunker on another level than the best of this CPU. The cut-points are the
+    /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Gear {
         let stages = Stages::at(level, || self.columns());
         Gear { stages, ..self }
     }
 
-    /// Marks the places that either mask may match.
+    /// Returns the columns that mark the positions that either mask may match.
     fn columns(&self) -> Option<GearColumns> {
         let (min, mean) = (self.params.chunk_size_min, self.params.mean());
         GearColumns::new(&self.gear, self.mask_hard & self.mask_easy, min, mean)
@@ -524,7 +536,7 @@ impl Selection for Gear {
         at: usize,
         hashed: &mut Option<(usize, u64)>,
     ) -> bool {
-        // A mark is where the easier mask matches, which has fewer of the same bits.
+        // A mark is a match of the easier mask, whose bits are a subset of the harder mask's.
         let is_easy =
             self.params.normal_size.is_none_or(|normal| at >= start + normal.max(self.first()));
         is_easy || rehash(&self.gear, data, at, hashed) & self.mask_hard == 0
@@ -569,20 +581,20 @@ impl Chunker for Gear {
 }
 
 impl fmt::Debug for Gear {
-    /// Leaves the table out, which may be secret.
+    /// Omits the table, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gear").field("params", &self.params).finish_non_exhaustive()
     }
 }
 
-/// The hash after `bytes`.
+/// Returns the hash after `bytes`.
 #[inline]
 pub(super) fn feed(gear: &[u64; 256], hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, &byte| (hash << 1).wrapping_add(gear[byte as usize]))
 }
 
-/// Returns the first offset of `data` from the first of `starts` on whose byte makes the first mask match
-/// the hash, or from the second start on the second mask; `hash` is that of the bytes before.
+/// Returns the first offset of `data` at which the hash matches: the first mask from the first of
+/// `starts` on, or the second mask from the second start on. `hash` is that of the bytes before.
 #[inline]
 pub(super) fn scan_in_turn(
     gear: &[u64; 256],
@@ -596,8 +608,8 @@ pub(super) fn scan_in_turn(
         .or_else(|| scan(gear, &mut hash, second_mask, &data[switch..]).map(|at| switch + at))
 }
 
-/// The hash of the last 64 bytes up to `at`, of which there are so many. `hashed` is a place and its hash,
-/// and then these: where they are near each other, the hash goes on from there.
+/// Returns the hash of the 64 bytes up to and including `at`. `hashed` is a position with its hash,
+/// and is updated to `at`. If the two positions are near each other, the hash continues from there.
 pub(super) fn rehash(
     gear: &[u64; 256],
     data: &[u8],
@@ -613,11 +625,13 @@ pub(super) fn rehash(
     hash
 }
 
-/// Feeds `data` to `hash`, up to the first offset whose byte makes `hash & mask` zero, and returns that.
+/// Feeds `data` to `hash` up to the first byte that makes `hash & mask` zero, and returns the
+/// offset of that byte.
 ///
-/// Step by step the hash needs an addition after a shift for each byte, one waiting for the other.
-/// Four steps are `hash * 16 + (8 * g0 + 4 * g1 + 2 * g2 + g3)`, where the second part waits for
-/// nothing: so a round takes eight bytes, and only two additions of it are in the chain.
+/// Step by step, the hash needs an addition after a shift for each byte, each waiting for the one
+/// before. Four steps are `hash * 16 + (8 * g0 + 4 * g1 + 2 * g2 + g3)`, where the second part does
+/// not wait for the hash. A round therefore takes eight bytes, and only two of its additions are in
+/// the chain.
 #[inline]
 pub(super) fn scan(gear: &[u64; 256], hash: &mut u64, mask: u64, data: &[u8]) -> Option<usize> {
     let (blocks, rest) = data.as_chunks::<8>();

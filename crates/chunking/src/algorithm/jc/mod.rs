@@ -1,7 +1,8 @@
-//! JC: a gear hash against two masks; where only the easier one matches, bytes are jumped over.
+//! JC: a gear hash tested against two masks; if only the easier one matches, bytes are skipped.
 //!
-//! Source: Jin et al., "Accelerating Content-Defined Chunking for Data Deduplication Based on Speculative
-//! Jump" (2023), algorithm 1, as PlakarKorp/go-cdc-chunkers v1.1.0 has it under the name `jc-v1.1.0`.
+//! Source: Jin et al., "Accelerating Content-Defined Chunking for Data Deduplication Based on
+//! Speculative Jump" (2023), algorithm 1, in the form of PlakarKorp/go-cdc-chunkers v1.1.0 under
+//! the name `jc-v1.1.0`.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -17,14 +18,15 @@
 //! cut at n
 //! ```
 //!
-//! `mask_cut` has `bits` one bits, `mask_jump` all of them but the lowest: so half of its matches are
-//! cut-points, and of what is behind the smallest size about half is jumped over where `jump` is
-//! `2^bits`, as that module computes it. The bits stand at 63, 63 - d, 63 - 2 d and so on, where d is `64 / bits`
-//! rounded down, as those of `jc-v1.0.0` do.
+//! `mask_cut` has `bits` one bits, and `mask_jump` has all of them except the lowest, so that half
+//! of the matches of `mask_jump` are cut-points. If `jump` is `2^bits`, as that module computes it,
+//! about half of the bytes behind the minimum size are skipped. The bits are at 63, 63 - d, 63 - 2
+//! d and so on, where d is `64 / bits` rounded down, as in `jc-v1.0.0`.
 //!
-//! `form=plakar` is the table and the masks of `jc-v1.1.0`, of 11 and 10 bits whatever the sizes are: a
-//! normal size of 8192 goes with them, for which it jumps over 4096 bytes. Its `jc` and `jc-v1.0.0` do
-//! not look into the rest of a stream where that is not above the normal size, which is not in the paper.
+//! `form=plakar` has the table and the masks of `jc-v1.1.0`, of 11 and 10 bits for all sizes. These
+//! masks belong to a normal size of 8192, for which that module skips 4096 bytes. The forms `jc`
+//! and `jc-v1.0.0` of the module do not search the rest of a stream unless the rest is above the
+//! normal size, which is not in the paper.
 
 mod table_plakar;
 
@@ -79,43 +81,44 @@ const ABOUT: About = About {
     )],
 };
 
-/// Whose table and masks are used.
+/// The table and the masks of the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Form {
-    /// Our table, that of [`gear`](super::gear), and masks of any number of bits.
+    /// The table of [`gear`](super::gear), and masks of any number of bits.
     #[default]
     Cutpoint,
-    /// Those of go-cdc-chunkers.
+    /// The table and the masks of go-cdc-chunkers.
     Plakar,
 }
 
 /// The parameters of JC; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// How many bits must be zeros to cut, 2 to 30; 11 in go-cdc-chunkers.
+    /// The number of bits that must be zeros to cut, 2 to 30; 11 in go-cdc-chunkers.
     pub bits: u32,
-    /// How many bytes are jumped over, at least 1.
+    /// The number of bytes to skip, at least 1.
     pub jump_size: usize,
-    /// Whose table and masks are used.
+    /// The table and the masks of the hash.
     pub form: Form,
-    /// The smallest chunk, at least 1.
+    /// The minimum chunk size, at least 1.
     pub chunk_size_min: usize,
-    /// The largest chunk, not below the smallest.
+    /// The maximum chunk size, not below the minimum.
     pub chunk_size_max: usize,
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = 256;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits; no size may be above [`CHUNK_SIZE_LIMIT`].
+    /// Returns [`SpecError`] unless each parameter is within its limits. No size may exceed
+    /// [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         match self.form {
             Form::Cutpoint => check_range(NAME, "bits", self.bits as usize, 2, 30)?,
@@ -131,11 +134,13 @@ impl Params {
 
     /// Returns the parameters whose mean on random data is `mean` bytes.
     ///
-    /// The smallest size is a quarter of the mean; of the rest, the jump takes a half to three quarters.
+    /// The minimum size is a quarter of the mean. Of the rest, the jump takes a half to three
+    /// quarters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`].
     pub fn for_average(mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let (chunk_size_min, bits) = (mean / 4, (mean * 3 / 8).ilog2());
@@ -148,14 +153,14 @@ impl Params {
         })
     }
 
-    /// Were there no largest size: of two matches, each after `2^(bits - 1)` bytes that are tested, one
-    /// is a jump.
+    /// Returns the mean on random data in bytes, without a maximum size. Of two matches, each after
+    /// `2^(bits - 1)` tested bytes, one is a jump.
     fn mean_without_max(&self) -> f64 {
         let tested = (1usize << self.bits) - 2;
         (self.chunk_size_min + tested + self.jump_size) as f64
     }
 
-    /// The bits that are zeros at a cut-point.
+    /// Returns the bits that are zeros at a cut-point.
     fn mask(&self) -> u64 {
         match self.form {
             Form::Cutpoint => (0..self.bits).map(|each| 1 << (63 - each * (64 / self.bits))).sum(),
@@ -263,7 +268,7 @@ impl Chunker for Jc {
 }
 
 impl fmt::Debug for Jc {
-    /// Leaves the table out, which may be secret.
+    /// Omits the table, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Jc").field("params", &self.params).finish_non_exhaustive()
     }

@@ -1,9 +1,8 @@
-//! PCI, parity check of interval: the first window with many bits set.
+//! PCI, parity check of interval: a chunk ends with the first window that has many bits set.
 //!
 //! Source: Zhang et al., "Function of Content Defined Chunking Algorithms in Incremental
-//! Synchronization" (2020), as
-//! Gregoriadis et al., "A Thorough Investigation of Content-Defined Chunking Algorithms for Data
-//! Deduplication", state it (algorithm 5).
+//! Synchronization" (2020), in the form of Gregoriadis et al., "A Thorough Investigation of
+//! Content-Defined Chunking Algorithms for Data Deduplication" (algorithm 5).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -74,11 +73,12 @@ const ABOUT: About = About {
 /// The parameters of PCI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// How many bytes are looked at: 1 to 65536. The papers' w.
+    /// The number of bytes that are looked at: 1 to 65536. The papers' w.
     pub window: usize,
-    /// How many of their bits must be set to end a chunk: 1 to 8 times the window. The papers' theta.
+    /// The number of bits of the window that must be set to end a chunk: 1 to 8 times the window.
+    /// The papers' theta.
     pub threshold: usize,
-    /// The largest chunk in bytes, not below the window; `None` for no limit.
+    /// The maximum chunk size in bytes, not below the window; `None` for no limit.
     pub chunk_size_max: Option<usize>,
 }
 
@@ -86,7 +86,7 @@ pub struct Params {
 #[derive(Clone)]
 pub struct Pci {
     params: Params,
-    /// What each byte value counts as; `None` without a key.
+    /// The value that takes the place of each byte value; `None` without a key.
     permutation: Option<Box<[u8; 256]>>,
     stages: Stages<CountColumns>,
 }
@@ -100,14 +100,15 @@ impl Pci {
         scalar.at_level(level)
     }
 
-    /// The same on another level than the best of this CPU: as exact, and slower.
+    /// Returns the same chunker on another level than the best of this CPU. The cut-points are the
+    /// same; only the speed differs.
     #[must_use]
     pub fn at_level(self, level: Level) -> Pci {
         let stages = Stages::at(level, || self.columns());
         Pci { stages, ..self }
     }
 
-    /// `None` where the window is too large to be marked.
+    /// Returns the columns that mark matches; `None` if the window is too large.
     fn columns(&self) -> Option<CountColumns> {
         let Params { window, threshold, .. } = self.params;
         let least = u16::try_from(threshold).ok()?;
@@ -161,7 +162,7 @@ impl Chunker for Pci {
 }
 
 impl fmt::Debug for Pci {
-    /// Leaves the permutation out, which is secret.
+    /// Omits the permutation, which is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pci")
             .field("params", &self.params)
@@ -192,36 +193,38 @@ fn measured() -> impl Iterator<Item = (usize, usize, u32)> {
 }
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = 512;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 65_536;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits.
+    /// Returns [`SpecError`] unless each parameter is within its limits.
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "window", self.window, 1, 65_536)?;
         check_range(NAME, "threshold", self.threshold, 1, 8 * self.window)?;
         check_max(NAME, self.window, self.chunk_size_max)
     }
 
-    /// Returns the published setting for a target of so many bytes, without a largest size. Its mean
-    /// on random data is up to 6 % off the target. `None` unless it is one of the seven published.
+    /// Returns the published setting for a target in bytes, without a maximum size; `None` unless
+    /// it is one of the seven published targets. The mean on random data is up to 6 % off the
+    /// target.
     pub fn paper(target: usize) -> Option<Params> {
         let &(_, window, threshold) = PAPER.iter().find(|&&(each, ..)| each == target)?;
         Some(Params { window, threshold, chunk_size_max: None })
     }
 
-    /// Returns the parameters whose mean on random data, were there no largest size, is nearest to
-    /// `mean` bytes, of those with a window from 32 to 63; there is one within 2 %. No largest size.
+    /// Returns the parameters whose mean on random data is nearest to `mean` bytes, without a
+    /// maximum size and with a window from 32 to 63. The mean is within 2 %.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`].
     pub fn for_average(mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let distance = |reached: u32| (reached as usize).abs_diff(mean);
@@ -239,7 +242,8 @@ impl Params {
 }
 
 impl Params {
-    /// Returns where the rule cuts `data`, if no place before `from`, which ends a whole window, does.
+    /// Returns the end of the chunk in `data`, given that no window that ends before index `from`
+    /// matches; `from` ends a full window.
     #[inline]
     fn find_from(
         &self,
@@ -304,7 +308,8 @@ impl Algorithm for Params {
         self.chunk_size_max
     }
 
-    /// The measured mean; with a largest size, that of a geometric law behind the window.
+    /// Returns the measured mean; with a maximum size, that of a geometric distribution behind the
+    /// window.
     fn mean(&self) -> Option<f64> {
         let (.., mean) = measured()
             .find(|&(window, threshold, _)| (window, threshold) == (self.window, self.threshold))?;
@@ -325,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_average_is_near() {
+    fn every_average_is_reached_within_2_percent() {
         for mean in Params::AVERAGE_MIN..=Params::AVERAGE_MAX {
             let params = Params::for_average(mean).expect("one is near");
             let reached = params.mean().expect("it is measured");

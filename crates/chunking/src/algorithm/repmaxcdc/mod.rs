@@ -1,7 +1,8 @@
-//! RepMaxCDC: the greatest hash within a horizon, again and again until the chunk is small.
+//! RepMaxCDC: the position with the greatest hash within a horizon, chosen repeatedly until the
+//! chunk is small.
 //!
-//! Source: buildbarn/go-cdc v0.0.10, `NewRepMaxContentDefinedChunker`, by its description and its
-//! simple form, with the gear table that it makes of an empty seed.
+//! Source: buildbarn/go-cdc v0.0.10, `NewRepMaxContentDefinedChunker`, by its documentation and its
+//! simple form, with the gear table that it derives from an empty seed.
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -10,28 +11,29 @@
 //! if n < 2 * min:  cut at n
 //! end = n - min
 //! repeat:
-//!     i = the place from min to end whose hash is greatest, the first of them
+//!     i = the first position from min to end with the greatest hash
 //!     if i < 2 * min:  cut at i
 //!     end = i - min
-//! hash at a place: of the 64 bytes in front of it, hash = 2 * hash + TABLE[byte], modulo 2^64
+//! hash at a position: over the 64 bytes in front of it, hash = 2 * hash + TABLE[byte], modulo 2^64
 //! ```
 //!
-//! So the best places far ahead are kept free, and a chunk has at least `min` bytes and less than
-//! twice as many, but for a stream smaller than that. It takes a look ahead to say where a chunk ends.
+//! The best positions far ahead are thus kept free. A chunk has at least `min` bytes and less than
+//! twice as many, except in a stream smaller than that. Finding the end of a chunk needs the bytes
+//! of the horizon.
 //!
-//! One pass finds the places whose hash exceeds all before; the answer is among them. It may stop
-//! where `min - 1` places follow one without a greater hash: however great a later one is, going back
-//! from it ends there.
+//! A single pass finds the positions whose hash exceeds all before; the answer is among them. The
+//! pass may stop when `min - 1` positions in a row follow one without a greater hash: however great
+//! a later hash is, going back from it ends there.
 //!
 //! # Mean
 //!
-//! With a horizon of at most `min` there is one choice for each chunk, and every size up to `min + horizon`
-//! is as likely as another: the mean is `min + horizon / 2`. With a horizon of twice `min` or more, places
-//! are taken in the order of their hashes wherever there is room, as cars are parked at random: the mean is
-//! `min` by Renyi's parking constant. 60,000 chunks each are within 0.5 % of that. Between the two it is
-//! not known.
+//! With a horizon of at most `min` there is one choice for each chunk, and all sizes up to `min +
+//! horizon` are equally likely, so the mean is `min + horizon / 2`. With a horizon of twice `min`
+//! or more, positions are taken in the order of their hashes wherever there is room, as cars are
+//! parked at random, so the mean is `min` divided by Renyi's parking constant. Measurements with
+//! 60,000 chunks each are within 0.5 % of that. Between the two, the mean is not known.
 //!
-//! The table is made of cSHAKE128: `examples/tables_of_others.rs` prints it.
+//! The table is made from cSHAKE128; `examples/tables_of_others.rs` prints it.
 
 mod table;
 
@@ -73,44 +75,46 @@ const ABOUT: About = About {
     dialects: &[],
 };
 
-/// The number of bytes that have a say in the hash.
+/// The number of last bytes on which the hash depends.
 const WINDOW: usize = 64;
 
 /// The parameters of RepMaxCDC; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// The smallest chunk: 64 to 2^28. The largest is one below twice that.
+    /// The minimum chunk size: 64 to 2^28. The maximum is one byte below twice the minimum.
     pub chunk_size_min: usize,
-    /// How many bytes beyond twice the smallest size are looked at: 1 to 2^28.
+    /// The number of bytes beyond twice the minimum size that are looked at: 1 to 2^28.
     pub horizon: usize,
 }
 
-/// Renyi's parking constant: how much of a long road cars of one length cover that are parked at random.
+/// Renyi's parking constant: the share of a long road that is covered by cars of one length parked
+/// at random.
 const PARKED: f64 = 0.747_597_920_253_411;
 
 impl Params {
-    /// The smallest mean that [`Params::for_average`] can give, in bytes.
+    /// The smallest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MIN: usize = 128;
 
-    /// The largest mean that [`Params::for_average`] can give, in bytes.
+    /// The largest mean that [`Params::for_average`] accepts, in bytes.
     pub const AVERAGE_MAX: usize = 16 * 1024 * 1024;
 
     /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits.
+    /// Returns [`SpecError`] unless each parameter is within its limits.
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "min", self.chunk_size_min, WINDOW, CHUNK_SIZE_LIMIT / 4)?;
         check_range(NAME, "horizon", self.horizon, 1, CHUNK_SIZE_LIMIT / 4)
     }
 
-    /// Returns the parameters whose mean on random data is `mean` bytes, with a horizon of eight times the
-    /// smallest size.
+    /// Returns the parameters whose mean on random data is `mean` bytes, with a horizon of eight
+    /// times the minimum size.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to [`Params::AVERAGE_MAX`].
+    /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
+    /// [`Params::AVERAGE_MAX`].
     pub fn for_average(mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         #[expect(clippy::cast_possible_truncation, reason = "it is less than the mean")]
@@ -187,7 +191,7 @@ impl Chunker for RepMaxCdc {
         }
         let step = |hash: u64, &byte: &u8| (hash << 1).wrapping_add(self.table[usize::from(byte)]);
         let mut hash = data[min - WINDOW..min].iter().fold(0, step);
-        // The places whose hash exceeds that of all places before, from `min` on.
+        // The positions whose hash exceeds that of all positions before, from `min` on.
         let mut greatest = hash;
         let mut places = vec![min];
         let mut is_settled = false;
@@ -207,7 +211,7 @@ impl Chunker for RepMaxCdc {
         }
         let mut cut = places.pop().unwrap_or(min);
         while cut >= 2 * min {
-            // The greatest of those up to `cut - min`.
+            // The greatest of the positions up to `cut - min`.
             let end = cut - min;
             while let Some(place) = places.pop() {
                 if place <= end {
@@ -219,7 +223,7 @@ impl Chunker for RepMaxCdc {
         Some(cut)
     }
 
-    /// What is looked at: twice the smallest size and the horizon.
+    /// Returns the number of bytes that are looked at: twice the minimum size and the horizon.
     fn needed_size_max(&self) -> Option<usize> {
         Some(2 * self.params.chunk_size_min + self.params.horizon)
     }
@@ -234,7 +238,7 @@ impl Chunker for RepMaxCdc {
 }
 
 impl fmt::Debug for RepMaxCdc {
-    /// Leaves the table out, which may be secret.
+    /// Omits the table, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RepMaxCdc").field("params", &self.params).finish_non_exhaustive()
     }

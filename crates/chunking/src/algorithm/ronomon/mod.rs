@@ -1,7 +1,8 @@
-//! ronomon: FastCDC as the deduplication module of ronomon does it, with 31 bits that move right.
+//! ronomon: FastCDC in the form of the deduplication module of ronomon, with a hash of 31 bits that
+//! moves right.
 //!
-//! Source: crate fastcdc 5.0.0, module `ronomon`, a port of ronomon/deduplication; after Xia et al.,
-//! "FastCDC" (2016).
+//! Source: crate fastcdc 5.0.0, module `ronomon`, a port of ronomon/deduplication; after Xia et
+//! al., "FastCDC" (2016).
 //!
 //! The rule, for a chunk that starts at byte 0:
 //!
@@ -16,7 +17,7 @@
 //! cut at n
 //! ```
 //!
-//! The table is made of a key stream: `examples/tables_of_others.rs` prints it.
+//! The table is made from a key stream; `examples/tables_of_others.rs` prints it.
 
 mod table;
 
@@ -59,11 +60,11 @@ const ABOUT: About = About {
 /// The parameters of ronomon; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
-    /// The smallest chunk: 64 to 2^26.
+    /// The minimum chunk size: 64 to 2^26.
     pub chunk_size_min: usize,
-    /// The nominal average, of which center and bits are made: 256 to 2^28.
+    /// The nominal average, which determines center and bits: 256 to 2^28.
     pub nominal_average: usize,
-    /// The largest chunk, above the smallest: 1024 to 2^30.
+    /// The maximum chunk size, above the minimum: 1024 to 2^30.
     pub chunk_size_max: usize,
 }
 
@@ -72,7 +73,7 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless each is in its limits.
+    /// Returns [`SpecError`] unless each parameter is within its limits.
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "min", self.chunk_size_min, 64, 1 << 26)?;
         check_range(NAME, "average", self.nominal_average, 256, 1 << 28)?;
@@ -82,19 +83,20 @@ impl Params {
 
     /// Returns parameters whose mean on random data is within 1 % of `mean` bytes.
     ///
-    /// The smallest size is a quarter of the nominal average where that can be, as with the defaults
-    /// of the source; else the center lies below it, and only the easier mask is used.
+    /// The minimum size is a quarter of the nominal average if possible, as with the defaults of
+    /// the source. Otherwise the center lies below the minimum size, and only the easier mask is
+    /// used.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] unless `mean` is from 1024 to 16 MiB.
+    /// Returns [`SpecError`] unless `mean` is from 1024 to 16 MiB.
     pub fn for_average(mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, 1024, 1 << 24)?;
         let chunk_size_max = 8 * mean;
         let target = mean as f64;
         let is_near = |params: &Params| (params.mean_on_random_data() / target - 1.0).abs() < 0.01;
         for bits in mean.ilog2() - 1..=mean.ilog2() + 1 {
-            // All of them have these bits.
+            // All averages in this range have these bits.
             let (low, high) = ((1usize << bits) * 5 / 7, (1usize << bits) * 7 / 5);
             let of = |nominal_average: usize| Params {
                 chunk_size_min: nominal_average / 4,
@@ -120,17 +122,18 @@ impl Params {
         Err(SpecError::new(NAME, "avg", mean, "cannot be reached"))
     }
 
-    /// Returns the bits that both masks differ from by one.
+    /// Returns the number of bits from which both masks differ by one.
     fn bits(&self) -> u32 {
         rounded_log2(self.nominal_average)
     }
 
-    /// Returns where the mask changes.
+    /// Returns the size at which the mask changes.
     fn center(&self) -> usize {
         self.nominal_average.saturating_sub(self.chunk_size_min + self.chunk_size_min.div_ceil(2))
     }
 
-    /// A geometric law up to the center, and another behind it.
+    /// Returns the mean on random data in bytes, by one geometric distribution up to the center and
+    /// another behind it.
     fn mean_on_random_data(&self) -> f64 {
         let (min, max) = (self.chunk_size_min, self.chunk_size_max);
         let center = self.center().clamp(min, max);
@@ -165,7 +168,8 @@ impl Algorithm for Params {
         self.check()
     }
 
-    /// A byte above `min`, unless that is the end: the source cuts behind the byte at `min` first.
+    /// Returns one byte more than `min`, because the source first cuts behind the byte at `min`.
+    /// Only the last chunk of a stream may be smaller.
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min + 1
     }
@@ -233,7 +237,7 @@ impl Chunker for Ronomon {
 }
 
 impl fmt::Debug for Ronomon {
-    /// Leaves the table out, which may be secret.
+    /// Omits the table, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ronomon").field("params", &self.params).finish_non_exhaustive()
     }

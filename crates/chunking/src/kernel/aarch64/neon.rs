@@ -10,7 +10,7 @@ use crate::kernel::{
     BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Scalar, Tables, Task, number_blocks,
 };
 
-/// Proof that this CPU has NEON.
+/// A proof that this CPU has NEON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Neon(());
 
@@ -30,7 +30,7 @@ impl Neon {
         fn entered<T: Task>(kernel: Neon, task: T) -> T::Output {
             task.run(kernel)
         }
-        // SAFETY: `detect` alone makes a value, on a CPU that has NEON.
+        // SAFETY: only `detect` creates a value, on a CPU that has NEON.
         unsafe { entered(self, task) }
     }
 }
@@ -81,7 +81,7 @@ impl Kernel for Neon {
         Scalar.nth_one(mask, n)
     }
 
-    /// Does nothing: Rust has no stable function for it.
+    /// Does nothing, because Rust has no stable function for it.
     #[inline(always)]
     fn prefetch(self, _: &[u8], _: usize) {}
 }
@@ -145,7 +145,8 @@ fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
     mask(common)
 }
 
-/// What each byte's lower half in `low` and its upper half in `high` have in common.
+/// Returns, for each byte, the common bits of the entry of its lower half in `low` and of its upper
+/// half in `high`.
 #[inline]
 #[target_feature(enable = "neon")]
 fn look_up(low: uint8x16_t, high: uint8x16_t, bytes: uint8x16_t) -> uint8x16_t {
@@ -153,12 +154,12 @@ fn look_up(low: uint8x16_t, high: uint8x16_t, bytes: uint8x16_t) -> uint8x16_t {
     vandq_u8(vqtbl1q_u8(low, lower), vqtbl1q_u8(high, vshrq_n_u8::<4>(bytes)))
 }
 
-/// A bit for each of 64 bytes that are all ones or all zeros.
+/// Returns a bit for each of 64 bytes that are all ones or all zeros.
 #[inline]
 #[target_feature(enable = "neon")]
 fn mask([a, b, c, d]: [uint8x16_t; 4]) -> u64 {
     let bits = load(&[1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128]);
-    // Sums of neighbours, thrice: a byte of 8 bits for each 8 bytes.
+    // Three sums of neighbours leave a byte of 8 bits for each 8 bytes.
     let (a, b) = (vandq_u8(a, bits), vandq_u8(b, bits));
     let (c, d) = (vandq_u8(c, bits), vandq_u8(d, bits));
     let sums = vpaddq_u8(vpaddq_u8(a, b), vpaddq_u8(c, d));
@@ -175,6 +176,6 @@ fn load_block(block: &Block) -> [uint8x16_t; 4] {
 #[inline]
 #[target_feature(enable = "neon")]
 fn load(bytes: &[u8; 16]) -> uint8x16_t {
-    // SAFETY: `bytes` is 16 readable bytes, and the load asks for no alignment.
+    // SAFETY: `bytes` is 16 readable bytes, and the load requires no alignment.
     unsafe { vld1q_u8(bytes.as_ptr()) }
 }

@@ -8,7 +8,7 @@ use core::arch::x86_64::{
 use super::has;
 use crate::kernel::aes::{AesBlock, AesKeys, Cipher, CipherTask, WindowSize, Windows};
 
-/// Proof that this CPU has the AES instructions, and SSE4.1.
+/// A proof that this CPU has the AES instructions and SSE4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AesNi(());
 
@@ -26,7 +26,7 @@ impl Cipher for AesNi {
         fn entered<T: CipherTask>(cipher: AesNi, task: T) -> T::Output {
             task.run(cipher)
         }
-        // SAFETY: `detect` alone makes a value, on a CPU that has the features.
+        // SAFETY: only `detect` creates a value, on a CPU that has the features.
         unsafe { entered(self, task) }
     }
 
@@ -42,7 +42,7 @@ impl Cipher for AesNi {
     }
 }
 
-/// So many blocks are in the rounds at once.
+/// The number of blocks that go through the rounds at once.
 const COUNT: usize = 8;
 
 #[inline]

@@ -61,12 +61,12 @@ fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
 fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
     let bound = _mm256_set1_epi32(bound.cast_signed());
     let numbers = least_numbers(bytes, mapping);
-    // AVX2 compares signed numbers only.
+    // AVX2 compares only signed numbers directly.
     let at_least = _mm256_cmpeq_epi32(_mm256_max_epu32(numbers, bound), numbers);
     _mm256_movemask_epi8(at_least) != -1
 }
 
-/// Of each eight numbers the least.
+/// Returns the minimum of every eight numbers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn least_numbers(bytes: &NumberBlock, mapping: Mapping) -> __m256i {
@@ -77,7 +77,7 @@ fn least_numbers(bytes: &NumberBlock, mapping: Mapping) -> __m256i {
     _mm256_min_epu32(first, _mm256_min_epu32(least_of(c, mapping), least_of(d, mapping)))
 }
 
-/// Of the two halves' numbers the least.
+/// Returns the lane-wise minimum of the mapped numbers of both halves.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn least_of(block: &Block, mapping: Mapping) -> __m256i {
@@ -108,7 +108,8 @@ fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
     !join(_mm256_cmpeq_epi8(common0, nothing), _mm256_cmpeq_epi8(common1, nothing))
 }
 
-/// What each byte's lower half in `low` and its upper half in `high` have in common.
+/// Returns, for each byte, the common bits of the entry of its lower half in `low` and of its upper
+/// half in `high`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn look_up(low: __m256i, high: __m256i, bytes: __m256i) -> __m256i {
@@ -118,14 +119,15 @@ fn look_up(low: __m256i, high: __m256i, bytes: __m256i) -> __m256i {
     _mm256_and_si256(_mm256_shuffle_epi8(low, lower), _mm256_shuffle_epi8(high, upper))
 }
 
-/// Which bytes of `a` are not less than those of `b`: AVX2 compares signed bytes only.
+/// Returns the bytes of `a` that are not less than those of `b`. AVX2 compares only signed bytes
+/// directly.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn at_least(a: __m256i, b: __m256i) -> __m256i {
     _mm256_cmpeq_epi8(_mm256_min_epu8(a, b), b)
 }
 
-/// The top bits of 64 bytes as a mask.
+/// Returns the top bits of 64 bytes as a mask.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn join(low: __m256i, high: __m256i) -> u64 {
@@ -137,17 +139,18 @@ fn join(low: __m256i, high: __m256i) -> u64 {
 #[target_feature(enable = "avx2")]
 fn load(block: &Block) -> [__m256i; 2] {
     let (low, high) = block.split_at(32);
-    // SAFETY: `low` is 32 readable bytes, and `loadu` asks for no alignment.
+    // SAFETY: `low` is 32 readable bytes, and `loadu` requires no alignment.
     let low = unsafe { _mm256_loadu_si256(low.as_ptr().cast()) };
     // SAFETY: as above.
     let high = unsafe { _mm256_loadu_si256(high.as_ptr().cast()) };
     [low, high]
 }
 
-/// A table twice, as shuffles look each half of the bytes up in a half of their own.
+/// Loads a table twice, because shuffles look up each half of the bytes in its own half of the
+/// table.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_table(table: &[u8; 16]) -> __m256i {
-    // SAFETY: `table` is 16 readable bytes, and `loadu` asks for no alignment.
+    // SAFETY: `table` is 16 readable bytes, and `loadu` requires no alignment.
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }

@@ -51,7 +51,7 @@ fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
     _mm512_cmplt_epu32_mask(least_numbers(bytes, mapping), bound) != 0
 }
 
-/// Of each four numbers, which begin at neighbouring bytes, the least.
+/// Returns the minimum of every four numbers, which begin at neighbouring bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn least_numbers(bytes: &NumberBlock, mapping: Mapping) -> __m512i {
@@ -81,7 +81,8 @@ fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
     _mm512_test_epi8_mask(set0, set1)
 }
 
-/// What each byte's lower half in `low` and its upper half in `high` have in common.
+/// Returns, for each byte, the common bits of the entry of its lower half in `low` and of its upper
+/// half in `high`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn look_up(low: __m512i, high: __m512i, bytes: __m512i) -> __m512i {
@@ -94,14 +95,15 @@ fn look_up(low: __m512i, high: __m512i, bytes: __m512i) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(block: &Block) -> __m512i {
-    // SAFETY: `block` is 64 readable bytes, and `loadu` asks for no alignment.
+    // SAFETY: `block` is 64 readable bytes, and `loadu` requires no alignment.
     unsafe { _mm512_loadu_si512(block.as_ptr().cast()) }
 }
 
-/// A table four times, as shuffles look each quarter of the bytes up in a quarter of their own.
+/// Loads a table four times, because shuffles look up each quarter of the bytes in its own quarter
+/// of the table.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_table(table: &[u8; 16]) -> __m512i {
-    // SAFETY: `table` is 16 readable bytes, and `loadu` asks for no alignment.
+    // SAFETY: `table` is 16 readable bytes, and `loadu` requires no alignment.
     _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }

@@ -1,4 +1,5 @@
-//! AVX-512 with VBMI and BITALG, and GFNI: tables of 256 bytes and matrices of bits, 64 bytes at a time.
+//! AVX-512 with VBMI and BITALG, and GFNI: tables of 256 bytes and matrices of bits, 64 bytes at a
+//! time.
 
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi16, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512,
@@ -19,11 +20,12 @@ use core::arch::x86_64::{
 use super::has;
 use crate::kernel::{BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, ROW_COUNT};
 
-/// Proof that this CPU has AVX-512 F, BW, DQ, VBMI and BITALG, GFNI and BMI2, and what belongs to AVX2.
+/// A proof that this CPU has AVX-512 F, BW, DQ, VBMI and BITALG, GFNI and BMI2, and the features of
+/// the AVX2 level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Avx512Vbmi(());
 
-/// Says a method of [`Columns`] by a function of this file.
+/// Defines methods of [`Columns`] by functions of this file.
 macro_rules! by {
     ($($function:ident($($name:ident: $Type:ty),*) -> $Output:ty;)+) => {
         $(
@@ -67,7 +69,7 @@ impl Columns for Avx512Vbmi {
         fn entered<W: ColumnsWork<Avx512Vbmi>>(columns: Avx512Vbmi, work: W) -> W::Output {
             work.run(columns)
         }
-        // SAFETY: `detect` alone makes a value, on a CPU that has the features.
+        // SAFETY: only `detect` creates a value, on a CPU that has the features.
         unsafe { entered(self, work) }
     }
 
@@ -125,7 +127,7 @@ impl Columns for Avx512Vbmi {
     }
 }
 
-/// Writes functions of this file that are one intrinsic of vectors.
+/// Defines the functions of this file that consist of one vector intrinsic.
 macro_rules! intrinsics {
     ($($function:ident($($name:ident),+) = $intrinsic:expr;)+) => {
         $(
@@ -161,7 +163,7 @@ fn splat(value: u8) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(bytes: &Block) -> __m512i {
-    // SAFETY: `bytes` is 64 readable bytes, and `loadu` asks for no alignment.
+    // SAFETY: `bytes` is 64 readable bytes, and `loadu` requires no alignment.
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
@@ -277,7 +279,8 @@ fn any_at_most_64(vectors: [__m512i; 8], most: u64) -> bool {
     _mm512_cmple_epu64_mask(least, _mm512_set1_epi64(most.cast_signed())) != 0
 }
 
-// The least of all numbers is zero if any is, which takes one test instead of one a vector.
+// The minimum of all numbers is zero if any of them is, which takes one test instead of one for
+// each vector.
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -318,8 +321,8 @@ fn spread(bits: u64, places: u64) -> u64 {
     _pdep_u64(bits, places)
 }
 
-/// The bytes of 4 columns out of two vectors of 16 rows each, which hold a row's 4 bytes together: those
-/// of the first two columns, and of the last two.
+/// The indexes that gather the bytes of 4 columns from two vectors of 16 rows each, in which the 4
+/// bytes of a row are together: the bytes of the first two columns, and of the last two.
 const GATHERED: [Block; 2] = {
     let mut indexes = [[0; BLOCK_SIZE]; 2];
     let (mut k, mut index) = (0, 0);
@@ -338,7 +341,8 @@ const GATHERED: [Block; 2] = {
     indexes
 };
 
-/// By groups of 16 rows, as a matrix of 16 numbers of 32 bits each; then the bytes of the numbers.
+/// Transposes groups of 16 rows as matrices of 16 numbers of 32 bits each, and then the bytes of
+/// the numbers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn transpose(
@@ -369,7 +373,7 @@ fn transpose(
             rows[4 * i + 2] = _mm512_unpacklo_epi64(b, d);
             rows[4 * i + 3] = _mm512_unpackhi_epi64(b, d);
         }
-        // Now rows[4 * i + k] has in its quarter q column 4 * q + k of the rows 4 * i to 4 * i + 3.
+        // Quarter q of rows[4 * i + k] now has column 4 * q + k of the rows 4 * i to 4 * i + 3.
         for k in 0..4 {
             let a = _mm512_shuffle_i32x4::<0x88>(rows[k], rows[4 + k]);
             let b = _mm512_shuffle_i32x4::<0xdd>(rows[k], rows[4 + k]);

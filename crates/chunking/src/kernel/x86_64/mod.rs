@@ -16,7 +16,7 @@ pub(super) use avx512vbmi::Avx512Vbmi;
 pub(super) use sse41::Sse41;
 pub(super) use vaes::Vaes512;
 
-/// Whether this CPU has every one of the features.
+/// Evaluates to `true` if this CPU has all of the features.
 macro_rules! has {
     ($($feature:tt),+) => {{
         #[cfg(feature = "std")]
@@ -28,9 +28,9 @@ macro_rules! has {
 }
 use has;
 
-/// Writes the proof type of a level, how code that is compiled for it is entered, and its kernel out
-/// of the functions `compare`, `above`, `below`, `least_number`, `has_number_below`, `sift`, `squeeze` and
-/// `nth_one` of the same file.
+/// Defines the proof type of a level, the entry to code that is compiled for it, and its kernel,
+/// from the functions `compare`, `above`, `below`, `least_number`, `has_number_below`, `sift`,
+/// `squeeze` and `nth_one` of the same file.
 macro_rules! level {
     ($(#[$docs:meta])* $Level:ident, $features:literal, $($feature:tt),+) => {
         $(#[$docs])*
@@ -49,7 +49,7 @@ macro_rules! level {
                 fn entered<T: Task>(kernel: $Level, task: T) -> T::Output {
                     task.run(kernel)
                 }
-                // SAFETY: `detect` alone makes a value, on a CPU that has the features.
+                // SAFETY: only `detect` creates a value, on a CPU that has the features.
                 unsafe { entered(self, task) }
             }
         }
@@ -112,24 +112,24 @@ macro_rules! level {
 }
 use level;
 
-/// [`Kernel::squeeze`](super::Kernel::squeeze) by BMI2.
+/// Implements [`Kernel::squeeze`](super::Kernel::squeeze) by BMI2.
 #[inline]
 #[target_feature(enable = "bmi2")]
 fn squeeze_bmi2(bits: u64, kept: u64) -> u64 {
     _pext_u64(bits, kept)
 }
 
-/// [`Kernel::nth_one`](super::Kernel::nth_one) by BMI2.
+/// Implements [`Kernel::nth_one`](super::Kernel::nth_one) by BMI2.
 #[inline]
 #[target_feature(enable = "bmi2")]
 fn nth_one_bmi2(mask: u64, n: u32) -> u32 {
     _pdep_u64(1 << n, mask).trailing_zeros()
 }
 
-/// Asks for the cache line of byte `offset` of `data`.
+/// Prefetches the cache line of byte `offset` of `data`.
 #[inline(always)]
 pub(super) fn prefetch(data: &[u8], offset: usize) {
-    // SAFETY: a prefetch reads nothing that a program could see, and cannot fail whatever the
-    // address; every x86-64 CPU has it.
+    // SAFETY: a prefetch has no effect that a program could observe, and cannot fail, whatever the
+    // address; every x86-64 CPU supports it.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(data.as_ptr().wrapping_add(offset).cast()) }
 }

@@ -85,7 +85,7 @@ fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
     _mm_movemask_epi8(_mm_cmpeq_epi32(_mm_max_epu32(numbers, bound), numbers)) != 0xffff
 }
 
-/// Of each sixteen numbers the least.
+/// Returns the minimum of every sixteen numbers.
 #[inline]
 #[target_feature(enable = "sse4.1")]
 fn least_numbers(bytes: &NumberBlock, mapping: Mapping) -> __m128i {
@@ -121,7 +121,8 @@ fn sift(bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
     !others
 }
 
-/// What each byte's lower half in `low` and its upper half in `high` have in common.
+/// Returns, for each byte, the common bits of the entry of its lower half in `low` and of its upper
+/// half in `high`.
 #[inline]
 #[target_feature(enable = "sse4.1")]
 fn look_up(low: __m128i, high: __m128i, bytes: __m128i) -> __m128i {
@@ -131,7 +132,8 @@ fn look_up(low: __m128i, high: __m128i, bytes: __m128i) -> __m128i {
     _mm_and_si128(_mm_shuffle_epi8(low, lower), _mm_shuffle_epi8(high, upper))
 }
 
-/// Which bytes of `a` are not less than those of `b`: SSE compares signed bytes only.
+/// Returns the bytes of `a` that are not less than those of `b`. SSE compares only signed bytes
+/// directly.
 #[inline]
 #[target_feature(enable = "sse4.1")]
 fn at_least(a: __m128i, b: __m128i) -> __m128i {
@@ -147,6 +149,6 @@ fn mask(bytes: __m128i) -> u64 {
 #[inline]
 #[target_feature(enable = "sse4.1")]
 fn load(bytes: &[u8; 16]) -> __m128i {
-    // SAFETY: `bytes` is 16 readable bytes, and `loadu` asks for no alignment.
+    // SAFETY: `bytes` is 16 readable bytes, and `loadu` requires no alignment.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }

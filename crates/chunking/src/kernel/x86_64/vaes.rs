@@ -1,4 +1,5 @@
-//! AES instructions on four blocks at a time, and permutations of bytes that lay windows side by side.
+//! AES instructions on four blocks at a time, and permutations of bytes that place windows side by
+//! side.
 
 use core::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm512_aesenc_epi128, _mm512_aesenclast_epi128,
@@ -10,7 +11,7 @@ use super::has;
 use crate::kernel::Block;
 use crate::kernel::aes::{AesBlock, AesKeys, Cipher, CipherTask, WindowSize, Windows};
 
-/// Proof that this CPU has AVX-512 F, BW and VBMI, VAES and BMI2.
+/// A proof that this CPU has AVX-512 F, BW and VBMI, VAES and BMI2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vaes512(());
 
@@ -29,7 +30,7 @@ impl Cipher for Vaes512 {
         fn entered<T: CipherTask>(cipher: Vaes512, task: T) -> T::Output {
             task.run(cipher)
         }
-        // SAFETY: `detect` alone makes a value, on a CPU that has the features.
+        // SAFETY: only `detect` creates a value, on a CPU that has the features.
         unsafe { entered(self, task) }
     }
 
@@ -45,8 +46,8 @@ impl Cipher for Vaes512 {
     }
 }
 
-/// For each of four vectors of windows, which byte of 64 its bytes are: those of the windows that begin
-/// at bytes `4 * k` to `4 * k + 3`.
+/// The source index, of 64 bytes, of each byte of four vectors of windows. Vector `k` holds the
+/// windows that begin at bytes `4 * k` to `4 * k + 3`.
 const PLACES: [Block; 4] = {
     let mut places = [[0; 64]; 4];
     let mut k = 0;
@@ -59,7 +60,7 @@ const PLACES: [Block; 4] = {
     places
 };
 
-/// The windows that begin at bytes `first` to `first + 15`.
+/// Returns the windows that begin at bytes `first` to `first + 15`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,vaes,aes,bmi1,bmi2")]
 fn blocks(bytes: &Windows, first: usize) -> [__m512i; 4] {
@@ -68,7 +69,7 @@ fn blocks(bytes: &Windows, first: usize) -> [__m512i; 4] {
     [a, b, c, d].map(|places| _mm512_permutexvar_epi8(load(places), bytes))
 }
 
-/// Two times 32 windows: so many are in the rounds at once.
+/// Tests 64 windows in two halves; 32 windows go through the rounds at once.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,vaes,aes,bmi1,bmi2")]
 fn matches(keys: &AesKeys, bytes: &Windows) -> u64 {
@@ -127,7 +128,7 @@ fn matches_32(keys: &AesKeys, bytes: &Windows, first: usize) -> u32 {
     result
 }
 
-/// Every fourth bit, side by side.
+/// Gathers every fourth bit, side by side.
 #[inline]
 #[target_feature(enable = "bmi2")]
 fn gathered(found: u16) -> u32 {
