@@ -16,7 +16,8 @@ impl PlainRead {
         #[cfg(target_arch = "x86_64")]
         let (name, sum) = crate::x86_64::widest_sum();
         #[cfg(not(target_arch = "x86_64"))]
-        let (name, sum): (_, Sum) = ("the vectors of every CPU of this architecture", crate::sum::sum);
+        let (name, sum): (_, Sum) =
+            ("the vectors of every CPU of this architecture", crate::sum::sum);
         PlainRead { sum, name }
     }
 

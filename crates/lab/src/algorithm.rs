@@ -69,8 +69,7 @@ pub fn choose(
     set: &DataSet,
     goes_on: &dyn Fn() -> bool,
 ) -> Chosen {
-    let of_target =
-        part.specs.iter().find(|(size, _)| crate::size::size(size) == Some(target));
+    let of_target = part.specs.iter().find(|(size, _)| crate::size::size(size) == Some(target));
     let template = match selection {
         Selection::Paper => of_target.map(|(_, spec)| spec).or(part.paper.as_ref()),
         Selection::Equal => part.equal.as_ref(),

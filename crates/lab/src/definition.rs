@@ -269,8 +269,7 @@ impl Definition {
             for template in
                 [&part.paper, &part.equal].into_iter().flatten().chain(part.specs.values())
             {
-                check_template(template.get_ref())
-                    .or_else(|message| fail(template, message))?;
+                check_template(template.get_ref()).or_else(|message| fail(template, message))?;
             }
         }
         for part in &self.measures {

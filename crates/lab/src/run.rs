@@ -5,9 +5,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::algorithm::Selection;
 use crate::data::DataSet;
-use crate::size::size;
 use crate::measure::Task;
 use crate::row::ELAPSED;
+use crate::size::size;
 use crate::{AlgorithmPart, Definition, LabError, MeasurePart, Results, Row};
 
 /// What a run is about to do.

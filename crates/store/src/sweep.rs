@@ -129,12 +129,14 @@ pub struct Sweeper {
     options: SweepOptions,
     /// S1: the record, and the writers for which its sweep waits.
     awaited: Option<(u64, Awaiting)>,
+    /// What was read of commits and records: each step lists again, and reads only what is new.
+    known: View,
 }
 
 impl Sweeper {
     /// A sweeper of `repository`.
     pub fn new(repository: Arc<Repository>, options: SweepOptions) -> Sweeper {
-        Sweeper { repository, options, awaited: None }
+        Sweeper { repository, options, awaited: None, known: View::default() }
     }
 
     /// Sweeps the lowest record that is not swept, if it can be done now. Who waits calls again later.
@@ -146,15 +148,18 @@ impl Sweeper {
     /// `Conflict` where others were faster: call again. `Interrupted`. As the medium.
     pub fn step(&mut self, monitor: &dyn PruneMonitor) -> Result<Sweep> {
         self.repository.config().check_features(true)?;
-        let mut view = View::list(&self.repository)?;
-        match self.try_step(&mut view, monitor) {
+        let mut view = self.known.list_again(&self.repository)?;
+        let stepped = self.try_step(&mut view, monitor);
+        let stepped = match stepped {
             // Another sweep may have deleted what this one was about to read.
             Err(error) if error.is_loss() && is_overtaken(&self.repository, &view)? => {
                 self.awaited = None;
                 Err(overtaken("sweep", error))
             }
             stepped => stepped,
-        }
+        };
+        self.known = view;
+        stepped
     }
 
     /// As [`Sweeper::step`], by `known`, which becomes what was listed last.
@@ -193,7 +198,7 @@ impl Sweeper {
         let rescued = self.rescue(number, prune, &passed, &view, monitor)?;
         let mut done = self.delete(prune, &view, &rescued, monitor)?;
         (done.number, done.rescued_count) = (number, rescued.count);
-        let mut writer = Writer::begin(self.repository.clone(), Purpose::Sweep)?;
+        let mut writer = Writer::begin_knowing(self.repository.clone(), Purpose::Sweep, view)?;
         match writer.commit(Outcome::Swept(number), Vec::new(), &BTreeSet::new())? {
             Committed::Done => Ok(Sweep::Done(done)),
             Committed::Ended => Err(ended("that it is swept")),
@@ -339,11 +344,11 @@ impl Sweeper {
         if places.going.is_empty() {
             return Ok(Rescued::default());
         }
-        self.store_again(&reader, &places.going)
+        self.store_again(&reader, &places.going, view)
     }
 
-    fn store_again(&self, reader: &Reader, chunks: &[Need]) -> Result<Rescued> {
-        let writer = Writer::begin(self.repository.clone(), Purpose::Sweep)?;
+    fn store_again(&self, reader: &Reader, chunks: &[Need], view: &View) -> Result<Rescued> {
+        let writer = Writer::begin_knowing(self.repository.clone(), Purpose::Sweep, view.clone())?;
         let mut inline = Inline::anew(writer)?;
         let stored = chunks.iter().try_for_each(|Need { class, fingerprint, .. }| {
             inline.store(*class, *fingerprint, &reader.chunk(*class, fingerprint)?)

@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use cutpoint_store::error::{Kind, Result};
 use cutpoint_store::fingerprint::Class;
 use cutpoint_store::format::commit::{Damage, Outcome, Snapshot};
@@ -30,7 +31,7 @@ use cutpoint_store::format::segment::Segment;
 use cutpoint_store::format::ticket::Purpose;
 use cutpoint_store::index::Index;
 use cutpoint_store::lifecycle::{hold, unforget};
-use cutpoint_store::media::{Fault, Faulty, Media, Memory};
+use cutpoint_store::media::{Fault, Faulty, Layer, Media, Memory};
 use cutpoint_store::mutant::{self, Mutant};
 use cutpoint_store::name::{ObjectKind, ObjectName, PartName, TicketId};
 use cutpoint_store::prune::{
@@ -1390,4 +1391,52 @@ fn a_client_that_is_overtaken_finds_no_damage() {
         println!("{what}: {done} did their work, {conflicts} ended with a conflict");
         assert!(done > 10, "{what}: {done} runs are too few to mean anything");
     }
+}
+
+/// Counts reads of commits.
+#[derive(Debug)]
+struct CommitReads {
+    below: Arc<dyn Media>,
+    count: AtomicU64,
+}
+
+impl Layer for CommitReads {
+    fn below(&self) -> &dyn Media {
+        &*self.below
+    }
+
+    fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
+        if name.starts_with("commits/") {
+            self.count.fetch_add(1, Ordering::SeqCst);
+        }
+        self.below.get_at_most(name, len_max)
+    }
+}
+
+/// A backlog of records costs one read of each commit, not one for each record.
+#[test]
+fn sweeps_of_many_records_read_each_commit_once() {
+    const RECORDS: usize = 6;
+    let media = memory();
+    let repository = open(media.clone(), 1).expect("it opens");
+    for seed in 0..=RECORDS as u64 {
+        back_up(&repository, &[10 * seed, 10 * seed + 1], false).expect("it works");
+    }
+    for place in 0..RECORDS {
+        forget(&repository, &[place]).expect("it works");
+        prune_all(&repository, &ALL).expect("it works");
+    }
+    let reads = Arc::new(CommitReads { below: media.clone(), count: AtomicU64::new(0) });
+    let repository = open(reads.clone(), 2).expect("it opens");
+    let commit_count = media.list("commits/").expect("it lists").len() as u64;
+    reads.count.store(0, Ordering::SeqCst);
+    let swept = sweep_all(&repository).expect("it works");
+    assert!(swept.container_count >= RECORDS as u64, "{swept:?}");
+    let read_count = reads.count.load(Ordering::SeqCst);
+    // What each sweep commits is read by the next.
+    assert!(
+        read_count <= commit_count + RECORDS as u64,
+        "{read_count} reads of {commit_count} commits"
+    );
+    assert_clean(&repository, "all records are swept");
 }

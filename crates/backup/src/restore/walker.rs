@@ -12,9 +12,9 @@ use cutpoint_store::format::tree::{Entry, EntryKind, Time, check_name};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
-use super::job::{Job, Role};
 use super::ahead::{Ahead, Planned};
 use super::file::{Buffer, NewFile, PIECE_SEGMENTS_MAX, Piece, Pieces, ends_in_hole, gather};
+use super::job::{Job, Role};
 use super::links::{Link, LinkOwner, Written};
 use super::place::{EXISTS, Folder, PathNode, Place, Standing, TWIN, Taken};
 use super::run::{Failure, Run, count};

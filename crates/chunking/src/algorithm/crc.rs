@@ -26,7 +26,6 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub use super::bytes::Cut;
-use crate::rolling::{Rolling, Step};
 use super::{
     Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
 };
@@ -36,6 +35,7 @@ use crate::candidates::{
 };
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
+use crate::rolling::{Rolling, Step};
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "crc";

@@ -29,7 +29,6 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::rolling::{Rolling, Step};
 use super::{
     Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
 };
@@ -39,6 +38,7 @@ use crate::candidates::{
 };
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
+use crate::rolling::{Rolling, Step};
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "rabin";

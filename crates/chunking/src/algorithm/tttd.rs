@@ -39,13 +39,13 @@ use core::fmt;
 
 pub use super::bytes::Cut;
 use super::rabin::{POLYNOMIAL, Reduce, check_polynomial, check_window};
-use crate::residue::Residue;
-use crate::rolling::Rolling;
 use super::{
     Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, paper, power,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
+use crate::residue::Residue;
+use crate::rolling::Rolling;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
 const NAME: &str = "tttd";

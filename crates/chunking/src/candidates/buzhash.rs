@@ -8,9 +8,9 @@ use super::gear::{woven_32, woven_64};
 use super::marks::ColumnHash;
 use super::{Batch, Marking, Selection, cut, planes};
 use crate::Level;
+use crate::kernel::{ByteTable, Columns};
 use crate::residue::{Parts, Residue};
 use crate::rolling::{Rolling, Step};
-use crate::kernel::{ByteTable, Columns};
 
 /// Generates the list of loops, one for each way to match and to leave, because a single loop that
 /// branches would not keep its state in registers.

@@ -2,8 +2,8 @@
 
 use super::marks::ColumnHash;
 use super::matrices;
-use crate::rolling::{Rolling, Step};
 use crate::kernel::Columns;
+use crate::rolling::{Rolling, Step};
 
 /// The 4 bytes of the register, of which a step pushes out the lowest.
 #[derive(Clone)]

@@ -3,8 +3,8 @@
 
 use super::marks::ColumnHash;
 use super::matrices;
-use crate::rolling::{Rolling, Step};
 use crate::kernel::Columns;
+use crate::rolling::{Rolling, Step};
 
 const BYTES: usize = 7;
 

@@ -7,8 +7,8 @@ mod pipeline;
 mod shift;
 mod throughput;
 
-pub use low_entropy::Found;
 pub use crate::kind::{Hash, Kind};
+pub use low_entropy::Found;
 pub use shift::{Case, Places};
 
 use crate::algorithm::Selection;

@@ -103,7 +103,7 @@ impl Writer {
     /// `Unsupported` where this version must not write; `Corrupt` where a prune record cannot be
     /// read; as the medium.
     pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, BTreeSet::new(), false)
+        Writer::begin_with(repository, purpose, false, View::default(), false)
     }
 
     /// The same for a run that has begun before and goes on with another ticket: a key epoch may have
@@ -113,7 +113,7 @@ impl Writer {
     ///
     /// As [`Writer::begin`].
     pub fn begin_again(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, BTreeSet::new(), true)
+        Writer::begin_with(repository, purpose, false, View::default(), true)
     }
 
     /// The same for a repair that gives up `lost` prune records: they do not count for this writer.
@@ -126,7 +126,20 @@ impl Writer {
         purpose: Purpose,
         lost: BTreeSet<u64>,
     ) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, lost, false)
+        Writer::begin_with(repository, purpose, false, View::without(lost), false)
+    }
+
+    /// The same for a client that has listed before: commits and records of `known` are not read again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::begin`].
+    pub(crate) fn begin_knowing(
+        repository: Arc<Repository>,
+        purpose: Purpose,
+        known: View,
+    ) -> Result<Writer> {
+        Writer::begin_with(repository, purpose, false, known, false)
     }
 
     /// The same for a caller who vouches that no other client writes: dead writers are ended also where
@@ -137,14 +150,14 @@ impl Writer {
     /// As [`Writer::begin`]; `Conflict` where another writer may be at work
     /// ([`crate::liveness::others_at_work`]): the own ticket is ended then.
     pub fn begin_alone(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, true, BTreeSet::new(), false)
+        Writer::begin_with(repository, purpose, true, View::default(), false)
     }
 
     fn begin_with(
         repository: Arc<Repository>,
         purpose: Purpose,
         is_alone: bool,
-        lost: BTreeSet<u64>,
+        known: View,
         is_at_work: bool,
     ) -> Result<Writer> {
         repository.config().check_features(true)?;
@@ -168,7 +181,7 @@ impl Writer {
         let may_end_others = is_alone || repository.config().creates_atomically();
         let ended =
             if may_end_others { end_dead_writers(&repository, Some(ticket))? } else { Vec::new() };
-        let view = View::without(lost).list_again(&repository)?;
+        let view = known.list_again(&repository)?;
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
         // A listing may pass over a record that came during it, and show the next one.

@@ -37,8 +37,6 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::residue::Residue;
-use crate::rolling::{Rolling, Step};
 use super::{
     Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, cut_within, geometric,
     paper, write_sizes,
@@ -46,6 +44,8 @@ use super::{
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::candidates::{Batch, BuzhashColumns, Selection, Stages, WINDOW_MAX, is_worth_marking};
 use crate::keys::Keys;
+use crate::residue::Residue;
+use crate::rolling::{Rolling, Step};
 use crate::{Chunker, KeyMaterial, Level, SpecError, table};
 
 const NAME: &str = "buzhash";
