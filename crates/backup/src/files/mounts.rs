@@ -9,7 +9,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// The minimum age, in nanoseconds, at which a file counts as settled.
 const SETTLING_NS_MIN: i64 = 60 * SECOND_NS;
 
-/// The same minimum for times set by the clock of another machine, which can be wrong by hours.
+/// The minimum age, in nanoseconds, if the clock of another machine sets the times.
 const REMOTE_SETTLING_NS_MIN: i64 = 24 * 3600 * SECOND_NS;
 
 /// The properties of a file system that rule W3 needs.

@@ -103,7 +103,7 @@ impl Iterator for Pieces<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
-    /// Offset in the file and length; neighbours are one.
+    /// Offsets in the file and lengths. Adjacent spans are merged.
     spans: Vec<(u64, usize)>,
 }
 

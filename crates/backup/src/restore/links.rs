@@ -19,7 +19,7 @@ enum State {
     Pending,
     /// The file exists under this name.
     Done(Written),
-    /// The file could not be written, or must not be linked to.
+    /// The last attempt to write the file failed or was refused.
     Failed,
 }
 

@@ -34,11 +34,11 @@ pub(super) enum Job {
 /// The role of a name among the names of its file.
 #[derive(Debug)]
 pub(super) enum Role {
-    /// The only one.
+    /// The only name.
     Only,
-    /// The first that was seen.
+    /// The first name seen.
     First(LinkOwner),
-    /// One after the first.
+    /// A name after the first.
     Further(Arc<Link>),
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Role {
 struct Frame<'a> {
     folder: Arc<Folder>,
     entries: Box<dyn Iterator<Item = Result<Entry>> + 'a>,
-    /// The name before; names must rise.
+    /// The previous name, because names must ascend.
     last: Option<Vec<u8>>,
     /// The node of the folder in the selection; `None` if everything in it is selected.
     way: Option<usize>,
