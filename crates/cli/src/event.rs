@@ -572,7 +572,7 @@ pub(crate) struct Stats {
     pub(crate) bursts: Option<BurstStats>,
 }
 
-/// The composites that are bursts, which the paper keeps in the table BT.
+/// The composites that are bursts, which the paper keeps in its table BT.
 #[derive(Default, Serialize)]
 pub(crate) struct BurstStats {
     pub(crate) count: u64,

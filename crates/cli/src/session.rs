@@ -31,8 +31,8 @@ use crate::unlock;
 /// The maximum number of attempts to type a passphrase.
 const TRIES: usize = 3;
 
-/// The foreign folders that may lie at the root of a repository, because an `init` that was cut off
-/// may have left them.
+/// The names, besides the folders of objects, that the folder of a new repository may contain. An
+/// `init` that was cut off leaves `tmp`, and some file systems have `lost+found`.
 const OWN_NAMES: [&str; 2] = ["tmp", "lost+found"];
 
 /// An open repository, and its state remembered on this machine.
@@ -68,8 +68,8 @@ impl Session {
     /// reports the damaged ones that it does not repair.
     ///
     /// # Errors
+    ///
     /// Returns any error of [`Session::open`].
-    /// As [`Session::open`].
     pub(crate) fn open_to_mend(global: &Global, report: &Report) -> Result<Session> {
         let rollback = if global.accept_rollback { Rollback::Accept } else { Rollback::Refuse };
         Session::open_by(rollback, false, global, report).map(|(session, _)| session)

@@ -119,7 +119,7 @@ impl Cut {
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) number: u64,
-    /// A buffer of fixed length, reused from run to run of the batch.
+    /// A buffer of fixed length, which is reused.
     pub(super) bytes: Vec<u8>,
     pub(super) events: Vec<Event>,
 }

@@ -21,10 +21,10 @@ use crate::session::{self, Session};
 use crate::units;
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// The minimum age, in nanoseconds, of a prune in a folder: twice the time for which network file
-/// systems show old listings.
+/// The default age, in nanoseconds, that a prune in a folder must reach before a sweep deletes what
+/// it has condemned: twice the time for which network file systems show old listings.
 const SETTLE_FOLDER_NS: i64 = 600 * SECOND_NS;
-/// The minimum age, in nanoseconds, of a prune in other storages.
+/// The corresponding age in other storages, in nanoseconds.
 const SETTLE_NS: i64 = 24 * 3600 * SECOND_NS;
 /// The interval at which `--wait` checks again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

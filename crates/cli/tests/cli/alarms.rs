@@ -26,8 +26,8 @@ fn with_two_snapshots() -> (Sandbox, [String; 2]) {
     (sandbox, [first, second])
 }
 
-/// Runs every command that reads or changes snapshots, beginning with those that need no snapshot
-/// data. Returns those that did not end with 0, with their output.
+/// Runs every command that reads or changes snapshots, beginning with those that change nothing.
+/// Returns those that did not end with 0, with their output.
 pub(crate) fn alarms(sandbox: &Sandbox) -> Vec<String> {
     let commands: &[&[&str]] = &[
         &["check", "--read-data"],

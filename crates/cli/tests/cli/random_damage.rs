@@ -1,6 +1,6 @@
 //! Random commands, some of them killed, and random damage, determined by a seed. After each
 //! damage, the commands that `check` names, in their order, bring every command back to exit code
-//! 0. All losses are reported, and everything else is restored as it was saved.
+//! `0`. All losses are reported, and everything else is restored as it was saved.
 //!
 //! `CUTPOINT_SECONDS=600 CUTPOINT_SEED=7 cargo test -p cutpoint --test cli random_damage` runs for
 //! that time, beginning with that seed.
@@ -260,8 +260,8 @@ impl World {
         snapshots.map(id).collect()
     }
 
-    /// Adds snapshots of backups that were killed after their commit. Their sources are as they
-    /// were then.
+    /// Adds the snapshots of backups that were killed after their commit, or that were run by
+    /// [`alarms`]. The sources are as they were then.
     fn adopt(&mut self) {
         for (id, is_partial) in self.listed() {
             if !is_partial {
