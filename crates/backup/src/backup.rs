@@ -192,6 +192,12 @@ pub struct BackupReport {
 /// Returns `Invalid` if no source exists or none can be opened. If only some of them fail, each is
 /// reported as a problem, and the snapshot names it as missing.
 ///
+/// Returns `Missing` or `Invalid` if the snapshot named as the parent does not exist or may not be
+/// used.
+///
+/// Returns `Conflict` if other clients have ended the run too often. For a stream, once is enough,
+/// because a stream cannot be read twice.
+///
 /// Returns any error of the store. Problems with single files are reported to the monitor instead.
 pub fn backup(
     repository: &Arc<Repository>,

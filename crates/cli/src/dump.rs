@@ -187,8 +187,8 @@ impl State {
         self.child.try_wait()
     }
 
-    /// Returns `true` if the command, or a process that it has started, was stopped because it uses the
-    /// terminal, which only the process group in the foreground may.
+    /// Returns `true` if the command was stopped because it, or a process that it has started, uses
+    /// the terminal, which only the process group in the foreground may use.
     fn wants_terminal(&self) -> bool {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let stopped = self.group().and_then(|id| waitid(WaitId::Pid(id), options).ok()?);

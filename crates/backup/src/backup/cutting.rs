@@ -30,8 +30,8 @@ use crate::files::xattrs;
 /// The interval at which a wait for a batch checks for a request to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Rule W8: the interval before the start of the attempt, in nanoseconds. A file modified within it,
-/// or later, will probably change again.
+/// Rule W8: the interval before the start of the attempt, in nanoseconds. A file modified within
+/// this interval, or later, will probably change again.
 const QUIET_NS: i64 = 2_000_000_000;
 
 /// Rule W8: a file that lacks at most this number of bytes is read to its end.

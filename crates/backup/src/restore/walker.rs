@@ -201,7 +201,8 @@ impl<'r, 'a> Walker<'r, 'a> {
     }
 
     /// Checks the order of the names and whether the entry is selected. Returns `None` if it is not
-    /// selected, otherwise the entry and its node in the selection.
+    /// selected. Otherwise, returns the entry, with its node in the selection if it is only on the
+    /// way to a selected path.
     fn check(
         &mut self,
         frame: &mut Frame<'_>,
