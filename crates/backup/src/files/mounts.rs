@@ -100,7 +100,7 @@ fn writeback_ns(read: &dyn Fn(&str) -> Option<String>) -> Option<i64> {
 /// A line of `mountinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Mount {
-    /// `major:minor`.
+    /// The device number, as `major:minor`.
     device: String,
     /// The type, including the subtype of FUSE.
     kind: String,

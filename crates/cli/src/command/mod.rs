@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
 }
 
 fn is_of_newer_epoch(error: &anyhow::Error) -> bool {
-    // Where settings claim it, opening has looked again already.
+    // If settings are of a newer epoch, the opening has already read them again.
     exit::newer_epochs(error).any(|cause| !cause.object().starts_with(ObjectKind::Config.folder()))
 }
 
