@@ -1,8 +1,8 @@
-//! Prints what reading, cutting and fingerprinting a file cost together and by themselves, in one
-//! thread: the least that a backup of known data can cost.
+//! Prints the cost of reading, cutting and fingerprinting a file, together and separately, in one
+//! thread. This is the minimum cost of a backup of known data.
 //!
-//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`; `lab/bench/reread.py` sets
-//! it beside a backup.
+//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`; `lab/bench/reread.py`
+//! compares it with a backup.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use cutpoint_store::fingerprint::Class;
 use cutpoint_store::seal::{Keyring, Keys, RepositoryId, Secret, Suite};
 use cutpoint_testing::thread_cpu_time;
 
-/// What repositories are cut with by default.
+/// The default cut specification of repositories.
 const CUT: &str = "fastcdc:avg=64k";
 
 fn main() {
@@ -41,7 +41,8 @@ fn main() {
             }
         });
         let all = measure(|| {
-            // A mebibyte at once, as the pipeline has it; its end is cut as if it were the file's.
+            // Reads a mebibyte at a time, as the pipeline does. The end of each is cut like the end
+            // of the file.
             let (chunker, mut file) = (chunker(), open());
             loop {
                 let size = file.read(black_box(&mut buffer)).expect("the file is read");
@@ -65,7 +66,7 @@ fn main() {
     }
 }
 
-/// The CPU time of `work` in seconds, the system's part included.
+/// Returns the CPU time of `work` in seconds, including system time.
 fn measure(work: impl FnOnce()) -> f64 {
     let before = thread_cpu_time().as_secs_f64();
     work();

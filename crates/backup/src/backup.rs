@@ -1,4 +1,4 @@
-//! From files to a snapshot.
+//! Backup: from files or a stream to a snapshot.
 
 mod batch;
 mod bundle;
@@ -25,21 +25,22 @@ use cutpoint_store::writer::{BurstStatistics, Verify};
 use crate::files::mounts::FileSystems;
 use crate::files::walk::WalkOptions;
 
-/// What to save.
+/// The source of a backup.
 pub enum Source {
-    /// What lies below these paths.
+    /// Everything below some paths of the file system.
     Files {
-        /// Folders, files or anything else.
+        /// The paths: of folders, files or anything else.
         paths: Vec<PathBuf>,
-        /// What to leave out.
+        /// Options of the walk, such as the exclusions.
         options: WalkOptions,
     },
-    /// A stream, as a file in the root folder of the snapshot.
+    /// A stream, saved as a file in the root folder of the snapshot.
     Stream {
-        /// The file's name.
+        /// The name of the file.
         name: Vec<u8>,
-        /// Its bytes. Where none come for a while it may say so by `TimedOut` from time to time, so
-        /// that the run hears when it is to stop; it is asked again.
+        /// The content of the file. A reader that has no bytes for a while may return `TimedOut`
+        /// from time to time, so that the run notices a cancellation; the run then calls the reader
+        /// again.
         reader: Box<dyn Read + Send>,
     },
 }
@@ -57,120 +58,127 @@ impl std::fmt::Debug for Source {
     }
 }
 
-/// With which snapshot to compare.
+/// The snapshot that a backup compares its source with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parent {
-    /// The newest of the same host and sources; a partial one counts.
+    /// The newest snapshot of the same host and sources. A partial snapshot counts, too.
     #[default]
     Newest,
-    /// None.
+    /// No snapshot.
     None,
-    /// This one.
+    /// The snapshot with this identifier.
     Snapshot(TicketId),
 }
 
-/// How to save.
+/// Options of a backup.
 #[derive(Clone, Debug)]
 pub struct BackupOptions {
-    /// With which snapshot to compare, so that unchanged files are not read.
+    /// The snapshot to compare with, so that unchanged files need not be read.
     pub parent: Parent,
-    /// Read every file, whatever the parent says.
+    /// Reads every file, whatever the parent says about it.
     pub force_read: bool,
-    /// Make no snapshot where nothing has changed.
+    /// Makes no snapshot if nothing has changed.
     pub skip_if_unchanged: bool,
-    /// Which regions are decoded before they are put.
+    /// The regions that are decoded before they are put.
     pub verify: Verify,
-    /// How many threads fingerprint and compress; 0 is as many as the machine has.
+    /// The number of threads that fingerprint and compress; 0 stands for as many as the machine
+    /// has.
     pub threads: usize,
-    /// Words to find the snapshot by.
+    /// Tags by which the snapshot can be found.
     pub tags: Vec<String>,
-    /// Free text.
+    /// Free text, for the snapshot.
     pub description: String,
-    /// The machine's name, for the snapshot.
+    /// The name of the machine, for the snapshot.
     pub host: String,
-    /// Who runs the backup.
+    /// The name of the user that runs the backup, for the snapshot.
     pub user: String,
-    /// Name and version of the program.
+    /// The name and version of the program, for the snapshot.
     pub program: String,
-    /// Tells file systems apart: [`Kernel`](crate::files::Kernel), but for tests.
+    /// Tells file systems apart: [`Kernel`](crate::files::Kernel), except in tests.
     pub file_systems: Arc<dyn FileSystems>,
 }
 
-/// How far a backup is.
+/// The progress of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// What the snapshot holds so far, and what was new.
+    /// The content of the snapshot so far, and how much of it was new.
     pub statistics: Statistics,
-    /// Bytes put so far.
+    /// The number of bytes put so far.
     pub stored_bytes: u64,
 }
 
-/// Hears of what a backup does. Methods can be called from several threads.
+/// Receives the events of a backup. The methods can be called from several threads at once.
 pub trait BackupMonitor: Sync {
-    /// The run is so far; called some ten times a second at most.
+    /// Reports the progress of the run, at most about ten times a second.
     fn progress(&self, progress: &Progress) {
         let _ = progress;
     }
 
-    /// What the run has to read, as far as is known: total files and bytes of the parent.
+    /// Reports the expected amount of work, if it is known: the numbers of files and bytes of the
+    /// parent.
     fn expected(&self, files: u64, bytes: u64) {
         let _ = (files, bytes);
     }
 
-    /// A writer that was dead has been ended, and what it had stored is used.
+    /// Reports that the ticket of a dead writer was ended, and that the run uses what that writer
+    /// had stored.
     fn resumed(&self, ended: TicketId) {
         let _ = ended;
     }
 
-    /// An object of the repository cannot be read. The backup does without it: at worst it stores
-    /// again what only that object knew.
+    /// Reports an object of the repository that cannot be read. The backup continues without it. At
+    /// worst, it stores again the chunks that only this object lists.
     fn unreadable(&self, name: &ObjectName, error: &Error) {
         let _ = (name, error);
     }
 
-    /// `path` could not be saved, or changed while it was read. It is counted.
+    /// Reports that `path` could not be saved, or changed while it was read. Each call is counted
+    /// as a problem.
     fn problem(&self, path: &Path, message: &str) {
         let _ = (path, message);
     }
 
-    /// `path` is saved, but lacks something, or is of a kind that may surprise: a socket, a device.
+    /// Reports that `path` is saved, but lacks something, or that its kind may be unexpected, such
+    /// as a socket or a device.
     fn warning(&self, path: &Path, message: &str) {
         let _ = (path, message);
     }
 
-    /// A file of this path is being read; for a display of what takes so long.
+    /// Reports that the file `path` is being read, for a display of what takes long.
     fn reading(&self, path: &Path) {
         let _ = path;
     }
 
-    /// Whether to stop. Asked often.
+    /// Returns `true` if the backup is to stop. Called often.
     fn cancelled(&self) -> bool {
         false
     }
 }
 
-/// A monitor that hears nothing.
+/// The monitor that ignores every event.
 impl BackupMonitor for () {}
 
-/// What a backup did.
+/// The result of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupReport {
-    /// The snapshot; `None` where nothing had changed and none was wanted.
+    /// The new snapshot; `None` if nothing had changed and [`BackupOptions::skip_if_unchanged`] is
+    /// set.
     pub snapshot: Option<TicketId>,
-    /// The snapshot with which this one was compared.
+    /// The snapshot that this one was compared with.
     pub parent: Option<TicketId>,
-    /// What the snapshot holds and what it added.
+    /// The content of the snapshot, and how much of it was new.
     pub statistics: Statistics,
-    /// The sources that were not there or could not be opened, as absolute paths: the snapshot has
-    /// nothing of them. Each was a problem.
+    /// The absolute paths of the sources that were missing or could not be opened. The snapshot
+    /// holds nothing of them, and each was reported as a problem.
     pub missing_sources: Vec<Vec<u8>>,
-    /// What became of new chunks by BURST, where that is how they are compared.
+    /// Statistics on the new chunks, if they are compared by BURST.
     pub bursts: Option<BurstStatistics>,
-    /// Files taken over unread.
+    /// The number of files taken over from the parent without being read.
     pub unchanged_file_count: u64,
-    /// What was excluded.
+    /// The number of excluded names.
     pub excluded_count: u64,
-    /// How often the run began anew because somebody had ended its ticket, or the ticket was old.
+    /// The number of times that the run restarted because another client had ended its ticket, or
+    /// because the ticket was too old.
     pub restart_count: u64,
 }
 
@@ -178,10 +186,19 @@ pub struct BackupReport {
 ///
 /// # Errors
 ///
-/// `Interrupted` where the monitor says so: nothing is committed, but what was stored and
-/// published is found by the next run. As the store. `Invalid` where no source is there, or can be
-/// opened; where others are, such a one is a problem, and the snapshot names it as missing. What goes
-/// wrong with single files goes to the monitor.
+/// Returns `Interrupted` if the monitor cancels the run. Nothing is committed then, but the next
+/// run finds what was stored and published.
+///
+/// Returns `Invalid` if no source exists or none can be opened. If only some of them fail, each is
+/// reported as a problem, and the snapshot names it as missing.
+///
+/// Returns `Missing` or `Invalid` if the snapshot named as the parent does not exist or may not be
+/// used.
+///
+/// Returns `Conflict` if other clients have ended the run too often. For a stream, once is enough,
+/// because a stream cannot be read twice.
+///
+/// Returns any error of the store. Problems with single files are reported to the monitor instead.
 pub fn backup(
     repository: &Arc<Repository>,
     source: Source,

@@ -1,31 +1,31 @@
-//! From a snapshot to files.
+//! Restore: from a snapshot to files.
 //!
-//! # What a restored file is like
+//! # Restored files
 //!
-//! It has the bytes, the size, the time of the last change, the permission bits, the extended
-//! attributes (POSIX ACLs are such), and, on request, the owner and group of the original. Holes
-//! stay holes, and runs of zeros that were stored become holes too: the size and the bytes are
-//! the same, the space that it takes may be less. Several names of one file are made so again.
-//! The time of the last access, the inode number, and the time of the last change of metadata
-//! are the system's own.
+//! A restored file has the bytes, the size, the modification time, the permission bits, the
+//! extended attributes (which include POSIX ACLs) and, on request, the owner and group of the
+//! original. Holes stay holes, and stored runs of zeros become holes, too. The size and the bytes
+//! are the same then, but the file may take less space. Several names of one file become hard links
+//! again. The access time, the inode number, and the time of the last metadata change are set by
+//! the system.
 //!
-//! # What a snapshot cannot do
+//! # Hostile snapshots
 //!
-//! Whatever its trees say, nothing outside of the target is written, nor read: names are checked,
-//! every system call has one name below an open folder, and no symbolic link is followed, whether
-//! it was there before or comes from the snapshot itself. A tree whose names are not in rising
-//! order is refused from there on, so no name is restored twice.
+//! Whatever the trees of a snapshot say, a restore neither writes nor reads anything outside of the
+//! target. Names are checked, every system call names one component below an open folder, and no
+//! symbolic link is followed, whether it existed before or comes from the snapshot itself. A tree
+//! is rejected from the first name that is out of ascending order, so no name is restored twice.
 //!
-//! # What a failure leaves
+//! # Failures
 //!
-//! A file of which a chunk is damaged or missing is not restored at all: it is named and counted,
-//! the others follow. Files of up to [`PIECE_LEN`] bytes are created once all of their bytes are
-//! at hand, larger ones get their name once they are complete; where the file system has no
-//! nameless files, they are written under their name and removed if they fail. A file that is
-//! replaced is removed last, but where a large file is written under its name, first.
+//! A file with a damaged or missing chunk is not restored at all: the problem is reported and
+//! counted, and the restore continues with the other files. A file of up to [`PIECE_LEN`] bytes is
+//! created once all of its bytes are in memory. A larger file gets its name once it is complete. On
+//! a file system without nameless files, a larger file is written under a name and removed if it
+//! fails. A file that is replaced stays in place until the new one is complete.
 //!
-//! A full target ends the restore, since nothing else would fit either. A file that is larger than
-//! the target's file system or a limit of the process allows is a problem of that file alone.
+//! A full target ends the restore, because nothing else would fit either. A file that exceeds the
+//! limits of the target's file system or of the process is a problem of that file alone.
 
 mod ahead;
 mod file;
@@ -55,32 +55,34 @@ use self::selection::Selection;
 use self::walker::Walker;
 use crate::files::Handle;
 
-/// Larger files than this, in bytes, are written in pieces of about this size, several at once.
+/// The size in bytes above which a file is written in pieces of about this size, several of them in
+/// parallel.
 pub const PIECE_LEN: u64 = 8 << 20;
 
-/// How much a restore holds of what it will need soon, if it is told nothing else, in bytes.
+/// The default of [`RestoreOptions::plan_bytes_max`], in bytes.
 const PLAN_BYTES_MAX: usize = 48 << 20;
 
-/// So many jobs wait at most for each thread. Each can keep a folder of the target open.
+/// The maximum number of jobs that wait for each thread. Each job can keep a folder of the target
+/// open.
 const JOBS_PER_THREAD: usize = 16;
 
-/// Restores the tree `root` of a snapshot into the folder `target`, which is made if it does not
-/// exist. The tree's entries come to lie directly in `target`, which itself gets the metadata of
-/// [`RestoreOptions::folder`] where it is made, or may be overwritten.
+/// Restores the tree `root` of a snapshot into the folder `target`, which is created if it does not
+/// exist. The entries of the tree become entries of `target`. The target itself gets the metadata
+/// of [`RestoreOptions::folder`] if it is created or may be overwritten.
 ///
-/// What cannot be restored is told to `monitor` and counted, and the rest is restored; look at
-/// [`RestoreStats::failed_entries`].
+/// An entry that cannot be restored is reported to `monitor` and counted in
+/// [`RestoreStats::failed_entries`]; the restore continues with the others.
 ///
 /// # Errors
 ///
-/// `Interrupted` when the monitor wants it: what was restored until then stays, and can be
-/// completed with [`Overwrite::Changed`]. `Full` when the target is. `Invalid` for a selection
-/// with `..` in it; `Media` for a target that cannot be used; and whatever makes the root of the
-/// snapshot unreadable.
+/// Returns `Interrupted` if the monitor cancels the restore. Everything restored until then stays,
+/// and [`Overwrite::Changed`] can complete it. Returns `Full` if the target is full, `Invalid` if a
+/// path of the selection contains `..`, and `Media` if the target cannot be used. Returns any error
+/// that makes the root of the snapshot unreadable.
 ///
 /// # Panics
 ///
-/// If the reader or the monitor does.
+/// Panics if the reader or the monitor panics.
 pub fn restore(
     reader: &dyn SnapshotReader,
     root: &Content,
@@ -106,7 +108,7 @@ pub fn restore(
                 fetchers.spawn(|| plan.fetch());
             }
         }
-        // They end when all is restored, or when this panics.
+        // The fetchers end when everything is restored, or when this thread panics.
         let _ending = plan.map(Ending);
         std::thread::scope(|scope| {
             for _ in 0..threads {
@@ -120,7 +122,7 @@ pub fn restore(
     run.finish()
 }
 
-/// Ends a plan.
+/// Ends a plan when dropped.
 struct Ending<'a>(&'a Plan<'a>);
 
 impl Drop for Ending<'_> {
@@ -129,8 +131,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Opens `target`; it may be a symbolic link to a folder. Returns whether it was made: if it is to
-/// get metadata of its own, nobody else may look into it until then.
+/// Opens `target`, which may be a symbolic link to a folder. Also returns `true` if it was created.
+/// With `private`, a new folder is accessible to its owner only, until it gets metadata of its own.
 fn open_target(target: &Path, private: bool) -> std::io::Result<(Handle, bool)> {
     let made = !target.exists();
     if made && private {
@@ -147,112 +149,121 @@ fn open_target(target: &Path, private: bool) -> std::io::Result<(Handle, bool)> 
     Ok((Handle::from(fd), made))
 }
 
-/// What a restore reads from.
+/// The source of a restore: a reader of one snapshot's trees, recipes and chunks.
 pub trait SnapshotReader: Sync {
-    /// The entries of the folder whose content is `content`, which is not `Raw`.
+    /// Returns the entries of the folder with the content `content`, which is not `Raw`.
     ///
     /// # Errors
     ///
-    /// At the start, or in place of an entry: the entries after it are not asked for.
+    /// Returns an error at the start, or yields one in place of an entry. The caller does not ask
+    /// for the entries after an error.
     fn tree<'a>(
         &'a self,
         content: &Content,
     ) -> Result<Box<dyn Iterator<Item = Result<Entry>> + 'a>>;
 
-    /// The segments of the file whose content is `content`, in order; `content` is a `Recipe`,
-    /// since all others need no reader.
+    /// Returns the segments of the file with the content `content`, in order. `content` is a
+    /// `Recipe`, because the other kinds need no reader.
     ///
     /// # Errors
     ///
-    /// At the start, or in place of a segment: the segments after it are not asked for.
+    /// Returns an error at the start, or yields one in place of a segment. The caller does not ask
+    /// for the segments after an error.
     fn segments<'a>(
         &'a self,
         content: &Content,
     ) -> Result<Box<dyn Iterator<Item = Result<Segment>> + 'a>>;
 
-    /// The verified bytes of the data chunk `fingerprint`. Called from several threads at once.
+    /// Returns the verified bytes of the data chunk `fingerprint`. Called from several threads at
+    /// once.
     ///
     /// # Errors
     ///
-    /// `Corrupt`, `Missing` or `Media`: the file that needs it fails, the others are restored.
+    /// Returns `Corrupt`, `Missing` or `Media`. The file that needs the chunk fails, and the others
+    /// are restored.
     fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes>;
 
-    /// A plan that is told ahead which chunks will be asked for, and may hold so many bytes for
-    /// that. Without one each chunk is read when it is asked for.
+    /// Returns a plan, which learns in advance which chunks will be requested and may hold up to
+    /// `bytes_max` bytes for them. Without a plan, each chunk is read when it is requested.
     fn plan(&self, bytes_max: usize) -> Option<Plan<'_>> {
         let _ = bytes_max;
         None
     }
 }
 
-/// Hears of what a restore does. All methods can be called from several threads at once.
+/// Receives the events of a restore. All methods can be called from several threads at once.
 pub trait RestoreMonitor: Sync {
-    /// So many more files and bytes of files are done.
+    /// Reports progress: the numbers of files and bytes of files completed since the last call.
     fn progress(&self, files: u64, bytes: u64) {
         let _ = (files, bytes);
     }
 
-    /// `path` of the snapshot is not restored, or was left as it was. Each is reported once.
+    /// Reports that `path` of the snapshot was not restored, or was left as it was. Each path is
+    /// reported once.
     fn problem(&self, path: &Path, message: &str) {
         let _ = (path, message);
     }
 
-    /// `path` of the snapshot is restored, but lacks something: an attribute, an owner.
+    /// Reports that `path` of the snapshot was restored, but lacks something, such as an attribute
+    /// or an owner.
     fn warning(&self, path: &Path, message: &str) {
         let _ = (path, message);
     }
 
-    /// Whether to stop. Asked often.
+    /// Returns `true` if the restore is to stop. Called often.
     fn cancelled(&self) -> bool {
         false
     }
 }
 
-/// A monitor that hears nothing.
+/// The monitor that ignores every event.
 impl RestoreMonitor for () {}
 
-/// What to do where the target has something already.
+/// The treatment of entries that already exist in the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It stays as it is, and is a problem; a folder is entered, but keeps its own metadata.
+    /// An existing entry stays as it is and is reported as a problem. A folder is entered, but
+    /// keeps its own metadata.
     #[default]
     Never,
-    /// What is of the same kind, size and time (a symbolic link: target) stays as it is and is
-    /// counted; all else is replaced, as by `Replace`. This continues an interrupted restore.
+    /// An entry of the same kind, size and modification time (for a symbolic link: of the same
+    /// target) stays as it is and is counted. Everything else is replaced, as by `Replace`. This
+    /// continues an interrupted restore.
     Changed,
-    /// Another takes its place, so that its other names and what a symbolic link leads to stay as
-    /// they are; it stays itself until the other is whole. (A restore that is killed may leave a
-    /// file `.cutpoint-restore-PROCESS-N` beside it.) A folder is entered and gets the snapshot's
-    /// metadata.
-    /// A folder in the place of something else is never removed: that is a problem.
+    /// A new file takes the place of the existing one, so other names of the existing file and the
+    /// target of a symbolic link stay unchanged. The existing entry stays until the new one is
+    /// complete. (A restore that is killed can leave a file `.cutpoint-restore-PROCESS-N` beside
+    /// it.) A folder is entered and gets the metadata of the snapshot. A folder in the place of
+    /// something else is never removed, but reported as a problem.
     Replace,
 }
 
-/// How to restore.
+/// Options of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreOptions {
-    /// How many threads write files; 0 is as many as the machine has.
+    /// The number of threads that write files; 0 stands for as many as the machine has.
     pub threads: usize,
-    /// How much is held of what will be needed soon, in bytes, decoded. Less has things read more often;
-    /// it makes no other difference.
+    /// The maximum number of decoded bytes held because they will be needed soon. A smaller value
+    /// causes repeated reads and has no other effect.
     pub plan_bytes_max: usize,
-    /// What to do where the target has something already.
+    /// The treatment of entries that already exist in the target.
     pub overwrite: Overwrite,
-    /// Whether to set owners and groups.
+    /// Sets owners and groups.
     pub owners: bool,
-    /// Whether owners and groups are found by their ids alone. Else by their names, and by their
-    /// ids where this system does not know the name.
+    /// Takes owners and groups by their ids alone. Otherwise, they are found by name, and by id if
+    /// this system does not know the name.
     pub numeric_owners: bool,
-    /// Paths in the snapshot, to be restored with all that is below them; none means all. Each
-    /// begins at the root of the snapshot, with or without a `/`. Folders on the way are made
-    /// with their metadata, and left as they are where they exist.
+    /// The paths in the snapshot to restore, each with everything below it; an empty list selects
+    /// the whole snapshot. Each path begins at the root of the snapshot, with or without a `/`.
+    /// Folders on the way to a selected path are created with their metadata, and left as they are
+    /// if they exist.
     pub selection: Vec<PathBuf>,
-    /// The folder of which `root` is the content, if it is one: its metadata is the target's.
+    /// The folder that has `root` as its content, if there is one. The target gets its metadata.
     pub folder: Option<Entry>,
 }
 
 impl Default for RestoreOptions {
-    /// All of the snapshot, overwriting nothing, with owners if the caller is root.
+    /// Restores the whole snapshot, overwrites nothing, and sets owners if the caller is root.
     fn default() -> RestoreOptions {
         RestoreOptions {
             threads: 0,
@@ -266,26 +277,26 @@ impl Default for RestoreOptions {
     }
 }
 
-/// What a restore did.
+/// The result of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreStats {
-    /// Files written.
+    /// The number of files written.
     pub written_files: u64,
-    /// Bytes of these files, holes included.
+    /// The number of bytes of these files, including holes.
     pub written_bytes: u64,
-    /// Further names of files, symbolic links or others that had been restored.
+    /// The number of further names given to files, symbolic links or other entries restored before.
     pub linked_names: u64,
-    /// Folders made.
+    /// The number of folders created.
     pub made_folders: u64,
-    /// Symbolic links made.
+    /// The number of symbolic links created.
     pub made_symlinks: u64,
-    /// Devices, pipes and sockets made.
+    /// The number of devices, pipes and sockets created.
     pub made_specials: u64,
-    /// Things that were there and unchanged, with [`Overwrite::Changed`].
+    /// The number of existing entries found unchanged, with [`Overwrite::Changed`].
     pub unchanged_entries: u64,
-    /// What could not be restored, or was not for what stood in its place; a folder counts once,
-    /// with all below it.
+    /// The number of entries that could not be restored, or were not restored because of what stood
+    /// in their place. A folder counts once, with everything below it.
     pub failed_entries: u64,
-    /// What was restored, but lacks something.
+    /// The number of warnings: entries that were restored, but lack something.
     pub warnings: u64,
 }

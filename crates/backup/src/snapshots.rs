@@ -1,4 +1,4 @@
-//! A restore reads snapshots through the store's reader.
+//! The implementation of [`SnapshotReader`] by the reader of the store.
 
 use bytes::Bytes;
 use cutpoint_store::error::Result;

@@ -1,5 +1,5 @@
-//! Small files share chunks: they come back one by one, are found again together, and are compared with
-//! what they were.
+//! Small files that share chunks: each is restored, the bundles are found again, and they are
+//! compared with the previous versions of their files.
 
 mod common;
 #[path = "common/repository.rs"]
@@ -23,11 +23,11 @@ use cutpoint_testing::SplitMix64;
 use common::{files, options};
 use repository::{Seeded, contents, init, restore_and_compare};
 
-/// So many folders of so many files each.
+/// The number of folders, and of files in each of them.
 const FOLDERS: usize = 12;
 const FILES: usize = 40;
 
-/// Small files of random bytes, some of zeros, an empty one, and a large one in each folder.
+/// Makes small files of random bytes, some of zeros, an empty one, and a large one in each folder.
 fn make_folder(root: &Path) {
     let mut random = SplitMix64::new(3);
     for folder in 0..FOLDERS {
@@ -50,7 +50,7 @@ fn save(repository: &Arc<Repository>, root: &Path, threads: usize) -> Statistics
     report.statistics
 }
 
-/// The files of the newest snapshot.
+/// Returns the files of the newest snapshot.
 fn entries(repository: &Arc<Repository>) -> Vec<Entry> {
     let view = View::list(repository).expect("it lists");
     let reader = Reader::open(repository.clone(), view).expect("it opens");
@@ -70,7 +70,7 @@ fn entries(repository: &Arc<Repository>) -> Vec<Entry> {
 }
 
 #[test]
-fn small_files_share_chunks_and_are_found_again() {
+fn small_files_share_chunks_that_are_found_again() {
     let mut first = None;
     for threads in [1, 2, 7] {
         let root = tempfile::tempdir().expect("a folder");
@@ -91,11 +91,12 @@ fn small_files_share_chunks_and_are_found_again() {
             Some(first) => assert!(*first == stored, "{threads} threads put other bytes"),
         }
 
-        // What is not read is taken over.
+        // Files that are not read are taken over.
         let same = save(&repository, root.path(), threads);
         assert_eq!((same.read_file_count, same.new_chunk_count), (0, 0));
 
-        // Folders that are read again, for they were renamed: only where they meet others is anything new.
+        // Half of the folders are renamed and thus read again. New data arises only where they
+        // border on other folders.
         for folder in 0..FOLDERS / 2 {
             let name = root.path().join(format!("folder {folder:02}"));
             fs::rename(name, root.path().join(format!("gone to {folder:02}"))).expect("renamed");
@@ -104,7 +105,7 @@ fn small_files_share_chunks_and_are_found_again() {
         assert!(moved.read_file_count > 200, "{moved:?}");
         assert!(moved.new_bytes * 4 < begun.new_bytes, "{moved:?}");
 
-        // A byte in a file, and a file more.
+        // A byte changes in one file, and one file is added.
         fs::write(root.path().join("folder 07/file 05"), b"short now").expect("a file");
         fs::write(root.path().join("folder 08/file 05 once more"), b"new").expect("a file");
         let changed = save(&repository, root.path(), threads);
@@ -116,9 +117,9 @@ fn small_files_share_chunks_and_are_found_again() {
     }
 }
 
-/// What has changed in files that share a chunk is compared with what each of them was.
+/// The changes in files that share a chunk are compared with the previous version of each file.
 #[test]
-fn bundles_are_compared_with_what_their_files_were() {
+fn bundles_are_compared_with_previous_versions_of_their_files() {
     let root = tempfile::tempdir().expect("a folder");
     make_folder(root.path());
     let media: Arc<dyn Media> = Arc::new(Memory::new());
@@ -141,7 +142,7 @@ fn bundles_are_compared_with_what_their_files_were() {
     }
 }
 
-/// One byte that changes would have all of a bundle stored again.
+/// Without composites, one changed byte would cause a whole bundle to be stored again.
 #[test]
 fn without_composites_no_chunk_is_shared() {
     let root = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,5 @@
-//! Backups that compare chunks by BURST: files come back, and what is stored does not depend on threads.
+//! Backups that compare chunks by BURST: files are restored exactly, and stored bytes do not depend
+//! on the number of threads.
 
 mod common;
 #[path = "common/repository.rs"]
@@ -28,7 +29,7 @@ fn repository(media: &Arc<dyn Media>, matching: &str) -> Arc<Repository> {
 }
 
 #[test]
-fn versions_come_back_whatever_the_threads() {
+fn versions_are_restored_for_any_number_of_threads() {
     let mut first = None;
     for threads in [1, 2, 7] {
         let root = tempfile::tempdir().expect("a folder");
@@ -38,7 +39,8 @@ fn versions_come_back_whatever_the_threads() {
         let mut rows = random.take(800_000);
         let mut hits = Vec::new();
         for day in 0..5_u8 {
-            // The same place of each 20,000 bytes: c_max is reached on the third day, if chunks are the same.
+            // The same position in each 20,000 bytes changes, so `c_max` is reached on the third
+            // day if chunks stay the same.
             rows.chunks_mut(20_000).for_each(|row| row[11_000..11_010].fill(day));
             fs::write(root.path().join("rows"), &rows).expect("a file");
             fs::write(root.path().join("small"), [b"a file of its own ", &[day; 600][..]].concat())

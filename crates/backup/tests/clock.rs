@@ -1,5 +1,5 @@
-//! What a run owes to the next one when it takes long: an index segment every 256 MiB or 60 s, and
-//! a partial snapshot before its ticket is a day old.
+//! Limits on the data that a long run can lose: an index segment every 256 MiB or 60 s, and a
+//! partial snapshot before its ticket is a day old.
 
 #[path = "common/clock.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
@@ -28,17 +28,17 @@ use cutpoint_testing::SplitMix64;
 use clock::{Clock, HOUR_NS, Mounted, SECOND_NS, make};
 use common::{files, options};
 
-/// Longer than it takes the pipeline to see what it is waited for.
+/// A limit longer than the pipeline takes to reach the awaited state.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 const FILE_LEN: usize = 300_000;
 
-/// The bytes of a file.
+/// Returns the bytes of a file.
 fn file_bytes(number: usize) -> Vec<u8> {
     SplitMix64::bytes(number as u64, FILE_LEN)
 }
 
-/// So many files, from `00` on, in two folders.
+/// Makes `count` files, from `00` on, in two folders.
 fn make_files(root: &Path, count: usize) {
     for number in 0..count {
         let folder = root.join(if number < count / 2 { "a" } else { "b" });
@@ -47,7 +47,7 @@ fn make_files(root: &Path, count: usize) {
     }
 }
 
-/// Waits until the medium has an object of the folder `prefix`; returns whether it came.
+/// Waits until the medium has an object in the folder `prefix`. Returns `true` if it appeared.
 fn wait_for(media: &dyn Media, prefix: &str) -> bool {
     let began = Instant::now();
     while media.list(prefix).expect("memory lists").is_empty() {
@@ -59,7 +59,7 @@ fn wait_for(media: &dyn Media, prefix: &str) -> bool {
     true
 }
 
-/// Does something when a file begins to be read, and notes which were.
+/// Calls a function whenever a file begins to be read, and records the files.
 struct AtFile<F> {
     read: Mutex<Vec<PathBuf>>,
     at: F,
@@ -67,7 +67,7 @@ struct AtFile<F> {
 }
 
 impl<F: Fn(usize) -> bool + Sync> AtFile<F> {
-    /// `at` gets the number of the file, and says whether to stop.
+    /// `at` gets the number of the file, and returns `true` to stop the run.
     fn new(at: F) -> AtFile<F> {
         AtFile { read: Mutex::default(), at, cancelled: AtomicBool::new(false) }
     }
@@ -87,14 +87,15 @@ impl<F: Fn(usize) -> bool + Sync> BackupMonitor for AtFile<F> {
     }
 }
 
-/// After 60 s what is stored is published, however little it is.
+/// The stored data is published after 60 s, however little it is.
 #[test]
-fn a_minute_of_storing_is_the_most_that_is_lost() {
+fn stored_data_is_published_every_minute() {
     const COUNT: usize = 60;
     let folder = tempfile::tempdir().expect("a folder");
     make_files(folder.path(), COUNT);
     let (clock, media, repository) = make();
-    // What is seen while it runs is judged after it: a panic there would leave the others waiting.
+    // The observations are checked after the run, because a panic during it would leave the other
+    // threads waiting.
     let [stored, early, published] = [const { AtomicBool::new(false) }; 3];
     let monitor = AtFile::new(|file| match file {
         30 => {
@@ -123,15 +124,15 @@ fn a_minute_of_storing_is_the_most_that_is_lost() {
     assert_eq!(next.statistics.read_file_count, COUNT as u64, "there was no parent");
 }
 
-/// A stream of `left` bytes. With `pause` it waits near its end until the medium has an index
-/// segment, notes whether it came, and breaks.
+/// A stream of `left` bytes. With `pause`, it waits near its end until the medium has an index
+/// segment, records whether one appeared, and fails.
 struct Stream {
     random: SplitMix64,
     left: usize,
     pause: Option<(Arc<dyn Media>, Arc<AtomicBool>)>,
 }
 
-/// Where a stream pauses: so many bytes before its end.
+/// The number of bytes before the end of a stream at which it pauses.
 const PAUSE_LEFT: usize = 8 << 20;
 
 impl Read for Stream {
@@ -142,7 +143,7 @@ impl Read for Stream {
             published.store(wait_for(&**media, "index"), Ordering::SeqCst);
             return Err(io::Error::other("the other end is gone"));
         }
-        // Always of this length, so that every reader sees the same bytes.
+        // The length is always the same, so that every reader sees the same bytes.
         let len = self.left.min(64 * 1024).min(buffer.len());
         buffer[..len].copy_from_slice(&self.random.take(len));
         self.left -= len;
@@ -150,9 +151,9 @@ impl Read for Stream {
     }
 }
 
-/// After 256 MiB what is stored is published, however fast it was.
+/// The stored data is published after 256 MiB, however fast it was stored.
 #[test]
-fn a_quarter_of_a_gibibyte_is_the_most_that_is_lost() {
+fn stored_data_is_published_every_256_mebibytes() {
     const LEN: usize = 300 << 20;
     let (_, media, repository) = make();
     let stream = |pause| Source::Stream {
@@ -163,7 +164,7 @@ fn a_quarter_of_a_gibibyte_is_the_most_that_is_lost() {
     let pause = Some((media, published.clone()));
     let error = backup(&repository, stream(pause), &options(2), &()).expect_err("the stream broke");
     assert!(error.to_string().contains("the other end is gone"), "{error}");
-    // The end of a run publishes, too: it must not have waited for that.
+    // The end of a run also publishes, so the publication must come before that.
     assert!(published.load(Ordering::SeqCst), "nothing was published in time");
     assert!(View::list(&repository).expect("view").snapshots().is_empty(), "no snapshot");
     let next = backup(&repository, stream(None), &options(2), &()).expect("backup");
@@ -171,22 +172,24 @@ fn a_quarter_of_a_gibibyte_is_the_most_that_is_lost() {
     assert!(new < (LEN - (250 << 20)) as u64, "{new} bytes are new: what was stored is not used");
 }
 
-/// W8: a run that takes longer than a ticket may live ends in a partial snapshot and goes on from
-/// there. No file is read twice, and the last snapshot is whole.
+/// W8: a run that takes longer than the life of a ticket ends in a partial snapshot and continues
+/// from there. No file is read twice, and the last snapshot is complete.
 #[test]
-fn a_long_run_goes_on_from_a_checkpoint() {
+fn long_run_continues_from_a_checkpoint() {
     run_for_long(&options(2));
 }
 
-/// What a checkpoint has was read by the same run: also one that reads every file.
+/// The same run has read the files in a checkpoint, so even a run that reads every file continues
+/// from it.
 #[test]
-fn a_long_run_that_reads_all_goes_on_from_a_checkpoint() {
+fn long_run_with_force_read_continues_from_a_checkpoint() {
     run_for_long(&BackupOptions { force_read: true, ..options(2) });
 }
 
-/// Where no time is a proof a run still comes to its end: what it has read itself it need not compare.
+/// If times prove nothing, a run still completes, because it need not compare the files that it has
+/// read itself.
 #[test]
-fn a_long_run_goes_on_from_a_checkpoint_where_times_are_no_proof() {
+fn long_run_without_reliable_times_continues_from_a_checkpoint() {
     let unknown = Arc::new(Mounted(FileSystem::default()));
     run_for_long(&BackupOptions { file_systems: unknown, ..options(2) });
 }
@@ -198,12 +201,13 @@ fn run_for_long(options: &BackupOptions) {
     let (clock, media, repository) = make();
     let jumps = AtomicU64::new(0);
     let monitor = AtFile::new(|file| {
-        // Two tickets in turn grow old, in two steps each, short enough for a ticket to stay fresh (W5);
-        // no more, or a run that reads all again would never end.
+        // Two tickets grow old one after the other, in two steps each, which are short enough for a
+        // ticket to stay fresh (W5). There are no further steps, because a run that reads
+        // everything again would never end.
         if [6, 14, 24, 32].contains(&file) && jumps.fetch_add(1, Ordering::SeqCst) < 4 {
             let tickets = media.list("tickets").expect("list").len();
             clock.advance(11 * HOUR_NS);
-            // The ticket is renewed, and seen to be old, by the thread that puts.
+            // The thread that puts objects renews the ticket and notices that it is old.
             let began = Instant::now();
             while media.list("tickets").expect("list").len() == tickets
                 && began.elapsed() < PATIENCE
@@ -228,7 +232,7 @@ fn run_for_long(options: &BackupOptions) {
     assert_eq!(partial, [true, true, false], "two checkpoints and the end");
     let parents: Vec<_> = snapshots.iter().map(|(_, snapshot)| snapshot.parent).collect();
     assert_eq!(parents, [None, Some(snapshots[0].0), Some(snapshots[1].0)], "one from the other");
-    // Rule W3 measures by the moment before which nothing was read.
+    // Rule W3 measures from the moment before which nothing was read.
     let begun = snapshots[0].1.started_ns;
     let since: Vec<_> = snapshots.iter().map(|(_, snapshot)| snapshot.read_since_ns).collect();
     assert_eq!(since, [None, Some(begun), Some(begun)], "the run began with the first");
@@ -250,9 +254,9 @@ fn run_for_long(options: &BackupOptions) {
     }
 }
 
-/// Somebody who finds the checkpoint needless takes it away: the files are read again.
+/// Another client forgets the checkpoint, and the files are read again.
 #[test]
-fn a_long_run_does_without_a_checkpoint_that_is_gone() {
+fn long_run_without_its_checkpoint_reads_the_files_again() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("long"), SplitMix64::bytes(4, LONG_LEN / 2)).expect("a file");
     let (clock, media, repository) = make();
@@ -263,8 +267,8 @@ fn a_long_run_does_without_a_checkpoint_that_is_gone() {
     assert_eq!(report.statistics.read_bytes, LONG_LEN as u64 / 2, "all is read again");
 }
 
-/// Makes two tickets in turn grow old while a file is read, in two steps each as above; the next step
-/// once the ticket was renewed after the one before.
+/// Makes two tickets grow old one after the other while a file is read, in two steps each as above.
+/// Each step waits until the ticket was renewed after the previous one.
 struct Ages {
     clock: Arc<Clock>,
     media: Arc<dyn Media>,
@@ -281,7 +285,7 @@ impl Ages {
 }
 
 impl BackupMonitor for Ages {
-    /// Asked about once a mebibyte.
+    /// Called about once per mebibyte.
     fn cancelled(&self) -> bool {
         let tickets = self.media.list("tickets").expect("memory lists");
         let renewals = tickets.iter().filter(|(name, _)| name.contains('.')).count() as u64;
@@ -292,7 +296,7 @@ impl BackupMonitor for Ages {
             self.clock.advance(11 * HOUR_NS);
             self.steps.fetch_add(1, Ordering::SeqCst);
         }
-        // So that what was read is put meanwhile.
+        // The pause lets the data read so far be put.
         sleep(Duration::from_millis(10));
         false
     }
@@ -300,7 +304,8 @@ impl BackupMonitor for Ages {
 
 const LONG_LEN: usize = 80 << 20;
 
-/// Looks at what a run with [`Ages`] has made of one long file, which restores to `bytes`.
+/// Checks the snapshots that a run with [`Ages`] has made of one long file, which must restore to
+/// `bytes`.
 fn check_checkpoints(repository: &Arc<Repository>, path: &Path, bytes: &[u8], stored: usize) {
     let view = View::list(repository).expect("view");
     let snapshots = view.snapshots();
@@ -322,9 +327,10 @@ fn check_checkpoints(repository: &Arc<Repository>, path: &Path, bytes: &[u8], st
     assert!(back == bytes, "other bytes came back");
 }
 
-/// W8: a stream that takes longer than a ticket may live goes on under the next one, byte by byte.
+/// W8: a stream that takes longer than the life of a ticket continues under the next one, byte by
+/// byte.
 #[test]
-fn a_long_stream_goes_on_from_a_checkpoint() {
+fn long_stream_continues_from_a_checkpoint() {
     let (clock, media, repository) = make();
     let monitor = Ages::new(&clock, &media);
     let bytes = SplitMix64::bytes(2, LONG_LEN);
@@ -340,9 +346,9 @@ fn a_long_stream_goes_on_from_a_checkpoint() {
     assert_eq!(again.statistics.new_bytes, 0, "it was cut where it is cut without a pause");
 }
 
-/// W8: so does a file, which must not have changed meanwhile.
+/// W8: the same holds for a file, which must not have changed meanwhile.
 #[test]
-fn a_long_file_goes_on_from_a_checkpoint() {
+fn long_file_continues_from_a_checkpoint() {
     const HOLE_LEN: usize = 5 << 20;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("long");
@@ -360,10 +366,10 @@ fn a_long_file_goes_on_from_a_checkpoint() {
     check_checkpoints(&repository, below, &bytes, LONG_LEN - HOLE_LEN);
 }
 
-/// W5: whoever slept for so long that others may have ended the ticket does not commit what was found
-/// before, but begins anew; even if the ticket was renewed since.
+/// W5: a run that slept so long that other clients may have ended its ticket does not commit what
+/// it found before, but restarts, even if the ticket was renewed afterwards.
 #[test]
-fn a_run_that_slept_begins_anew() {
+fn run_that_slept_too_long_restarts() {
     let folder = tempfile::tempdir().expect("a folder");
     make_files(folder.path(), 10);
     let (clock, media, repository) = make();

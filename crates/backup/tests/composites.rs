@@ -1,5 +1,6 @@
-//! Files that change a little: what they have in common with their former version is not stored again,
-//! comes back byte for byte, and is the same whatever the threads.
+//! Files that change a little: the parts in common with their previous version are not stored
+//! again, the files are restored byte for byte, and stored bytes do not depend on the number of
+//! threads.
 
 mod common;
 #[path = "common/repository.rs"]
@@ -19,7 +20,7 @@ use cutpoint_testing::SplitMix64;
 use common::{files, options};
 use repository::{Seeded, contents, init, init_exact, restore_and_compare};
 
-/// Text of few words, so that it compresses and that short pieces of it occur many times.
+/// Returns text of few words, which compresses and in which short pieces occur many times.
 fn text(random: &mut SplitMix64, len: usize) -> Vec<u8> {
     let words: Vec<Vec<u8>> = (0..500)
         .map(|_| {
@@ -35,7 +36,7 @@ fn text(random: &mut SplitMix64, len: usize) -> Vec<u8> {
     text
 }
 
-/// Replaces bytes in place, inserts some and removes some, at `count` places.
+/// Replaces, inserts and removes bytes at `count` places.
 fn edit(random: &mut SplitMix64, bytes: &mut Vec<u8>, count: usize) {
     for _ in 0..count {
         let at = random.below(bytes.len());
@@ -49,7 +50,7 @@ fn edit(random: &mut SplitMix64, bytes: &mut Vec<u8>, count: usize) {
     }
 }
 
-/// A folder with files of several kinds, as it was at the first of several times.
+/// A folder with files of several kinds, in its first version.
 struct Folder {
     files: Vec<(&'static str, Vec<u8>)>,
     random: SplitMix64,
@@ -77,7 +78,7 @@ impl Folder {
         }
     }
 
-    /// What a day does to it.
+    /// Changes the files as on one day.
     fn change(&mut self, day: usize) {
         for (name, bytes) in &mut self.files {
             match *name {
@@ -87,7 +88,7 @@ impl Folder {
                 _ => edit(&mut self.random, bytes, 120),
             }
         }
-        // Far more than a window is inserted in front, and later removed again.
+        // On one day, far more than a window is inserted in front, and it is removed again later.
         let rows = &mut self.files[0].1;
         if day == 2 {
             let inserted = text(&mut self.random, 700_000);
@@ -107,7 +108,7 @@ fn save(repository: &Arc<Repository>, root: &Path, threads: usize) -> BackupRepo
 }
 
 #[test]
-fn versions_come_back_and_take_little() {
+fn versions_are_restored_and_take_little_space() {
     let mut first = None;
     for threads in [1, 2, 7] {
         let (mut folder, root) = (Folder::new(), tempfile::tempdir().expect("a folder"));
@@ -134,7 +135,7 @@ fn versions_come_back_and_take_little() {
         let options = CheckOptions { read_data: Some(Portion::All), ..CheckOptions::default() };
         let report = check(&repository, &options, &()).expect("it is checked");
         assert_eq!((report.error_count, report.note_count), (0, 0), "{report:?}");
-        // Times of files are others in each folder; what is in them is not.
+        // The times of files differ between the folders, but their contents do not.
         let mut stored = contents(&*media);
         stored.retain(|name, _| name.starts_with("data/"));
         match &first {
@@ -147,7 +148,7 @@ fn versions_come_back_and_take_little() {
 }
 
 #[test]
-fn a_stream_is_compared_with_the_one_before() {
+fn stream_is_compared_with_its_previous_version() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = init(&media, &Seeded::new(2));
     let mut random = SplitMix64::new(9);
@@ -162,9 +163,9 @@ fn a_stream_is_compared_with_the_one_before() {
     }
 }
 
-/// What was saved before only makes a stream smaller: it is saved without, too.
+/// A previous version only makes a stream smaller. Without it, the stream is saved as well.
 #[test]
-fn a_stream_whose_former_version_is_damaged_is_saved() {
+fn stream_with_damaged_previous_version_is_saved() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = init(&media, &Seeded::new(5));
     let dump = text(&mut SplitMix64::new(10), 500_000);
@@ -179,10 +180,10 @@ fn a_stream_whose_former_version_is_damaged_is_saved() {
     }
 }
 
-/// Files that have another path than before, and have changed: nearly as small as if they had kept it.
-/// Without hints they are larger, and nothing else happens.
+/// Files with a new path and changed contents take nearly as little space as with their old path.
+/// Without hints, they take more space, but nothing else happens.
 #[test]
-fn a_folder_that_was_renamed_takes_hardly_more() {
+fn renamed_folder_takes_hardly_more_space() {
     let grown = [("old", false), ("new", false), ("new", true)].map(|(name, is_lost)| {
         let root = tempfile::tempdir().expect("a folder");
         let media: Arc<dyn Media> = Arc::new(Memory::new());
@@ -212,7 +213,7 @@ fn a_folder_that_was_renamed_takes_hardly_more() {
         }
         fs::remove_dir_all(root.path().join("old")).expect("it goes");
         write(name, &files);
-        // Containers are padded: what was stored of file data says more.
+        // Containers are padded, so the stored file data is compared instead.
         let Statistics { new_bytes, composite_bytes, literal_bytes, .. } =
             save(&repository, root.path(), 2).statistics;
         restore_and_compare(&repository, root.path());
@@ -223,10 +224,10 @@ fn a_folder_that_was_renamed_takes_hardly_more() {
     assert!(grown[2] > grown[1] * 10, "{grown:?}");
 }
 
-/// One small file in four keeps its name, between others that do not: what little is known of a bundle
-/// does not keep it from being found by its ends.
+/// One small file in four keeps its name, between others that do not. A bundle of which little is
+/// known is still found by its ends.
 #[test]
-fn small_files_of_which_few_keep_their_names_take_little() {
+fn bundle_with_few_kept_names_is_found_by_its_ends() {
     let root = tempfile::tempdir().expect("a folder");
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = init(&media, &Seeded::new(7));
@@ -251,9 +252,9 @@ fn small_files_of_which_few_keep_their_names_take_little() {
     assert!(stored_bytes < 60_000, "{stored_bytes} of 600,000");
 }
 
-/// A file that has nothing to do with its former version costs what it would without one.
+/// A file that is unrelated to its previous version takes the space of a new file.
 #[test]
-fn what_does_not_resemble_is_stored_whole() {
+fn unrelated_version_is_stored_whole() {
     let root = tempfile::tempdir().expect("a folder");
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = init(&media, &Seeded::new(3));
@@ -270,7 +271,7 @@ fn what_does_not_resemble_is_stored_whole() {
     }
 }
 
-/// By how much a repository grows when `old` becomes `new`, with and without matching.
+/// Returns the growth of a repository when `old` becomes `new`, with and without matching.
 fn growth(old: &[u8], new: &[u8]) -> [usize; 2] {
     [init, init_exact].map(|init| {
         let root = tempfile::tempdir().expect("a folder");
@@ -286,9 +287,10 @@ fn growth(old: &[u8], new: &[u8]) -> [usize; 2] {
     })
 }
 
-/// Less than half of a chunk is old, and worth it: it does not compress.
+/// Less than half of a chunk is old. Matching it still pays off, because the chunk does not
+/// compress.
 #[test]
-fn what_does_not_compress_is_matched_in_part() {
+fn incompressible_chunk_is_matched_in_part() {
     let mut random = SplitMix64::new(14);
     let old = random.take(1_500_000);
     let mut new = old.clone();
@@ -300,9 +302,9 @@ fn what_does_not_compress_is_matched_in_part() {
     assert!(on * 10 < off * 8, "{on} bytes, {off} without matching");
 }
 
-/// Much that is new does not hide what follows it, though nothing is as it was.
+/// Known data is found behind much new data, although no chunk is as it was.
 #[test]
-fn what_follows_much_that_is_new_is_found() {
+fn known_data_after_much_new_data_is_found() {
     let root = tempfile::tempdir().expect("a folder");
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = init(&media, &Seeded::new(4));

@@ -1,5 +1,5 @@
-//! A fault at every put, at every send and at every read of a former version, with 1 to 8 threads: the
-//! run ends, and says what failed.
+//! Faults at every put, at every send and at every read of a previous version, with 1 to 8 threads:
+//! the run ends and reports the failure.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod common;
@@ -24,12 +24,12 @@ use cutpoint_testing::SplitMix64;
 use common::options;
 use repository::{Seeded, contents, init, init_exact, unlock};
 
-/// The limit of a run, far beyond what one takes: a run that waits for ever is ended by it.
+/// The time limit of a run, far beyond the time that one takes. It ends a run that waits for ever.
 const LIMIT: Duration = Duration::from_secs(30);
 const MEBIBYTE: usize = 1 << 20;
 
-/// A stream of more batches than go round: in each mebibyte something new, which needs a worker to
-/// encode it, and zeros.
+/// Returns a stream of more batches than circulate. Each mebibyte has new data, which a worker must
+/// encode, and zeros.
 fn stream(threads: usize) -> Source {
     let mut bytes = Vec::new();
     for batch in 0..threads + 5 {
@@ -41,7 +41,7 @@ fn stream(threads: usize) -> Source {
     Source::Stream { name: b"stream".to_vec(), reader }
 }
 
-/// Memory of which the n-th put, from 0 on, finds no room.
+/// Memory in which the put with the index `at`, from 0 on, finds no room.
 #[derive(Debug)]
 struct NoRoomAt {
     memory: Arc<dyn Media>,
@@ -64,7 +64,7 @@ impl Layer for NoRoomAt {
     }
 }
 
-/// Runs with a fault at put `put`; returns how it ended, and the number of its puts and sends.
+/// Runs with a fault at the put `put`. Returns the result, and the numbers of puts and sends.
 fn run(threads: usize, put: u64, plan: Plan) -> (Result<()>, u64, u64) {
     let memory: Arc<dyn Media> = Arc::new(Memory::new());
     let environment = Seeded::new(1);
@@ -76,20 +76,20 @@ fn run(threads: usize, put: u64, plan: Plan) -> (Result<()>, u64, u64) {
     (result.map(drop), media.puts.load(Ordering::SeqCst), faults::sends())
 }
 
-/// Acts in a thread of its own, of which an end is demanded.
+/// Runs `act` in a thread of its own, and panics if it does not end within the limit.
 fn within<T: Send + 'static>(case: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || done.send(act()).ok());
     ended.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("{case}: waits for ever: {error}"))
 }
 
-/// As [`run`], within the limit.
+/// Calls [`run`] within the limit.
 fn run_within(threads: usize, put: u64, plan: Plan) -> (Result<()>, u64, u64) {
     let case = format!("{threads} threads, put {put}, {plan:?}");
     within(&case, move || run(threads, put, plan))
 }
 
-/// A medium of which the n-th read of a range of file chunks, from 0 on, is refused.
+/// A medium that refuses the read with the index `at`, from 0 on, of a range of file chunks.
 #[derive(Debug)]
 struct RefusedAt {
     memory: Arc<dyn Media>,
@@ -114,7 +114,7 @@ impl Layer for RefusedAt {
     }
 }
 
-/// A repository that has a former version of [`changed_stream`].
+/// Creates a repository with a previous version of [`changed_stream`].
 fn with_former_version(threads: usize) -> Arc<dyn Media> {
     let memory: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = init(&memory, &Seeded::new(1));
@@ -122,8 +122,8 @@ fn with_former_version(threads: usize) -> Arc<dyn Media> {
     memory
 }
 
-/// The stream of [`stream`] with other bytes in the first chunks: the deciding stage compares these with the
-/// former version, while more batches are to come than go round.
+/// Returns the stream of [`stream`] with other bytes in the first chunks. The deciding stage
+/// compares these with the previous version, while more batches are to come than circulate.
 fn changed_stream(threads: usize) -> Source {
     let Source::Stream { name, mut reader } = stream(threads) else {
         unreachable!("it is a stream")
@@ -136,7 +136,8 @@ fn changed_stream(threads: usize) -> Source {
     Source::Stream { name, reader: Box::new(std::io::Cursor::new(bytes)) }
 }
 
-/// Saves the changed stream, with read `read` refused; returns how it ended, and the number of reads.
+/// Saves the changed stream, with the read `read` refused. Returns the result, and the number of
+/// reads.
 fn compare(former: &Arc<dyn Media>, threads: usize, read: u64, plan: Plan) -> (Result<()>, u64) {
     let memory: Arc<dyn Media> = Arc::new(Memory::new());
     for (name, bytes) in contents(&**former) {
@@ -149,7 +150,7 @@ fn compare(former: &Arc<dyn Media>, threads: usize, read: u64, plan: Plan) -> (R
     (result.map(drop), media.reads.load(Ordering::SeqCst))
 }
 
-/// The result names the fault: nothing else, and no interruption.
+/// Checks that the result is the fault, and not a consequence or an interruption.
 fn require_cause(result: Result<()>, kind: Kind, message: &str, case: &str) {
     let error = result.expect_err(case);
     assert_eq!(error.kind(), kind, "{case}: {error}");
@@ -157,14 +158,14 @@ fn require_cause(result: Result<()>, kind: Kind, message: &str, case: &str) {
 }
 
 #[test]
-fn a_put_that_fails_ends_every_stage() {
+fn failing_put_ends_every_stage() {
     for threads in 1..=8 {
         let (result, puts, _) = run_within(threads, u64::MAX, Plan::default());
         result.expect("nothing fails");
         assert!(puts >= 4, "a ticket, a container, a segment and a commit, but {puts} puts");
-        // The last is the commit's, which is tried again.
+        // The last put is that of the commit, which is retried.
         for put in 0..puts - 1 {
-            // With slow sends, stages end while others have much before them.
+            // With slow sends, stages end while others have much work before them.
             for pause in [Duration::ZERO, Duration::from_micros(200)] {
                 let plan = Plan { pause, ..Plan::default() };
                 let (result, ..) = run_within(threads, put, plan);
@@ -179,7 +180,7 @@ fn a_put_that_fails_ends_every_stage() {
 }
 
 #[test]
-fn a_send_that_fails_ends_every_stage() {
+fn failing_send_ends_every_stage() {
     for threads in 1..=8 {
         let (result, _, sends) = run_within(threads, u64::MAX, Plan::default());
         result.expect("nothing fails");
@@ -193,10 +194,10 @@ fn a_send_that_fails_ends_every_stage() {
     }
 }
 
-/// The deciding stage alone reads file chunks. While it fails, earlier stages send to it and later ones wait
-/// for it.
+/// Only the deciding stage reads file chunks. While it fails, earlier stages send to it and later
+/// ones wait for it.
 #[test]
-fn read_that_fails_while_deciding_is_the_error_of_the_run() {
+fn failing_read_while_deciding_is_the_error_of_the_run() {
     for threads in [1, 2, 4, 8] {
         let former = with_former_version(threads);
         let (result, reads) = compare(&former, threads, u64::MAX, Plan::default());
@@ -207,7 +208,7 @@ fn read_that_fails_while_deciding_is_the_error_of_the_run() {
                 let plan = Plan { pause, ..Plan::default() };
                 let (case, former) = (format!("{threads} threads, read {read}"), former.clone());
                 let (result, _) = within(&case, move || compare(&former, threads, read, plan));
-                // Where a directory cannot be read, chunks are stored anew.
+                // If a directory cannot be read, its chunks are stored again.
                 if result.is_err() {
                     require_cause(result, Kind::Media, REFUSED, &case);
                     failures += 1;

@@ -1,5 +1,5 @@
-//! The pipeline as a whole: what it stores does not depend on threads, what is unchanged is not
-//! read, what is interrupted is used.
+//! The pipeline as a whole: stored bytes do not depend on threads, unchanged files are not read,
+//! and the data of an interrupted run is reused.
 
 mod common;
 #[path = "common/repository.rs"]
@@ -37,7 +37,8 @@ use cutpoint_testing::SplitMix64;
 use common::{files, options};
 use repository::{Seeded, contents, init, restore_and_compare, unlock};
 
-/// A folder of many small files, some large ones, duplicates, zeros, a sparse file, links.
+/// Makes a folder of many small files, some large ones, duplicates, zeros, a sparse file, and
+/// links.
 fn make_folder(root: &Path) {
     let mut random = SplitMix64::new(42);
     for folder in 0..8 {
@@ -90,7 +91,8 @@ fn stored_bytes_do_not_depend_on_threads() {
     }
 }
 
-/// Sets the time of a file an hour back; its ctime is now, which is long before `NOW_NS`.
+/// Sets the modification time of a file an hour back. Its ctime is the present, which is long
+/// before `NOW_NS`.
 fn settle(path: &Path) {
     let time = SystemTime::now() - Duration::from_secs(3600);
     fs::File::options().write(true).open(path).and_then(|f| f.set_modified(time)).expect("settle");
@@ -107,7 +109,8 @@ fn unchanged_files_are_not_read_and_changed_ones_are() {
         backup(&repository, files(folder.path()), options, &()).expect("backup")
     };
     let first = run(&options(2));
-    // One of the two names of `large`, and not the empty file nor links: those are not read.
+    // Read are the files and one of the two names of `large`. The empty file and the links are not
+    // read.
     assert_eq!(first.statistics.read_file_count, 8 * 60 + 5);
     assert_eq!(first.statistics.file_count, 8 * 60 + 6);
     let second = run(&options(2));
@@ -115,7 +118,7 @@ fn unchanged_files_are_not_read_and_changed_ones_are() {
     assert_eq!(second.statistics.new_bytes, 0);
     assert_eq!(second.statistics.stored_bytes, 0, "an unchanged tree cost something");
     assert_eq!(second.parent, first.snapshot);
-    // The same size and an old time, but another ctime.
+    // The size is the same and the time is old, but the ctime is different.
     let path = folder.path().join("folder 3/file 7");
     let size = usize::try_from(path.metadata().expect("metadata").len()).expect("small");
     fs::write(&path, SplitMix64::new(99).take(size)).expect("write");
@@ -125,7 +128,7 @@ fn unchanged_files_are_not_read_and_changed_ones_are() {
     restore_and_compare(&repository, folder.path());
     let forced = run(&BackupOptions { force_read: true, ..options(2) });
     assert_eq!(forced.statistics.read_file_count, 8 * 60 + 5);
-    // The file that was read alone before is in a bundle with its neighbours now.
+    // The file that was read alone before is now in a bundle with its neighbours.
     let new_bytes = forced.statistics.new_bytes;
     assert!((1..=65_536).contains(&new_bytes), "known data was stored again: {new_bytes}");
     let none = run(&BackupOptions { skip_if_unchanged: true, ..options(2) });
@@ -134,7 +137,7 @@ fn unchanged_files_are_not_read_and_changed_ones_are() {
     assert_eq!(view.snapshots().len(), 4);
 }
 
-/// Every record of a chunk of data in this form: the container, and where its region begins there.
+/// Returns every record of a data chunk in this form: its container, and the offset of its region.
 fn records(repository: &Arc<Repository>, form: Form) -> Vec<(ContainerRecord, u32, ChunkRecord)> {
     let view = View::list(repository).expect("view");
     let index = Index::open(repository.clone(), &view).expect("index");
@@ -149,11 +152,11 @@ fn records(repository: &Arc<Repository>, form: Form) -> Vec<(ContainerRecord, u3
     records
 }
 
-/// Three versions of a file; the first two are forgotten, so that of what is damaged no recipe on the
-/// lists names anything: composites of the third refer to it. After a check the file is read again,
-/// whether it looks changed or not, and all is well.
+/// A file has three versions, and the first two are forgotten. A chunk is damaged that no recipe of
+/// a listed snapshot references, but composites of the third version do. After a check, the file is
+/// read again, whether or not it looks changed, and everything is intact.
 #[test]
-fn what_only_composites_refer_to_is_stored_again() {
+fn damaged_chunk_referenced_by_composites_only_is_stored_again() {
     for (form, is_touched) in
         [(Form::Whole, false), (Form::Whole, true), (Form::Literal, false), (Form::Literal, true)]
     {
@@ -178,7 +181,7 @@ fn what_only_composites_refer_to_is_stored_again() {
         let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("writer");
         writer.commit(Outcome::Forget(former), Vec::new(), &BTreeSet::new()).expect("forget");
         assert!(records(&repository, Form::Composite).len() > 20, "{case}: composites");
-        // What the first version has stored, or the second.
+        // The chunks that the first version has stored, or the second.
         let mut by_time = records(&repository, form);
         let view = View::list(&repository).expect("view");
         by_time.sort_by_key(|(container, ..)| {
@@ -207,12 +210,12 @@ fn what_only_composites_refer_to_is_stored_again() {
         let found = check(&repository, &check_options, &()).expect("check");
         assert_eq!(found.error_count, 0, "{case}: {found:?}");
         restore_and_compare(&repository, folder.path());
-        // Once more there is nothing to do.
+        // Another run has nothing to do.
         assert_eq!(run().statistics.read_file_count, 0, "{case}: it is not read for ever");
     }
 }
 
-/// Cancels once so many bytes were stored.
+/// Cancels once this number of bytes is stored.
 struct StopAfter(u64, AtomicBool);
 
 impl BackupMonitor for StopAfter {
@@ -228,9 +231,9 @@ impl BackupMonitor for StopAfter {
 }
 
 #[test]
-fn an_interrupted_run_commits_nothing_and_is_used() {
+fn interrupted_run_commits_nothing_and_its_data_is_reused() {
     let folder = tempfile::tempdir().expect("folder");
-    // A pipe without an end would do as well; large enough to outlast a tick.
+    // The file is large enough to outlast a tick. A pipe without an end would serve as well.
     let large = SplitMix64::new(5).take(64 << 20);
     fs::write(folder.path().join("large"), &large).expect("large");
     let environment = Seeded::new(1);
@@ -240,7 +243,7 @@ fn an_interrupted_run_commits_nothing_and_is_used() {
     let stopped = backup(&repository, files(folder.path()), &options(2), &monitor);
     match stopped {
         Err(error) => assert_eq!(error.kind(), Kind::Interrupted, "{error}"),
-        // The machine was faster than the first tick: nothing to see.
+        // The machine was faster than the first tick, so there is nothing to check.
         Ok(_) => return,
     }
     assert!(View::list(&repository).expect("view").snapshots().is_empty(), "a snapshot of a part");
@@ -280,7 +283,7 @@ fn every_failing_call_fails_the_run_and_loses_nothing() {
         }
         assert!(result.is_err(), "call {call} failed, and the run did not");
         failures += 1;
-        // The next run finds the dead one and ends it.
+        // The next run finds the dead writer and ends it.
         let report = backup(&good, files(folder.path()), &options(2), &()).expect("next backup");
         assert!(report.snapshot.is_some());
         assert_eq!(View::list(&good).expect("view").snapshots().len(), 2, "at call {call}");
@@ -290,10 +293,10 @@ fn every_failing_call_fails_the_run_and_loses_nothing() {
     assert!(failures > 10, "only {failures} calls were made to fail");
 }
 
-/// A full disk: every container that was stored is published, in the room of the reserve, and the next
-/// run uses it.
+/// On a full disk, every stored container is published in the room of the reserve, and the next run
+/// uses it.
 #[test]
-fn a_full_disk_loses_no_container() {
+fn full_disk_loses_no_container() {
     const LEN: usize = 14_000_000;
     let folder = tempfile::tempdir().expect("folder");
     fs::write(folder.path().join("large"), SplitMix64::bytes(1, LEN)).expect("large");
@@ -311,7 +314,7 @@ fn a_full_disk_loses_no_container() {
     let (.., calls, result) = run_into(Fault::None);
     result.expect("nothing fails here");
     let mut containers_most = 0;
-    // The first puts are of the ticket and of the first container: nothing is stored then.
+    // The first puts are of the ticket and of the first container. Nothing is stored by then.
     for at in calls.clone().step_by(calls.count() / 12) {
         let (memory, good, _, result) = run_into(Fault::FullFrom(at));
         let error = result.expect_err("there is no room");
@@ -333,11 +336,11 @@ fn a_full_disk_loses_no_container() {
         restore_and_compare(&good, folder.path());
         containers_most = containers_most.max(containers.len());
     }
-    // How many calls there are before one depends on threads.
+    // The number of calls before a given one depends on threads.
     assert!(containers_most >= 2, "{containers_most} containers are too few to mean anything");
 }
 
-/// A monitor of which one method panics.
+/// A monitor with one method that panics.
 #[derive(Clone, Copy, Debug)]
 enum Panics {
     Progress,
@@ -362,15 +365,15 @@ impl BackupMonitor for Panics {
     }
 }
 
-/// It ends the run, of whichever thread it is, and is passed on.
+/// The panic ends the run, whichever thread it is in, and is passed on.
 #[test]
-fn a_panic_of_the_monitor_is_passed_on() {
+fn panic_of_the_monitor_is_passed_on() {
     for monitor in [Panics::Progress, Panics::Reading, Panics::Cancelled] {
         let media: Arc<dyn Media> = Arc::new(Memory::new());
         let repository = init(&media, &Seeded::new(1));
         let (done, ended) = mpsc::channel();
         std::thread::spawn(move || {
-            // A stream without an end: the run has no other reason to end.
+            // The stream has no end, so the run has no other reason to end.
             let reader = Box::new(std::io::repeat(7));
             let source = Source::Stream { name: b"stream".to_vec(), reader };
             let run = || backup(&repository, source, &options(2), &monitor);
@@ -384,7 +387,7 @@ fn a_panic_of_the_monitor_is_passed_on() {
 }
 
 #[test]
-fn a_stream_becomes_a_file() {
+fn stream_becomes_a_file() {
     let environment = Seeded::new(1);
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = init(&media, &environment);
@@ -410,7 +413,7 @@ fn a_stream_becomes_a_file() {
     );
 }
 
-/// Removes a file when it is about to be read.
+/// Removes a file just before it is read.
 struct RemoveAt(PathBuf);
 
 impl BackupMonitor for RemoveAt {
@@ -421,9 +424,9 @@ impl BackupMonitor for RemoveAt {
     }
 }
 
-/// A file has a name less than before, and loses nothing else.
+/// The file has one name less than before, and nothing else is lost.
 #[test]
-fn a_file_whose_first_name_vanishes_is_saved_by_its_next_one() {
+fn file_whose_first_name_vanishes_is_saved_under_its_next_name() {
     let folder = tempfile::tempdir().expect("folder");
     let path = |name: &str| folder.path().join(name);
     fs::write(path("b"), SplitMix64::new(1).take(100_000)).expect("file");
@@ -439,8 +442,8 @@ fn a_file_whose_first_name_vanishes_is_saved_by_its_next_one() {
     restore_and_compare(&repository, folder.path());
 }
 
-/// Ends the writer that is at it, and removes what it has staged, as another machine would that takes
-/// it for dead.
+/// Ends the writer at work and removes the objects it has staged, as another machine does that
+/// takes the writer for dead.
 struct EndAt(PathBuf, Arc<dyn Media>, Arc<Repository>, AtomicBool);
 
 impl BackupMonitor for EndAt {
@@ -456,9 +459,9 @@ impl BackupMonitor for EndAt {
     }
 }
 
-/// What was staged is gone: the run does not fail, but begins anew.
+/// The staged objects are gone, but the run restarts instead of failing.
 #[test]
-fn a_run_that_was_ended_begins_anew_on_a_disk() {
+fn ended_run_restarts_on_a_disk() {
     let (folder, disk) = (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("disk"));
     for name in ["a", "b", "c"] {
         let seed = u64::from(name.as_bytes()[0]);

@@ -1,4 +1,4 @@
-//! A restore that is planned brings back what one without a plan does, by fewer requests.
+//! A planned restore has the same result as one without a plan, with fewer requests.
 
 mod common;
 #[path = "common/repository.rs"]
@@ -24,7 +24,7 @@ use cutpoint_testing::SplitMix64;
 use common::{files, options};
 use repository::{Seeded, compare, init, unlock};
 
-/// A medium that takes its time for data, and counts how many wait for it at once.
+/// A medium that delays reads of data, and counts the concurrent ones.
 #[derive(Debug)]
 struct Far {
     memory: Memory,
@@ -60,8 +60,8 @@ impl Layer for Far {
     }
 }
 
-/// Five versions: a large file of which some bytes change each day, a middle one, holes, many small
-/// ones, and two names of one file.
+/// Saves five versions of a large file in which some bytes change each day, a medium-sized file,
+/// holes, many small files, and two names of one file.
 fn save_versions(media: &Arc<dyn Media>, root: &Path) -> Arc<Repository> {
     let repository = init(media, &Seeded::new(1));
     let mut random = SplitMix64::new(3);
@@ -118,7 +118,8 @@ fn restore_last(repository: &Arc<Repository>, options: &RestoreOptions) -> Resto
     Restored { target, stats, read: reader.statistics(), problems }
 }
 
-/// No plan at all is one that may hold nothing.
+/// Returns the options of a restore whose plan may hold `plan_bytes_max` bytes. A maximum of 0
+/// stands for no plan.
 fn holding(plan_bytes_max: usize, threads: usize) -> RestoreOptions {
     RestoreOptions { plan_bytes_max, threads, ..RestoreOptions::default() }
 }
@@ -128,10 +129,10 @@ fn source_in(root: &Path, target: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_plan_saves_requests_and_changes_nothing_else() {
+fn plan_saves_requests_and_changes_nothing_else() {
     let root = tempfile::tempdir().expect("a folder");
-    // What is wanted gathers while requests are under way: where they take no time, there may be
-    // one for each region.
+    // Requests gather during the delay of others. Without a delay, there may be one request per
+    // region.
     let media: Arc<dyn Media> = Arc::new(Far::new(Duration::from_millis(1)));
     let repository = save_versions(&media, root.path());
     let mut unplanned = None;
@@ -154,7 +155,7 @@ fn a_plan_saves_requests_and_changes_nothing_else() {
 }
 
 #[test]
-fn a_far_medium_is_asked_for_several_things_at_once() {
+fn far_medium_gets_concurrent_requests() {
     let root = tempfile::tempdir().expect("a folder");
     let memory: Arc<dyn Media> = Arc::new(Memory::new());
     save_versions(&memory, root.path());
@@ -175,9 +176,9 @@ fn a_far_medium_is_asked_for_several_things_at_once() {
     assert!(counts[0] <= 2 && counts[1] >= 3, "waiting at once, at most: {counts:?}");
 }
 
-/// What cannot be read is found by whoever reads ahead, and told to whoever writes the file.
+/// Damage is found by the thread that reads ahead, and reported by the thread that writes the file.
 #[test]
-fn damage_is_named_as_without_a_plan() {
+fn damage_is_reported_as_without_a_plan() {
     let root = tempfile::tempdir().expect("a folder");
     let media: Arc<dyn Media> = Arc::new(Far::new(Duration::ZERO));
     let repository = save_versions(&media, root.path());

@@ -1,5 +1,5 @@
-//! Sources that are not there: the rest is saved, and what was saved of them stays what they are compared
-//! with.
+//! Missing sources: the other sources are saved, and a source that comes back is compared with the
+//! last snapshot that has it.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod common;
@@ -37,7 +37,7 @@ impl BackupMonitor for Problems {
     }
 }
 
-/// Two folders of two and three files, and a file; and a repository.
+/// Two folders of two and three files, a file, and a repository.
 struct Scene {
     folder: tempfile::TempDir,
     media: Arc<dyn Media>,
@@ -56,7 +56,8 @@ impl Scene {
         Scene { folder, repository: init(&media, &Seeded::new(1)), media }
     }
 
-    /// Begins a key epoch. Returns the repository as a client has it open that is shut out by that.
+    /// Begins a key epoch. Returns the repository as it is open in a client that the epoch shuts
+    /// out.
     fn rotate(&mut self) -> Arc<Repository> {
         let later = Seeded::new(1 << 32);
         later.asked.store(1_000_000, Ordering::SeqCst);
@@ -93,10 +94,10 @@ impl Scene {
 }
 
 #[test]
-fn source_that_is_gone_is_named_and_compared_with_its_last_snapshot() {
+fn missing_source_is_reported_and_compared_with_its_last_snapshot() {
     let scene = Scene::new();
     let (first, _) = scene.backup();
-    // Folders are renamed, not files: that would change a time of theirs.
+    // Folders are renamed instead of files, because renaming a file would change its ctime.
     for gone in [&["b"][..], &["b", "d/c"], &["b"]] {
         let folder = |name: &str| name.split('/').next().map(str::to_owned).expect("a name");
         gone.iter().for_each(|name| scene.hide(&folder(name)));
@@ -117,7 +118,7 @@ fn source_that_is_gone_is_named_and_compared_with_its_last_snapshot() {
         assert_eq!(missing, named, "marked");
         gone.iter().for_each(|name| scene.show(&folder(name)));
     }
-    // Not of `b`, nor of what is deep in it, anything is read anew.
+    // Nothing of `b`, and nothing deep in it, is read again.
     let (back, snapshot) = scene.backup();
     assert_ne!(back.parent, first.snapshot, "the incomplete one is the parent");
     assert_eq!((back.statistics.read_file_count, back.unchanged_file_count), (0, 6));
@@ -128,7 +129,7 @@ fn source_that_is_gone_is_named_and_compared_with_its_last_snapshot() {
 }
 
 #[test]
-fn source_changed_while_it_was_gone_is_read() {
+fn source_changed_while_missing_is_read() {
     let scene = Scene::new();
     scene.backup();
     scene.hide("b");
@@ -140,9 +141,9 @@ fn source_changed_while_it_was_gone_is_read() {
     restore_and_compare(&scene.repository, &scene.path("b"));
 }
 
-/// Rule W3: what a prune may take is taken over by nobody.
+/// Rule W3: a snapshot that a prune may take is not taken over.
 #[test]
-fn snapshot_that_is_forgotten_is_compared_with_for_no_source() {
+fn forgotten_snapshot_is_not_compared_with() {
     let scene = Scene::new();
     let (first, _) = scene.backup();
     scene.hide("b");
@@ -165,7 +166,7 @@ fn backup_without_any_source_makes_no_snapshot() {
     assert_eq!(view.snapshots().len(), 1, "the first");
 }
 
-/// They are there when the run begins, and gone when it comes to them.
+/// The sources exist when the run begins, and are gone when the walk reaches them.
 #[test]
 fn backup_that_loses_every_source_makes_no_snapshot() {
     struct Hides<'a>(&'a Scene, AtomicBool);
@@ -197,7 +198,7 @@ fn incomplete_snapshot_is_never_taken_for_unchanged() {
     run().expect("an incomplete one");
     scene.show("b");
     let complete = run().expect("a complete one");
-    // One with the same trees that says that it lacks a source.
+    // A snapshot with the same trees that records a missing source.
     let view = View::list(&scene.repository).expect("it lists");
     let complete = view.commits[&complete].snapshot().expect("a snapshot");
     let incomplete = Snapshot { missing: vec![1], ..complete.clone() };
@@ -205,8 +206,8 @@ fn incomplete_snapshot_is_never_taken_for_unchanged() {
     run().expect("a complete one again");
 }
 
-/// A client that a key epoch has shut out can still write with the keys of before. What it says of files
-/// is equal to what they are, but for their content.
+/// A client that a key epoch has shut out can still write with the old keys. The forged entries
+/// equal the real files, except for their content.
 #[test]
 fn forged_snapshot_of_an_old_epoch_is_taken_over_by_no_backup() {
     for rotates in [false, true] {
@@ -234,7 +235,7 @@ fn forged_snapshot_of_an_old_epoch_is_taken_over_by_no_backup() {
 
 /// The parent lacks a source, and only snapshots of an old epoch have it.
 #[test]
-fn snapshot_of_an_old_epoch_stands_in_for_no_source() {
+fn snapshot_of_an_old_epoch_is_not_compared_with() {
     for rotates in [false, true] {
         let mut scene = Scene::new();
         let (_, honest) = scene.backup();
@@ -256,9 +257,9 @@ fn snapshot_of_an_old_epoch_stands_in_for_no_source() {
     }
 }
 
-/// A newer snapshot that has other bytes for the source, and is none to compare with.
+/// A newer snapshot has different bytes for the source, and must not be compared with.
 #[test]
-fn only_a_whole_snapshot_of_the_host_that_has_a_source_stands_in_for_it() {
+fn missing_source_is_compared_only_with_complete_snapshots_of_the_host() {
     type Change = fn(&mut Snapshot);
     let changes: [(&str, Change); 3] = [
         ("partial", |snapshot| snapshot.partial = true),

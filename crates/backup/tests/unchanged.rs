@@ -1,5 +1,5 @@
-//! Files that are taken over unread, and those that must not be; names of one file; reads that end
-//! early.
+//! Files that are taken over without reading them, and files that must be read; names of one file;
+//! reads that end early.
 
 #[path = "common/clock.rs"]
 mod clock;
@@ -30,7 +30,7 @@ use forge::forge;
 
 const DAY_NS: i64 = 24 * HOUR_NS;
 
-/// A folder, a repository, and a clock that starts with the folder's last change.
+/// A folder, a repository, and a clock that starts at the time of the folder's last change.
 struct Place {
     folder: tempfile::TempDir,
     clock: Arc<Clock>,
@@ -54,7 +54,7 @@ impl Place {
         self.folder.path().canonicalize().expect("it is there").join(name)
     }
 
-    /// Writes a file, and makes its change the present.
+    /// Writes a file and sets the clock to the time of the change.
     fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
@@ -79,7 +79,7 @@ impl Place {
         backup(&self.repository, source, &self.options(), monitor).expect("backup")
     }
 
-    /// How many files a backup reads.
+    /// Runs a backup. Returns the number of files that it reads.
     fn read_count(&self) -> u64 {
         self.back_up(&()).statistics.read_file_count
     }
@@ -89,7 +89,7 @@ impl Place {
         Reader::open(self.repository.clone(), view).expect("reader")
     }
 
-    /// The entry of this path in the newest snapshot.
+    /// Returns the entry of `path` in the newest snapshot.
     fn entry(&self, path: &Path) -> Entry {
         let reader = self.reader();
         let view = reader.view();
@@ -107,7 +107,7 @@ impl Place {
         found.expect("not the root")
     }
 
-    /// Restores the newest snapshot; returns where the folder is.
+    /// Restores the newest snapshot. Returns the path of the restored folder.
     fn restore(&self, target: &Path, monitor: &dyn RestoreMonitor) -> (PathBuf, RestoreStats) {
         let reader = self.reader();
         let view = reader.view();
@@ -119,7 +119,8 @@ impl Place {
     }
 }
 
-/// Notes what it hears, and does something at each file that is read and at each question.
+/// A monitor that records messages, and calls a function for each file that is read and each check
+/// for cancellation.
 struct Heard<F> {
     said: Mutex<Vec<(PathBuf, String)>>,
     at: F,
@@ -164,10 +165,10 @@ impl<F: Fn(Option<&Path>) + Sync> RestoreMonitor for Heard<F> {
     }
 }
 
-/// A store through a shared mapping into a page that is dirty changes no time before the page is
-/// written: for as long a file is not settled.
+/// A store through a shared mapping into a dirty page changes no time before the page is written,
+/// so a file is not settled until then.
 #[test]
-fn file_is_read_again_until_its_pages_were_written_before_a_backup_began() {
+fn file_is_read_again_until_its_pages_were_written_before_a_run() {
     let place = Place::new();
     place.write("database", b"version 1");
     place.advance(59 * SECOND_NS);
@@ -179,7 +180,7 @@ fn file_is_read_again_until_its_pages_were_written_before_a_backup_began() {
 }
 
 #[test]
-fn file_whose_time_is_the_settling_interval_old_is_read_and_an_older_one_is_not() {
+fn file_is_read_unless_older_than_the_settling_interval() {
     for (age_ns, read_count) in [(60 * SECOND_NS, 1), (60 * SECOND_NS + 1, 0)] {
         let place = Place::new();
         place.write("file", b"bytes");
@@ -192,7 +193,7 @@ fn file_whose_time_is_the_settling_interval_old_is_read_and_an_older_one_is_not(
 
 /// An image with fixed times and inode numbers can take the place of another one.
 #[test]
-fn another_file_system_at_the_path_is_read() {
+fn different_file_system_at_the_path_is_read() {
     let mut place = Place::new();
     place.write("file", b"bytes");
     place.advance(DAY_NS);
@@ -209,9 +210,9 @@ fn another_file_system_at_the_path_is_read() {
     assert_eq!(place.read_count(), 1, "nothing is known of both");
 }
 
-/// The times of a mount on a server, of FUSE, of FAT.
+/// Such times come from a mount of a server, from FUSE, or from FAT.
 #[test]
-fn file_is_read_where_its_times_are_no_proof() {
+fn file_with_unreliable_times_is_read() {
     let mut place = Place::new();
     let same = place.write("same", b"ctime is mtime");
     let later = place.write("later", b"ctime is later");
@@ -220,7 +221,7 @@ fn file_is_read_where_its_times_are_no_proof() {
         File::options().write(true).open(path).and_then(|f| f.set_modified(time)).expect("set");
     };
     at(&later, 3600);
-    // In the future, as no ctime can be.
+    // The time is in the future, which is impossible for a ctime.
     let ctime = same.metadata().expect("metadata");
     let ahead = Duration::from_nanos(u64::try_from(ctime.ctime_nsec()).expect("positive"));
     let ahead = ahead + Duration::from_secs(u64::try_from(ctime.ctime()).expect("positive") + 60);
@@ -239,9 +240,9 @@ fn file_is_read_where_its_times_are_no_proof() {
     assert!(said.iter().any(|(_, text)| text.contains("every file is read")), "{said:?}");
 }
 
-/// What was not saved whole, or changed meanwhile, would else stay so.
+/// Otherwise, an incomplete or changing file would stay in that state in all later snapshots.
 #[test]
-fn file_whose_entry_has_a_defect_is_read() {
+fn file_with_defective_entry_is_read() {
     for (defect, read_count) in [(None, 0), (Some(Defect::Short), 1), (Some(Defect::Changed), 1)] {
         let place = Place::new();
         place.write("file", b"bytes");
@@ -255,9 +256,9 @@ fn file_whose_entry_has_a_defect_is_read() {
     }
 }
 
-/// A file's mtime can be set to what it will be after its next change.
+/// The mtime of a file can be set to the value that its next change will give it.
 #[test]
-fn file_of_the_future_is_read() {
+fn file_with_future_times_is_read() {
     let place = Place::new();
     let path = place.write("file", b"bytes");
     let ahead = SystemTime::now() + Duration::from_secs(30 * 24 * 3600);
@@ -271,13 +272,14 @@ fn file_of_the_future_is_read() {
     assert_eq!(place.read_count(), 0, "its mtime is long ago");
 }
 
-/// Stamps of a server whose clock is behind: what looks old by this machine's clock is young by its own.
+/// The times come from a server whose clock is behind. A file that looks old by the clock of this
+/// machine is young by that of the server.
 #[test]
-fn file_of_another_clock_is_read_until_that_clock_cannot_matter() {
+fn file_with_remote_times_is_read_until_a_day_old() {
     let mut place = Place::new();
     place.file_system.settling_ns = Some(DAY_NS);
     place.write("file", b"bytes");
-    // The server is two minutes behind: it was written just now.
+    // The server is two minutes behind, and the file was written just now.
     place.advance(120 * SECOND_NS);
     assert_eq!(place.read_count(), 1, "the first run reads it");
     place.advance(DAY_NS);
@@ -286,11 +288,11 @@ fn file_of_another_clock_is_read_until_that_clock_cannot_matter() {
     assert_eq!(place.read_count(), 0, "it was old when the parent began");
 }
 
-/// The kernel's own files claim a page and have a few bytes.
+/// A file of the kernel that claims a page in size and has a few bytes.
 const SHORT: &str = "/sys/kernel/uevent_seqnum";
 
 #[test]
-fn file_whose_bytes_end_early_is_a_problem_and_is_marked() {
+fn file_that_ends_early_is_reported_and_marked() {
     let place = Place::new();
     if !Path::new(SHORT).metadata().is_ok_and(|meta| meta.len() == 4096) {
         return skipped(&format!("there is no {SHORT} of 4096 bytes: no read ended early"));
@@ -298,7 +300,7 @@ fn file_whose_bytes_end_early_is_a_problem_and_is_marked() {
     let run = |heard: &dyn BackupMonitor| {
         backup(&place.repository, files(Path::new(SHORT)), &place.options(), heard).expect("backup")
     };
-    // Such a file gets new times when its attributes are asked for the first time.
+    // Such a file gets new times when its attributes are read for the first time.
     run(&());
     let heard = Heard::new(|_| {});
     let done = run(&heard);
@@ -322,9 +324,9 @@ fn file_whose_bytes_end_early_is_a_problem_and_is_marked() {
     assert!(heard.said()[0].1.contains("ended early"), "{:?}", heard.said());
 }
 
-/// What a folder lacks is known when it is restored.
+/// A restore reports what a folder lacks.
 #[test]
-fn folder_of_a_file_that_cannot_be_saved_is_marked() {
+fn folder_with_unsaved_file_is_marked() {
     let place = Place::new();
     place.write("folder/gone", b"bytes");
     place.write("folder/there", b"bytes");
@@ -345,10 +347,10 @@ fn folder_of_a_file_that_cannot_be_saved_is_marked() {
     assert_eq!(place.entry(&place.path("folder")).defect, None, "it lacks nothing now");
 }
 
-/// A sparse file that is cut short in its second island while it is read: what follows the cut is
-/// nowhere else instead.
+/// A sparse file is truncated in its second data range while it is read. The data behind the cut
+/// does not appear elsewhere.
 #[test]
-fn file_that_is_cut_short_while_it_is_read_ends_at_the_cut() {
+fn file_truncated_during_reading_ends_at_the_cut() {
     const CUT: u64 = 30_000_000;
     let place = Place::new();
     let bytes = SplitMix64::bytes(1, 8 << 20);
@@ -361,7 +363,7 @@ fn file_that_is_cut_short_while_it_is_read_ends_at_the_cut() {
     let is_reading = AtomicU64::new(0);
     let heard = Heard::new(|path: Option<&Path>| match path {
         Some(_) => is_reading.store(1, Ordering::SeqCst),
-        // Asked once a mebibyte: in the first part of the second island.
+        // Called once per mebibyte, so this is in the first part of the second data range.
         None if is_reading.load(Ordering::SeqCst) == 1
             && asked.fetch_add(1, Ordering::SeqCst) == 11 =>
         {
@@ -379,10 +381,10 @@ fn file_that_is_cut_short_while_it_is_read_ends_at_the_cut() {
     assert!(fs::read(back.join("sparse")).expect("it is there") == fs::read(&path).expect("read"));
 }
 
-/// The number of an inode that is used again, and a file that is written to between its names, look
-/// alike: the same number, other times.
+/// A reused inode number looks the same as a file that is written to between its names: the number
+/// is equal, and the times differ.
 #[test]
-fn name_of_another_file_with_the_same_number_is_read_and_further_names_follow_it() {
+fn different_file_with_same_inode_is_read() {
     let place = Place::new();
     let first = place.write("a/1", b"the first bytes");
     fs::create_dir(place.path("z")).expect("made");
@@ -411,9 +413,10 @@ fn name_of_another_file_with_the_same_number_is_read_and_further_names_follow_it
     assert_eq!(stats.linked_names, 2);
 }
 
-/// A file that changes between the look at its first name and its opening is what was read.
+/// A file that changes between the examination of its first name and its opening is saved as it was
+/// read.
 #[test]
-fn file_that_changes_before_it_is_opened_is_one_with_its_further_names() {
+fn file_changed_before_opening_keeps_its_further_names() {
     let place = Place::new();
     let first = place.write("a/1", b"the first bytes");
     for name in ["b", "c"] {
@@ -436,9 +439,9 @@ fn file_that_changes_before_it_is_opened_is_one_with_its_further_names() {
     assert_eq!(stats.linked_names, 2, "they are one file");
 }
 
-/// A name that has come meanwhile changes no byte: all stay names of one file.
+/// A name added meanwhile changes no byte, so all names stay links of one file.
 #[test]
-fn name_of_a_file_that_has_a_new_name_is_restored_as_a_link() {
+fn file_with_added_name_is_restored_as_links() {
     let place = Place::new();
     let first = place.write("a", b"bytes");
     fs::hard_link(&first, place.path("z")).expect("linked");

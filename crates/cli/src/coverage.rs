@@ -1,6 +1,7 @@
-//! What of a repository's data was read when, so that checks of a part take turns.
+//! A record of which data of a repository was read at what time, so that partial checks rotate
+//! through it.
 //!
-//! One file a repository and place: a copy elsewhere is read for itself.
+//! There is one file per repository and place, because a copy in another place is read separately:
 //! `XDG_STATE_HOME/cutpoint/<repository id>-<hash of the place>.read`.
 
 use std::fs;
@@ -17,18 +18,18 @@ use cutpoint_store::seal::RepositoryId;
 use crate::report::Report;
 use crate::state::{make_private_folder, xdg};
 
-/// What is remembered.
+/// The record of one repository at one place.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// `None` where there is no place to remember anything.
+    /// The path of the file; `None` if the record cannot be stored anywhere.
     file: Option<PathBuf>,
     repository: RepositoryId,
-    /// What was read when.
+    /// The data read, with the times of reading.
     pub(crate) coverage: Mutex<Coverage>,
 }
 
 impl Memory {
-    /// Reads what is remembered. Where that is damaged, nothing was read yet.
+    /// Loads the record. If it is damaged, nothing counts as read.
     pub(crate) fn open(repository: &Repository, report: &Report) -> Memory {
         let id = repository.keys().repository();
         let place = repository.media().describe();
@@ -40,7 +41,7 @@ impl Memory {
         Memory { file, repository: id, coverage: Mutex::new(coverage) }
     }
 
-    /// Writes it down. A machine that can remember nothing can still check.
+    /// Saves the record. A failure is only a warning, because a check works without the record.
     pub(crate) fn save(&self, report: &Report) {
         let Some(file) = &self.file else { return };
         let coverage = self.coverage.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,11 +67,12 @@ fn read(file: &Path, repository: RepositoryId, report: &Report) -> Option<Covera
     coverage.ok()
 }
 
-/// Writes the whole file or nothing.
+/// Replaces the file atomically.
 fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     let folder = file.parent().context("a file has a folder")?;
     make_private_folder(folder).with_context(|| folder.display().to_string())?;
-    // One name for all that write it: what a killed process has left the next one replaces.
+    // All writers use the same name, so a file left by a killed process is overwritten by the next
+    // one.
     let staged = file.with_extension("read.new");
     let create = |path: &Path| {
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)

@@ -1,7 +1,7 @@
-//! A command whose standard output is saved, as a dump of a database is.
+//! A command whose standard output is saved, such as a database dump.
 //!
-//! The command is run without a shell, in a process group of its own, so that what it has started ends with
-//! it. Its end decides: where it fails, no snapshot is made.
+//! The command runs without a shell, in a process group of its own, so that the processes it has
+//! started end with it. If the command fails, no snapshot is made.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -24,19 +24,19 @@ use crate::exit::Failure;
 use crate::interrupt::{self, Interrupt, Patient};
 use crate::unlock::SECRET_VARIABLES;
 
-/// The maximum number of lines of standard error that are kept: the last ones.
+/// The maximum number of lines of standard error that are kept, which are the last ones.
 const LINES_MAX: usize = 20;
-/// The maximum length of one of them, in bytes.
+/// The maximum length of one of these lines, in bytes.
 const LINE_LEN_MAX: usize = 1000;
 /// The time that a command gets to end after SIGTERM, before SIGKILL.
 const END_LIMIT: Duration = Duration::from_secs(1);
-/// The interval at which its end is looked for.
+/// The interval at which the end of the command is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// The time that the request to stop is waited for after the command has failed: what ends both, as the
-/// stop of a service does, may reach the command first.
+/// The time to wait for a request to stop after the command has failed. An event that ends both,
+/// such as the stop of a service, may reach the command first.
 const SIGNAL_LIMIT: Duration = Duration::from_millis(300);
 
-/// A command that runs, or has run. Clones are of the same command.
+/// A command that runs or has run. Clones refer to the same command.
 #[derive(Clone, Debug)]
 pub(crate) struct Dump {
     name: String,
@@ -49,13 +49,13 @@ struct State {
     errors: Option<ChildStderr>,
     said: Lines,
     failure: Option<String>,
-    /// Set once the command has ended, and its end was taken note of.
+    /// Set once the command has ended and its end has been recorded.
     is_over: bool,
     is_told_to_end: bool,
 }
 
-/// The standard output of a command. At its end the command must have ended well: else reading
-/// fails. Dropped, it ends the command.
+/// The standard output of a command. Reading to the end succeeds only if the command succeeds.
+/// Dropping this ends the command.
 #[derive(Debug)]
 pub(crate) struct DumpOutput {
     output: Patient<ChildStdout>,
@@ -64,11 +64,11 @@ pub(crate) struct DumpOutput {
 }
 
 impl Dump {
-    /// Starts `words`: a program and its arguments.
+    /// Starts the program `words[0]` with the other words as its arguments.
     ///
     /// # Errors
     ///
-    /// With exit code 2 where it cannot be started.
+    /// Fails with exit code 2 if the command cannot be started.
     pub(crate) fn start(words: &[PathBuf], interrupt: Interrupt) -> Result<(Dump, DumpOutput)> {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failure::failed("no command is named").into());
@@ -102,7 +102,7 @@ impl Dump {
         let (failure, is_over, is_told_to_end) = (None, false, false);
         let state = State { child, errors, said, failure, is_over, is_told_to_end };
         interrupt::set_command(state.group());
-        // Its arguments may be secrets.
+        // The name has no arguments, because these may be secrets.
         let dump = Dump { name: name_of(words), state: Arc::new(Mutex::new(state)) };
         let output = DumpOutput { output: Patient(output), dump: dump.clone(), interrupt };
         Ok((dump, output))
@@ -112,7 +112,7 @@ impl Dump {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The failure of the command, where it has failed.
+    /// Returns the failure of the command, if it has failed.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let failure = self.state().failure.clone()?;
         let message = format!("command `{}`: {failure}; no snapshot is made", self.name);
@@ -120,7 +120,7 @@ impl Dump {
         Some(Failure::failed(message).with_remedy(remedy))
     }
 
-    /// The last lines of the standard error of the command.
+    /// Returns the last lines of the standard error of the command.
     pub(crate) fn said(&self) -> Vec<String> {
         let mut state = self.state();
         state.hear();
@@ -129,7 +129,7 @@ impl Dump {
 }
 
 impl State {
-    /// Takes what the command has written to its standard error, without waiting.
+    /// Reads what the command has written to its standard error so far, without waiting.
     fn hear(&mut self) {
         let mut buffer = [0; 4096];
         while let Some(errors) = &self.errors {
@@ -144,29 +144,31 @@ impl State {
         }
     }
 
-    /// The process group of the command, which has the id of the command.
+    /// The process group of the command, which has the same id as the command.
     fn group(&self) -> Option<Pid> {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Signals the command and what it has started. No other group gets its number while any process
-    /// of it is left, or it is not reaped.
+    /// Signals the command and the processes it has started. No other group can get the same number
+    /// as long as the command is not reaped, or any process of the group is left.
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group() {
             kill_process_group(group, signal).ok();
         }
     }
 
-    /// Tells the command, and what it has started, to end, once.
+    /// Tells the command and the processes it has started to end. Only the first call has an
+    /// effect.
     fn tell_to_end(&mut self) {
         if !std::mem::replace(&mut self.is_told_to_end, true) {
             self.signal(Signal::TERM);
-            // One that is stopped has to go on to end.
+            // A stopped process must continue in order to end.
             self.signal(Signal::CONT);
         }
     }
 
-    /// The end of the command, once it has ended. What it has started ends with a command that fails.
+    /// Returns the status of the command once it has ended. If the command has failed, the
+    /// processes it has started are told to end, too.
     fn status(&mut self) -> io::Result<Option<ExitStatus>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if !self.is_over
@@ -176,7 +178,8 @@ impl State {
             if ended.exit_status() == Some(0) {
                 interrupt::set_command(None);
             } else {
-                // Before it is reaped. What it has started may still be there when this run is left.
+                // The signal is sent before the command is reaped. Processes that it has started
+                // may outlive this run.
                 self.tell_to_end();
             }
             self.is_over = true;
@@ -184,8 +187,8 @@ impl State {
         self.child.try_wait()
     }
 
-    /// Returns `true` if the command, or a process that it has started, was stopped because it uses the
-    /// terminal, which only the process group in the foreground may.
+    /// Returns `true` if the command was stopped because it, or a process that it has started, uses
+    /// the terminal, which only the process group in the foreground may use.
     fn wants_terminal(&self) -> bool {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let stopped = self.group().and_then(|id| waitid(WaitId::Pid(id), options).ok()?);
@@ -195,7 +198,7 @@ impl State {
         })
     }
 
-    /// Ends the command and what it has started, and waits until they have ended.
+    /// Ends the command and the processes it has started, and waits for their end.
     fn end(&mut self) {
         if let Ok(Some(status)) = self.status()
             && status.success()
@@ -214,7 +217,7 @@ impl State {
                 self.child.wait().ok();
                 break;
             }
-            // Whoever waits for room in a full pipe is not to wait for ever.
+            // A process that waits for room in a full pipe must not wait for ever.
             self.hear();
             std::thread::sleep(LOOK_EVERY);
             waited += LOOK_EVERY;
@@ -236,7 +239,7 @@ impl Read for DumpOutput {
         match read {
             Err(error) if error.kind() != io::ErrorKind::TimedOut => return Err(error),
             Ok(_) if !is_at_end => return read,
-            // At its end, or nothing comes: only now the command itself is asked.
+            // At the end of the output, or if no bytes come, the status of the command is checked.
             _ => {}
         }
         let Some(status) = state.status()? else {
@@ -247,21 +250,21 @@ impl Read for DumpOutput {
                 return Err(io::Error::other(failure));
             }
             if is_at_end {
-                // It has closed its output, and goes on.
+                // The command has closed its output, but continues.
                 drop(state);
                 std::thread::sleep(LOOK_EVERY);
             }
             return Err(io::ErrorKind::TimedOut.into());
         };
         if status.success() {
-            // One that ends well after a signal has not written all.
+            // A command that succeeds after a signal may not have written everything.
             if self.interrupt.is_asked() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             return if is_at_end { Ok(0) } else { Err(io::ErrorKind::TimedOut.into()) };
         }
         drop(state);
-        // A signal that has ended the command may end this run, too: then it is the cause.
+        // A signal that has ended the command may also end this run, and is the cause then.
         self.interrupt.sleep(SIGNAL_LIMIT);
         if self.interrupt.is_asked() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -278,7 +281,7 @@ impl Drop for DumpOutput {
     }
 }
 
-/// The end of a command, in words.
+/// Describes the end of a command.
 fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with exit status {code}"),
@@ -291,7 +294,7 @@ fn describe(status: ExitStatus) -> String {
 #[derive(Debug, Default)]
 struct Lines {
     lines: VecDeque<Vec<u8>>,
-    /// The line that has no end yet.
+    /// The line that is not terminated yet.
     open: Vec<u8>,
 }
 
@@ -313,7 +316,7 @@ impl Lines {
         self.lines.push_back(std::mem::take(&mut self.open));
     }
 
-    /// The lines; one without an end is one, too.
+    /// Returns the lines. A last line without a terminator counts.
     fn lines(&mut self) -> Vec<String> {
         if !self.open.is_empty() {
             self.end_line();
@@ -323,7 +326,7 @@ impl Lines {
     }
 }
 
-/// The name under which a command's lines are shown.
+/// Returns the name under which the lines of a command are shown.
 pub(crate) fn name_of(words: &[PathBuf]) -> String {
     let program = words.first().and_then(|word| word.file_name());
     program.map(OsStr::to_string_lossy).unwrap_or_default().into_owned()
@@ -334,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_last_lines_are_kept() {
+    fn lines_keep_only_the_last_ones() {
         let mut lines = Lines::default();
         for number in 0..100 {
             lines.add(format!("line {number}\n").as_bytes());

@@ -1,9 +1,10 @@
-//! Names of any bytes, made fit for a terminal, and for JSON.
+//! Arbitrary bytes, escaped for a terminal and for JSON.
 
 use std::fmt::Write as _;
 
-/// The text of `bytes` for a terminal: what would move the cursor, hide or reorder text, or is not
-/// UTF-8, becomes an escape sequence as in C; so does a backslash, where there is any other.
+/// Returns `bytes` as text for a terminal. Characters that would move the cursor, hide or reorder
+/// text, and bytes that are not UTF-8, become escape sequences as in C. A backslash is escaped if
+/// anything else is.
 pub(crate) fn for_terminal(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(is_treacherous) => text.to_owned(),
@@ -36,9 +37,10 @@ fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// Whether a character moves the cursor, reorders text or is invisible: controls, separators of lines
-/// and paragraphs, marks and overrides of the writing direction, what Unicode has a terminal ignore
-/// (`Default_Ignorable_Code_Point`: joiners, tags, selectors of variations), marks of annotations.
+/// Returns `true` if the character moves the cursor, reorders text or is invisible: controls, line
+/// and paragraph separators, marks and overrides of the writing direction, characters that a
+/// terminal ignores (`Default_Ignorable_Code_Point`: joiners, tags, variation selectors), and
+/// annotation marks.
 ///
 /// Source: Unicode 16, `DerivedCoreProperties.txt` and `PropList.txt` (`Bidi_Control`).
 fn is_treacherous(character: char) -> bool {
@@ -65,7 +67,7 @@ fn is_treacherous(character: char) -> bool {
         )
 }
 
-/// `bytes` in hexadecimal.
+/// Returns `bytes` in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_reaches_the_terminal_unescaped() {
+    fn treacherous_bytes_are_escaped() {
         assert_eq!(
             for_terminal("plain \u{fc} \\ text".as_bytes()),
             "plain \u{fc} \\ text",

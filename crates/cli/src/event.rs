@@ -1,4 +1,4 @@
-//! What a program hears with `--json`: one event a line, as `schema/json-lines-v1.schema.json` says.
+//! The output of `--json`: one event per line, defined by `schema/json-lines-v1.schema.json`.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -15,10 +15,11 @@ pub(crate) use estimate::{Counted, Estimate, Trace, Tuned};
 
 use crate::escape;
 
-/// The version of the schema; it rises when a field goes or changes its meaning, not when one comes.
+/// The version of the schema. It increases when a field is removed or changes its meaning, but not
+/// when one is added.
 const VERSION: u32 = 1;
 
-/// A line.
+/// A line of output.
 #[derive(Serialize)]
 pub(crate) struct Line<'a> {
     version: u32,
@@ -27,14 +28,14 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The line for `event`.
+    /// Creates the line for `event`.
     pub(crate) fn new(event: &'a Event<'a>) -> Line<'a> {
         Line { version: VERSION, event }
     }
 }
 
-/// A path, which may be any bytes. `path` is for people; `path_bytes` (hexadecimal) is there where
-/// `path` could not keep all of them.
+/// A path, which can be any bytes. `path` is for display. `path_bytes` (hexadecimal) is present if
+/// `path` cannot represent all bytes.
 #[derive(Serialize)]
 pub(crate) struct PathText {
     path: String,
@@ -43,7 +44,7 @@ pub(crate) struct PathText {
 }
 
 impl PathText {
-    /// The path of these bytes.
+    /// Creates the text of a path of these bytes.
     pub(crate) fn new(bytes: &[u8]) -> PathText {
         match std::str::from_utf8(bytes) {
             Ok(path) => PathText { path: path.to_owned(), path_bytes: None },
@@ -54,56 +55,56 @@ impl PathText {
         }
     }
 
-    /// The same of a path.
+    /// Creates the text of `path`.
     pub(crate) fn of(path: &Path) -> PathText {
         PathText::new(path.as_os_str().as_bytes())
     }
 }
 
-/// What happened.
+/// An event.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Event<'a> {
-    /// How far the run is.
+    /// The progress of the run.
     Progress(Progress),
-    /// Something was not done; it is counted, and the exit code becomes 1.
+    /// A part of the work was not done. It is counted, and the exit code becomes 1.
     Problem(Message<'a>),
-    /// Something that a person should know.
+    /// A warning, which is not counted.
     Warning(Message<'a>),
-    /// What a verb did; the last line of a run that did not fail.
+    /// The result of a command, the last line of a run that did not fail.
     Summary(Summary<'a>),
     /// A snapshot.
     Snapshot(Snapshot<'a>),
-    /// What becomes of a snapshot.
+    /// The decision about a snapshot.
     Verdict(Verdict<'a>),
-    /// Something in a snapshot.
+    /// An entry of a snapshot.
     Entry(Box<Entry<'a>>),
     /// A setting of the repository.
     Setting { name: &'a str, value: serde_json::Value },
     /// A chunk.
     Cut { offset: u64, size: u64, end_offset: u64 },
-    /// An algorithm that cuts.
+    /// A chunking algorithm.
     Algorithm(Algorithm),
-    /// How fast something is.
+    /// A measured speed.
     Speed(Speed<'a>),
-    /// What a way to cut would save.
+    /// The estimated savings of a cut specification.
     #[cfg(feature = "estimate")]
     Estimate(Box<Estimate>),
-    /// What chunk traces say.
+    /// The savings computed from chunk traces.
     #[cfg(feature = "estimate")]
     Trace(Trace),
-    /// What a specification did to a sample.
+    /// The result of a specification on a sample.
     #[cfg(feature = "estimate")]
     Tuned(Box<Tuned>),
-    /// What an instruction costs.
+    /// The cost of an instruction.
     Instruction(InstructionCost<'a>),
-    /// What a check found.
+    /// A finding of a check.
     Finding(Finding<'a>),
-    /// What a place for repositories did when it was tried.
+    /// The result of a trial of a place for repositories.
     Trial(Trial<'a>),
-    /// What a snapshot has lost.
+    /// A loss in a snapshot.
     Loss(Loss<'a>),
-    /// What became of a snapshot that has lost something.
+    /// The repair of a snapshot that has lost something.
     Repaired {
         snapshot: String,
         fate: &'a str,
@@ -119,9 +120,9 @@ pub(crate) enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         text: Option<&'a str>,
     },
-    /// A way to open the repository.
+    /// A key that opens the repository.
     Key(Key<'a>),
-    /// Why the run failed; the last line.
+    /// The reason why the run failed; the last line.
     Error {
         kind: &'a str,
         exit_code: u8,
@@ -131,7 +132,7 @@ pub(crate) enum Event<'a> {
     },
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(crate) struct Progress {
     pub(crate) elapsed_ns: u64,
@@ -147,27 +148,23 @@ pub(crate) struct Progress {
     pub(crate) stored_bytes: Option<u64>,
 }
 
-/// A sentence, about a path or about the run.
+/// A message about a path or about the run.
 #[derive(Serialize)]
 pub(crate) struct Message<'a> {
     #[serde(flatten)]
     pub(crate) path: Option<PathText>,
     pub(crate) message: &'a str,
-    /// Commands that end it, in the order in which they are to be tried, where that is known.
+    /// The commands that resolve the problem, in the order in which to try them, if known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) remedies: Vec<&'a str>,
 }
 
-/// What a verb did.
+/// The result of a command.
 #[derive(Serialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
 pub(crate) enum Summary<'a> {
-    /// A repository was made.
-    Init {
-        repository: String,
-        encryption: String,
-        cut: &'a str,
-    },
+    /// A repository was created.
+    Init { repository: String, encryption: String, cut: &'a str },
     /// A snapshot was made, or none was needed.
     Backup {
         snapshot: Option<String>,
@@ -175,14 +172,14 @@ pub(crate) enum Summary<'a> {
         #[serde(flatten)]
         statistics: Counts,
         missing_sources: Vec<PathText>,
-        /// None where chunks are compared otherwise.
+        /// The statistics of BURST; `None` if chunks are compared in another way.
         bursts: Option<BurstCounts>,
         unchanged_file_count: u64,
         excluded_count: u64,
         restart_count: u64,
         elapsed_ns: u64,
     },
-    /// Files are back.
+    /// Files were restored.
     Restore {
         snapshot: String,
         written_file_count: u64,
@@ -192,20 +189,21 @@ pub(crate) enum Summary<'a> {
         symlink_count: u64,
         special_count: u64,
         unchanged_count: u64,
-        /// Requests for regions, and what they fetched.
+        /// The number of requests for regions. `fetched_bytes` is the number of bytes they fetched.
         request_count: u64,
         fetched_bytes: u64,
-        /// Regions that were decoded, and how many of them again.
+        /// The number of regions decoded. `repeated_region_count` counts those decoded more than
+        /// once.
         region_count: u64,
         repeated_region_count: u64,
         problem_count: u64,
         warning_count: u64,
         elapsed_ns: u64,
     },
-    /// Snapshots were forgotten, or would be, or are back.
+    /// Unneeded containers were condemned and deleted, or would be.
     Prune {
         dry_run: bool,
-        /// The number of the record; none where there was nothing to do.
+        /// The number of the prune record; `None` if there was nothing to do.
         number: Option<u64>,
         forgotten_count: u64,
         kept_count: u64,
@@ -223,7 +221,7 @@ pub(crate) enum Summary<'a> {
         pinned_bytes: u64,
         dissolved_count: u64,
         dissolved_bytes: u64,
-        /// Containers that had stayed for these composites alone.
+        /// The size of the containers that had stayed for these composites alone.
         released_bytes: u64,
         merged_segment_count: u64,
         freed_bytes: u64,
@@ -233,10 +231,10 @@ pub(crate) enum Summary<'a> {
         waiting: bool,
         elapsed_ns: u64,
     },
-    /// What was stored was stored again, smaller and in order, or would be.
+    /// Stored data was stored again, smaller and in order, or would be.
     Optimize {
         dry_run: bool,
-        /// The number of the record; none where there was nothing to do.
+        /// The number of the prune record; `None` if there was nothing to do.
         number: Option<u64>,
         forgotten_count: u64,
         kept_count: u64,
@@ -262,25 +260,15 @@ pub(crate) enum Summary<'a> {
         waiting: bool,
         elapsed_ns: u64,
     },
-    Forget {
-        dry_run: bool,
-        kept_count: u64,
-        forgotten_count: u64,
-        unforgotten_count: u64,
-    },
-    /// Snapshots are held, or held no more.
-    Hold {
-        held_count: u64,
-        released_count: u64,
-    },
-    /// Snapshots have other tags, or another description.
-    Tag {
-        changed_count: u64,
-        unchanged_count: u64,
-    },
-    /// How large the repository is.
+    /// Snapshots were forgotten, or would be, or are listed again.
+    Forget { dry_run: bool, kept_count: u64, forgotten_count: u64, unforgotten_count: u64 },
+    /// Snapshots were held or released.
+    Hold { held_count: u64, released_count: u64 },
+    /// The tags or descriptions of snapshots were changed.
+    Tag { changed_count: u64, unchanged_count: u64 },
+    /// The sizes of the repository.
     Stats(Stats),
-    /// What a check has looked at.
+    /// A check was done.
     Check {
         finding_count: u64,
         note_count: u64,
@@ -320,7 +308,7 @@ pub(crate) enum Summary<'a> {
         key: Option<String>,
         epoch: u32,
     },
-    /// The index was made anew.
+    /// The index was rebuilt, or would be.
     RepairIndex {
         dry_run: bool,
         record: Option<u64>,
@@ -334,7 +322,7 @@ pub(crate) enum Summary<'a> {
         unreadable_count: u64,
         elapsed_ns: u64,
     },
-    /// Containers were rebuilt from parity, and parity was made.
+    /// Containers were rebuilt from parity, and parity was created, or would be.
     RepairData {
         dry_run: bool,
         rebuilt_count: u64,
@@ -344,7 +332,7 @@ pub(crate) enum Summary<'a> {
         parity_bytes: u64,
         elapsed_ns: u64,
     },
-    /// Objects were put again as they were.
+    /// Objects were put again in their original form, or would be.
     RepairObjects {
         dry_run: bool,
         mended_count: u64,
@@ -352,7 +340,7 @@ pub(crate) enum Summary<'a> {
         removed_count: u64,
         elapsed_ns: u64,
     },
-    /// What is left of snapshots was written.
+    /// The remaining parts of snapshots were saved as new snapshots, or would be.
     RepairSnapshots {
         dry_run: bool,
         damaged_count: u64,
@@ -363,20 +351,15 @@ pub(crate) enum Summary<'a> {
         elapsed_ns: u64,
     },
     /// A file was cut.
-    Cut {
-        algorithm: &'a str,
-        level: &'a str,
-        chunk_count: u64,
-        size: u64,
-    },
-    /// Data was looked at.
+    Cut { algorithm: &'a str, level: &'a str, chunk_count: u64, size: u64 },
+    /// The savings of data were estimated.
     #[cfg(feature = "estimate")]
     Estimate {
         #[serde(flatten)]
         counts: Counted,
         elapsed_ns: u64,
     },
-    /// Chunks were written down.
+    /// Chunks were written to a trace.
     #[cfg(feature = "estimate")]
     Trace {
         #[serde(flatten)]
@@ -385,7 +368,7 @@ pub(crate) enum Summary<'a> {
         row_count: u64,
         elapsed_ns: u64,
     },
-    /// Parameters were looked for.
+    /// Parameters were searched for.
     #[cfg(feature = "estimate")]
     Tune {
         target_size: u64,
@@ -409,7 +392,7 @@ pub(crate) enum Summary<'a> {
         round_count: u64,
         elapsed_ns: u64,
     },
-    /// What a definition asks for was measured.
+    /// The cells of a definition were measured.
     #[cfg(feature = "lab")]
     LabRun {
         results: &'a str,
@@ -419,7 +402,7 @@ pub(crate) enum Summary<'a> {
         left_out: &'a [String],
         elapsed_ns: u64,
     },
-    /// A page of results was made.
+    /// A page of results was written.
     #[cfg(feature = "lab")]
     LabReport {
         html: &'a str,
@@ -433,7 +416,7 @@ pub(crate) enum Summary<'a> {
     },
 }
 
-/// A way to open the repository: what is known of it, without what is secret.
+/// A key that opens the repository, without its secret.
 #[derive(Serialize)]
 pub(crate) struct Key<'a> {
     pub(crate) id: String,
@@ -446,7 +429,8 @@ pub(crate) struct Key<'a> {
     pub(crate) opens: bool,
 }
 
-/// What a place did: how often it was tried, the median and the longest of the times.
+/// The result of a trial of a place: the number of attempts, and the median and maximum of their
+/// times.
 #[derive(Serialize)]
 pub(crate) struct Trial<'a> {
     pub(crate) trial: &'a str,
@@ -458,7 +442,7 @@ pub(crate) struct Trial<'a> {
     pub(crate) message: &'a str,
 }
 
-/// How fast something is. What each field means is in the schema.
+/// A measured speed. The schema describes the fields.
 #[derive(Serialize)]
 pub(crate) struct Speed<'a> {
     pub(crate) work: &'a str,
@@ -478,7 +462,7 @@ pub(crate) struct Speed<'a> {
     pub(crate) chunk_size_deviation: f64,
 }
 
-/// What an instruction costs.
+/// The cost of an instruction.
 #[derive(Serialize)]
 pub(crate) struct InstructionCost<'a> {
     pub(crate) name: &'a str,
@@ -487,7 +471,7 @@ pub(crate) struct InstructionCost<'a> {
     pub(crate) round_count: u64,
 }
 
-/// What there is to know about an algorithm; the fields are those of the chunking crate's `About`.
+/// The description of an algorithm. The fields are those of `About` in the chunking crate.
 #[derive(Serialize)]
 pub(crate) struct Algorithm {
     name: &'static str,
@@ -559,7 +543,7 @@ impl From<&About> for Algorithm {
     }
 }
 
-/// Sizes of a repository. What each field means is in the schema.
+/// The sizes of a repository. The schema describes the fields.
 #[derive(Default, Serialize)]
 pub(crate) struct Stats {
     pub(crate) snapshot_count: u64,
@@ -584,22 +568,22 @@ pub(crate) struct Stats {
     pub(crate) object_count: u64,
     pub(crate) index_memory_bytes: u64,
     pub(crate) index_stored_bytes: u64,
-    /// None where nobody asked.
+    /// The statistics of bursts; `None` if they were not requested.
     pub(crate) bursts: Option<BurstStats>,
 }
 
-/// Composites that are bursts: what the paper has in BT.
+/// The composites that are bursts, which the paper keeps in its table BT.
 #[derive(Default, Serialize)]
 pub(crate) struct BurstStats {
     pub(crate) count: u64,
     pub(crate) bytes: u64,
     pub(crate) data_bytes: u64,
     pub(crate) reference_count: u64,
-    /// By the number of bits that their length has.
+    /// The number of bursts by the number of bits of their data length.
     pub(crate) data_len_counts: Vec<u64>,
 }
 
-/// What became of new chunks by BURST: the store's statistics under the same names.
+/// The statistics of BURST on new chunks, under the same names as in the store.
 #[derive(Serialize)]
 pub(crate) struct BurstCounts {
     head: TableCounts,
@@ -637,7 +621,7 @@ impl From<&BurstStatistics> for BurstCounts {
     }
 }
 
-/// What a snapshot holds and what it added: the store's statistics under the same names.
+/// The statistics of a snapshot, under the same names as in the store.
 #[derive(Serialize)]
 pub(crate) struct Counts {
     file_count: u64,
@@ -698,7 +682,7 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) statistics: Counts,
 }
 
-/// What becomes of a snapshot.
+/// The decision about a snapshot.
 #[derive(Serialize)]
 pub(crate) struct Verdict<'a> {
     pub(crate) id: String,
@@ -712,7 +696,7 @@ pub(crate) struct Verdict<'a> {
     pub(crate) rules: Vec<String>,
 }
 
-/// Something in a snapshot.
+/// An entry of a snapshot.
 #[derive(Serialize)]
 pub(crate) struct Entry<'a> {
     #[serde(flatten)]
@@ -737,17 +721,17 @@ pub(crate) struct Entry<'a> {
     pub(crate) device_number: Option<u64>,
 }
 
-/// What a check found.
+/// A finding of a check.
 #[derive(Serialize)]
 pub(crate) struct Finding<'a> {
     pub(crate) kind: &'a str,
     pub(crate) object: &'a str,
     pub(crate) message: &'a str,
-    /// Commands that end it, in the order in which they are to be tried.
+    /// The commands that resolve the finding, in the order in which to try them.
     pub(crate) remedies: Vec<String>,
 }
 
-/// What a snapshot has lost.
+/// A loss in a snapshot.
 #[derive(Serialize)]
 pub(crate) struct Loss<'a> {
     pub(crate) snapshot: String,
@@ -763,7 +747,7 @@ pub(crate) struct Loss<'a> {
     pub(crate) kept_as: Option<String>,
 }
 
-/// Bytes of a file.
+/// A range of bytes of a file.
 #[derive(Serialize)]
 pub(crate) struct ByteRange {
     pub(crate) offset: u64,

@@ -1,4 +1,4 @@
-//! How a run ends: exit codes, and what a user can do about each failure.
+//! The end of a run: exit codes, and the remedies for failures.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use cutpoint_store::media::Refusal;
 
 use crate::s3;
 
-/// The exit codes, as `--help` shows them. A number never changes its meaning.
+/// The exit codes as `--help` shows them. The meaning of a number never changes.
 pub(crate) const TABLE: &str = "\
 Exit codes:
     0  well
@@ -28,28 +28,28 @@ Exit codes:
 pub(crate) enum Exit {
     /// Everything was done.
     Well,
-    /// Done, with problems that were named.
+    /// The work is done, with problems that were reported.
     Problems,
-    /// Failed for a reason that has no code of its own.
+    /// Failed for a reason without a code of its own.
     Failed,
-    /// No repository there.
+    /// There is no repository at the place.
     NoRepository,
-    /// What had to be read is damaged or missing.
+    /// An object that had to be read is damaged or missing.
     Damaged,
     /// The secret does not open the repository, or the repository is not the one remembered.
     WrongKey,
-    /// Written by a newer version.
+    /// The repository was written by a newer version.
     Newer,
-    /// No room.
+    /// The storage or the target is full.
     Full,
-    /// Another client's doing.
+    /// Another client has interfered.
     Conflict,
-    /// Asked to stop.
+    /// The run was asked to stop.
     Interrupted,
 }
 
 impl Exit {
-    /// The number that the process returns.
+    /// Returns the exit code of the process.
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Well => 0,
@@ -65,7 +65,7 @@ impl Exit {
         }
     }
 
-    /// The code in a word, for JSON.
+    /// Returns the name of the code, for JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Exit::Well => "well",
@@ -81,12 +81,12 @@ impl Exit {
         }
     }
 
-    /// Well, or problems if there were any.
+    /// Returns [`Exit::Well`], or [`Exit::Problems`] if there were any.
     pub(crate) fn of_problems(count: u64) -> Exit {
         if count == 0 { Exit::Well } else { Exit::Problems }
     }
 
-    /// The code for a failure of the store.
+    /// Returns the code for an error of the store.
     pub(crate) fn of_kind(kind: Kind) -> Exit {
         match kind {
             Kind::Corrupt | Kind::Missing => Exit::Damaged,
@@ -99,7 +99,7 @@ impl Exit {
         }
     }
 
-    /// The code for a run that ended with `error`.
+    /// Returns the code for a run that ended with `error`.
     pub(crate) fn of(error: &anyhow::Error) -> Exit {
         for cause in error.chain() {
             if let Some(failure) = cause.downcast_ref::<Failure>() {
@@ -121,7 +121,7 @@ impl Exit {
     }
 }
 
-/// A failure that the command line itself found: it knows its code and what helps.
+/// A failure detected by the command line itself, with its exit code and its remedy.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -130,17 +130,17 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure with a code of its own.
+    /// Creates a failure with the given code.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
         Failure { exit, message: message.into(), remedy: None }
     }
 
-    /// A failure with code 2.
+    /// Creates a failure with code 2.
     pub(crate) fn failed(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Failed, message)
     }
 
-    /// Says what helps.
+    /// Sets the remedy.
     pub(crate) fn with_remedy(mut self, remedy: impl Into<String>) -> Failure {
         self.remedy = Some(remedy.into());
         self
@@ -155,7 +155,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Standard output was closed by its reader (`cutpoint ls | head`): no error, but a reason to end.
+/// The reader of standard output has closed it (`cutpoint ls | head`). This is not an error, but a
+/// reason to end.
 #[derive(Debug)]
 pub(crate) struct StdoutClosed;
 
@@ -167,8 +168,8 @@ impl fmt::Display for StdoutClosed {
 
 impl std::error::Error for StdoutClosed {}
 
-/// The error and its causes in one line. The store's errors say all that matters; what caused them
-/// is shown to those who ask for it.
+/// Formats the error and its causes in one line. The errors of the store are complete, so their
+/// causes are included only if `with_causes` is set.
 pub(crate) fn message(error: &anyhow::Error, with_causes: bool) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -186,13 +187,13 @@ pub(crate) fn message(error: &anyhow::Error, with_causes: bool) -> String {
     text
 }
 
-/// The causes of `error` that are objects of a newer key epoch.
+/// Returns the causes of `error` that are objects of a newer key epoch.
 pub(crate) fn newer_epochs(error: &anyhow::Error) -> impl Iterator<Item = &StoreError> {
     let causes = error.chain().filter_map(|cause| cause.downcast_ref::<StoreError>());
     causes.filter(|cause| cause.is_of_newer_epoch())
 }
 
-/// What helps against `error`, if that is known.
+/// Returns the remedy for `error`, if one is known.
 pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
     if let Some(failure) = error.chain().find_map(|cause| cause.downcast_ref::<Failure>()) {
         return failure.remedy.clone();
@@ -217,7 +218,8 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
         Exit::Full if error.chain().any(|cause| cause.is::<StoreError>()) => {
             "make room and run the same command again; what was stored is intact and is used"
         }
-        // What was written is no repository: a restored file, a page, standard output.
+        // The data written was not for a repository, but for a restored file, a page, or standard
+        // output.
         Exit::Full => "make room and run the same command again",
         Exit::Conflict => "run the same command again",
         Exit::Interrupted => "run the same command again; what was stored is used",
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn only_of_a_full_store_something_was_stored() {
+    fn remedy_mentions_stored_data_only_for_a_full_store() {
         let store = anyhow::Error::new(StoreError::new(Kind::Full, "data/00/x", "no space left"));
         let text = remedy(&store.context("the backup")).expect("a remedy");
         assert!(text.contains("what was stored"), "{text}");
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outermost_kind_decides() {
+    fn outermost_error_decides_the_exit_code() {
         let full = StoreError::new(Kind::Full, "data/00/x", "no space left");
         let error = anyhow::Error::new(full).context("the backup");
         assert_eq!(Exit::of(&error), Exit::Full, "a store error below a context");

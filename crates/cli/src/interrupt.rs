@@ -1,9 +1,9 @@
-//! Ctrl-C and SIGTERM: the first asks the run to end, the second ends it at once.
+//! Ctrl-C and SIGTERM: the first signal asks the run to end, the second one ends it at once.
 //!
-//! A command that has nothing to bring to an end is left at the first signal already. One that
-//! listens ([`Interrupt::listen`]) ends well: its waits end ([`cutpoint_store::stop`]), and it is left
-//! after [`LIMIT`], or, where stored objects are to be published, after that and
-//! [`stop::PUBLISHING_MAX`].
+//! A command without anything to complete ends at the first signal already. A command that listens
+//! ([`Interrupt::listen`]) ends gracefully: its waits end ([`cutpoint_store::stop`]), and the
+//! process exits after [`LIMIT`] at the latest. If stored objects are still to be published,
+//! [`stop::PUBLISHING_MAX`] is added to the limit.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -27,44 +27,44 @@ use signal_hook::iterator::Signals;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
 
-/// The maximum time that a run takes to end after a signal, where nothing is to be published.
+/// The maximum time that a run takes to end after a signal if nothing is to be published.
 const LIMIT: Duration = Duration::from_millis(1500);
-/// The maximum time that the last message takes: the reader of a pipe may have stopped reading.
+/// The maximum time for the last message, because the reader of a pipe may have stopped reading.
 const MESSAGE_LIMIT: Duration = Duration::from_millis(300);
-/// The interval at which the end of the limit is looked for.
+/// The interval at which the limit is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The request to stop that signals make: there is one, as there is one process.
+/// The request to stop that signals make. There is one per process.
 static STOP: LazyLock<Stop> = LazyLock::new(Stop::default);
-/// The manner in which the run ends after a signal, a [`Manner`].
+/// The [`Manner`] in which the run ends after a signal.
 static MANNER: AtomicU8 = AtomicU8::new(Manner::AtOnce as u8);
-/// Whether the last message of the run is said, or is being said.
+/// Set if the last message of the run is being printed or has been printed.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// Set where a signal ends the process in its handler: after the first one, unless a command is to be
-/// ended with it.
+/// Set if a signal ends the process in its handler: after the first signal, unless a child command
+/// must be ended, too.
 static ENDS_AT_ONCE: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// The process group of a command that runs for this process, and ends with it.
+/// The process group of a child command, which ends with this process.
 static COMMAND: Mutex<Option<Pid>> = Mutex::new(None);
-/// The settings of the terminal before a prompt has changed them.
+/// The settings of the terminal before a prompt changed them.
 static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// The manner in which a run ends after a signal.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Manner {
-    /// It is left where it is.
+    /// The process exits at once.
     AtOnce,
-    /// It ends by itself, within a limit.
+    /// The run ends by itself, within a limit.
     Well,
-    /// It ends by itself: it computes, and waits for nothing.
+    /// The run ends by itself, without a limit, because it computes and waits for nothing.
     Unlimited,
 }
 
-/// Waits for signals from now on.
+/// Handles signals from now on.
 ///
 /// # Errors
 ///
-/// Where the system refuses.
+/// Returns an error if the system refuses to install a handler.
 pub(crate) fn watch(report: &'static Report) -> Result<()> {
     let context = "cannot listen for Ctrl-C";
     for signal in [SIGINT, SIGTERM] {
@@ -81,16 +81,16 @@ pub(crate) fn watch(report: &'static Report) -> Result<()> {
     Ok(())
 }
 
-/// Notes the process group of a command that runs for this process; `None` once it has ended. The first
-/// signal asks it to end (SIGTERM), the end of the process ends it (SIGKILL): in a group of its own it does not
-/// hear of Ctrl-C.
+/// Sets the process group of a child command; `None` once it has ended. The first signal asks the
+/// command to end (SIGTERM), and the end of this process ends it (SIGKILL). Because the command is
+/// in a group of its own, it does not receive Ctrl-C.
 pub(crate) fn set_command(group: Option<Pid>) {
     let mut command = COMMAND.lock().unwrap_or_else(PoisonError::into_inner);
     ENDS_AT_ONCE.store(group.is_none() && STOP.is_asked(), Ordering::SeqCst);
     *command = group;
 }
 
-/// Signals the command that runs for this process. Returns whether there is one.
+/// Signals the child command. Returns `true` if there is one.
 fn signal_command(signal: Signal) -> bool {
     let command = COMMAND.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(group) = *command else { return false };
@@ -98,7 +98,7 @@ fn signal_command(signal: Signal) -> bool {
     true
 }
 
-/// Asks the run to stop, and leaves it where it has not ended in time, or at the second signal.
+/// Asks the run to stop. Exits if the run has not ended in time, or at the second signal.
 fn end(mut signals: Signals, report: &'static Report) {
     STOP.ask(System.elapsed_ns());
     if !signal_command(Signal::TERM) {
@@ -124,7 +124,7 @@ fn end(mut signals: Signals, report: &'static Report) {
     }
 }
 
-/// Ends the process, with a message where there is time for one.
+/// Ends the process, with a message if there is time for it.
 fn leave(report: &'static Report) -> ! {
     signal_command(Signal::KILL);
     if is_first_to_end() {
@@ -137,25 +137,25 @@ fn leave(report: &'static Report) -> ! {
             report.fail(&Failure::new(Exit::Interrupted, "interrupted").into());
             said.send(()).ok();
         };
-        // The run may hold what a message needs: it gets no more than its time.
+        // The run may hold a lock that the message needs, so the message gets a limited time.
         let speaker = std::thread::Builder::new().spawn(say);
         if speaker.is_ok() {
             is_said.recv_timeout(MESSAGE_LIMIT).ok();
         }
     } else {
-        // The run is at its last message.
+        // The run is printing its last message.
         std::thread::sleep(MESSAGE_LIMIT);
     }
     signal_hook::low_level::exit(i32::from(Exit::Interrupted.code()))
 }
 
-/// Whether the caller is the one that says the last message, and ends the process.
+/// Returns `true` if the caller is the first one to print the last message and to end the process.
 fn is_first_to_end() -> bool {
     !IS_ENDING.swap(true, Ordering::SeqCst)
 }
 
-/// Called before the last message of a run that has ended by itself. Does not return where a signal
-/// has ended it before.
+/// Must be called before the last message of a run that has ended by itself. Does not return if a
+/// signal has ended the run before.
 pub(crate) fn begin_end() {
     if !is_first_to_end() {
         loop {
@@ -164,17 +164,17 @@ pub(crate) fn begin_end() {
     }
 }
 
-/// The system's clocks and randomness, and the request to stop that signals make.
+/// Returns the clocks and randomness of the system, with the request to stop that signals make.
 pub(crate) fn environment() -> Arc<dyn Environment> {
     Arc::new(Interruptible::new(System, STOP.clone()))
 }
 
-/// A guard while a prompt changes the settings of the terminal.
+/// A guard that exists while a prompt changes the settings of the terminal.
 #[derive(Debug)]
 pub(crate) struct Prompting(());
 
 impl Prompting {
-    /// Remembers the settings, so that they are set again should a signal end the run.
+    /// Saves the settings, so that they are restored if a signal ends the run.
     pub(crate) fn begin() -> Prompting {
         let settings = File::open("/dev/tty").ok().and_then(|tty| tcgetattr(tty).ok());
         *TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) = settings;
@@ -188,27 +188,27 @@ impl Drop for Prompting {
     }
 }
 
-/// A run that ends by itself after a signal. Made only once nothing waits for a person to type:
-/// until then, to be left at once is right.
+/// A run that ends by itself after a signal. Created only once no prompt waits for input, because
+/// until then the process should exit at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(());
 
 impl Interrupt {
-    /// From now on a signal asks; the run ends within [`LIMIT`], or longer where something is to be
-    /// published.
+    /// From now on, a signal asks the run to stop. The run ends within [`LIMIT`], or later if
+    /// objects are to be published.
     pub(crate) fn listen() -> Interrupt {
         MANNER.store(Manner::Well as u8, Ordering::SeqCst);
         Interrupt(())
     }
 
-    /// From now on a signal asks, and the run ends when it has said what it has found: it computes,
-    /// and waits for nothing.
+    /// From now on, a signal asks the run to stop. The run ends once it has printed its results,
+    /// because it computes and waits for nothing.
     pub(crate) fn listen_without_limit() -> Interrupt {
         MANNER.store(Manner::Unlimited as u8, Ordering::SeqCst);
         Interrupt(())
     }
 
-    /// Whether to stop.
+    /// Returns `true` if the run is to stop.
     pub(crate) fn is_asked(&self) -> bool {
         STOP.is_asked()
     }
@@ -219,12 +219,12 @@ impl Interrupt {
     }
 }
 
-/// How long a read of [`Patient`] waits for bytes before it says that there are none.
+/// The maximum time that a read of [`Patient`] waits for bytes before it times out.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// A pipe that gives up from time to time (`TimedOut`) while nothing comes: else somebody
-/// who asks to stop would wait for whoever writes into the pipe. A pipe that does not block, as
-/// another program that shares it may have made it, is as good as one that does.
+/// A pipe whose reads time out (`TimedOut`) while no bytes come, because a request to stop would
+/// otherwise wait for the process that writes to the pipe. A non-blocking pipe, which another
+/// process that shares it may have made of it, works like a blocking one.
 #[derive(Debug)]
 pub(crate) struct Patient<F>(pub(crate) F);
 
@@ -233,9 +233,9 @@ impl<F: AsFd> Read for Patient<F> {
         let mut waiting = [PollFd::new(&self.0, PollFlags::IN)];
         match poll(&mut waiting, Some(&PATIENCE))? {
             0 => Err(io::ErrorKind::TimedOut.into()),
-            // Without std's buffer, of which poll would not know.
+            // Bypasses the buffer of `std`, which poll would not know about.
             _ => match rustix::io::read(&self.0, buffer) {
-                // Another has taken what there was.
+                // Another process has taken the bytes.
                 Err(Errno::AGAIN) => Err(io::ErrorKind::TimedOut.into()),
                 read => Ok(read?),
             },
@@ -243,8 +243,8 @@ impl<F: AsFd> Read for Patient<F> {
     }
 }
 
-/// Makes a write beyond the limit of file sizes an error, as a full disk is, instead of the end of
-/// the process.
+/// Turns a write beyond the file size limit into an error, like that of a full disk, instead of the
+/// end of the process.
 pub(crate) fn survive_file_size_limit() -> Result<()> {
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))
         .context("cannot handle the signal SIGXFSZ")?;
@@ -257,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads to the end, however often there is nothing.
+    /// Reads to the end, across all timeouts.
     fn read_all(reader: PipeReader) -> io::Result<u64> {
         let mut pipe = Patient(reader);
         let mut total = 0;
@@ -271,9 +271,9 @@ mod tests {
         }
     }
 
-    /// Of two that hear that there is a byte, one comes too late.
+    /// Of two readers that are told of one byte, one comes too late.
     #[test]
-    fn a_pipe_that_does_not_block_is_read_to_its_end() {
+    fn non_blocking_pipe_is_read_to_its_end() {
         let (reader, mut writer) = pipe().expect("a pipe");
         rustix::io::ioctl_fionbio(&reader, true).expect("it does not block any more");
         let other = reader.try_clone().expect("a second reader");

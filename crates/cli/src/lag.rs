@@ -1,8 +1,8 @@
-//! Listings that lag behind what was put: something is said to be gone only where its name says so.
+//! Listings that lag behind puts: an object counts as missing only if its name is not found either.
 //!
-//! The store assumes that a listing shows whatever was put before (`docs/ordering.md`). Some storages
-//! do not keep that for a few seconds. An object that a listing lacks is asked for by its name, and
-//! where it lies there, the listing is awaited.
+//! The store assumes that a listing shows everything that was put before (`docs/ordering.md`). Some
+//! storages do not keep this promise for a few seconds. Therefore an object that a listing lacks is
+//! looked up by its name, and if it exists, the command waits for the listing.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -17,32 +17,32 @@ use cutpoint_store::wait;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 
-/// The first pause between two listings; each further one is twice as long.
+/// The first pause between two listings. Each further pause is twice as long.
 const PAUSE: Duration = Duration::from_millis(125);
-/// The sum of all pauses of a command at most.
+/// The maximum of the sum of all pauses of a command.
 const PAUSES_MAX: Duration = Duration::from_secs(8);
 
-/// The pauses of one command between listings that lag.
+/// The pauses of one command between lagging listings.
 #[derive(Debug)]
 pub(crate) struct Pauses {
-    /// Knows of requests to stop.
+    /// The environment, which receives requests to stop.
     environment: Arc<dyn Environment>,
     next: Duration,
     spent: Duration,
 }
 
 impl Pauses {
-    /// The pauses of a command that begins: 0.125 s, 0.25 s and so on, about 8 s in all.
+    /// Creates the pauses of a command that begins: 0.125 s, 0.25 s and so on, about 8 s in total.
     pub(crate) fn new() -> Pauses {
         Pauses { environment: interrupt::environment(), next: PAUSE, spent: Duration::ZERO }
     }
 
-    /// Waits for the listing to show `name`, which lies there.
+    /// Waits for the listing to show `name`, an object that exists.
     ///
     /// # Errors
     ///
-    /// With exit code 2, naming the object, where the pauses are spent; with 130 where a request to
-    /// stop ends the pause.
+    /// Fails with exit code 2, naming the object, if the pauses are used up, and with exit code 130
+    /// if a request to stop ends the pause.
     pub(crate) fn wait(&mut self, media: &dyn Media, name: impl Display) -> Result<(), Failure> {
         if self.spent + self.next > PAUSES_MAX {
             return Err(self.spent_for(media, name));
@@ -68,12 +68,12 @@ impl Pauses {
     }
 }
 
-/// The first settings of a repository, where they lie there and no listing shows any; `None` where there
-/// are none, or some are listed.
+/// Returns the first settings of a repository if they exist but no listing shows any. Returns
+/// `None` if there are no settings, or if some are listed.
 ///
 /// # Errors
 ///
-/// As the medium.
+/// Returns any error of the medium.
 fn unlisted_settings(media: &dyn Media) -> Result<Option<ObjectName>, Error> {
     if !media.list(ObjectKind::Config.folder())?.is_empty() {
         return Ok(None);
@@ -88,21 +88,21 @@ fn unlisted_settings(media: &dyn Media) -> Result<Option<ObjectName>, Error> {
     Ok(None)
 }
 
-/// Tells that a repository lies there, and no listing shows its settings.
+/// Returns `true` if there is a repository, but no listing shows its settings.
 ///
 /// # Errors
 ///
-/// As the medium.
+/// Returns any error of the medium.
 pub(crate) fn is_unlisted(media: &dyn Media) -> Result<bool, Error> {
     Ok(unlisted_settings(media)?.is_some())
 }
 
-/// Whether listings show no repository: nothing at all, or the beginnings of an `init` that was cut
-/// off before its last step, the config. No writer can have begun then.
+/// Returns `true` if listings show no repository: either nothing, or the objects of an `init` that
+/// was cut off before its last step, the config. No writer can have begun then.
 ///
 /// # Errors
 ///
-/// As the medium.
+/// Returns any error of the medium.
 pub(crate) fn is_absent(media: &dyn Media) -> Result<bool, Error> {
     for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
         if !media.list(kind.folder())?.is_empty() {
@@ -112,12 +112,11 @@ pub(crate) fn is_absent(media: &dyn Media) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Opens what `open` opens, again and again while listings show no repository and its settings lie
-/// there.
+/// Calls `open`, repeatedly while listings show no repository although its settings exist.
 ///
 /// # Errors
 ///
-/// Those of `open` and of [`Pauses::wait`]; as the medium.
+/// Returns any error of `open`, of [`Pauses::wait`], and of the medium.
 pub(crate) fn open_when_listed<T>(
     media: &dyn Media,
     pauses: &mut Pauses,
@@ -129,7 +128,7 @@ pub(crate) fn open_when_listed<T>(
             Ok(opened) => return Ok(opened),
             Err(error) => error,
         };
-        // Of a storage that does not answer nothing more is asked.
+        // A storage that does not answer is not asked again.
         if error.kind() != Kind::Missing {
             return Err(error.into());
         }
@@ -157,13 +156,13 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A medium whose next listings show less than lies there.
+    /// A medium whose next listings show fewer objects than exist.
     #[derive(Debug, Default)]
     pub(crate) struct Lagging {
         inner: Memory,
-        /// The number of calls to `list` that still lag.
+        /// The number of further calls to `list` that lag.
         lagging: AtomicU64,
-        /// The objects that these lack: those whose names contain this text.
+        /// The text that the names of missing objects contain.
         lacks: &'static str,
     }
 
@@ -197,7 +196,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A new repository that is not encrypted.
+    /// Creates a repository that is not encrypted.
     pub(crate) fn init(media: Arc<dyn Media>) -> Repository {
         let options = InitOptions {
             suite: Suite::None,
@@ -224,7 +223,7 @@ pub(crate) mod tests {
         for lacks in ["/", "config/"] {
             let media = Lagging::new(lacks);
             init(media.clone());
-            // More than one try to open it.
+            // Opening takes several attempts.
             media.lag(20);
             open(&media).unwrap_or_else(|error| panic!("{lacks}: {error:#}"));
             assert_eq!(media.left(), 0, "{lacks}: the listings have lagged");
@@ -232,7 +231,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_repository_is_said_at_once() {
+    fn missing_repository_is_reported_at_once() {
         let media = Lagging::new("/");
         let began = std::time::Instant::now();
         let error = open(&media).expect_err("nothing is there");
@@ -241,7 +240,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn listing_that_lags_for_ever_is_named() {
+    fn listing_that_lags_for_ever_is_reported() {
         let mut pauses = Pauses { spent: PAUSES_MAX, ..Pauses::new() };
         let media = Lagging::new("/");
         init(media.clone());

@@ -1,7 +1,7 @@
 //! `cutpoint`: deduplicated, compressed, encrypted backups on the command line.
 //!
-//! A verb (`command/`) calls the store and prints, nothing else. [`args`] says what can be asked,
-//! [`report`] what is printed, [`exit`] how it ends.
+//! A command (`command/`) calls the store and prints its results, and does nothing else. [`args`]
+//! defines the options, [`report`] the output, and [`exit`] the exit codes.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -32,15 +32,15 @@ use crate::args::Args;
 use crate::report::Report;
 
 fn main() -> ExitCode {
-    // Before anything else: the environment may have a passphrase.
+    // First of all, because the environment may contain a passphrase.
     hide_memory();
-    // Wrong usage ends here, with code 2 and clap's message.
+    // Wrong usage ends here, with code 2 and the message of clap.
     let args = Args::parse();
-    // Until the process ends: what a signal ends says so, too.
+    // The report lives until the process ends, because the end by a signal is reported, too.
     let report: &'static Report = Box::leak(Box::new(Report::new(&args.global)));
     let result = interrupt::watch(report).and_then(|()| command::run(&args, report));
     interrupt::begin_end();
-    // What was said so far stands before the message that says why it ended.
+    // The output so far is flushed before the message about the reason of the end.
     let flushed = report.flush();
     let exit = match result.and_then(|exit| flushed.map(|()| exit)) {
         Ok(exit) => exit,
@@ -49,14 +49,14 @@ fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Keeps the memory and the environment of this process, which hold secrets, out of core dumps and from
-/// other processes of the same user (`ptrace`, `/proc/PID/mem`, `/proc/PID/environ`). Root still reads
-/// them. Commands that this process starts are as they were.
+/// Protects the memory and the environment of this process, which hold secrets, from core dumps and
+/// from other processes of the same user (`ptrace`, `/proc/PID/mem`, `/proc/PID/environ`). Root can
+/// still read them. Commands that this process starts are not affected.
 fn hide_memory() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        // A system that refuses it protects no less than without.
+        // On a system that refuses this, the protection is the same as without it.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     }
 }

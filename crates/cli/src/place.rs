@@ -1,8 +1,9 @@
-//! Places of repositories: folders, `file` URLs, and addresses of object storages.
+//! The places of repositories: folders, `file` URLs, and addresses of object storages.
 //!
-//! A word and a colon before the first `/` is an address, never a folder: other programs write
-//! `sftp:me@nas:/b` or `s3:host/bucket`, and a folder of that name would lie on this machine while its
-//! owner believes it to be elsewhere. `./WORD:...` names such a folder.
+//! A word with a colon before the first `/` is always an address, never a folder. Other programs
+//! accept `sftp:me@nas:/b` or `s3:host/bucket`, and a folder of that name would be created on this
+//! machine, although the user expects the repository to be elsewhere. `./WORD:...` names such a
+//! folder.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,21 +14,21 @@ use percent_encoding::percent_decode;
 use crate::escape;
 use crate::exit::Failure;
 
-/// The spellings that exist, for messages.
+/// The supported kinds of places, for messages.
 const KNOWN: &str = "known: a folder, file:///FOLDER, s3://BUCKET/PREFIX";
 
-/// The address, if `location`, which [`resolve`] has returned, is one of an object storage.
+/// Returns the address if `location`, a result of [`resolve`], is in an object storage.
 pub(crate) fn s3_address(location: &Path) -> Option<&str> {
     location.to_str().filter(|text| text.starts_with("s3://"))
 }
 
-/// The place that `given` names: a folder, which a `file` URL is turned into, or an address that
-/// begins with `s3://`.
+/// Resolves `given` to a folder, which a `file` URL is converted into, or to an address that begins
+/// with `s3://`.
 ///
 /// # Errors
 ///
-/// With exit code 2 where it begins with a word and a colon that are not known, naming those that
-/// are, and the spelling of the same place where it has one.
+/// Fails with exit code 2 if `given` begins with an unknown word and a colon. The failure lists the
+/// known kinds of places, and the equivalent place if there is one.
 pub(crate) fn resolve(given: &Path) -> Result<PathBuf, Failure> {
     let bytes = given.as_os_str().as_bytes();
     let slash = bytes.iter().position(|&byte| byte == b'/').unwrap_or(bytes.len());
@@ -52,7 +53,7 @@ pub(crate) fn resolve(given: &Path) -> Result<PathBuf, Failure> {
         .with_remedy(remedy))
 }
 
-/// The folder of a `file` URL, `url`, of which `rest` stands behind `file:` (RFC 8089).
+/// Returns the folder of the `file` URL `url`, with `rest` following `file:` (RFC 8089).
 fn folder_of_url(url: &[u8], rest: &[u8]) -> Result<PathBuf, Failure> {
     let refuse = |problem: &str, remedy: &str| {
         let shown = escape::for_terminal(url);
@@ -98,7 +99,7 @@ fn folder_of_url(url: &[u8], rest: &[u8]) -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(OsString::from_vec(folder)))
 }
 
-/// The way to the same place, as far as there is one; `rest` stands behind `scheme:`.
+/// Returns advice on how to name the same place, if it is supported. `rest` follows `scheme:`.
 fn advice(scheme: &str, rest: &str) -> Option<String> {
     let path = rest.trim_start_matches('/');
     let bucket = |text: &str| text.replacen(':', "/", 1).trim_matches('/').replace("//", "/");
@@ -133,7 +134,7 @@ fn advice(scheme: &str, rest: &str) -> Option<String> {
     }
 }
 
-/// Our spelling of restic's `s3:HOST/BUCKET/PREFIX` or `s3:https://HOST/BUCKET/PREFIX`.
+/// Converts restic's `s3:HOST/BUCKET/PREFIX` or `s3:https://HOST/BUCKET/PREFIX`.
 fn of_s3(rest: &str) -> String {
     let (protocol, rest) = match rest.split_once("://") {
         Some((protocol, rest)) => (protocol, rest),
@@ -141,7 +142,7 @@ fn of_s3(rest: &str) -> String {
     };
     let (host, bucket) = rest.split_once('/').unwrap_or((rest, ""));
     let bucket = bucket.trim_matches('/');
-    // `BUCKET.s3.REGION.amazonaws.com/PREFIX`: the bucket is in the name of the host.
+    // In `BUCKET.s3.REGION.amazonaws.com/PREFIX`, the bucket is part of the host name.
     if let Some((at, endpoint)) = host.match_indices('.').find_map(|(at, _)| {
         let endpoint = &host[at + 1..];
         region_of_aws(endpoint).map(|_| (at, endpoint))
@@ -159,7 +160,7 @@ fn of_s3(rest: &str) -> String {
         None if host.contains(['.', ':']) || protocol != "https" => {
             format!("`{place} --s3-endpoint {protocol}://{host}` names this place")
         }
-        // More likely a bucket than a server, but restic would look for a server.
+        // More likely a bucket than a server, but restic would take it for a server.
         None => format!(
             "`{place} --s3-endpoint https://{host}` names this place if {host} is a server, and \
              `--repo s3://{host}/{bucket}` if it is a bucket"
@@ -167,15 +168,15 @@ fn of_s3(rest: &str) -> String {
     }
 }
 
-/// The region of a host of AWS, empty where the host is that of all regions; `None` where the host is
-/// of another storage.
+/// Returns the region of a host of AWS, empty if the host serves all regions. Returns `None` for a
+/// host of another storage.
 fn region_of_aws(host: &str) -> Option<&str> {
     let host = host.strip_suffix(".cn").unwrap_or(host);
     match host.strip_suffix(".amazonaws.com")? {
         "s3" => Some(""),
         name => {
             let region = name.strip_prefix("s3.").or_else(|| name.strip_prefix("s3-"))?;
-            // Anything more (`dualstack.REGION`) is an endpoint of its own.
+            // A name with more parts (`dualstack.REGION`) is a separate endpoint.
             (!region.contains('.')).then_some(region)
         }
     }
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_and_known_addresses_are_taken() {
+    fn folders_and_known_addresses_are_accepted() {
         for place in
             ["/a", "a", "a/b:c", "./sftp:me@nas:/b", "./C:foo", "/x:y", "s3://b/p", "..", ""]
         {

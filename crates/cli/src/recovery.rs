@@ -1,8 +1,8 @@
 //! The recovery kit: a keyring on paper.
 //!
-//! Lines that count begin with `repository` or `epoch`; each has sixteen bytes in groups of four
-//! digits and, behind `=`, a checksum of four digits over the line's label and bytes, so that a slip
-//! of the pen is found in its line. Letters may be large or small, spaces are free.
+//! Lines with data begin with `repository` or `epoch`. Each has sixteen bytes in groups of four
+//! digits and, after `=`, a checksum of four digits over the label and the bytes of the line, so
+//! that a typing mistake is found in its line. Case and spaces are ignored.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,18 +23,18 @@ use crate::unlock;
 /// The first line of a kit.
 const TITLE: &str = "cutpoint recovery kit v1";
 
-/// The bytes in a line.
+/// The number of bytes in a line.
 const LINE_LEN: usize = 16;
 
-/// Where a kit is to be written. A file is made before anything is done that has to be taken back
-/// where it cannot be.
+/// The destination of a kit. A file is created before any step that would have to be undone if the
+/// file could not be created.
 pub(crate) struct Kit<'a> {
-    /// `None` for standard output.
+    /// The file and its path; `None` for standard output.
     file: Option<(&'a Path, fs::File)>,
 }
 
 impl<'a> Kit<'a> {
-    /// A file, which must not exist; `-` is standard output.
+    /// Creates the file at `path`, which must not exist; `-` stands for standard output.
     pub(crate) fn create(path: &'a Path, report: &Report) -> Result<Kit<'a>> {
         if path == Path::new("-") {
             if report.is_json() {
@@ -48,24 +48,24 @@ impl<'a> Kit<'a> {
         Ok(Kit { file: Some((path, file)) })
     }
 
-    /// A kit for the person who reads standard output.
+    /// Returns the destination standard output, for a kit on the terminal.
     pub(crate) fn at_standard_output() -> Kit<'static> {
         Kit { file: None }
     }
 
-    /// Takes the empty file away again.
+    /// Removes the empty file.
     pub(crate) fn discard(&self) {
         if let Some((path, _)) = &self.file {
             fs::remove_file(path).ok();
         }
     }
 
-    /// Writes the kit of `repository`, reads it again, opens the repository with it, and records in
-    /// the repository that there is one, as `label`. Returns the record's id.
+    /// Writes the kit of `repository`, reads it back, opens the repository with it, and records the
+    /// kit in the repository under `label`. Returns the id of the record.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written, or does not open the repository.
+    /// Fails if the kit cannot be written, or does not open the repository.
     pub(crate) fn write(
         mut self,
         repository: &Repository,
@@ -106,9 +106,9 @@ impl<'a> Kit<'a> {
     }
 }
 
-/// The kit for `keyring`, to be printed.
+/// Formats the kit of `keyring`.
 pub(crate) fn print(keyring: &Keyring) -> Zeroizing<String> {
-    // Enough at once: a string that grows leaves copies behind.
+    // The capacity is sufficient, because a string that grows leaves copies behind.
     let mut kit = Zeroizing::new(String::with_capacity(2048 + keyring.epochs.len() * 256));
     kit.push_str(TITLE);
     kit.push_str(
@@ -137,23 +137,23 @@ fn push_line(kit: &mut String, label: &str, bytes: &[u8]) {
     writeln!(kit, " = {}", checksum(label, bytes)).ok();
 }
 
-/// Four digits that differ, but for one slip in 65,536, when label or bytes do.
+/// Returns four digits that change with the label or the bytes, except for one mistake in 65,536.
 fn checksum(label: &str, bytes: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("cutpoint v1 recovery kit line");
     hasher.update(label.as_bytes()).update(&[0]).update(bytes);
     escape::hex(&hasher.finalize().as_bytes()[..2])
 }
 
-/// Whether `text` is meant as a kit.
+/// Returns `true` if `text` is meant to be a kit.
 pub(crate) fn is_kit(text: &str) -> bool {
     Zeroizing::new(text.to_lowercase()).contains("cutpoint recovery kit")
 }
 
-/// Reads a kit.
+/// Parses a kit.
 ///
 /// # Errors
 ///
-/// A text that names the line that is wrong.
+/// Returns a message that names the wrong line.
 pub(crate) fn parse(text: &str) -> Result<Keyring, String> {
     let mut repository = None;
     let mut parts: Vec<(String, Zeroizing<Vec<u8>>)> = Vec::new();
@@ -166,7 +166,7 @@ pub(crate) fn parse(text: &str) -> Result<Keyring, String> {
             Some("epoch") => format!("epoch {}", words.next().unwrap_or_default()),
             _ => continue,
         };
-        // Enough at once: a string that grows leaves copies behind.
+        // The capacity is sufficient, because a string that grows leaves copies behind.
         let mut digits = Zeroizing::new(String::with_capacity(left.len()));
         words.for_each(|word| digits.push_str(word));
         let bytes = parse_hex(&digits)
@@ -202,7 +202,7 @@ pub(crate) fn parse(text: &str) -> Result<Keyring, String> {
     Ok(Keyring { repository, epochs })
 }
 
-/// Reads an even number of hexadecimal digits.
+/// Parses an even number of hexadecimal digits.
 pub(crate) fn parse_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     if !text.len().is_multiple_of(2) {
         return None;
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kit_is_read_back() {
+    fn kit_is_parsed_back() {
         let kit = print(&keyring());
         assert!(is_kit(&kit), "the title is known");
         assert_eq!(parse(&kit), Ok(keyring()), "as printed");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn every_slip_is_found() {
+    fn every_mistake_is_found() {
         let kit = print(&keyring());
         let start = kit.find("repository  ").expect("the first line that counts");
         let mut slips = 0;

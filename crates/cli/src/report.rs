@@ -1,5 +1,5 @@
-//! All that is printed: results to standard output, everything else to standard error; progress only
-//! on a terminal; with `--json` events to standard output and nothing else there.
+//! All output: results go to standard output, everything else to standard error, and progress is
+//! shown on a terminal only. With `--json`, standard output has events and nothing else.
 
 use std::collections::HashSet;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
@@ -22,12 +22,12 @@ use crate::event::{Event, Finding, Line, Message, PathText, Progress};
 use crate::exit::{self, Exit, StdoutClosed};
 use crate::units;
 
-/// How often a program hears of progress.
+/// The interval of progress events.
 const EVENT_INTERVAL: Duration = Duration::from_millis(500);
-/// How often a person sees progress.
+/// The refresh rate of the progress display, in Hz.
 const DRAW_HZ: u8 = 8;
 
-/// Where a run says what it does. Shared by threads.
+/// The output of a run, shared by threads.
 pub(crate) struct Report {
     is_json: bool,
     is_quiet: bool,
@@ -39,29 +39,30 @@ pub(crate) struct Report {
     problem_count: AtomicU64,
     has_begun_again: AtomicBool,
     begins_once: AtomicBool,
-    /// Messages that were told: class, path and text of each.
+    /// The messages that were reported: class, path and text of each.
     told: Mutex<HashSet<(&'static str, Option<PathBuf>, String)>>,
 }
 
-/// The class of a message that counts.
+/// The class of a message that counts as a problem.
 const PROBLEM: &str = "problem";
 /// The class of a message that does not count.
 const WARNING: &str = "warning";
 /// The maximum number of messages that are remembered.
 const TOLD_MAX: usize = 4096;
 
-/// What progress looks like at the moment.
+/// The state of the progress display.
 #[derive(Default)]
 struct Display {
     bar: Option<ProgressBar>,
-    /// When the work began that is measured: a person may have thought about a passphrase before.
+    /// The start of the measured work. The run may have begun earlier, with a prompt for a
+    /// passphrase.
     began: Option<Instant>,
     expected: Option<(u64, u64)>,
     event_last: Option<Instant>,
 }
 
 impl Report {
-    /// Says as much as the user wants.
+    /// Creates the output with the verbosity of `global`.
     pub(crate) fn new(global: &Global) -> Report {
         let stdout = io::stdout();
         Report {
@@ -79,53 +80,53 @@ impl Report {
         }
     }
 
-    /// Notes that the verb begins again, with settings and keys that are read once more.
+    /// Records that the command restarts with settings and keys that are read again.
     pub(crate) fn begin_again(&self) {
         self.has_begun_again.store(true, Relaxed);
     }
 
-    /// Notes that the verb has started what is not to be started twice.
+    /// Records that the command has started something that must not be started twice.
     pub(crate) fn begin_once(&self) {
         self.begins_once.store(true, Relaxed);
     }
 
-    /// Returns `true` if the verb may begin again.
+    /// Returns `true` if the command may restart.
     pub(crate) fn may_begin_again(&self) -> bool {
         !self.begins_once.load(Relaxed)
     }
 
-    /// Whether the verb has begun again.
+    /// Returns `true` if the command has restarted.
     pub(crate) fn has_begun_again(&self) -> bool {
         self.has_begun_again.load(Relaxed)
     }
 
-    /// Whether programs listen.
+    /// Returns `true` if the output is for programs.
     pub(crate) fn is_json(&self) -> bool {
         self.is_json
     }
 
-    /// Whether a person reads standard output.
+    /// Returns `true` if standard output is a terminal, and the output is not for programs.
     pub(crate) fn out_is_terminal(&self) -> bool {
         self.out_is_terminal && !self.is_json
     }
 
-    /// How many columns the terminal has at which a person reads standard output.
+    /// Returns the width of the terminal at standard output, in columns, if there is one.
     pub(crate) fn out_width(&self) -> Option<usize> {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
         (size.ws_col > 0).then_some(size.ws_col.into())
     }
 
-    /// Since when the run runs.
+    /// Returns the time since the start of the run.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// The same for an event.
+    /// Returns the time since the start of the run in nanoseconds, for events.
     pub(crate) fn elapsed_ns(&self) -> u64 {
         u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// How many problems were told so far.
+    /// Returns the number of problems reported so far.
     pub(crate) fn problem_count(&self) -> u64 {
         self.problem_count.load(Relaxed)
     }
@@ -138,18 +139,18 @@ impl Report {
         self.display.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes bytes to standard output: a result.
+    /// Writes bytes of a result to standard output.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<()> {
         written(self.out().write_all(bytes))
     }
 
-    /// Writes a line to standard output: a result.
+    /// Writes a line of a result to standard output.
     pub(crate) fn line(&self, text: &str) -> Result<()> {
         let mut out = self.out();
         written(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")))
     }
 
-    /// Writes a secret to standard output: past all buffers, which would keep a copy.
+    /// Writes a secret to standard output, without any buffer, which would keep a copy.
     pub(crate) fn secret(&self, text: &str) -> Result<()> {
         let mut out = self.out();
         written(out.flush().and_then(|()| {
@@ -158,7 +159,7 @@ impl Report {
         }))
     }
 
-    /// A name as standard output is to have it: escaped for a person, the bytes for a program.
+    /// Returns a name for standard output: escaped on a terminal, otherwise the bytes themselves.
     pub(crate) fn name<'a>(&self, bytes: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
         if self.out_is_terminal {
             escape::for_terminal(bytes).into_bytes().into()
@@ -167,14 +168,15 @@ impl Report {
         }
     }
 
-    /// Tells programs of `event`: a result.
+    /// Writes `event` to standard output, as a result.
     pub(crate) fn event(&self, event: &Event<'_>) -> Result<()> {
         let mut out = self.out();
         serde_json::to_writer(&mut *out, &Line::new(event)).map_err(closed_json)?;
         written(out.write_all(b"\n"))
     }
 
-    /// Tells programs of `event` at once. A run that does something goes on although nobody listens.
+    /// Writes `event` and flushes it. Failures are ignored, because the run continues even if the
+    /// reader is gone.
     fn tell(&self, event: &Event<'_>) {
         let told = self.event(event).is_ok();
         if told {
@@ -182,15 +184,15 @@ impl Report {
         }
     }
 
-    /// Writes out what waits.
+    /// Flushes standard output.
     pub(crate) fn flush(&self) -> Result<()> {
         written(self.out().flush())
     }
 
-    /// Says something to the person at standard error, around the progress display.
+    /// Prints a line to standard error, around the progress display.
     fn say(&self, text: &str) {
         let print = || {
-            // Nothing can be done where standard error is closed.
+            // There is no remedy if standard error is closed.
             writeln!(io::stderr(), "{text}").ok();
         };
         match &self.display().bar {
@@ -199,31 +201,31 @@ impl Report {
         }
     }
 
-    /// Something worth knowing that is no problem. Not for programs.
+    /// Prints an informative message that is no problem. Programs do not get it.
     pub(crate) fn note(&self, text: &str) {
         if !self.is_quiet && !self.is_json {
             self.say(&escape::for_terminal(text.as_bytes()));
         }
     }
 
-    /// Something for those who want to know more.
+    /// Prints a message of the verbose output.
     pub(crate) fn detail(&self, text: impl FnOnce() -> String) {
         if self.verbose > 0 && !self.is_json {
             self.say(&escape::for_terminal(text().as_bytes()));
         }
     }
 
-    /// A path for those who want to know more.
+    /// Prints a message about a path in the verbose output.
     pub(crate) fn detail_path(&self, verb: &str, path: &Path) {
         self.detail(|| format!("{verb} {}", escape::for_terminal(path.as_os_str().as_bytes())));
     }
 
-    /// Something was not done. It is counted: the exit code becomes 1.
+    /// Reports that a part of the work was not done. The problem is counted: the exit code becomes 1.
     pub(crate) fn problem(&self, path: &Path, message: &str) {
         self.problem_with(path, message, &[]);
     }
 
-    /// The same, with the commands that end it.
+    /// Reports a problem, with the commands that resolve it.
     pub(crate) fn problem_with(&self, path: &Path, message: &str, remedies: &[&str]) {
         if self.is_new(PROBLEM, Some(path), message) {
             self.problem_count.fetch_add(1, Relaxed);
@@ -231,20 +233,20 @@ impl Report {
         }
     }
 
-    /// Returns `true` if this was not told before: a message that a verb tells twice, because it begins
-    /// again or lists twice, counts once. A maximum of [`TOLD_MAX`] messages is remembered.
+    /// Returns `true` if the message is new. A message that a command reports twice, because it
+    /// restarts or lists twice, counts once. At most [`TOLD_MAX`] messages are remembered.
     fn is_new(&self, class: &'static str, path: Option<&Path>, message: &str) -> bool {
         let told = (class, path.map(Path::to_path_buf), message.to_owned());
         let mut all = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < TOLD_MAX { all.insert(told) } else { !all.contains(&told) }
     }
 
-    /// An object of the repository cannot be read, and the run goes on without it. A problem.
+    /// Reports, as a problem, an object that cannot be read. The run continues without it.
     pub(crate) fn unreadable(&self, name: &ObjectName, error: &StoreError) {
-        // Of settings and keyrings the error may be of the copy.
+        // For settings and keyrings, the error may be about the copy.
         let of_copy = error.object().strip_prefix(&name.to_string());
         let name = format!("{name}{}", of_copy.unwrap_or_default());
-        // One listing may word it in another way than the next.
+        // Two listings may report the same error in different words.
         if !self.is_new("unreadable", Some(Path::new(&name)), "") {
             return;
         }
@@ -256,12 +258,12 @@ impl Report {
         );
     }
 
-    /// Something that a person should know, about `path`.
+    /// Warns of something about `path`.
     pub(crate) fn warning(&self, path: &Path, message: &str) {
         self.warn_of(Some(path), message);
     }
 
-    /// Tells what a check found.
+    /// Reports a finding of a check.
     pub(crate) fn finding(&self, kind: &str, object: &str, message: &str, remedies: &[Remedy]) {
         if self.is_json {
             let remedies = remedies.iter().map(ToString::to_string).collect();
@@ -271,7 +273,7 @@ impl Report {
         }
     }
 
-    /// Something that a person should know, about the run.
+    /// Warns of something about the run.
     pub(crate) fn warn(&self, message: &str) {
         self.warn_of(None, message);
     }
@@ -296,7 +298,7 @@ impl Report {
         self.say(&told(class, path.map(|path| path.as_os_str().as_bytes()), message));
     }
 
-    /// Begins to show progress, if a person looks at standard error.
+    /// Starts the progress display if standard error is a terminal.
     pub(crate) fn begin_progress(&self) {
         self.display().began = Some(Instant::now());
         if self.is_json || self.is_quiet || !io::stderr().is_terminal() {
@@ -310,12 +312,12 @@ impl Report {
         self.display().bar = Some(bar);
     }
 
-    /// What there will be to do, as far as is known.
+    /// Sets the expected amount of work: the numbers of files and bytes.
     pub(crate) fn expect(&self, files: u64, bytes: u64) {
         self.display().expected = Some((files, bytes));
     }
 
-    /// Shows how far the run is. Cheap if nobody wants to know.
+    /// Shows the progress of the run. Cheap if the progress is not shown.
     pub(crate) fn progress(&self, mut progress: Progress) {
         if !self.is_json && (self.is_quiet || self.display().bar.is_none()) {
             return;
@@ -338,24 +340,25 @@ impl Report {
         }
     }
 
-    /// Shows a person what the run is at, where no count of files tells it.
+    /// Shows a description of the present work, for commands whose progress is not a count of
+    /// files.
     pub(crate) fn show(&self, text: impl FnOnce() -> String) {
         if let Some(bar) = &self.display().bar {
             bar.set_message(escape::for_terminal(text().as_bytes()));
         }
     }
 
-    /// Takes the progress off the terminal.
+    /// Removes the progress display from the terminal.
     pub(crate) fn end_progress(&self) {
         if let Some(bar) = self.display().bar.take() {
             bar.finish_and_clear();
         }
     }
 
-    /// Says why the run failed, and returns the exit code.
+    /// Reports the reason of the failure. Returns the exit code.
     pub(crate) fn fail(&self, error: &anyhow::Error) -> Exit {
         self.end_progress();
-        // Whoever reads only the beginning has got what they wanted.
+        // A reader that closes standard output early has got everything it wants.
         if error.is::<StdoutClosed>() {
             return Exit::Well;
         }
@@ -378,7 +381,8 @@ impl Report {
     }
 }
 
-/// The line that tells of `object`, fit for a terminal: names in repositories are anybody's.
+/// Formats a message about `object` for a terminal. Everything is escaped, because names in
+/// repositories can be chosen by attackers.
 fn told(class: &str, object: Option<&[u8]>, message: &str) -> String {
     let message = escape::for_terminal(message.as_bytes());
     match object {
@@ -387,7 +391,8 @@ fn told(class: &str, object: Option<&[u8]>, message: &str) -> String {
     }
 }
 
-/// A file takes as long as so many bytes, about, beside its own.
+/// The cost of a file besides that of its bytes, expressed in bytes, for the estimate of the time
+/// left.
 const FILE_COST: u128 = 16 * 1024;
 
 fn progress_text(progress: &Progress, elapsed: Duration) -> String {
@@ -412,9 +417,10 @@ fn progress_text(progress: &Progress, elapsed: Duration) -> String {
     text
 }
 
-/// How long it still takes, if it goes on like this; `None` where nobody knows.
+/// Estimates the time left at the present speed; `None` if the total is unknown.
 fn time_left(progress: &Progress, elapsed: Duration) -> Option<Duration> {
-    // Neither bytes nor files alone tell: a large one may come first, or many small ones.
+    // Neither bytes nor files alone are a good measure, because a large file or many small ones may
+    // come first.
     let work = |size: u64, file_count: u64| u128::from(size) + u128::from(file_count) * FILE_COST;
     let done = work(progress.size, progress.file_count);
     let expected = work(progress.expected_size?, progress.expected_file_count?);
@@ -422,7 +428,7 @@ fn time_left(progress: &Progress, elapsed: Duration) -> Option<Duration> {
     u64::try_from(left).ok().map(Duration::from_millis)
 }
 
-/// A pipe that nobody reads any more is told apart from all other failures.
+/// Distinguishes a closed pipe from all other failures.
 fn written(result: io::Result<()>) -> Result<()> {
     result.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => StdoutClosed.into(),
@@ -441,9 +447,9 @@ fn closed_json(error: serde_json::Error) -> anyhow::Error {
 mod tests {
     use super::*;
 
-    /// A large file that comes first, small ones that do, and nothing but empty ones.
+    /// The cases: a large file first, small files first, and only empty files.
     #[test]
-    fn time_left_does_not_hang_on_the_order() {
+    fn time_left_does_not_depend_on_the_order() {
         let left = |size, file_count, expected_size, expected_file_count| {
             let progress = Progress {
                 size,
@@ -467,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_moves_no_cursor() {
+    fn messages_move_no_cursor() {
         let line = told("missing", Some(b"a\x1b[2J"), "needed by b\r\x1b]0;c\x07");
         assert_eq!(line, "missing: a\\x1b[2J: needed by b\\r\\x1b]0;c\\x07");
         assert_eq!(told("warning", None, "a\nb"), "warning: a\\nb");

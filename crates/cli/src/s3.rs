@@ -1,8 +1,8 @@
-//! Repositories in object storages: addresses, and where credentials come from.
+//! Repositories in object storages: addresses and credentials.
 //!
-//! In this order, as other programs have it: the environment (`AWS_ACCESS_KEY_ID` and so on), the
-//! profile `AWS_PROFILE` of the shared files (`~/.aws/credentials`, `~/.aws/config`), web identity,
-//! the container, the machine. The last three are asked by the medium itself.
+//! Credentials are searched for in the usual order: the environment (`AWS_ACCESS_KEY_ID` and so
+//! on), the profile `AWS_PROFILE` of the shared files (`~/.aws/credentials`, `~/.aws/config`), web
+//! identity, the container, the machine. The medium itself handles the last three.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,13 +23,13 @@ const TOKEN: &str = "AWS_SESSION_TOKEN";
 const ROLE: &str = "AWS_ROLE_ARN";
 const TOKEN_FILE: &str = "AWS_WEB_IDENTITY_TOKEN_FILE";
 
-/// All that is needed to open what lies at `address`.
+/// Returns everything that is needed to open the storage at `address`.
 ///
 /// # Errors
 ///
-/// Where the address is none, or the profile that is asked for has nothing that can be used.
+/// Fails if the address is invalid, or if the requested profile has no usable credentials.
 pub(crate) fn settings(address: &str, args: &S3Args) -> Result<S3Settings> {
-    // Set to nothing is as good as not set.
+    // An empty variable counts as unset.
     let variables = std::env::vars_os().filter_map(|(name, value)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
         (name.starts_with("AWS_") && !value.is_empty()).then_some((name, value))
@@ -56,14 +56,14 @@ pub(crate) fn settings(address: &str, args: &S3Args) -> Result<S3Settings> {
     Ok(settings)
 }
 
-/// What the shared files say of one profile.
+/// The values of one profile in the shared files.
 #[derive(Debug, Default)]
 struct Profile {
     name: String,
     values: BTreeMap<String, String>,
 }
 
-/// What a command prints that gives credentials.
+/// The output of a `credential_process`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Printed {
@@ -77,7 +77,7 @@ impl Profile {
         self.values.get(key).cloned()
     }
 
-    /// Its credentials, as environment variables have them; none where it has none.
+    /// Returns the credentials of the profile as environment variables; empty if it has none.
     fn credentials(&self, variables: &BTreeMap<String, String>) -> Result<Vec<(String, String)>> {
         let named = |pairs: [(&str, Option<String>); 3]| {
             let pairs =
@@ -133,13 +133,13 @@ impl Profile {
         if !output.status.success() {
             return Err(Failure::failed(format!("{}: {}", context(), output.status)).into());
         }
-        // What it printed is a secret, and is not shown.
+        // The output is secret and is not shown.
         serde_json::from_slice(&output.stdout)
             .map_err(|_| Failure::failed(format!("{}: prints no credentials", context())).into())
     }
 }
 
-/// Reads the profile that is asked for.
+/// Reads the requested profile.
 fn profile(variables: &BTreeMap<String, String>) -> Result<Profile> {
     let asked = variables.get("AWS_PROFILE");
     let name = asked.map_or("default", String::as_str).to_owned();
@@ -150,7 +150,7 @@ fn profile(variables: &BTreeMap<String, String>) -> Result<Profile> {
     };
     let mut found = Profile { name, ..Profile::default() };
     let mut is_there = false;
-    // What the second says of a key that the first has, too, counts.
+    // The second file overrides the values of the first one.
     for (path, prefix) in [
         (file("AWS_CONFIG_FILE", "config"), "profile "),
         (file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), ""),
@@ -159,7 +159,8 @@ fn profile(variables: &BTreeMap<String, String>) -> Result<Profile> {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            // A file of somebody else is only in the way where it is asked for.
+            // An unreadable file, such as one of another user, matters only if a profile is
+            // requested.
             Err(_) if asked.is_none() => continue,
             Err(error) => return Err(anyhow::Error::new(error).context(path.display().to_string())),
         };
@@ -177,7 +178,7 @@ fn profile(variables: &BTreeMap<String, String>) -> Result<Profile> {
     Ok(found)
 }
 
-/// The keys and values of `[name]`, or of `[prefix name]`; `None` where there is no such section.
+/// Returns the keys and values of `[name]` or `[prefix name]`; `None` if there is no such section.
 fn section(text: &str, prefix: &str, name: &str) -> Option<BTreeMap<String, String>> {
     let mut found: Option<BTreeMap<String, String>> = None;
     let mut is_in = false;
@@ -193,7 +194,8 @@ fn section(text: &str, prefix: &str, name: &str) -> Option<BTreeMap<String, Stri
             }
             continue;
         }
-        // What is indented belongs to the setting above; none of those is asked for.
+        // An indented line belongs to the setting above it. No setting with such lines is needed
+        // here.
         let is_value = is_in && !line.starts_with([' ', '\t', '#', ';']);
         if let Some((key, value)) = trimmed.split_once('=').filter(|_| is_value) {
             let values = found.get_or_insert_default();
@@ -203,7 +205,7 @@ fn section(text: &str, prefix: &str, name: &str) -> Option<BTreeMap<String, Stri
     found
 }
 
-/// What helps against a refusal.
+/// Returns the remedy for a refusal.
 pub(crate) fn remedy(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Unreachable => {
@@ -250,7 +252,7 @@ region = us-west-2
 ";
 
     #[test]
-    fn sections() {
+    fn section_is_found_by_its_name() {
         let get = |prefix, name: &str, key: &str| section(TEXT, prefix, name)?.remove(key);
         assert_eq!(get("profile ", "default", "region").as_deref(), Some("eu-north-1"));
         assert_eq!(get("profile ", "work", "aws_access_key_id").as_deref(), Some("A=B"));
@@ -261,7 +263,7 @@ region = us-west-2
     }
 
     #[test]
-    fn credentials_of_a_profile() {
+    fn profile_credentials_become_variables() {
         let of = |pairs: &[(&str, &str)]| {
             let values = pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
             Profile { name: "p".to_owned(), values }.credentials(&BTreeMap::new())

@@ -1,4 +1,4 @@
-//! Which snapshot is meant, and which path in it.
+//! The selection of snapshots and of paths in them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -19,20 +19,20 @@ use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::units;
 
-/// The word for the newest snapshot.
+/// The name of the newest snapshot.
 const LATEST: &str = "latest";
 
-/// `SNAPSHOT` or `SNAPSHOT:PATH`, taken apart.
+/// A parsed argument `SNAPSHOT` or `SNAPSHOT:PATH`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
-    /// An id, its beginning, or `latest`.
+    /// An id, the beginning of one, or `latest`.
     pub(crate) snapshot: &'a OsStr,
-    /// The path; `None` where there is no colon.
+    /// The path; `None` if there is no colon.
     pub(crate) path: Option<&'a [u8]>,
 }
 
 impl<'a> Place<'a> {
-    /// Takes `text` apart at its first colon.
+    /// Splits `text` at its first colon.
     pub(crate) fn parse(text: &'a OsStr) -> Place<'a> {
         let bytes = text.as_bytes();
         match bytes.iter().position(|&byte| byte == b':') {
@@ -44,20 +44,20 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether `filter` lets a snapshot through.
+/// Returns `true` if the snapshot passes `filter`.
 pub(crate) fn passes(filter: &Filter, view: &View, id: TicketId, snapshot: &Snapshot) -> bool {
     let has = view.tags(id, snapshot);
     filter.host.as_ref().is_none_or(|host| *host == snapshot.host)
         && filter.tags.iter().all(|tag| has.contains(tag))
 }
 
-/// Paths for a message, parted by commas.
+/// Formats paths for a message, separated by commas.
 pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a [u8]>) -> String {
     paths.map(escape::for_terminal).collect::<Vec<_>>().join(", ")
 }
 
-/// Warns of a snapshot that is what a run has left that was not at its end, or that was made with
-/// problems.
+/// Warns of a snapshot that was made with problems, by a run that was cut off, or without some of
+/// its sources.
 pub(crate) fn warn_of_lack(id: TicketId, snapshot: &Snapshot, report: &Report) {
     let id = id.short();
     let problem_count = snapshot.statistics.problem_count;
@@ -83,11 +83,11 @@ pub(crate) fn warn_of_lack(id: TicketId, snapshot: &Snapshot, report: &Report) {
     }
 }
 
-/// Whether `selection` lets a snapshot through.
+/// Returns `true` if the snapshot passes `selection`.
 ///
 /// # Errors
 ///
-/// Where a path cannot be made absolute.
+/// Returns an error if a path cannot be made absolute.
 pub(crate) fn selects(
     selection: &Selection,
     view: &View,
@@ -106,11 +106,11 @@ pub(crate) fn selects(
     Ok(passes(&selection.filter, view, id, snapshot))
 }
 
-/// Finds the snapshot that `text` means, among those that are listed.
+/// Finds the listed snapshot that `text` denotes.
 ///
 /// # Errors
 ///
-/// Where it means none or several; these are listed.
+/// Fails if no snapshot matches, or if several match; these are named.
 pub(crate) fn snapshot<'a>(
     view: &'a View,
     text: &OsStr,
@@ -118,7 +118,7 @@ pub(crate) fn snapshot<'a>(
 ) -> Result<(TicketId, &'a Snapshot)> {
     let candidates = view.snapshots();
     if text == LATEST {
-        // What a run that was cut off has left is asked for by its id.
+        // A snapshot of a run that was cut off must be named by its id.
         return candidates
             .into_iter()
             .rfind(|(id, snapshot)| !snapshot.partial && passes(filter, view, *id, snapshot))
@@ -131,12 +131,12 @@ pub(crate) fn snapshot<'a>(
     }
 }
 
-/// Finds the snapshot that `text` means, among those that are listed, forgotten, or taken by a prune
-/// and not gone yet. `latest` is the newest that is listed.
+/// Finds the snapshot that `text` denotes, among those that are listed, forgotten, or taken by a
+/// prune but not deleted yet. `latest` is the newest listed one.
 ///
 /// # Errors
 ///
-/// As [`snapshot`].
+/// Returns any error of [`snapshot`].
 pub(crate) fn any_snapshot(view: &View, text: &OsStr, filter: &Filter) -> Result<TicketId> {
     if text == LATEST {
         return snapshot(view, text, filter).map(|(id, _)| id);
@@ -149,7 +149,7 @@ pub(crate) fn any_snapshot(view: &View, text: &OsStr, filter: &Filter) -> Result
     }
 }
 
-/// The beginning of an id, in lower case.
+/// Parses the beginning of an id, into lower case.
 fn digits(text: &OsStr) -> Result<String> {
     let shown = escape::for_terminal(text.as_bytes());
     let wanted = shown.to_ascii_lowercase();
@@ -164,7 +164,7 @@ fn digits(text: &OsStr) -> Result<String> {
     Ok(wanted)
 }
 
-/// The one of `candidates` whose id begins with `wanted`, if there is any.
+/// Returns the one of `candidates` whose id begins with `wanted`, if there is any.
 fn by_digits<'a>(
     view: &View,
     mut candidates: Vec<(TicketId, &'a Snapshot)>,
@@ -191,7 +191,7 @@ fn by_digits<'a>(
     }
 }
 
-/// Why no listed snapshot has an id that begins with `wanted`.
+/// Returns the reason why no listed snapshot has an id that begins with `wanted`.
 fn absent(view: &View, wanted: &str) -> anyhow::Error {
     let is_wanted = |id: &TicketId| id.to_string().starts_with(wanted);
     let unreadable =
@@ -219,30 +219,30 @@ fn no_snapshot(message: &str) -> anyhow::Error {
     Failure::failed(message).with_remedy("`cutpoint snapshots` lists those that exist").into()
 }
 
-/// The names in a path of a snapshot, which begins at the root with or without a `/`.
+/// Returns the names in a path of a snapshot, which begins at the root, with or without a `/`.
 pub(crate) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|&name| !matches!(name, b"" | b"."))
 }
 
-/// What a path of a snapshot leads to.
+/// The result of following a path in a snapshot.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// The root of the snapshot, which has no entry.
     Root,
-    /// Anything else, and what the folder that it is in holds.
+    /// Any other entry.
     Entry {
         /// The entry.
         entry: Box<Entry>,
-        /// The tree of its folder.
+        /// The tree of the folder that contains the entry.
         parent: Content,
     },
 }
 
-/// Follows `path` from the root of a snapshot. No symbolic link is followed.
+/// Follows `path` from the root of a snapshot, without following symbolic links.
 ///
 /// # Errors
 ///
-/// Where there is nothing, saying how far the path led.
+/// Fails if the path does not exist, with the part of the path that was followed.
 pub(crate) fn find(reader: &Reader, root: &Content, path: &[u8]) -> Result<Found> {
     let mut found = Found::Root;
     let mut walked = Vec::new();
@@ -264,7 +264,7 @@ pub(crate) fn find(reader: &Reader, root: &Content, path: &[u8]) -> Result<Found
         let entry = loop {
             match entries.next().transpose()? {
                 Some(entry) if entry.name == name => break entry,
-                // Names rise: it will not come any more.
+                // The names ascend, so the name cannot follow.
                 Some(entry) if entry.name.as_slice() < name => {}
                 _ => {
                     let shown = escape::for_terminal(&walked);
@@ -298,7 +298,8 @@ mod tests {
         Arc::new(Commit { outcome, segments, view, time_ns: 0, extra })
     }
 
-    /// Snapshots in this order; the last is partial. The first has got the tag `noted`.
+    /// Returns a view of snapshots in this order. The last one is partial, and the first one was
+    /// tagged `noted` later.
     fn view() -> View {
         let mut view = View::default();
         let all = ["abcd1", "abcd2", "1234", "4321"];
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_digits_must_mean_one() {
+    fn first_digits_must_be_unambiguous() {
         let any = Filter::default();
         assert_eq!(find("abcd2", &any), Ok(id("abcd2")), "enough digits");
         assert_eq!(find("4321", &any), Ok(id("4321")), "a partial one by its id");
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn latest_is_the_newest_that_is_whole_and_fits() {
+    fn latest_is_the_newest_complete_match() {
         let filter = |host: Option<&str>, tags: &[&str]| Filter {
             host: host.map(str::to_owned),
             tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_colon_parts_snapshot_and_path() {
+    fn colon_separates_snapshot_and_path() {
         for (text, snapshot, path) in [
             ("latest", "latest", None),
             ("latest:", "latest", Some("")),

@@ -1,4 +1,4 @@
-//! An opened repository, and how a new one is made.
+//! An opened repository, and the creation of new ones.
 
 use std::fs;
 use std::io;
@@ -28,19 +28,19 @@ use crate::s3;
 use crate::state::{self, Rollback, State, keys_of, xdg};
 use crate::unlock;
 
-/// How often a person may mistype a passphrase.
+/// The maximum number of attempts to type a passphrase.
 const TRIES: usize = 3;
 
-/// Folders and files that a repository may have at its root: what an `init` that was cut off may
-/// have left.
+/// The names, besides the folders of objects, that the folder of a new repository may contain. An
+/// `init` that was cut off leaves `tmp`, and some file systems have `lost+found`.
 const OWN_NAMES: [&str; 2] = ["tmp", "lost+found"];
 
-/// A repository that is open, and what this machine remembers of it.
+/// An open repository, and its state remembered on this machine.
 #[derive(Debug)]
 pub(crate) struct Session {
     /// The repository.
     pub(crate) repository: Arc<Repository>,
-    /// What is remembered of it.
+    /// The remembered state of the repository.
     pub(crate) state: State,
 }
 
@@ -49,41 +49,41 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// With exit code 10 where there is none, 12 where the secret does not open it.
+    /// Fails with exit code 10 if there is none, and 12 if the secret does not open it.
     pub(crate) fn open(global: &Global, report: &Report) -> Result<Session> {
         Session::open_with_secret(global, report).map(|(session, _)| session)
     }
 
-    /// The same, with what has opened it.
+    /// Opens the repository, and also returns the secret that has opened it.
     ///
     /// # Errors
     ///
-    /// As [`Session::open`].
+    /// Returns any error of [`Session::open`].
     pub(crate) fn open_with_secret(global: &Global, report: &Report) -> Result<(Session, Unlock)> {
         let rollback = if global.accept_rollback { Rollback::Accept } else { Rollback::Refuse };
         Session::open_by(rollback, true, global, report)
     }
 
-    /// The same for a command that mends settings and keyrings: those that do not open it tells itself,
-    /// where it leaves them.
+    /// Opens the repository for a command that repairs settings and keyrings. Such a command itself
+    /// reports the damaged ones that it does not repair.
     ///
     /// # Errors
     ///
-    /// As [`Session::open`].
+    /// Returns any error of [`Session::open`].
     pub(crate) fn open_to_mend(global: &Global, report: &Report) -> Result<Session> {
         let rollback = if global.accept_rollback { Rollback::Accept } else { Rollback::Refuse };
         Session::open_by(rollback, false, global, report).map(|(session, _)| session)
     }
 
-    /// The same for who looks for what is wrong: an older state than is remembered is a problem, and
-    /// no reason to stop.
+    /// Opens the repository for a command that looks for damage. A state that is older than the
+    /// remembered one is a problem, but does not stop the command.
     ///
     /// # Errors
     ///
-    /// As [`Session::open`].
+    /// Returns any error of [`Session::open`].
     pub(crate) fn open_to_examine(global: &Global, report: &Report) -> Result<Session> {
         let rollback = if global.accept_rollback { Rollback::Accept } else { Rollback::Tell };
-        // A check names itself what does not open.
+        // A check itself reports the objects that do not open.
         let tells_unopened = rollback != Rollback::Tell;
         Session::open_by(rollback, tells_unopened, global, report).map(|(session, _)| session)
     }
@@ -98,7 +98,7 @@ impl Session {
         let media = open_media(global)?;
         let mut pauses = Pauses::new();
         let opened = open_repository(&media, &mut pauses, global, report).map_err(|error| {
-            // Of a storage that does not answer nothing more is asked.
+            // A storage that does not answer is not asked again.
             let is_media = |cause: &StoreError| cause.kind() == Kind::Media;
             let is_silent = error.downcast_ref().is_some_and(is_media);
             let is_none =
@@ -119,7 +119,7 @@ impl Session {
             }
         }
         let mut state = State::check(&repository, location, rollback, report)?;
-        // Here, so that no verb can accept it and not remember it.
+        // Saved here, so that no command can accept the state without remembering it.
         if state.is_rollback_accepted() {
             state.save(report);
         }
@@ -135,8 +135,8 @@ impl Session {
         Session { repository: Arc::new(repository), state }
     }
 
-    /// Lists what there is, and compares it with what is remembered. What cannot be read is a
-    /// problem, and no reason to stop.
+    /// Lists the repository, and compares the view with the remembered state. Objects that cannot
+    /// be read are problems, but do not stop the run.
     pub(crate) fn view(&mut self, report: &Report) -> Result<View> {
         let mut view = View::list(&self.repository)?;
         let mut pauses = Pauses::new();
@@ -145,7 +145,8 @@ impl Session {
             pauses.wait(&**media, name)?;
             view = view.list_again(&self.repository)?;
         }
-        // An epoch may have begun since settings and keys were read: then they are read once more.
+        // A key epoch may have begun after settings and keys were read. In that case, they are read
+        // again.
         if !report.has_begun_again() {
             view.require_epoch()?;
         }
@@ -160,7 +161,7 @@ impl Session {
         Ok(view)
     }
 
-    /// A reader of what `view` names. Segments that cannot be read are problems.
+    /// Opens a reader for `view`. Index segments that cannot be read are problems.
     pub(crate) fn reader(&self, view: View, report: &Report) -> Result<Reader> {
         let reader = Reader::open(self.repository.clone(), view)?;
         for (name, error) in reader.index().unreadable() {
@@ -169,8 +170,8 @@ impl Session {
         Ok(reader)
     }
 
-    /// Compares the newest snapshots and prunes with those remembered, reading no others if all are
-    /// there.
+    /// Compares the newest snapshots and prunes with the remembered ones. If all of them are
+    /// present, no others are read.
     pub(crate) fn look_for_heads(&mut self, report: &Report) -> Result<()> {
         let list = |kind: ObjectKind| self.repository.media().list(kind.folder());
         let is_among = self.state.is_among(&list(ObjectKind::Commit)?, &list(ObjectKind::Prune)?);
@@ -180,8 +181,9 @@ impl Session {
         Ok(())
     }
 
-    /// Returns `true` if the commit by the name of any remembered snapshot is of another outcome, or
-    /// cannot be got. One that is damaged is there: the commands that read it tell.
+    /// Returns `true` if the commit of any remembered snapshot has another outcome, or cannot be
+    /// fetched. A damaged commit does not count, because it is reported by the commands that read
+    /// it.
     fn is_any_head_replaced(&self) -> bool {
         let open = |id| {
             let body = self.repository.get(ObjectName::Commit(id))?;
@@ -217,16 +219,16 @@ fn refuse_encryption(repository: &Repository, location: &Path, global: &Global) 
     }
 }
 
-/// Where what can be made anew is kept.
+/// Returns the folder for data that can be recreated.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     xdg("XDG_CACHE_HOME", ".cache")
 }
 
-/// The place that the user names: a folder, or an address that begins with `s3://`.
+/// Returns the place that the user names: a folder, or an address that begins with `s3://`.
 ///
 /// # Errors
 ///
-/// With exit code 2 where none is named, and where it is of a kind that is not known.
+/// Fails with exit code 2 if none is named, or if its kind is unknown.
 pub(crate) fn location(global: &Global) -> Result<PathBuf> {
     let given = global.repo.as_deref().filter(|given| !given.as_os_str().is_empty());
     let given = given.ok_or_else(|| {
@@ -240,13 +242,14 @@ fn none_at(location: &Path) -> Failure {
         .with_remedy("name another place with --repo, or make one with `cutpoint init`")
 }
 
-/// The place that the user names; a folder must exist.
+/// Opens the place that the user names. A folder must exist.
 pub(crate) fn open_media(global: &Global) -> Result<Arc<dyn Media>> {
     let location = &location(global)?;
     if let Some(media) = open_s3(location, global)? {
         return Ok(media);
     }
-    // The system's own reason is better than "there is no such folder": it may be a permission.
+    // The error of the system, such as a missing permission, is better than "there is no such
+    // folder".
     match fs::metadata(location) {
         Ok(found) if found.is_dir() => {}
         Ok(_) => return Err(none_at(location).into()),
@@ -262,14 +265,14 @@ pub(crate) fn open_media(global: &Global) -> Result<Arc<dyn Media>> {
     Ok(Arc::new(Local::open(location)?))
 }
 
-/// The medium, if `location` is an address. Nobody is asked yet.
+/// Opens the medium if `location` is an address. No request is made yet.
 fn open_s3(location: &Path, global: &Global) -> Result<Option<Arc<dyn Media>>> {
     let Some(address) = place::s3_address(location) else { return Ok(None) };
     let settings = s3::settings(address, &global.s3)?;
     Ok(Some(Arc::new(S3::open(&settings, interrupt::environment())?)))
 }
 
-/// Tries whether a medium creates objects atomically, and says so if it does not.
+/// Tests whether a medium creates objects atomically, and warns if it does not.
 pub(crate) fn try_out(media: &dyn Media, report: &Report) -> Result<Probed> {
     let probed = probe(media, &System)?;
     if probed.may_be_shared() {
@@ -285,7 +288,7 @@ pub(crate) fn try_out(media: &dyn Media, report: &Report) -> Result<Probed> {
     Ok(probed)
 }
 
-/// What is asked for when the repository is opened.
+/// Returns the options for opening the repository.
 fn open_options(global: &Global) -> Result<OpenOptions> {
     Ok(OpenOptions {
         kdf_limits: KdfLimits::times(global.secrets.kdf_limit),
@@ -295,7 +298,7 @@ fn open_options(global: &Global) -> Result<OpenOptions> {
     })
 }
 
-/// Opens the repository; returns with what.
+/// Opens the repository. Also returns the secret that has opened it.
 fn open_repository(
     media: &Arc<dyn Media>,
     pauses: &mut Pauses,
@@ -333,17 +336,18 @@ fn open_repository(
     }
 }
 
-/// What a new repository is to be like.
+/// The properties of a new repository.
 pub(crate) struct New<'a> {
-    /// Settings that differ from the defaults.
+    /// The settings that differ from the defaults.
     pub(crate) settings: &'a Settings,
-    /// Where the recovery kit is to be written.
+    /// The path of the recovery kit.
     pub(crate) recovery_kit: Option<&'a Path>,
-    /// Whether all members of the folder's group are to use it.
+    /// Set if all members of the folder's group are to use the repository.
     pub(crate) is_shared: bool,
 }
 
-/// Whether there is no repository at the place that the user names, so that one could be made.
+/// Returns `true` if there is no repository at the place that the user names, so that one could be
+/// created.
 pub(crate) fn is_missing(global: &Global) -> Result<bool> {
     match open_media(global) {
         Ok(media) => Ok(is_absent(&*media)?),
@@ -352,7 +356,7 @@ pub(crate) fn is_missing(global: &Global) -> Result<bool> {
     }
 }
 
-/// Makes a repository and opens it.
+/// Creates a repository and opens it.
 pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<Session> {
     let location = &location(global)?;
     refuse_foreign(location)?;
@@ -371,7 +375,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         composites: settings.matching != Some(Matching::Off),
         parity_percent: settings.parity.unwrap_or(defaults::PARITY_PERCENT),
     };
-    // First, so that nothing has to be taken back where it exists.
+    // Created first, so that nothing has to be undone if the file exists.
     let kit = match new.recovery_kit {
         Some(path) if suite == Suite::None => {
             let message = format!("{}: an open repository has no recovery kit", path.display());
@@ -384,7 +388,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
     let repository = match make(global, location, &options, new, report) {
         Ok(repository) => repository,
         Err(error) => {
-            // Nothing is in it yet.
+            // The kit is still empty.
             if let Some(kit) = &kit {
                 kit.discard();
             }
@@ -421,7 +425,8 @@ fn make(
     report: &Report,
 ) -> Result<Repository> {
     let secret = unlock::for_new(&global.secrets, report)?;
-    // It is never taken back: another `init` may have read it meanwhile, and be the one that wins.
+    // The file is never removed, because another `init` may have read it meanwhile and be the one
+    // that succeeds.
     if let Some(path) = secret.made_file() {
         report.note(&format!("Made the key file {}.", path.display()));
     }
@@ -458,7 +463,7 @@ fn make(
     Ok(repository)
 }
 
-/// Refuses a folder that holds anything that is not a repository's: a home folder, say.
+/// Refuses a folder with entries that do not belong to a repository, such as a home folder.
 fn refuse_foreign(location: &Path) -> Result<()> {
     if place::s3_address(location).is_some() {
         return Ok(());
@@ -490,8 +495,8 @@ fn refuse_foreign(location: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A cut specification with all its parameters written out; of a repository that keeps its cut-points
-/// secret, if `is_keyed`.
+/// Returns a cut specification with all parameters written out. If `is_keyed`, it must be usable in
+/// a repository that keeps its cut-points secret.
 pub(crate) fn canonical_cut(text: &str, is_keyed: bool) -> Result<String> {
     let spec: cutpoint_chunking::Spec = text.parse().context("the cut specification")?;
     // A repository keeps whole chunks in buffers of known size.

@@ -1,8 +1,8 @@
-//! What must not be forgotten of a repository: how it was sealed, how new its settings and keys were,
-//! its highest prune record, its newest snapshots. Who can write to the storage could else put an
-//! older state, or another repository, in its place.
+//! The remembered state of a repository: its encryption, the numbers of its newest settings and
+//! keys, its highest prune record, and its newest snapshots. Without it, an attacker with write
+//! access to the storage could substitute an older state or another repository.
 //!
-//! One file a repository, `XDG_STATE_HOME/cutpoint/<repository id>.json`.
+//! There is one file per repository, `XDG_STATE_HOME/cutpoint/<repository id>.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,87 +25,87 @@ use crate::report::Report;
 use crate::units;
 use crate::unlock::create_private;
 
-/// The file's content.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Memory {
     version: u32,
     repository: String,
-    /// Where it was seen last, for messages and for [`State::check`].
+    /// The place where the repository was last seen, for messages and for [`State::check`].
     location: String,
     suite: u8,
     /// The newest key epoch.
     epoch: u32,
     config_number: u64,
-    /// The highest prune record that was opened; none is ever deleted.
+    /// The number of the highest prune record that was opened. Prune records are never deleted.
     prune_number: u64,
     /// The newest snapshot of each host.
     heads: BTreeMap<String, Head>,
-    /// The `keys/` object that opened the repository the last time, in hexadecimal; empty where that
-    /// was none.
+    /// The `keys/` object that last opened the repository, in hexadecimal; empty if there was none.
     #[serde(default)]
     key_id: String,
 }
 
-/// A snapshot.
+/// A snapshot of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
     snapshot: String,
     started_ns: i64,
 }
 
-/// The version of the file. A file of another version does not count.
+/// The version of the file. A file of another version is ignored.
 const VERSION: u32 = 2;
 
 /// The mode of the folders of this program.
 const PRIVATE_MODE: u32 = 0o700;
-/// What all but the owner may do.
+/// The permission bits of all users but the owner.
 const OTHERS_MODE: u32 = 0o077;
 
-/// Nobody is still writing what was staged so long ago.
+/// The age from which on a staged file is left over, because no process writes to it any more.
 const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What to do about a repository that is in an older state than is remembered.
+/// The treatment of a repository in an older state than the remembered one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rollback {
-    /// Nothing may be done with it.
+    /// Refuse every operation.
     Refuse,
-    /// Tell it as a problem and remember nothing: for who looks for what is wrong.
+    /// Report the older state as a problem and remember nothing, for commands that look for damage.
     Tell,
-    /// It is meant: remember that state from now on.
+    /// Accept the older state and remember it from now on.
     Accept,
 }
 
-/// A view beside what is remembered.
+/// The result of comparing a view with the remembered state.
 #[derive(Debug)]
 struct Compared {
-    /// The state that the view has.
+    /// The state of the view.
     found: Memory,
-    /// The remembered snapshots that it should have and has not.
+    /// The remembered snapshots that the view should have, but lacks.
     gone: BTreeMap<String, Head>,
-    /// The remembered snapshots that are there and do not open.
+    /// The remembered snapshots that exist, but cannot be opened.
     damaged: BTreeMap<String, Head>,
 }
 
-/// What is remembered of one repository.
+/// The remembered state of one repository, and its present state.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// `None` where there is no place to remember anything.
+    /// The path of the file; `None` if the state cannot be stored anywhere.
     file: Option<PathBuf>,
     saved: Option<Memory>,
     now: Memory,
     rollback: Rollback,
-    /// Whether it was found in an older state.
+    /// Set if the repository was found in an older state.
     is_older: bool,
-    /// The numbers of settings that are there and do not open.
+    /// The numbers of settings that exist, but cannot be opened.
     unopened_settings: BTreeSet<u64>,
 }
 
-/// `XDG_STATE_HOME/cutpoint`, or where that is by default.
+/// Returns `XDG_STATE_HOME/cutpoint`, or its default.
 fn folder() -> Option<PathBuf> {
     xdg("XDG_STATE_HOME", ".local/state")
 }
 
-/// A folder of the XDG base directory specification: relative paths do not count.
+/// Returns the folder of this program in a base directory of the XDG specification. Relative paths
+/// are ignored, as the specification demands.
 pub(crate) fn xdg(variable: &str, default: &str) -> Option<PathBuf> {
     let absolute = |value| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
     std::env::var_os(variable)
@@ -134,7 +134,7 @@ impl Memory {
         self.suite == Suite::None.code()
     }
 
-    /// The state in words; of the snapshots one.
+    /// Describes the state, with `head` as its snapshot.
     fn in_words(&self, head: Option<(&String, &Head)>) -> String {
         let head = head.map_or_else(
             || "no snapshot".to_owned(),
@@ -150,7 +150,8 @@ impl Memory {
         )
     }
 
-    /// What is newer of both, where another process has written meanwhile what it has seen.
+    /// Merges the state that another process has written meanwhile. For each item, the newer one is
+    /// kept.
     fn merge(&mut self, other: &Memory) {
         self.epoch = self.epoch.max(other.epoch);
         self.config_number = self.config_number.max(other.config_number);
@@ -164,14 +165,14 @@ impl Memory {
     }
 }
 
-/// The command that ends the alarm of an older state.
+/// The command that accepts an older state.
 pub(crate) const ACCEPT: &str = "cutpoint snapshots --accept-rollback";
-/// Its effect: a verb in the third person.
+/// The effect of this command, as a clause with a verb in the third person.
 pub(crate) const ACCEPT_EFFECT: &str =
     "once you know why it is older: remembers what is there as the newest state";
 
-/// The reason of an older state, as far as it can be told: `damaged` is there and does not open; and
-/// snapshots are gone, if `has_gone`.
+/// Describes the reason of an older state, as far as it is known: the objects `damaged` exist, but
+/// cannot be opened, and snapshots are gone if `has_gone`.
 fn reason(damaged: &[ObjectName], has_gone: bool) -> String {
     const ROLLBACK: &str = "An older copy was put back, or what is newer was deleted";
     let names: Vec<String> = damaged.iter().map(ToString::to_string).collect();
@@ -185,13 +186,13 @@ fn reason(damaged: &[ObjectName], has_gone: bool) -> String {
     }
 }
 
-/// The newest of some snapshots, with its host.
+/// Returns the newest of some snapshots, with its host.
 fn newest(heads: &BTreeMap<String, Head>) -> Option<(&String, &Head)> {
     heads.iter().max_by_key(|(_, head)| head.started_ns)
 }
 
 impl State {
-    /// What is remembered of a repository that was just made: itself.
+    /// Returns the state of a repository that was just created.
     pub(crate) fn new(repository: &Repository, location: &Path) -> State {
         let now = Memory::of(repository, location);
         let file = folder().map(|folder| folder.join(format!("{}.json", now.repository)));
@@ -205,12 +206,13 @@ impl State {
         }
     }
 
-    /// Compares `repository`, found at `location`, with what is remembered.
+    /// Compares `repository`, found at `location`, with the remembered state.
     ///
     /// # Errors
     ///
-    /// Where it is not encrypted, and was; where it has older settings or keys than it had, unless
-    /// `rollback` says otherwise; where they are changed at this moment.
+    /// Fails if the repository was encrypted before and is not now; if its settings or keys are
+    /// older than the remembered ones, unless `rollback` permits it; and if another client changes
+    /// the settings at the same time.
     pub(crate) fn check(
         repository: &Repository,
         location: &Path,
@@ -243,7 +245,8 @@ impl State {
         Ok(state)
     }
 
-    /// Nothing is remembered of this repository. What is remembered of the place?
+    /// Handles a repository without a remembered state, by looking for another repository
+    /// remembered at the same place.
     fn meet(&mut self, report: &Report) -> Result<()> {
         let others = self.file.as_deref().and_then(Path::parent).map(known).unwrap_or_default();
         let others: Vec<_> =
@@ -279,12 +282,13 @@ impl State {
             .into()
     }
 
-    /// Compares what `view` has with what is remembered, and remembers what is new.
+    /// Compares `view` with the remembered state, and remembers what is new.
     ///
     /// # Errors
     ///
-    /// Where it is older, unless that is accepted or only to be told: a prune record is gone, or a
-    /// snapshot that no prune has taken; settings or keys are older.
+    /// Fails if the view is older and `rollback` is [`Rollback::Refuse`]. A view is older if a
+    /// prune record is gone, if a snapshot is gone that no prune has taken, or if settings or keys
+    /// are older.
     pub(crate) fn see(&mut self, view: &View, report: &Report) -> Result<()> {
         let Compared { found, gone, damaged } = self.compare(view);
         self.tell_damaged(&damaged, &found, report);
@@ -309,8 +313,8 @@ impl State {
         Ok(())
     }
 
-    /// Compares `view` with what is remembered. Only what a key has opened counts: anyone who can write
-    /// to the storage can put an object that does not open, with any number.
+    /// Compares `view` with the remembered state. Only objects that a key has opened count, because
+    /// an attacker with write access to the storage can put objects of any number that do not open.
     fn compare(&self, view: &View) -> Compared {
         let found = Memory {
             prune_number: view.prunes.keys().next_back().copied().unwrap_or(0),
@@ -318,8 +322,8 @@ impl State {
             ..self.now.clone()
         };
         let taken = view.taken();
-        // A commit of another outcome has its name: another client has ended the ticket of a writer
-        // whose commit was gone.
+        // A commit of another outcome may have the name, because another client has ended the
+        // ticket of a writer whose commit was gone.
         let is_snapshot =
             |id: &TicketId| view.commits.get(id).is_some_and(|commit| commit.snapshot().is_some());
         let mut gone = self.now.heads.clone();
@@ -327,8 +331,9 @@ impl State {
             TicketId::parse(&head.snapshot)
                 .is_none_or(|id| !is_snapshot(&id) && !taken.contains(&id))
         });
-        // What is there and does not open may be damaged: that is told, and does not stop a restore of
-        // what is left. It stays remembered: if it goes, that is an older state.
+        // A snapshot that exists and cannot be opened may be damaged. This is reported, and does
+        // not stop a restore of the rest. The snapshot stays remembered, so that its deletion
+        // counts as an older state.
         let is_damaged = |head: &Head| {
             TicketId::parse(&head.snapshot)
                 .is_some_and(|id| view.unreadable.contains_key(&ObjectName::Commit(id)))
@@ -337,12 +342,12 @@ impl State {
         Compared { found, gone, damaged }
     }
 
-    /// An object that lies there by its name and is missing from `view`, without which that would be
-    /// an older state than is remembered: the listing lags behind.
+    /// Returns an object that exists, but is missing from `view`, if the view would be older than
+    /// the remembered state without it. The listing lags behind then.
     ///
     /// # Errors
     ///
-    /// As the medium.
+    /// Returns any error of the medium.
     pub(crate) fn unlisted(&self, view: &View, media: &dyn Media) -> Result<Option<ObjectName>> {
         let Compared { found, gone, .. } = self.compare(view);
         let lost = gone.values().filter_map(|head| TicketId::parse(&head.snapshot));
@@ -353,11 +358,12 @@ impl State {
         if !names.is_empty()
             && let Some(next) = found.prune_number.checked_add(1)
         {
-            // The record that has taken a snapshot, whose commit a sweep may have deleted since.
+            // This is the record that has taken a snapshot whose commit a sweep may already have
+            // deleted.
             names.push(ObjectName::Prune(next));
         }
-        // What was listed and cannot be read is damage, and told as such; what was listed and is no
-        // snapshot stands in the place of one.
+        // An object that was listed and cannot be read is damaged, and is reported as such. A
+        // commit that was listed and is not a snapshot has replaced one.
         let is_listed = |name: &ObjectName| match name {
             ObjectName::Commit(id) => view.commits.contains_key(id),
             _ => false,
@@ -371,8 +377,8 @@ impl State {
         Ok(None)
     }
 
-    /// Tells of remembered snapshots that are there and cannot be opened, where their host has no newer
-    /// one: what is taken for the newest is older than that.
+    /// Reports remembered snapshots that exist and cannot be opened, if their host has no newer
+    /// one. The snapshot that is taken for the newest is older then.
     fn tell_damaged(&self, damaged: &BTreeMap<String, Head>, found: &Memory, report: &Report) {
         for (host, head) in damaged {
             if found.heads.get(host).is_some_and(|found| found.started_ns >= head.started_ns) {
@@ -403,7 +409,7 @@ impl State {
         let saved = self.saved.as_ref().unwrap_or(&self.now);
         let missed = newest(gone);
         let host = missed.map(|(host, _)| host);
-        // The same host's newest says most: how far back the state is.
+        // The newest snapshot of the same host shows best how old the state is.
         let there = host.and_then(|host| found.heads.get_key_value(host));
         let text = format!(
             "{}: is in an older state than it was when it was last used from here{}. Remembered: {}. \
@@ -443,7 +449,8 @@ impl State {
         }
     }
 
-    /// The remembered objects that are there, do not open, and are newer than what does.
+    /// Returns the remembered objects that exist and cannot be opened, and are newer than those
+    /// that can.
     fn damaged_names(&self, view: &View, found: &Memory) -> Vec<ObjectName> {
         let Some(saved) = &self.saved else { return Vec::new() };
         let config = ObjectName::Config { number: saved.config_number, copy: false };
@@ -460,23 +467,24 @@ impl State {
         names
     }
 
-    /// Returns `true` if an older state was told as a problem, and is not accepted.
+    /// Returns `true` if an older state was reported as a problem and not accepted.
     pub(crate) fn is_rollback_told(&self) -> bool {
         self.is_older && self.rollback == Rollback::Tell
     }
 
-    /// Returns `true` if an older state was accepted, so that it is to be remembered.
+    /// Returns `true` if an older state was accepted, so that it must be saved.
     pub(crate) fn is_rollback_accepted(&self) -> bool {
         self.is_older && self.rollback == Rollback::Accept
     }
 
-    /// The remembered snapshots.
+    /// Returns the remembered snapshots.
     pub(crate) fn heads(&self) -> impl Iterator<Item = TicketId> {
         self.now.heads.values().filter_map(|head| TicketId::parse(&head.snapshot))
     }
 
-    /// Returns `true` if everything remembered is among `commits` and `prunes` by its name. A commit of this name
-    /// may be another one than the snapshot: see [`Session::look_for_heads`].
+    /// Returns `true` if all remembered objects are among `commits` and `prunes`, by their names. A
+    /// commit of that name may have another outcome than a snapshot: see
+    /// [`Session::look_for_heads`].
     ///
     /// [`Session::look_for_heads`]: crate::session::Session::look_for_heads
     pub(crate) fn is_among(&self, commits: &[(String, u64)], prunes: &[(String, u64)]) -> bool {
@@ -507,7 +515,8 @@ impl State {
         self.now.key_id = repository.key_id().map(|id| escape::hex(&id)).unwrap_or_default();
     }
 
-    /// Writes down what is new. A machine that can remember nothing can still do its work.
+    /// Saves the state if it has changed. A failure is only a warning, because commands work
+    /// without it.
     pub(crate) fn save(&mut self, report: &Report) {
         let Some(file) = &self.file else { return };
         if self.is_older && self.rollback == Rollback::Tell {
@@ -528,23 +537,23 @@ impl State {
     }
 }
 
-/// The remembered settings of `repository`, where they are newer than those it was opened with, and
-/// lie there by their name: the listing lags behind.
+/// Returns the remembered settings of `repository` if they are newer than those it was opened with
+/// and exist. The listing lags behind then.
 ///
 /// # Errors
 ///
-/// As the medium.
+/// Returns any error of the medium.
 pub(crate) fn unlisted_settings(repository: &Repository) -> Result<Option<ObjectName>> {
     let file =
         folder().map(|folder| folder.join(format!("{}.json", repository.keys().repository())));
-    // A file that cannot be read is told of where the whole state is compared.
+    // A file that cannot be read is reported when the whole state is compared.
     let saved = file.and_then(|file| decode(&fs::read(file).ok()?).ok());
     let Some(saved) = saved else { return Ok(None) };
     unlisted_number(repository, saved.config_number)
 }
 
-/// The settings of this number, where the repository was opened with older ones, no listing shows
-/// them, and they lie there.
+/// Returns the settings of this number if the repository was opened with older ones, no listing
+/// shows them, and they exist.
 fn unlisted_number(repository: &Repository, number: u64) -> Result<Option<ObjectName>> {
     if number <= repository.config_number() {
         return Ok(None);
@@ -556,8 +565,9 @@ fn unlisted_number(repository: &Repository, number: u64) -> Result<Option<Object
     Ok((!is_listed && media.head(&path)?.is_some()).then_some(name))
 }
 
-/// What is remembered was read after the repository was opened: another process of this machine may
-/// have changed the settings, and remembered that, in between.
+/// Fails if the settings were changed meanwhile. The remembered state was read after the repository
+/// was opened, so another process of this machine may have changed the settings and remembered that
+/// in between.
 fn refuse_overtaken(repository: &Repository) -> Result<()> {
     if repository.newest_config_number().is_ok_and(|newest| newest > repository.config_number()) {
         let message = "somebody changed the settings at this moment";
@@ -568,17 +578,17 @@ fn refuse_overtaken(repository: &Repository) -> Result<()> {
     Ok(())
 }
 
-/// The newest snapshot of each host.
+/// Returns the newest snapshot of each host.
 fn heads_of(view: &View) -> BTreeMap<String, Head> {
     let snapshots = view.snapshots().into_iter().map(|(id, snapshot)| {
         let head = Head { snapshot: id.to_string(), started_ns: snapshot.started_ns };
         (snapshot.host.clone(), head)
     });
-    // They come in the order of their times.
+    // The snapshots come in the order of their times.
     snapshots.collect()
 }
 
-/// A file that cannot be read protects nothing, but must not stop a restore either.
+/// Reads a file. A file that cannot be read protects nothing, but must not stop a restore either.
 fn read(file: &Path, report: &Report) -> Option<Memory> {
     let bytes = match fs::read(file) {
         Ok(bytes) => bytes,
@@ -600,7 +610,7 @@ fn read(file: &Path, report: &Report) -> Option<Memory> {
     }
 }
 
-/// The keys that opened what was found at `location` the last time.
+/// Returns the keys that last opened the repositories found at `location`.
 pub(crate) fn keys_of(location: &Path) -> Vec<[u8; 16]> {
     let location = fs::canonicalize(location).unwrap_or_else(|_| location.to_path_buf());
     let location = location.to_string_lossy();
@@ -612,7 +622,7 @@ pub(crate) fn keys_of(location: &Path) -> Vec<[u8; 16]> {
         .collect()
 }
 
-/// The id of a `keys/` object, from 32 hexadecimal digits.
+/// Parses the id of a `keys/` object, 32 hexadecimal digits.
 pub(crate) fn parse_key_id(text: &str) -> Option<[u8; 16]> {
     match ObjectName::parse(&format!("{}/{text}", ObjectKind::Key.folder())) {
         Ok(ObjectName::Key { id, copy: false }) => Some(id),
@@ -628,7 +638,7 @@ fn decode(bytes: &[u8]) -> Result<Memory, String> {
     }
 }
 
-/// All that is remembered of repositories, with the files that have it.
+/// Returns all remembered states, with the paths of their files.
 fn known(folder: &Path) -> Vec<(PathBuf, Memory)> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     files
@@ -640,13 +650,13 @@ fn known(folder: &Path) -> Vec<(PathBuf, Memory)> {
         .collect()
 }
 
-/// Writes the whole file or nothing.
+/// Replaces the file atomically.
 fn write(file: &Path, memory: &Memory) -> Result<()> {
     let context = || file.display().to_string();
     let folder = file.parent().context("a file has a folder")?;
     make_private_folder(folder).with_context(context)?;
     let staged = file.with_extension(format!("json.{}", std::process::id()));
-    // Another process of this number may have left it, with any mode.
+    // An earlier process of the same number may have left the file, with any mode.
     fs::remove_file(&staged).ok();
     let result = create_private(&staged)
         .and_then(|mut out| {
@@ -661,19 +671,20 @@ fn write(file: &Path, memory: &Memory) -> Result<()> {
     result.with_context(context)
 }
 
-/// Makes a folder of this program, and what is missing above it, for its owner only. One that others can
-/// get at, made by an earlier version, is closed.
+/// Creates a folder of this program, including missing parents, with access for its owner only. If
+/// an existing folder is accessible to other users, removes their permissions.
 pub(crate) fn make_private_folder(folder: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(PRIVATE_MODE).create(folder)?;
     let mode = fs::metadata(folder)?.mode();
     if mode & OTHERS_MODE != 0 {
-        // Whose folder it is may decide otherwise; no secret lies there.
+        // A failure is ignored: the owner of the folder may be another user, and the folder holds
+        // no secrets.
         fs::set_permissions(folder, fs::Permissions::from_mode(mode & !OTHERS_MODE & 0o7777)).ok();
     }
     Ok(())
 }
 
-/// Removes what processes that were killed had staged. What cannot be removed is in nobody's way.
+/// Removes the staged files of processes that were killed. Files that cannot be removed do no harm.
 fn clear_staged(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -713,7 +724,7 @@ mod tests {
         TicketId([number; 12])
     }
 
-    /// A view of these snapshots, all of one host, the later the greater.
+    /// Returns a view of these snapshots of one host, in ascending order of time.
     fn view(snapshots: &[u8]) -> View {
         let commit = |number: u8| Commit {
             segments: Vec::new(),
@@ -750,7 +761,7 @@ mod tests {
         }
     }
 
-    /// What becomes of a state that has seen `first` when it sees `second`.
+    /// Returns the state that has seen `first` and then `second`.
     fn after(first: &View, second: &View, rollback: Rollback) -> Result<State> {
         let mut state = state(rollback);
         state.see(first, &report())?;
@@ -760,7 +771,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prune_that_is_gone_is_missed() {
+    fn missing_prune_record_is_detected() {
         let pruned = with_prune(with_prune(view(&[2]), 1, &[1]), 2, &[]);
         let older = with_prune(view(&[1, 2]), 1, &[1]);
         let error = after(&pruned, &older, Rollback::Refuse).expect_err("prune 2 is gone");
@@ -773,14 +784,15 @@ mod tests {
         told.see(&older, &report).expect("it is only told");
         assert_eq!((report.problem_count(), told.now.prune_number), (1, 2), "told, not remembered");
 
-        // One that cannot be opened is not there: anyone can put some bytes in its place.
+        // A record that cannot be opened does not count, because anyone with access to the storage
+        // can put some bytes in its place.
         let mut damaged = older;
         let error = Arc::new(Error::corrupt("prunes/2", "is damaged"));
         damaged.unreadable.insert(ObjectName::Prune(2), error);
         assert!(after(&pruned, &damaged, Rollback::Refuse).is_err(), "prune 2 does not open");
     }
 
-    /// An object that does not open is neither remembered nor an excuse for what is gone.
+    /// An object that does not open is neither remembered, nor an excuse for missing objects.
     #[test]
     fn junk_prune_changes_nothing() {
         let (all, one) = (view(&[1, 2]), view(&[1]));
@@ -798,14 +810,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_prune_has_taken_is_not_missed() {
+    fn snapshot_taken_by_prune_is_not_missed() {
         let (all, one) = (view(&[1, 2]), view(&[1]));
         assert!(after(&all, &one, Rollback::Refuse).is_err(), "nobody has taken it");
-        // A sweep has deleted its commit.
+        // A sweep has deleted the commit of the snapshot.
         let swept = with_prune(one.clone(), 1, &[2]);
         let seen = after(&all, &swept, Rollback::Refuse).expect("a prune has taken it");
         assert_eq!(seen.now.heads["a"].snapshot, id(1).to_string(), "the newest that is left");
-        // The snapshot is there and does not open: that is told as damage, and goes on being remembered.
+        // The snapshot exists and cannot be opened. It is reported as damaged, and stays
+        // remembered.
         let mut damaged = one.clone();
         let error = Arc::new(Error::corrupt("x", "is damaged"));
         damaged.unreadable.insert(ObjectName::Commit(id(2)), error);
@@ -819,7 +832,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_where_all_is_there() {
+    fn commits_are_not_read_if_all_are_listed() {
         let mut state = state(Rollback::Refuse);
         state.see(&with_prune(view(&[1, 2]), 3, &[]), &report()).expect("nothing is older");
         let names =
@@ -831,10 +844,10 @@ mod tests {
         assert!(!state.is_among(&commits, &prunes[..1]), "the prune is gone");
     }
 
-    /// Another process changes the settings, and remembers it, after this one has opened the repository:
-    /// that is no older state.
+    /// Another process changes the settings and remembers them after this process has opened the
+    /// repository. This is not an older state.
     #[test]
-    fn settings_that_change_at_this_moment_are_not_older() {
+    fn settings_changed_meanwhile_are_not_older() {
         let media = Arc::new(media::Memory::new());
         let options = InitOptions {
             suite: Suite::None,
@@ -875,14 +888,14 @@ mod tests {
         put(ObjectName::Commit(id(2)));
         assert_eq!(unlisted(&state), Some(ObjectName::Commit(id(2))), "the snapshot lies there");
         assert_eq!(state.unlisted(&newest, &media).expect("memory answers"), None, "all is listed");
-        // It was listed, and is damaged.
+        // The object was listed, and is damaged.
         let mut damaged = with_prune(view(&[1, 2]), 1, &[]);
         let error = Arc::new(Error::corrupt("x", "is damaged"));
         damaged.unreadable.insert(ObjectName::Prune(2), error);
         assert_eq!(state.unlisted(&damaged, &media).expect("memory answers"), None, "damage");
     }
 
-    /// A prune that has taken a snapshot, and a sweep that has deleted it, are not yet listed.
+    /// A prune that has taken a snapshot is not listed yet, nor is its deletion by a sweep.
     #[test]
     fn snapshot_taken_by_unlisted_prune_is_awaited() {
         let media = media::Memory::new();
@@ -907,15 +920,16 @@ mod tests {
         let name = ObjectName::Config { number: 1, copy: false };
         assert_eq!(unlisted_number(&early, 1).expect("memory answers"), Some(name));
         assert_eq!(unlisted_number(&early, 2).expect("memory answers"), None, "really older");
-        // Listed by now, and opened with older ones all the same: damage, or a change meanwhile.
+        // The settings are listed by now, but the repository was opened with older ones. This is
+        // damage, or a concurrent change.
         media.lag(0);
         assert_eq!(unlisted_number(&early, 1).expect("memory answers"), None, "it is listed");
         assert_eq!(unlisted_number(&open(), 1).expect("memory answers"), None, "nothing is older");
     }
 
-    /// Whatever has become of the file: it counts as a whole, or not at all.
+    /// A damaged file counts either completely or not at all.
     #[test]
-    fn damaged_memories_do_no_harm() {
+    fn damaged_state_files_are_ignored() {
         let mut memory = Memory { version: VERSION, ..Memory::default() };
         let head = Head { snapshot: id(1).to_string(), started_ns: i64::MIN };
         memory.heads.insert("host".to_owned(), head);
@@ -939,10 +953,10 @@ mod tests {
         }
     }
 
-    /// Of two processes that write what they have seen, the later one does not forget what the other
-    /// has seen.
+    /// Two processes save the state that they have seen. The later one keeps what the other one has
+    /// seen.
     #[test]
-    fn what_another_process_has_seen_is_kept() {
+    fn state_seen_by_another_process_is_kept() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("x.json");
         let own = |mut state: State, config_number, snapshot| {

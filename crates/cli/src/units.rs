@@ -1,4 +1,4 @@
-//! Sizes, times and durations, read and shown. Numbers stay in bytes and nanoseconds elsewhere.
+//! Parsing and formatting of sizes, times and durations. All other code uses bytes and nanoseconds.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use cutpoint_store::calendar::{DAY_S, civil};
 use cutpoint_store::check::Portion;
 use cutpoint_store::retention::Span;
 
-/// Reads a size in bytes: `131072`, `128k`, `16M`, `16MiB`; at most 4 GiB.
+/// Parses a size in bytes: `131072`, `128k`, `16M`, `16MiB`; at most 4 GiB.
 pub(crate) fn parse_size(text: &str) -> Result<u32, String> {
     u32::try_from(parse_large_size(text)?).map_err(|_| format!("`{text}` is too large"))
 }
 
-/// Reads a size in bytes that may be larger: `10g`, `2TiB`.
+/// Parses a size in bytes that may be larger: `10g`, `2TiB`.
 pub(crate) fn parse_large_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -26,7 +26,7 @@ pub(crate) fn parse_large_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// Reads how many of something are kept: a number from 1 on, or `all`.
+/// Parses the number of items to keep: a number from 1 on, or `all`.
 pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
     match text.parse() {
         _ if text == "all" => Ok(u32::MAX),
@@ -36,7 +36,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Reads a waiting time in nanoseconds: a number with s, min, h or d, or 0.
+/// Parses a waiting time, in nanoseconds: a number with s, min, h or d, or 0.
 pub(crate) fn parse_wait(text: &str) -> Result<i64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let wrong = || format!("`{text}` is no time; it should be like 90s, 10min, 24h or 2d");
@@ -53,7 +53,7 @@ pub(crate) fn parse_wait(text: &str) -> Result<i64, String> {
     number.checked_mul(unit).ok_or_else(wrong)
 }
 
-/// Reads a share in percent, as `5%` or `12.5%`.
+/// Parses a share in percent, such as `5%` or `12.5%`.
 pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     match number {
@@ -62,7 +62,7 @@ pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads whole percents, as 10%, from 0% to 100%.
+/// Parses a whole percentage, such as 10%, from 0% to 100%.
 pub(crate) fn parse_whole_percent(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('%').and_then(|number| number.parse::<u32>().ok());
     number
@@ -70,7 +70,7 @@ pub(crate) fn parse_whole_percent(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("`{text}` is no whole percentage; it should be like 10%"))
 }
 
-/// Reads a length of time: numbers with the units y, m (months), w, d and h, as `1y6m` or `3d12h`.
+/// Parses a time span: numbers with the units y, m (months), w, d and h, such as `1y6m` or `3d12h`.
 pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
     let too_long = || format!("`{text}` is too long");
     let mut span = Span::default();
@@ -100,7 +100,7 @@ pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
     Ok(span)
 }
 
-/// Reads how much of the data is to be read: `all`, `5%`, `0.5%`, `10GiB`.
+/// Parses the portion of the data to read: `all`, `5%`, `0.5%`, `10GiB`.
 pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
     if text == "all" {
         return Ok(Portion::All);
@@ -123,7 +123,7 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
     {
         return Err(bad());
     }
-    // Millionths: four digits more than percent.
+    // In millionths, which have four digits more than percents.
     match format!("{whole}{part:0<4}").parse().map_err(|_| bad())? {
         0 => Err("nothing would be read".to_owned()),
         1_000_000 => Ok(Portion::All),
@@ -132,7 +132,7 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
     }
 }
 
-/// A size for people: `0 B`, `17.3 KiB`.
+/// Formats a size for display: `0 B`, `17.3 KiB`.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -148,7 +148,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A duration for people: `0:07`, `1:02:03`.
+/// Formats a duration for display: `0:07`, `1:02:03`.
 pub(crate) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -159,12 +159,12 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
-/// A count with its noun: `1 file`, `2 files`.
+/// Formats a count with its noun: `1 file`, `2 files`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Seconds since 1970 as `2026-01-31 23:59:59`, in UTC.
+/// Formats seconds since 1970 as `2026-01-31 23:59:59`, in UTC.
 pub(crate) fn date_time(seconds: i64) -> String {
     let (days, rest) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
     let (year, month, day) = civil(days);
@@ -176,13 +176,13 @@ pub(crate) fn date_time(seconds: i64) -> String {
     )
 }
 
-/// Nanoseconds since 1970 as RFC 3339 text in UTC, nothing lost.
+/// Formats a time since 1970 as RFC 3339 text in UTC, without loss.
 pub(crate) fn rfc3339(seconds: i64, nanoseconds: u32) -> String {
     let date_time = date_time(seconds).replace(' ', "T");
     format!("{date_time}.{nanoseconds:09}Z")
 }
 
-/// As [`rfc3339`].
+/// Formats nanoseconds since 1970 like [`rfc3339`].
 pub(crate) fn rfc3339_ns(ns: i64) -> String {
     let nanoseconds = u32::try_from(ns.rem_euclid(1_000_000_000)).unwrap_or(0);
     rfc3339(ns.div_euclid(1_000_000_000), nanoseconds)
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read() {
+    fn sizes_are_parsed() {
         for (text, expected) in
             [("131072", 131_072), ("128k", 131_072), ("16MiB", 16 << 20), ("1M", 1 << 20)]
         {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_times_are_read() {
+    fn counts_and_times_are_parsed() {
         assert_eq!(parse_count("7"), Ok(7), "a number");
         assert_eq!(parse_count("all"), Ok(u32::MAX), "all");
         for text in ["0", "-1", "", "some"] {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn portions_are_read() {
+    fn portions_are_parsed() {
         for (text, expected) in [
             ("all", Portion::All),
             ("100%", Portion::All),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_shown() {
+    fn sizes_are_formatted() {
         for (bytes, expected) in [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -268,7 +268,7 @@ mod tests {
             assert_eq!(date_time(seconds), expected, "{seconds}");
         }
         assert_eq!(rfc3339_ns(-1), "1969-12-31T23:59:59.999999999Z", "before 1970");
-        // The ends of what a file can carry: no overflow.
+        // The extreme values of a file do not overflow.
         date_time(i64::MIN);
         date_time(i64::MAX);
     }

@@ -1,4 +1,4 @@
-//! Where secrets come from: files, commands, the environment, the terminal.
+//! The sources of secrets: files, commands, the environment, the terminal.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -19,25 +19,26 @@ use crate::interrupt::Prompting;
 use crate::recovery;
 use crate::report::Report;
 
-/// The first word of a key file; the key follows, in hexadecimal.
+/// The first word of a key file. The key follows in hexadecimal.
 const KEY_FILE_WORD: &str = "cutpoint-key-v1";
 
 /// The environment variable with a passphrase.
 const PASSPHRASE_VARIABLE: &str = "CUTPOINT_PASSPHRASE";
 
-/// More than this is no passphrase and no key file, in bytes.
+/// The maximum length of a passphrase or a key file, in bytes.
 const SECRET_LEN_MAX: usize = 64 * 1024;
 
-/// The permissions of everybody but the owner: of the group, and of all others.
+/// The permission bits of all users but the owner: of the group and of all others.
 const OTHERS_MODE: u32 = 0o077;
 
 /// The environment variable with the passphrase of a new key.
 const NEW_PASSPHRASE_VARIABLE: &str = "CUTPOINT_NEW_PASSPHRASE";
 
-/// The environment variables with secrets of this program: no business of the commands that it runs.
+/// The environment variables with secrets of this program. They are withheld from the commands that
+/// it runs.
 pub(crate) const SECRET_VARIABLES: [&str; 2] = [PASSPHRASE_VARIABLE, NEW_PASSPHRASE_VARIABLE];
 
-/// Where one secret may come from; the first that is there counts.
+/// The possible sources of one secret. The first one present is used.
 struct Sources<'a> {
     key_file: Option<&'a Path>,
     passphrase_file: Option<&'a Path>,
@@ -65,7 +66,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// The secret that the user has named, for opening a repository; `None` where none is named.
+/// Returns the secret that the user has named for opening a repository; `None` if none is named.
 pub(crate) fn given(secrets: &Secrets, report: &Report) -> Result<Option<Unlock>> {
     if secrets.encryption == Some(Encryption::None) {
         refuse_secret(secrets)?;
@@ -77,7 +78,7 @@ pub(crate) fn given(secrets: &Secrets, report: &Report) -> Result<Option<Unlock>
     passphrase(&Sources::of(secrets), report)
 }
 
-/// The secrets in these files: passphrases, and key files.
+/// Reads the secrets in these files: passphrases and key files.
 pub(crate) fn in_files(
     passphrase_files: &[PathBuf],
     key_files: &[PathBuf],
@@ -99,20 +100,21 @@ fn is_kit(path: &Path) -> Failure {
     ))
 }
 
-/// Whether a person can be asked.
+/// Returns `true` if there is a terminal to prompt at.
 pub(crate) fn can_ask() -> bool {
-    // The answer is read from the terminal itself: standard input may be what is to be saved.
+    // The answer is read from the terminal itself, because standard input may be the data to save.
     io::stderr().is_terminal() && fs::File::open("/dev/tty").is_ok()
 }
 
-/// Asks a person for the passphrase of an existing repository.
+/// Prompts for the passphrase of an existing repository.
 pub(crate) fn ask(repository: &str) -> Result<Unlock> {
     let prompt = format!("Passphrase of {}: ", escape::for_terminal(repository.as_bytes()));
     let passphrase = prompt_passphrase(&prompt)?;
     Ok(Unlock::Passphrase(passphrase))
 }
 
-/// What is to unlock a new repository, or to be a new key of one, and the path of a key file if one was made for it.
+/// The secret of a new repository or of a new key, and the path of the key file if one was created
+/// for it.
 pub(crate) struct NewSecret<'a> {
     /// The secret.
     pub(crate) unlock: Unlock,
@@ -120,13 +122,13 @@ pub(crate) struct NewSecret<'a> {
 }
 
 impl NewSecret<'_> {
-    /// The path of the key file that was made.
+    /// Returns the path of the key file that was created.
     pub(crate) fn made_file(&self) -> Option<&Path> {
         self.made
     }
 }
 
-/// The secret for a new repository: as named, else asked for twice.
+/// Returns the secret of a new repository: the named one, or a passphrase typed twice.
 pub(crate) fn for_new<'a>(secrets: &'a Secrets, report: &Report) -> Result<NewSecret<'a>> {
     if secrets.encryption == Some(Encryption::None) {
         refuse_secret(secrets)?;
@@ -142,7 +144,7 @@ pub(crate) fn for_new<'a>(secrets: &'a Secrets, report: &Report) -> Result<NewSe
     })
 }
 
-/// The secret for a new key of a repository: as named, else asked for twice.
+/// Returns the secret of a new key of a repository: the named one, or a passphrase typed twice.
 pub(crate) fn for_new_key<'a>(secrets: &'a NewSecrets, report: &Report) -> Result<NewSecret<'a>> {
     new_by(&Sources::of_new(secrets), "Passphrase of the new key: ", report)?.ok_or_else(|| {
         Failure::failed("the secret of the new key is missing")
@@ -154,7 +156,7 @@ pub(crate) fn for_new_key<'a>(secrets: &'a NewSecrets, report: &Report) -> Resul
     })
 }
 
-/// A secret that is new; `None` where none is named and nobody can be asked.
+/// Returns a new secret; `None` if none is named and there is no terminal to prompt at.
 fn new_by<'a>(
     sources: &Sources<'a>,
     prompt: &str,
@@ -203,7 +205,7 @@ fn passphrase(sources: &Sources<'_>, report: &Report) -> Result<Option<Unlock>> 
     }
     use std::os::unix::ffi::OsStringExt;
     let variable = std::env::var_os(sources.variable).map(OsStringExt::into_vec);
-    // Set to nothing is as good as not set: a script may have no other way to take it back.
+    // An empty variable counts as unset, because a script may have no other way to unset it.
     let passphrase = variable.map(Zeroizing::new).filter(|passphrase| !passphrase.is_empty());
     Ok(passphrase.map(Unlock::Passphrase))
 }
@@ -221,7 +223,7 @@ fn as_passphrase(bytes: Zeroizing<Vec<u8>>, origin: &str) -> Result<Unlock> {
     Ok(Unlock::Passphrase(passphrase))
 }
 
-/// One line end at the end is the editor's, not the passphrase's.
+/// Removes one line end at the end, which editors add.
 fn without_line_end(mut bytes: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
@@ -237,7 +239,7 @@ fn prompt_passphrase(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
     let passphrase = rpassword::prompt_password(prompt);
     drop(prompting);
     let passphrase = match passphrase {
-        // Ctrl-C; the signal follows.
+        // Ctrl-C was pressed; the signal follows.
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             return Err(Failure::new(Exit::Interrupted, "interrupted").into());
         }
@@ -288,7 +290,7 @@ fn read_secret(path: &Path, what: &str, report: &Report) -> Result<Zeroizing<Vec
     read_bounded(file).with_context(context)
 }
 
-/// Reads a secret into room that is there from the start: a vector that grows leaves copies behind.
+/// Reads a secret into a buffer of full size, because a vector that grows leaves copies behind.
 fn read_bounded(source: impl io::Read) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(SECRET_LEN_MAX + 1));
     source.take(SECRET_LEN_MAX as u64).read_to_end(&mut bytes)?;
@@ -316,7 +318,7 @@ fn read_key_file(path: &Path, report: &Report) -> Result<Unlock> {
     Err(is_wrong("is neither a key file nor a recovery kit").into())
 }
 
-/// Makes a key file that nobody else can read; it must not exist.
+/// Creates a key file that no other user can read. The file must not exist.
 fn make_key_file(path: &Path) -> Result<Unlock> {
     let mut key = Secret([0; 32]);
     System.random(&mut key.0)?;
@@ -328,7 +330,7 @@ fn make_key_file(path: &Path) -> Result<Unlock> {
     Ok(Unlock::KeyFile(key))
 }
 
-/// Makes a file that must not exist, for its owner only.
+/// Creates a file for its owner only. The file must not exist.
 pub(crate) fn create_private(path: &Path) -> io::Result<fs::File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }

@@ -1,7 +1,8 @@
-//! A real process, killed with SIGKILL at a hundred random moments: what was finished stays, what
-//! was not is no snapshot, and nothing needs a repair.
+//! A real process, killed with SIGKILL at a hundred random moments. Completed runs stay, incomplete
+//! ones are no snapshots, and nothing needs a repair.
 //!
-//! A moment is when so much has been written, and no time: how fast the machine is changes nothing.
+//! A moment is defined by the number of bytes written instead of a time, so that it does not depend
+//! on the speed of the machine.
 
 use std::fs;
 use std::path::Path;
@@ -55,13 +56,14 @@ impl Repository {
         names("tickets").iter().any(|ticket| !ticket.contains('#') && !ended.contains(ticket))
     }
 
-    /// The size of all that is there, unfinished or not, in bytes.
+    /// Returns the size of all files of the repository, finished or not, in bytes.
     fn size(&self) -> u64 {
         let names = walk(&self.work.path().join("repository"));
         names.iter().filter_map(|name| fs::metadata(name).ok()).map(|each| each.len()).sum()
     }
 
-    /// Starts the program and kills it as soon as `is_now` says so, unless it has ended before.
+    /// Starts the program and kills it as soon as `is_now` returns `true`, unless it has ended
+    /// before.
     fn run_until(&self, words: &[&str], is_now: impl Fn() -> bool) -> ExitStatus {
         let mut child = self.command(words).stderr(Stdio::null()).spawn().expect("starts");
         while child.try_wait().expect("asked for").is_none() {
@@ -100,7 +102,7 @@ fn same(left: &Path, right: &Path) {
 }
 
 #[test]
-fn a_hundred_kills_lose_nothing() {
+fn hundred_kills_lose_nothing() {
     let repository = Repository { work: tempfile::tempdir().expect("work folder") };
     let work = repository.work.path();
     let source = work.join("source");
@@ -120,7 +122,7 @@ fn a_hundred_kills_lose_nothing() {
 
     let (mut killed, mut finished) = (0, 1);
     for round in 0..KILLS {
-        // Something new each time, so that there is something to lose.
+        // Each round has new data, so that there is something to lose.
         fs::write(source.join("large"), random.take(12 << 20)).expect("large");
         fs::write(source.join(format!("many/{round}")), random.take(3000)).expect("file");
         let enough = repository.size() + random.below(full_bytes) as u64;
@@ -135,12 +137,13 @@ fn a_hundred_kills_lose_nothing() {
         }
     }
     assert!(killed > KILLS / 4, "only {killed} of {KILLS} runs were hit");
-    // A run that was killed after its commit is a snapshot too; one that was not killed always is.
+    // A run that was killed after its commit has made a snapshot, too. A run that was not killed
+    // always makes one.
     let before = repository.snapshots();
     assert!(before >= finished, "{before} snapshots, but {finished} runs had finished");
     assert!(before <= finished + killed);
 
-    // One more kill that leaves a writer behind, for the last run to end and to clean up after.
+    // One more kill leaves a writer behind, for the last run to end and to clean up after.
     for _ in 0..20 {
         if repository.has_unfinished() {
             break;
@@ -157,8 +160,8 @@ fn a_hundred_kills_lose_nothing() {
     let target = work.join("target");
     repository.run(&["restore", "latest", "--to", target.to_str().expect("UTF-8"), "--quiet"]);
     same(&source, &target.join(source.strip_prefix("/").expect("absolute")));
-    // Nothing that a killed run had staged is left, but the tickets of runs that were killed before
-    // they had one: nobody can tell who they are, and they go after a day.
+    // No staged files of killed runs are left, except tickets of runs that were killed before they
+    // had one. These cannot be attributed to a run, and are removed after a day.
     let staged = walk(&work.join("repository")).into_iter().filter(|name| name.contains('#'));
     let staged: Vec<_> = staged.filter(|name| !name.contains("/tickets/")).collect();
     assert!(staged.is_empty(), "staging files stay behind: {staged:?}");
@@ -167,7 +170,7 @@ fn a_hundred_kills_lose_nothing() {
 fn walk(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).expect("folder") {
-        // What was staged may be gone by now.
+        // A staged file may be gone by now.
         let Ok(path) = entry.map(|entry| entry.path()) else { continue };
         if path.is_dir() {
             names.extend(walk(&path));

@@ -1,5 +1,5 @@
-//! A short storm of processes that are killed, suspended and have wrong clocks; `cargo xtask torture`
-//! runs longer ones.
+//! A short storm of processes that are killed and suspended, and have wrong clocks. `cargo xtask
+//! torture` runs longer ones.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,6 +27,6 @@ fn processes_that_are_killed_suspended_and_misdated_lose_nothing() {
 }
 
 #[test]
-fn processes_over_an_s3_server_that_lies_lose_nothing() {
+fn processes_over_a_lying_s3_server_lose_nothing() {
     storm(Storage::S3, Duration::from_secs(10));
 }

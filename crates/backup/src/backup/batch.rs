@@ -1,4 +1,4 @@
-//! Batches: what the source hands on, about a mebibyte at a time.
+//! Batches: the unit in which the source passes on bytes and events, about a mebibyte each.
 
 use std::ops::Range;
 
@@ -7,50 +7,53 @@ use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::{Entry, Time};
 use cutpoint_store::seal::Keys;
 
-/// How many bytes a batch gathers, unless a chunk can be larger.
+/// The number of bytes that a batch gathers, unless a chunk can be larger.
 ///
-/// The lanes of the fingerprints want many chunks, and what was read and cut is to be in a cache still:
-/// in the second level of the core that cut it, in the third for another one. On Zen 5 one thread comes
-/// from memory to fingerprints (`seqcdc:avg=8k`) at 4.5 GB/s in portions of 256 KiB, 4.7 of 512 KiB, 4.8
-/// of 1 MiB, 4.9 of 2 and 4 MiB, 3.6 if all is cut first: example `fused` of `cutpoint-fingerprint`.
+/// The lanes of the fingerprints need many chunks, and the bytes that were read and cut should
+/// still be in a cache: in the second level for the core that cut them, in the third level for
+/// another core. On Zen 5, one thread gets from memory to fingerprints (`seqcdc:avg=8k`) at 4.5
+/// GB/s in portions of 256 KiB, at 4.7 GB/s in 512 KiB, at 4.8 GB/s in 1 MiB, at 4.9 GB/s in 2 and
+/// 4 MiB, and at 3.6 GB/s if everything is cut first. Measured by the example `fused` of
+/// `cutpoint-fingerprint`.
 pub(super) const BATCH_SIZE: usize = 1 << 20;
-/// A batch also ends at this many events: trees of empty files have no bytes.
+/// The number of events at which a batch ends, too, because trees of empty files have no bytes.
 pub(super) const BATCH_EVENTS_MAX: usize = 4096;
 
-/// One thing that happened at the source, in the order of the snapshot's trees.
+/// An event at the source. Events come in the order of the snapshot's trees.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A folder begins.
     Enter(Box<Entry>),
     /// The folder that began last ends.
     Leave,
-    /// An entry with its content.
+    /// An entry, including its content.
     Item(Box<Entry>),
-    /// Another name of a file that came before.
+    /// A further name of a file that came before.
     Link(Box<Entry>),
-    /// What follows, up to [`Event::File`] or [`Event::Dropped`], is of one file, a new version of this
-    /// where there is something.
+    /// A file begins. The events up to [`Event::File`] or [`Event::Dropped`] belong to it. Holds
+    /// the content of the file's previous version, if there is one.
     Begin(Option<Box<Content>>),
-    /// The next chunk of the current file lies in the batch.
+    /// The next chunk of the current file, whose bytes are in the batch.
     Chunk(Cut),
-    /// A chunk that the next files share, and what they were before, where there is something.
+    /// A chunk that the next files share, and the content of their previous versions, if any.
     Bundle(Cut, Option<Box<Content>>),
-    /// The current file has these bytes of the last bundle.
+    /// The bytes of the last bundle that the current file consists of.
     Part { offset: u64, length: u64 },
-    /// The current file has this next: a hole, or what the parent has of it.
+    /// The next segment of the current file: a hole, or one taken over from the parent.
     Piece(Segment),
-    /// The current file is complete; its size follows from its pieces.
+    /// The current file is complete. Its size follows from its segments.
     File(Box<Entry>),
-    /// The current file could not be read to its end: what came of it is dropped.
+    /// The current file could not be read to its end. Everything of it so far is dropped.
     Dropped,
-    /// Something in the folder that began last and has not ended could not be saved.
+    /// An entry of the innermost open folder could not be saved.
     Lacking,
 }
 
-/// What tells a file of several names from all others, while a run looks at both.
+/// The properties that distinguish a file of several names from all others as long as a run looks
+/// at both.
 ///
-/// The number of an inode is used again when its file is gone, and some file systems give the same one
-/// to several files: what follows the number tells these apart.
+/// The inode number alone is not enough, because it is reused when its file is deleted, and some
+/// file systems give the same number to several files. The other fields distinguish these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LinkKey {
     device: u64,
@@ -61,7 +64,7 @@ pub(super) struct LinkKey {
 }
 
 impl LinkKey {
-    /// Of an entry as the system tells it.
+    /// Returns the key of an entry with the metadata from the system.
     pub(super) fn of(entry: &Entry) -> LinkKey {
         LinkKey {
             device: entry.device,
@@ -78,14 +81,14 @@ impl LinkKey {
 pub(super) struct Cut {
     pub(super) start: usize,
     pub(super) len: usize,
-    /// Filled in by a worker.
+    /// The fingerprint, filled in by a worker.
     pub(super) fingerprint: Fingerprint,
-    /// Filled in by a worker: all bytes are zero.
+    /// Set by a worker if all bytes are zero.
     pub(super) zeros: bool,
 }
 
 impl Cut {
-    /// The bytes at `range` of the batch.
+    /// Creates a chunk from the bytes at `range` of the batch.
     pub(super) fn new(range: Range<usize>) -> Cut {
         Cut {
             start: range.start,
@@ -99,7 +102,7 @@ impl Cut {
         self.start + self.len
     }
 
-    /// What a recipe says of `length` bytes of the chunk, from `offset` on.
+    /// Returns the segment of a recipe for `length` bytes of the chunk, from `offset` on.
     pub(super) fn segment(&self, offset: u64, length: u64) -> Segment {
         match self.zeros {
             true => Segment::Zeros { length },
@@ -112,11 +115,11 @@ impl Cut {
     }
 }
 
-/// Bytes of files, and what they belong to.
+/// Bytes of files, and the events that they belong to.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) number: u64,
-    /// Of fixed length; used over and over.
+    /// A buffer of fixed length, which is reused.
     pub(super) bytes: Vec<u8>,
     pub(super) events: Vec<Event>,
 }
@@ -126,7 +129,7 @@ impl Batch {
         Batch { number: 0, bytes: vec![0; capacity], events: Vec::new() }
     }
 
-    /// Fingerprints all chunks: what workers do.
+    /// Fingerprints all chunks. Called by workers.
     pub(super) fn fingerprint(&mut self, keys: &Keys) {
         let (mut chunks, mut wanted) = (Vec::new(), Vec::new());
         for event in &mut self.events {
@@ -146,7 +149,7 @@ impl Batch {
     }
 }
 
-/// Whether all bytes are zero. Most chunks are told apart by their first bytes.
+/// Returns `true` if all bytes are zero. For most chunks, the first bytes decide.
 fn is_zero(chunk: &[u8]) -> bool {
     let (head, tail) = chunk.split_at(chunk.len().min(64));
     head.iter().all(|byte| *byte == 0) && tail.iter().fold(0, |all, byte| all | byte) == 0

@@ -1,12 +1,13 @@
-//! Bundles: small files that lie behind each other in a batch become one chunk.
+//! Bundles: small files that are adjacent in a batch become one chunk.
 //!
-//! Each chunk takes a record in a directory, a hint in the index and a fingerprint wherever it is named,
-//! whatever its size: of small files that resemble their former versions that is more than what is new in
-//! them. So several are one chunk, and the recipe of each names its part of it. What a bundle is compared
-//! with is what its files were before, where most of it was there before.
+//! Whatever its size, each chunk takes a record in a directory, a hint in the index, and a
+//! fingerprint wherever it is referenced. For small files that resemble their previous versions,
+//! this is more than the new data in them. Therefore several files share one chunk, and the recipe
+//! of each file refers to its part of the chunk. A bundle is compared with the previous versions of
+//! its files if most of it had one.
 //!
-//! Which files share a bundle depends on what is read one after the other, and on their names: where
-//! nothing but bytes inside of files has changed, the same files are together again.
+//! Which files share a bundle depends on the order in which they are read and on their names. If
+//! only bytes inside of files have changed, the same files are bundled again.
 
 use std::ops::Range;
 
@@ -15,16 +16,18 @@ use cutpoint_store::seal::Keys;
 
 use super::batch::{Batch, Cut, Event};
 
-/// A file of more bytes is no small one.
+/// The maximum length of a small file, in bytes.
 const FILE_LEN_MAX: usize = 64 * 1024;
-/// No bundle has more bytes.
+/// The maximum length of a bundle, in bytes.
 const BUNDLE_LEN_MAX: usize = 192 * 1024;
-/// One that has so many, or half of what it may have, ends with the next name that says so.
+/// The length, in bytes, from which a bundle ends at the next name that may end one. Reduced to
+/// half of the maximum length if that is smaller.
 const BUNDLE_LEN_MIN: usize = 64 * 1024;
-/// A name says so if its keyed hash ends in two zero bits.
+/// The mask of the keyed hash of a name. A name may end a bundle if the masked bits are zero, as
+/// for one in four names.
 const HASH_MASK: u64 = 3;
 
-/// How small files are bundled.
+/// The rules by which small files are bundled.
 #[derive(Clone, Debug)]
 pub(super) struct Bundling {
     keys: Keys,
@@ -33,19 +36,19 @@ pub(super) struct Bundling {
     bundle_len_max: usize,
 }
 
-/// A file that lies in a batch as a whole.
+/// A small file that lies completely in one batch.
 #[derive(Clone, Debug)]
 struct SmallFile {
-    /// The numbers of its events but for the last.
+    /// The indices of its events, except the last one.
     events: Range<usize>,
-    /// Its bytes in the batch.
+    /// The range of its bytes in the batch.
     bytes: Range<usize>,
-    /// Whether its name ends a bundle.
+    /// Set if its name may end a bundle.
     may_end: bool,
 }
 
 impl Bundling {
-    /// Bundles where no chunk is to have more than `chunk_len_max` bytes.
+    /// Creates the rules for chunks of at most `chunk_len_max` bytes.
     pub(super) fn new(keys: Keys, chunk_len_max: usize) -> Bundling {
         let bundle_len_max = BUNDLE_LEN_MAX.min(chunk_len_max);
         Bundling {
@@ -56,12 +59,12 @@ impl Bundling {
         }
     }
 
-    /// Whether the file of this name may be the last of a bundle that is not full.
+    /// Returns `true` if a file of this name may end a bundle that is not full.
     pub(super) fn may_end(&self, name: &[u8]) -> bool {
         self.keys.name_hash(name) & HASH_MASK == 0
     }
 
-    /// Has small files of `batch` share chunks.
+    /// Bundles the small files of `batch`.
     pub(super) fn apply(&self, batch: &mut Batch) {
         let files = self.small_files(&batch.events);
         let mut changes: Vec<(Range<usize>, Vec<Event>)> = Vec::new();
@@ -93,10 +96,10 @@ impl Bundling {
         }
     }
 
-    /// The small files whose events are all among these.
+    /// Returns the small files whose events are all in `events`.
     fn small_files(&self, events: &[Event]) -> Vec<SmallFile> {
         let mut files = Vec::new();
-        // Where the current file begins, and its bytes so far.
+        // The first event of the current file, and the range of its bytes so far.
         let mut begun: Option<(usize, Range<usize>)> = None;
         for (number, event) in events.iter().enumerate() {
             match event {
@@ -119,14 +122,14 @@ impl Bundling {
                         may_end: self.may_end(&entry.name),
                     }));
                 }
-                // Holes, or a file that does not come to its end.
+                // The file has a hole, or is not read to its end.
                 _ => begun = None,
             }
         }
         files
     }
 
-    /// What lies behind each other, as bundles.
+    /// Groups adjacent files into bundles.
     fn bundles<'a>(&self, mut files: &'a [SmallFile]) -> Vec<&'a [SmallFile]> {
         let mut bundles = Vec::new();
         while let Some(first) = files.first() {
@@ -146,9 +149,9 @@ impl Bundling {
     }
 }
 
-/// What the files of a bundle were before, one after the other. Nothing where those that have no former
-/// version are more than half of its bytes: what such a bundle resembles, its ends say, or what was stored
-/// before it.
+/// Returns the previous versions of the files of a bundle, one after the other. Returns `None` if
+/// files without a previous version make up more than half of the bytes. Such a bundle is compared
+/// by its ends, or with what was stored before it.
 fn former(events: &[Event], files: &[SmallFile]) -> Option<Content> {
     let mut former: Vec<Segment> = Vec::new();
     let (mut len, mut known_len) = (0, 0);
@@ -158,7 +161,7 @@ fn former(events: &[Event], files: &[SmallFile]) -> Option<Content> {
         let Content::Segments(segments) = &**content else { continue };
         known_len += file.bytes.len();
         for segment in segments {
-            // Neighbours in a chunk are one piece again: it is read once.
+            // Adjacent parts of a chunk are merged, so that the chunk is read once.
             if let (
                 Some(Segment::Chunk { fingerprint, offset, length }),
                 Segment::Chunk { fingerprint: next, offset: begins, length: more },

@@ -1,4 +1,4 @@
-//! The source: walks, compares with the parent, reads, cuts, and fills batches.
+//! The source stage: walks, compares with the parent, reads, cuts and fills batches.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -27,69 +27,72 @@ use crate::files::read::{Extent, SourceFile, open_file};
 use crate::files::walk::{Step, Walk};
 use crate::files::xattrs;
 
-/// The interval at which a wait for a batch looks for a request to stop.
+/// The interval at which a wait for a batch checks for a request to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Rule W8: a file that was written to as long before the run, or later, will hardly stay as it is.
+/// Rule W8: the interval before the start of the attempt, in nanoseconds. A file modified within
+/// this interval, or later, will probably change again.
 const QUIET_NS: i64 = 2_000_000_000;
 
-/// Rule W8: a file that lacks no more than so many bytes is read to its end.
+/// Rule W8: a file that lacks at most this number of bytes is read to its end.
 const NEARLY_LEN: u64 = 16 << 20;
 
-/// A former snapshot to compare with.
+/// A previous snapshot to compare with.
 pub(super) struct Former<'a> {
     pub(super) reader: &'a Reader,
-    /// The writer's: what is known, and may be referred to.
+    /// The index of the writer: the chunks that are known and may be referenced.
     pub(super) index: &'a Index,
     pub(super) root: Content,
-    /// No file of it was read before this moment, in nanoseconds since 1970.
+    /// The time, in nanoseconds since 1970, before which no file of the snapshot was read.
     pub(super) read_since_ns: i64,
-    /// Whether it is a checkpoint of this run, which has read its files itself.
+    /// Set if the snapshot is a checkpoint of this run, which has itself read the files in it.
     pub(super) is_own: bool,
-    /// Its file systems, by the numbers that its entries have.
+    /// The identities of its file systems, indexed by the `device` of its entries.
     pub(super) file_systems: Vec<String>,
-    /// Chunks that a check has found broken since: files that need one are read again.
+    /// The chunks that a check has found damaged after the snapshot was made. Files that need one
+    /// are read again.
     pub(super) damaged: HashSet<Fingerprint>,
-    /// Whether the index knows every place: else chunks are looked up before a file is taken over.
+    /// Set if the index is complete. Otherwise, chunks are looked up before a file is taken over.
     pub(super) index_is_whole: bool,
-    /// Whether a run was cut off there: it may have only the beginning of its last file.
+    /// Set if the run of the snapshot was cut off, so that its last file may be incomplete.
     pub(super) partial: bool,
-    /// The sources that are compared with this snapshot, because the parent has nothing of them;
-    /// positions in the list of all. None of the parent itself.
+    /// The sources that are compared with this snapshot because the parent lacks them, as positions
+    /// in the list of all sources. Empty for the parent itself.
     pub(super) sources: Vec<usize>,
 }
 
-/// What former attempts of a run have of a stream, which cannot be read twice.
+/// The part of a stream that earlier attempts of a run have read, because a stream cannot be read
+/// twice.
 #[derive(Debug, Default)]
 pub(super) struct Begun {
-    /// So many bytes are in the checkpoint.
+    /// The number of bytes in the checkpoint.
     size: u64,
-    /// What was read behind them, and is in no chunk yet.
+    /// The bytes read after these, which are in no chunk yet.
     tail: Vec<u8>,
 }
 
-/// How far a file or a stream was cut.
+/// The extent to which a file or a stream was cut.
 enum Reach {
     /// To its end.
     Whole,
-    /// To where its bytes ended, which was not its end.
+    /// To the last byte that could be read, before the expected end.
     Short,
-    /// Until the ticket was old. These bytes were read and are in no chunk.
+    /// Until the ticket was old. Holds the bytes that were read, but are in no chunk.
     Begun(Vec<u8>),
 }
 
-/// What the source has counted.
+/// The counts of the source.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SourceCounts {
     pub(super) unchanged_files: u64,
     pub(super) read_files: u64,
     pub(super) problems: u64,
     pub(super) excluded: u64,
-    /// Whether the walk was cut off.
+    /// Set if the walk was cut off.
     pub(super) partial: bool,
-    /// The sources that the walk could not go through, by their positions.
+    /// The sources that the walk could not go through, as positions in the list of all sources.
     pub(super) lost_sources: Vec<usize>,
-    /// The file systems, by the numbers that entries have.
+    /// The identities of the file systems, indexed by the `device` of entries.
     pub(super) file_systems: Vec<String>,
 }
 
@@ -97,29 +100,29 @@ type ParentFolder<'a> = Peekable<Entries<'a>>;
 
 pub(super) struct Cutting<'a> {
     pub(super) chunker: &'a dyn Chunker,
-    /// The parent, and behind it the snapshots that have what the parent has not.
+    /// The parent, followed by the snapshots that have sources that the parent lacks.
     pub(super) formers: Vec<Former<'a>>,
-    /// The one of `formers` with which the current place is compared.
+    /// The index in `formers` of the snapshot that the current place is compared with.
     current: usize,
     pub(super) monitor: &'a dyn BackupMonitor,
     pub(super) shared: &'a Shared,
     pub(super) free: Receiver<Batch>,
     pub(super) jobs: Sender<Job>,
-    /// When the attempt began, in nanoseconds since 1970.
+    /// The start of the attempt, in nanoseconds since 1970.
     started_ns: i64,
     batch: Option<Batch>,
-    /// The bytes of the batch that are filled.
+    /// The number of bytes of the batch that are filled.
     fill: usize,
     next_number: u64,
     counts: SourceCounts,
     linked: HashSet<LinkKey>,
-    /// The file systems, by the numbers that entries have.
+    /// The file systems, indexed by the `device` of entries.
     file_systems: Vec<FileSystem>,
-    /// How many bytes of the current file its events have.
+    /// The number of bytes of the current file that its events cover.
     cut_size: u64,
-    /// Where small files share chunks: how.
+    /// The rules of bundling, if small files share chunks.
     pub(super) bundling: Option<&'a Bundling>,
-    /// What the chunker appends to, and is empty in between.
+    /// The cut-points appended by the chunker. Empty between its calls.
     ends: Vec<usize>,
 }
 
@@ -162,7 +165,7 @@ impl<'a> Cutting<'a> {
         }
     }
 
-    /// The snapshot with which the current place is compared.
+    /// Returns the snapshot that the current place is compared with.
     fn former(&self) -> Option<&Former<'a>> {
         self.formers.get(self.current)
     }
@@ -201,7 +204,7 @@ impl<'a> Cutting<'a> {
     fn event(&mut self, event: Event) -> Result<()> {
         let batch = self.batch()?;
         batch.events.push(event);
-        // A batch is handed on between pieces of files only: `cut` sends full ones itself.
+        // A batch is sent between the pieces of files only. `cut` sends full batches itself.
         let is_full = batch.events.len() >= BATCH_EVENTS_MAX || self.fill >= self.batch_len();
         if is_full { self.send() } else { Ok(()) }
     }
@@ -215,31 +218,31 @@ impl<'a> Cutting<'a> {
         self.monitor.problem(path, message);
     }
 
-    /// `path`, in the folder that is open, is not saved.
+    /// Reports that `path`, an entry of the innermost open folder, is not saved.
     fn lost(&mut self, path: &Path, message: &str) -> Result<()> {
         self.problem(path, message);
         self.event(Event::Lacking)
     }
 
-    /// Ends: the number of batches, and what was counted.
+    /// Sends the last batch. Returns the number of batches and the counts.
     pub(super) fn finish(mut self) -> Result<(u64, SourceCounts)> {
         self.send()?;
         Ok((self.next_number, self.counts))
     }
 
-    /// Saves what a walk finds.
+    /// Saves everything that a walk finds.
     pub(super) fn walk(&mut self, mut walk: Walk) -> Result<()> {
         let mut parents: Vec<Option<ParentFolder<'a>>> = Vec::new();
         let root = self.former().map(|former| former.reader.tree(&former.root).peekable());
         parents.push(root);
-        // With what the folders around the current one are compared.
+        // The values of `current` for the folders around the current one.
         let mut around = Vec::new();
         while let Some(step) = walk.next() {
             let known = self.file_systems.len();
             self.file_systems.extend((known..walk.device_count()).map(|at| walk.file_system(at)));
             self.stop_if_asked()?;
             if self.shared.is_old() {
-                // Rule W8: what is complete becomes a checkpoint. Open folders end here.
+                // Rule W8: the complete part becomes a checkpoint. Open folders end here.
                 self.counts.partial = true;
                 for _ in 1..parents.len() {
                     self.event(Event::Leave)?;
@@ -251,7 +254,7 @@ impl<'a> Cutting<'a> {
                     around.push(self.current);
                     let before = self.parent_entry(&mut parents, &entry.name, &path);
                     let before = before.or_else(|| self.entry_elsewhere(&walk, &path));
-                    // A folder above the sources has no times to tell by.
+                    // A folder above the sources has no times to compare.
                     let unchanged = entry.ctime != Time::default()
                         && before.as_ref().is_some_and(|before| before.ctime == entry.ctime);
                     match &before {
@@ -288,8 +291,8 @@ impl<'a> Cutting<'a> {
         Ok(())
     }
 
-    /// The entry of `path` in another snapshot than the parent, which has nothing of the source that
-    /// `path` is. From then on that snapshot is compared with.
+    /// Looks up the entry of `path`, a source that the parent lacks, in the other snapshot that has
+    /// it. Everything below `path` is then compared with that snapshot.
     fn entry_elsewhere(&mut self, walk: &Walk, path: &Path) -> Option<Entry> {
         if self.formers.len() < 2 {
             return None;
@@ -313,7 +316,7 @@ impl<'a> Cutting<'a> {
         entry
     }
 
-    /// The entry of this name in the parent's folder, where there is one.
+    /// Returns the entry of the name `name` in the folder of the parent, if there is one.
     fn parent_entry(
         &mut self,
         parents: &mut [Option<ParentFolder<'a>>],
@@ -357,14 +360,14 @@ impl<'a> Cutting<'a> {
         entry.xattrs = found.pairs;
     }
 
-    /// Whether a change since the parent was made, to what `entry` is of and `before` was of, would
-    /// show in ctime, or in mtime of a file.
+    /// Returns `true` if any change after the parent was made, to the file of `entry` and `before`,
+    /// would show in ctime, or in mtime for a file.
     fn is_settled(&self, before: &Entry, entry: &Entry) -> bool {
         let Some(former) = self.former() else { return false };
         let Some(now) = at(&self.file_systems, entry.device) else { return false };
         let is_same = at(&former.file_systems, before.device) == Some(&now.identity);
-        // What this run has read it need not read again: a change since then would not be in the
-        // snapshot without a checkpoint either.
+        // A file that this run has read need not be read again. Without the checkpoint, a change
+        // after that would not be in the snapshot either.
         if former.is_own || !is_same {
             return is_same;
         }
@@ -377,19 +380,20 @@ impl<'a> Cutting<'a> {
             && (!now.copies_mtime || entry.ctime > entry.mtime)
     }
 
-    /// Rule W3.
+    /// Returns `true` if the file may be taken over by rule W3.
     fn is_unchanged(&self, before: &Entry, entry: &Entry) -> bool {
         before.size == entry.size && self.is_same(before, entry)
     }
 
-    /// Rule W3 for a file of which a checkpoint has the beginning.
+    /// Returns `true` if rule W3 holds for a file whose beginning is in a checkpoint.
     fn is_begun(&self, before: &Entry, entry: &Entry) -> bool {
         self.former().is_some_and(|former| former.partial)
             && before.size < entry.size
             && self.is_same(before, entry)
     }
 
-    /// Whether the file `entry` has not changed since it was read as `before`, as far as it was.
+    /// Returns `true` if the file `entry` is unchanged since it was read as `before`, as far as it
+    /// was read.
     fn is_same(&self, before: &Entry, entry: &Entry) -> bool {
         before.kind == EntryKind::File
             && before.defect.is_none()
@@ -400,8 +404,8 @@ impl<'a> Cutting<'a> {
             && !self.needs_damaged(before)
     }
 
-    /// Whether a chunk that the file needs was found broken since the parent was made, or cannot be
-    /// found.
+    /// Returns `true` if a chunk that the file needs was found damaged after the parent was made,
+    /// or cannot be found.
     fn needs_damaged(&self, before: &Entry) -> bool {
         let Some(former) = self.former() else { return true };
         if former.damaged.is_empty() && former.index_is_whole {
@@ -470,7 +474,7 @@ impl<'a> Cutting<'a> {
             }
         };
         file.refresh(&mut entry);
-        // It can have changed since the walk looked at it, or be another one.
+        // The file can have changed after the walk examined it, or can be a different one.
         self.linked.remove(&key);
         key = LinkKey::of(&entry);
         if entry.is_hard_link() {
@@ -513,8 +517,8 @@ impl<'a> Cutting<'a> {
                 entry.defect = Some(Defect::Changed);
             }
         }
-        // A bundle that ends where its names say so is the same the next time; one that a batch ends
-        // is not.
+        // A bundle that ends at a name that may end it will be the same next time. A bundle that
+        // ends with its batch will not.
         let is_nearly_full = self.fill >= self.batch_len() / 4 * 3;
         let ends_bundle = is_nearly_full
             && self.bundling.as_ref().is_some_and(|bundling| bundling.may_end(&entry.name));
@@ -522,7 +526,7 @@ impl<'a> Cutting<'a> {
         if ends_bundle { self.send() } else { Ok(()) }
     }
 
-    /// What is read next is a file, a new version of `before`, if there is one.
+    /// Begins a file, a new version of `before` if there is one.
     fn begin_file(&mut self, before: Option<&Entry>) -> Result<()> {
         let former = match before.filter(|before| before.kind == EntryKind::File) {
             Some(Entry { content: Content::Empty | Content::Raw(_), .. }) | None => None,
@@ -531,15 +535,15 @@ impl<'a> Cutting<'a> {
         self.event(Event::Begin(former))
     }
 
-    /// Rule W8: the checkpoint has the beginning of the file, and the next attempt goes on there.
+    /// Rule W8: ends a file whose beginning is in the checkpoint. The next attempt continues there.
     fn begun(&mut self, entry: Entry) -> Result<()> {
         self.counts.partial = true;
-        // Of a file of which nothing was cut it has nothing.
+        // If nothing of the file was cut, the checkpoint has nothing of it.
         if self.cut_size == 0 { Ok(()) } else { self.event(Event::File(Box::new(entry))) }
     }
 
-    /// Takes over what the parent has of a file, `size` bytes. Returns how many there are: all, or
-    /// none where they cannot be read.
+    /// Takes over the `size` bytes that the parent has of a file. Returns the number of bytes taken
+    /// over, which is 0 if they cannot be read.
     fn take_begun(&mut self, content: &Content, size: u64) -> Result<u64> {
         let Some(reader) = self.former().map(|former| former.reader) else { return Ok(0) };
         let mut taken = 0;
@@ -554,8 +558,8 @@ impl<'a> Cutting<'a> {
         Ok(0)
     }
 
-    /// Reads and cuts a file, behind what the parent has of it. The outer error ends the run, the
-    /// inner one the file.
+    /// Reads and cuts a file, from the end of the part that the parent has of it. The outer error
+    /// ends the run, the inner error ends the file.
     fn read_file(
         &mut self,
         file: &SourceFile,
@@ -567,8 +571,8 @@ impl<'a> Cutting<'a> {
             None => 0,
         };
         self.cut_size = begun_size;
-        // What the next attempt could not go on with is read to its end now: else a file that
-        // changes all the time would be begun for ever.
+        // A file that the next attempt could not continue is read to its end now. Otherwise, a file
+        // that changes all the time would be begun again and again.
         let quiet_ns = self.started_ns.saturating_sub(QUIET_NS);
         let is_settled = is_before(entry.mtime, quiet_ns) && is_before(entry.ctime, quiet_ns);
         let may_stop = |cut_size| {
@@ -591,11 +595,12 @@ impl<'a> Cutting<'a> {
                         let want = want.min(buffer.len());
                         let count = file.read_at(&mut buffer[..want], at)?;
                         at += count as u64;
-                        // Fewer bytes than asked for: there are no more, whatever was promised.
+                        // If there are fewer bytes than requested, there are no more, whatever the
+                        // extent says.
                         Ok((count, at < end && count == want))
                     };
                     match self.cut(&[], read, may_stop)? {
-                        // What follows would not lie where it belongs.
+                        // The bytes that follow would get a wrong offset.
                         Ok(Reach::Whole) if at < end => return Ok(Ok(Reach::Short)),
                         Ok(Reach::Whole) => {}
                         other => return Ok(other),
@@ -606,9 +611,9 @@ impl<'a> Cutting<'a> {
         Ok(Ok(Reach::Whole))
     }
 
-    /// Cuts `tail` and what `read` gives: it fills the buffer and says how far, and whether more may
-    /// come. `may_stop` gets how much of the file is cut, and says whether to stop before its end where
-    /// the ticket is old (rule W8).
+    /// Cuts `tail` and the bytes from `read`, which fills the buffer and returns the number of
+    /// bytes and `true` if more may come. If the ticket is old (rule W8), `may_stop` decides, given
+    /// the number of bytes of the file that are cut, whether to stop before the end.
     fn cut(
         &mut self,
         tail: &[u8],
@@ -618,7 +623,8 @@ impl<'a> Cutting<'a> {
         self.batch()?;
         let mut start = self.fill;
         if let Some(batch) = &mut self.batch {
-            // A stream alone has one, in an empty batch: what was read before the ticket was too old.
+            // Only a stream has a tail, in an empty batch: the bytes read before the ticket was too
+            // old.
             batch.bytes[start..start + tail.len()].copy_from_slice(tail);
             self.fill += tail.len();
         }
@@ -641,7 +647,8 @@ impl<'a> Cutting<'a> {
                 }
             }
             let batch_is_full = self.fill == batch.bytes.len();
-            // What is before a file in the batch is another's: no chunk may depend on it.
+            // The bytes before a file in the batch belong to another file, so no chunk may depend
+            // on them.
             debug_assert_eq!(self.chunker.context_size(), 0, "a spec is bounded");
             loop {
                 self.chunker.next_cuts(&batch.bytes[..self.fill], start, more, &mut self.ends);
@@ -663,7 +670,8 @@ impl<'a> Cutting<'a> {
                 return Ok(Ok(Reach::Whole));
             }
             if batch_is_full {
-                // The rest of the batch, less than a largest chunk, goes on in the next one.
+                // The rest of the batch, which is shorter than the largest chunk, moves to the next
+                // batch.
                 let Some(full) = self.batch.take() else { return Err(misordered().into()) };
                 let end = self.fill;
                 let carry = end - start;
@@ -676,8 +684,8 @@ impl<'a> Cutting<'a> {
         }
     }
 
-    /// Saves a stream as one file of the root folder; goes on where `begun` says, and says there how
-    /// far it came if the ticket grows old.
+    /// Saves a stream as one file of the root folder. Continues from the state in `begun`, and
+    /// records the new state there if the ticket becomes old.
     pub(super) fn stream(
         &mut self,
         entry: Entry,
@@ -688,7 +696,7 @@ impl<'a> Cutting<'a> {
         self.monitor.reading(&path);
         self.counts.read_files += 1;
         let before = match self.former_entry(&entry.name) {
-            // It would only have made the new one smaller.
+            // The previous version would only have made the new one smaller.
             Err(error) if begun.size == 0 => {
                 self.not_compared(&path, &error);
                 None
@@ -700,7 +708,8 @@ impl<'a> Cutting<'a> {
         let (monitor, shared) = (self.monitor, self.shared);
         let read = |buffer: &mut [u8]| {
             let mut filled = 0;
-            // Whole buffers: cut-points must not depend on how a pipe portions its bytes.
+            // Buffers are filled completely, because cut-points must not depend on the portions of
+            // a pipe.
             while filled < buffer.len() && !shared.is_old() && !shared.shutdown.is_over() {
                 match reader.read(&mut buffer[filled..]) {
                     Ok(0) => return Ok((filled, false)),
@@ -728,7 +737,7 @@ impl<'a> Cutting<'a> {
         }
     }
 
-    /// The file `name` of the parent's root folder.
+    /// Returns the file `name` in the root folder of the parent.
     fn former_entry(&self, name: &[u8]) -> Result<Option<Entry>, Error> {
         let Some(former) = self.former() else { return Ok(None) };
         let mut found = None;
@@ -756,17 +765,17 @@ impl<'a> Cutting<'a> {
     }
 }
 
-/// Whether `time` is before `ns`, in nanoseconds since 1970.
+/// Returns `true` if `time` is before `ns`, in nanoseconds since 1970.
 fn is_before(time: Time, ns: i64) -> bool {
     i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds) < i128::from(ns)
 }
 
-/// What a list has for the file system of this number.
+/// Returns the item of a list for the file system `device`.
 fn at<T>(list: &[T], device: u64) -> Option<&T> {
     usize::try_from(device).ok().and_then(|device| list.get(device))
 }
 
-/// Whether a stream has nothing at the moment.
+/// Returns `true` if the stream has no bytes at the moment.
 fn is_patient(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{Interrupted, TimedOut};
     matches!(error.kind(), Interrupted | TimedOut)

@@ -1,4 +1,4 @@
-//! The ordered stage: decides what is new, and builds recipes and trees.
+//! The ordered stage: decides which chunks are new, and builds recipes and trees.
 
 use std::collections::HashMap;
 
@@ -13,14 +13,14 @@ use cutpoint_store::writer::{Bursts, Matcher, Packer, RecipeWriter, TreeWriter};
 use super::batch::{Batch, Cut, Event, LinkKey};
 use super::shutdown::Result;
 
-/// A folder whose entries are still coming.
+/// A folder with entries still to come.
 struct OpenFolder {
-    /// Its own entry; `None` for the root.
+    /// The entry of the folder; `None` for the root.
     entry: Option<Box<Entry>>,
     tree: TreeWriter,
 }
 
-/// What all names of a file share.
+/// The data that all names of a file share.
 struct Linked {
     content: Content,
     size: u64,
@@ -28,17 +28,17 @@ struct Linked {
     defect: Option<Defect>,
 }
 
-/// With what new chunks are compared.
+/// The chunks that new chunks are compared with.
 pub(super) enum Compared<'a> {
-    /// With none.
+    /// No chunks.
     None,
-    /// With the former version of what they are of, or what resembles it.
+    /// The chunks of the previous version of a file, or of a similar file.
     Former(Box<Matcher<'a>>),
-    /// With the chunk that begins or ends alike, by BURST.
+    /// A chunk that begins or ends alike, found by BURST.
     Burst(Box<Bursts<'a>>),
 }
 
-/// Takes batches in order; the packer is where chunks go.
+/// The stage that takes batches in order and passes chunks to the packer.
 pub(super) struct Decide<'a> {
     keys: Keys,
     pub(super) packer: Packer,
@@ -46,9 +46,9 @@ pub(super) struct Decide<'a> {
     cut: String,
     folders: Vec<OpenFolder>,
     file: Option<RecipeWriter>,
-    /// The chunk that small files share now.
+    /// The chunk that small files share at present.
     bundle: Option<Cut>,
-    /// Contents of files that have several names.
+    /// The contents of files that have several names.
     links: HashMap<LinkKey, Linked>,
     pub(super) statistics: Statistics,
     pub(super) lost_links: u64,
@@ -75,7 +75,7 @@ impl<'a> Decide<'a> {
         }
     }
 
-    /// Works through one batch. `hand_on` takes regions from the packer, as soon as there are some.
+    /// Processes one batch. `hand_on` takes regions from the packer as soon as there are some.
     pub(super) fn take(
         &mut self,
         batch: &mut Batch,
@@ -102,7 +102,8 @@ impl<'a> Decide<'a> {
                             self.push(&entry)?;
                             self.statistics.file_count += 1;
                         }
-                        // Its first name could not be read, and was named then.
+                        // The first name of the file could not be read, and was reported as a
+                        // problem then.
                         None => {
                             self.lost_links += 1;
                             self.lack();
@@ -130,7 +131,7 @@ impl<'a> Decide<'a> {
                     let recipe = self.file.take();
                     let recipe = recipe.unwrap_or_else(|| RecipeWriter::new(self.cut.clone()));
                     let key = LinkKey::of(&entry);
-                    // What was read counts, should it have changed meanwhile.
+                    // The size that was read counts, in case the file has changed meanwhile.
                     entry.size = recipe.size();
                     entry.content = recipe.finish(&mut self.packer)?;
                     self.add(*entry, key)?;
@@ -145,7 +146,7 @@ impl<'a> Decide<'a> {
         Ok(())
     }
 
-    /// Stores a chunk, unless it is known or of zeros.
+    /// Stores a chunk, unless it is known or consists of zeros.
     fn store(
         &mut self,
         cut: &Cut,
@@ -182,14 +183,14 @@ impl<'a> Decide<'a> {
         Ok(folder.tree.push(entry, &self.keys, &mut self.packer)?)
     }
 
-    /// The folder that is open lacks something.
+    /// Marks the innermost open folder as lacking something.
     fn lack(&mut self) {
         if let Some(entry) = self.folders.last_mut().and_then(|folder| folder.entry.as_mut()) {
             entry.defect = Some(Defect::Lacking);
         }
     }
 
-    /// Adds an entry, of a file that further names find by `key`.
+    /// Adds an entry. If it is a file with several names, further names find it by `key`.
     fn add(&mut self, entry: Entry, key: LinkKey) -> Result<()> {
         self.push(&entry)?;
         if entry.kind == EntryKind::File {
@@ -213,7 +214,7 @@ impl<'a> Decide<'a> {
         self.push(&entry)
     }
 
-    /// Ends the root folder and closes the open regions.
+    /// Ends the root folder and closes the open regions. Returns the content of the root folder.
     pub(super) fn finish(&mut self) -> Result<Content> {
         let root = self.folders.pop().ok_or_else(misordered)?;
         let content = root.tree.finish(&mut self.packer)?;

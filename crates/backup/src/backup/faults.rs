@@ -1,4 +1,4 @@
-//! Faults in the channels of a run, for tests. Nothing of this is compiled without the feature
+//! Faults in the channels of a run, for tests. This module is compiled only with the feature
 //! `faults`.
 
 use std::cell::Cell;
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use cutpoint_store::error::{Error, Kind};
 
-/// The message of the failure of a send.
+/// The error message of a send that fails.
 pub const FAILURE: &str = "this send fails";
 
-/// Faults of one run.
+/// The faults of one run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plan {
-    /// The send that fails, from 0 on, counted over all channels.
+    /// The index of the send that fails, counted over all channels.
     pub fails_at: Option<u64>,
-    /// A pause before every send.
+    /// The pause before every send.
     pub pause: Duration,
 }
 
@@ -24,12 +24,12 @@ thread_local! {
     static SENDS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Gives the next runs that this thread begins these faults.
+/// Sets the faults of the next runs that this thread begins.
 pub fn plan(plan: Plan) {
     NEXT.set(plan);
 }
 
-/// The faults of a run that begins, and what it has sent.
+/// The faults of one run, and the number of its sends.
 #[derive(Debug)]
 pub(super) struct Faults {
     plan: Plan,
@@ -37,12 +37,12 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// The faults that were planned in this thread.
+    /// Returns the faults planned by this thread.
     pub(super) fn take() -> Faults {
         Faults { plan: NEXT.get(), sends: AtomicU64::new(0) }
     }
 
-    /// A send begins.
+    /// Counts a send, pauses, and fails if this send is to fail.
     pub(super) fn at_send(&self) -> Result<(), Error> {
         let send = self.sends.fetch_add(1, Ordering::SeqCst);
         if !self.plan.pause.is_zero() {
@@ -56,13 +56,14 @@ impl Faults {
 }
 
 impl Drop for Faults {
-    /// The thread that began the run hears how many sends there were.
+    /// Passes the number of sends on to the thread that drops the value, which is the one that
+    /// began the run.
     fn drop(&mut self) {
         SENDS.set(*self.sends.get_mut());
     }
 }
 
-/// The number of sends of the last run that this thread began and ended.
+/// Returns the number of sends of the last run that this thread began and completed.
 pub fn sends() -> u64 {
     SENDS.get()
 }

@@ -1,7 +1,8 @@
-//! One run: the source in the calling thread, all other stages in threads of their own.
+//! One run of the pipeline: the source in the calling thread, all other stages in threads of their
+//! own.
 //!
-//! [`super::stages`] has the stages and the channels between them, [`super::shutdown`] the end of a
-//! run.
+//! The stages and the channels between them are in [`super::stages`], the end of a run is in
+//! [`super::shutdown`].
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -34,40 +35,40 @@ use super::shutdown::{self, Halt, Received};
 use super::stages::{self, SourceEnds, ToDecide, Work};
 use crate::files::walk::Walk;
 
-/// How often progress is told.
+/// The interval at which progress is reported.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the source is made of, for one run.
+/// The source of one run.
 pub(super) enum Input<'a> {
     Walk(Walk),
     Stream(Entry, &'a mut dyn Read, &'a mut Begun),
 }
 
-/// What a run needs.
+/// The parameters of a run.
 pub(super) struct Run<'a> {
     pub(super) index: Arc<Index>,
     pub(super) chunker: &'a dyn Chunker,
     pub(super) cut: String,
-    /// Reads what is stored, by the view of the writer.
+    /// A reader of the repository, with the view of the writer.
     pub(super) reader: &'a Reader,
-    /// The parent, and behind it the snapshots that have what the parent has not.
+    /// The parent, followed by the snapshots that have sources that the parent lacks.
     pub(super) formers: Vec<Former<'a>>,
     pub(super) verify: Verify,
     pub(super) threads: usize,
-    /// When the attempt began, in nanoseconds since 1970.
+    /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
     pub(super) monitor: &'a dyn BackupMonitor,
 }
 
-/// What came of a run. Everything is put; nothing is committed.
+/// The result of a run. Everything is put, and nothing is committed.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// The root folder.
+    /// The content of the root folder.
     pub(super) root: Content,
     pub(super) segments: Vec<PartName>,
     pub(super) hits: BTreeSet<(Class, PartName)>,
     pub(super) statistics: Statistics,
-    /// Where that is how chunks are compared.
+    /// Statistics of BURST, if chunks are compared by it.
     pub(super) bursts: Option<BurstStatistics>,
     pub(super) counts: SourceCounts,
 }
@@ -76,7 +77,7 @@ pub(super) struct Outcome {
 ///
 /// # Errors
 ///
-/// The first failure of any stage. Nothing is committed then; what was put stays.
+/// Returns the first failure of any stage. Nothing is committed then, and what was put stays.
 pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result<Outcome> {
     let repository = writer.repository().clone();
     let ticket = writer.ticket();
@@ -96,7 +97,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let shared = Shared::default();
     let shutdown = &shared.shutdown;
 
-    // Each stage takes its ends of the channels with it: when it ends, they are gone.
+    // Each stage owns its ends of the channels, which are gone when it ends.
     let done = std::thread::scope(|scope| {
         for ends in ends.workers {
             let shared = &shared;
@@ -130,7 +131,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
             shutdown.send(&decide, ToDecide::End(batches, well))?;
             Ok(counts)
         });
-        // Until the source has ended, it may send; then its end comes, or the run is over.
+        // The source can send until it has ended. After that, the channel ends or the run is over.
         drop(decide);
         let done = (sourced, join(decided), join(archived), join(put));
         drop(working);
@@ -153,13 +154,13 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     Ok(Outcome { root, segments, hits, statistics, bursts, counts })
 }
 
-/// The result of a stage that runs in a thread; `None` where it did not come to its end.
+/// Returns the result of a stage in a thread; `None` if the stage did not complete.
 fn join<T>(stage: ScopedJoinHandle<'_, Option<T>>) -> Option<T> {
-    // A panic of a stage is caught, and kept, where the stage runs.
+    // A panic of a stage is caught and kept in the thread of the stage.
     stage.join().ok().flatten()
 }
 
-/// The ordered stage, with all that it compares with.
+/// Creates the ordered stage, with the chunks that it compares new ones with.
 fn decide<'a>(
     repository: &Repository,
     run: &Run<'a>,
@@ -181,8 +182,9 @@ fn decide<'a>(
     Ok(Decide::new(keys.clone(), packer, compared, run.cut.clone()))
 }
 
-/// How small files share chunks, where they do: of one file that has changed in a bundle only that
-/// is stored, where composites are of any number of extents.
+/// Returns the rules by which small files share chunks, if they do. They share chunks only where
+/// composites have any number of extents, so that one changed file in a bundle costs only its own
+/// changes.
 fn bundling(repository: &Repository, run: &Run<'_>, compared: &Compared<'_>) -> Option<Bundling> {
     let chunk_len_max = run.chunker.chunk_size_max().unwrap_or(usize::MAX);
     let is_bundled = matches!(compared, Compared::Former(_));
@@ -210,9 +212,9 @@ fn statistics(
     }
 }
 
-/// Reads the source to its end. Returns the number of batches, whether the source ended well, and
-/// what was counted. A failure of the source is the result of the run, which goes on all the same to
-/// store what was read: the next run finds it.
+/// Reads the source to its end. Returns the number of batches, `true` if the source ended well, and
+/// the counts. A failure of the source becomes the result of the run, but the run continues to
+/// store what was read, so that the next run finds it.
 fn read(
     mut source: Cutting<'_>,
     input: Input<'_>,
@@ -234,7 +236,7 @@ fn read(
     Ok((batches, well, counts))
 }
 
-/// Tells the monitor of progress until every sender of `ended` is gone.
+/// Reports progress to the monitor until every sender of `ended` is gone.
 fn tell_progress(
     monitor: &dyn BackupMonitor,
     ended: Receiver<()>,

@@ -1,4 +1,4 @@
-//! One backup: a writer, a parent, a run of the pipeline, a commit; again where that is needed.
+//! One backup: a writer, a parent, a run of the pipeline and a commit, repeated if necessary.
 
 use std::collections::{BTreeSet, HashSet};
 use std::os::unix::ffi::OsStrExt;
@@ -23,11 +23,11 @@ use super::pipeline::{self, Input, Outcome, Run};
 use super::{BackupMonitor, BackupOptions, BackupReport, Parent, Source};
 use crate::files::walk::Walk;
 
-/// The warning where W3 has no bound to go by.
+/// The warning if the kernel has no bound for the writeback of pages, which rule W3 depends on.
 const NO_BOUND: &str = "is 0 or cannot be read: pages that programs have changed can stay in memory for ever, \
     and no time tells; every file is read";
 
-/// How often in turn others may end the ticket of a run before it gives up.
+/// The maximum number of consecutive attempts that other clients may end before the run gives up.
 const LOSSES_MAX: u64 = 8;
 
 pub(super) fn run(
@@ -83,7 +83,7 @@ pub(super) fn run(
     }
 }
 
-/// How the repository cuts: with its secret, where it has one.
+/// Creates the chunker of the repository, which is keyed if the repository has a secret for it.
 fn chunker(repository: &Repository, cut: &Spec) -> Result<Box<dyn Chunker>, SpecError> {
     if repository.config().cut_is_keyed {
         let material = repository.keys().cut_material::<{ KeyMaterial::SIZE }>();
@@ -94,19 +94,19 @@ fn chunker(repository: &Repository, cut: &Spec) -> Result<Box<dyn Chunker>, Spec
 }
 
 enum Ended {
-    /// All is done.
+    /// The backup is complete.
     Done(Box<BackupReport>),
-    /// The ticket was old; this partial snapshot is the parent of the next attempt.
+    /// The ticket was old. This partial snapshot is the parent of the next attempt.
     Checkpoint(TicketId),
-    /// Somebody had ended the ticket.
+    /// Another client has ended the ticket.
     Lost,
 }
 
-/// A snapshot with which some of the sources are compared, because the parent has nothing of them.
+/// A snapshot to compare some of the sources with, because the parent does not contain them.
 struct Other {
     id: TicketId,
     snapshot: Box<Snapshot>,
-    /// Positions in the list of all sources.
+    /// The positions of these sources in the list of all sources.
     sources: Vec<usize>,
 }
 
@@ -115,13 +115,13 @@ struct Attempt {
     started_ns: i64,
     sources: Vec<Vec<u8>>,
     parent: Option<(TicketId, Box<Snapshot>)>,
-    /// The snapshots that have what the parent lacks: sources that were not there when it was made.
+    /// The snapshots of sources that the parent lacks, because they did not exist when it was made.
     others: Vec<Other>,
-    /// Whether the parent is a checkpoint of this run.
+    /// Set if the parent is a checkpoint of this run.
     continues: bool,
-    /// The start of the run, where it is that of another attempt.
+    /// The start of the run, if an earlier attempt began it.
     read_since_ns: Option<i64>,
-    /// The sources that are not there or cannot be opened: positions in `sources`.
+    /// The sources that do not exist or cannot be opened, as positions in `sources`.
     missing: BTreeSet<usize>,
 }
 
@@ -144,7 +144,8 @@ impl Attempt {
                 vec![name.clone()]
             }
         };
-        // An epoch that begins while a run is at work does not end it: a stream is not read twice.
+        // A key epoch that begins during a run does not end the run, because a stream cannot be
+        // read twice.
         let begin = if is_at_work { Writer::begin_again } else { Writer::begin };
         let writer = begin(repository.clone(), Purpose::Backup)?;
         writer.ended().iter().for_each(|ended| monitor.resumed(*ended));
@@ -152,7 +153,7 @@ impl Attempt {
         let (parent, continues) = match checkpoint.map(|own| choose(Parent::Snapshot(own))) {
             Some(Err(error)) if matches!(source, Source::Stream { .. }) => return Err(error),
             Some(Ok(parent)) => (parent, true),
-            // Somebody has forgotten the checkpoint: files can be read again.
+            // The checkpoint was forgotten meanwhile, but files can be read again.
             Some(Err(_)) | None => (choose(options.parent)?, false),
         };
         let others = match &parent {
@@ -184,19 +185,20 @@ impl Attempt {
         monitor: &dyn BackupMonitor,
     ) -> Result<Ended> {
         let environment = self.writer.repository().environment().clone();
-        // From here on there is something to publish, after a request to stop, too.
+        // From here on there is something to publish, even after a request to stop.
         let _hold = environment.stop().map(Stop::hold);
         let result = self.run_inner(source, begun, cut, chunker, options, monitor);
         let Err(error) = result else { return result };
-        // Nothing is committed, but what was stored stays, and nobody has to wait for this ticket.
-        // Where even that fails, the next run of this machine ends it.
+        // Nothing is committed, but the stored data stays, and no other client has to wait for this
+        // ticket. If even that fails, the next run of this machine ends the ticket.
         let ended = self.writer.abandon(&error);
-        // Whoever ended it before may have removed what was being put, which made the run fail.
+        // The client that ended the ticket may have removed the object being put, so that the run
+        // failed.
         let was_ended = matches!(ended, Ok(Committed::Ended)) && self.is_void();
         if was_ended && error.kind() != Kind::Interrupted { Ok(Ended::Lost) } else { Err(error) }
     }
 
-    /// Whether the ticket has ended without a result.
+    /// Returns `true` if the ticket has ended without a result.
     fn is_void(&self) -> bool {
         let name = ObjectName::Commit(self.writer.ticket());
         let commit = self.writer.repository().get(name).and_then(|body| Commit::decode(&body));
@@ -223,11 +225,11 @@ impl Attempt {
         for (name, error) in &gone {
             monitor.unreadable(name, error);
         }
-        // An index of its own: should the reader take up a newer view, the packer goes on by this
-        // one (W1), and neither waits for the other.
+        // The reader has an index of its own. If it switches to a newer view, the packer continues
+        // with this one (W1), and neither waits for the other.
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
         let index_is_whole =
-            // What commits that are gone have published is not in the index.
+            // The index lacks the chunks published by commits that are gone.
             view.unresolved().next().is_none() && unreadable.is_empty() && gone.is_empty();
         let former = |id: TicketId, snapshot: &Snapshot, is_own: bool, sources: &[usize]| Former {
             reader: &reader,
@@ -242,7 +244,7 @@ impl Attempt {
             sources: sources.to_vec(),
         };
         let mut formers = Vec::new();
-        // What is in a checkpoint this run has read itself.
+        // This run itself has read the files in a checkpoint.
         if let Some((id, snapshot)) = &self.parent
             && (!options.force_read || self.continues)
         {
@@ -288,7 +290,7 @@ impl Attempt {
 
     fn commit(&mut self, outcome: Outcome, cut: &Spec, options: &BackupOptions) -> Result<Ended> {
         let Outcome { root, segments, hits, statistics, bursts, counts } = outcome;
-        // Each has been named as a problem.
+        // Each missing source has been reported as a problem.
         let problem_count = statistics.problem_count + self.missing.len() as u64;
         let statistics = Statistics { problem_count, ..statistics };
         self.missing.extend(&counts.lost_sources);
@@ -309,7 +311,7 @@ impl Attempt {
         let is_same = self.parent.as_ref().is_some_and(|(_, parent)| {
             let was_whole = !parent.partial && parent.missing.is_empty();
             let is_whole = was_whole && !counts.partial && statistics.problem_count == 0;
-            // Where only the file system is another one, the next run must not compare with the old.
+            // If only the file system has changed, the next run must not compare with the old one.
             let is_there = parent.file_systems == counts.file_systems;
             parent.root == root && is_there && is_whole
         });
@@ -360,8 +362,8 @@ fn absolute(path: &Path) -> Result<Vec<u8>> {
     Ok(absolute.as_os_str().as_bytes().to_vec())
 }
 
-/// Rule W3: a snapshot may be taken over if the view has it, no prune of the view took it, and no key
-/// epoch has begun since.
+/// Chooses the parent by rule W3: a snapshot may be taken over if the view has it, no prune of the
+/// view has taken it, and no key epoch has begun after it.
 fn choose_parent(
     view: &View,
     choice: Parent,
@@ -398,8 +400,8 @@ fn choose_parent(
     Ok(found.map(|(id, snapshot)| (id, Box::new(snapshot.clone()))))
 }
 
-/// For each source that `parent` has nothing of, because it was not there: the newest snapshot of this
-/// host that has it, if there is one. Rule W3 holds for each.
+/// Returns, for each source that `parent` lacks because it did not exist, the newest snapshot of
+/// this host that has it, if there is one. Rule W3 holds for each of these snapshots.
 fn others(view: &View, host: &str, sources: &[Vec<u8>], parent: &Snapshot) -> Vec<Other> {
     let mut others: Vec<Other> = Vec::new();
     let missing: HashSet<&[u8]> = parent.missing_sources().collect();
@@ -431,7 +433,7 @@ fn others(view: &View, host: &str, sources: &[Vec<u8>], parent: &Snapshot) -> Ve
     others
 }
 
-/// A stream has no metadata of its own.
+/// Creates the entry of a stream, which has no metadata of its own.
 fn stream_entry(name: &[u8], now_ns: i64) -> Entry {
     let mut entry = Entry::new(name, EntryKind::File);
     entry.mode = 0o600;

@@ -1,4 +1,4 @@
-//! What stages share: work for any thread, and what they tell each other besides data.
+//! The state that the stages share: jobs for any thread, and communication besides data.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,14 +10,14 @@ use super::Progress;
 use super::batch::Batch;
 use super::shutdown::Shutdown;
 
-/// Work for any thread.
+/// A job for any thread.
 #[derive(Debug)]
 pub(super) enum Job {
     Fingerprint(Batch),
     Encode(u64, RawRegion, Vec<u8>),
 }
 
-/// What stages tell each other besides data.
+/// Communication between the stages besides data.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// The end of the run.
@@ -41,7 +41,7 @@ impl Shared {
         self.stored_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The ticket has lived long enough (W8).
+    /// Records that the ticket has reached its maximum age for writing (W8).
     pub(super) fn set_old(&self) {
         self.ticket_is_old.store(true, Ordering::Relaxed);
     }

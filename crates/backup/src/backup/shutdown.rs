@@ -1,15 +1,15 @@
-//! The end of a run: one owner of it, on which every wait of every stage depends.
+//! The end of a run. It has one owner, on which every wait of every stage depends.
 //!
-//! A stage waits through [`Shutdown`] only. A wait ends when what is waited for comes, when every
-//! sender of the channel is gone, or when the run is over, whichever is first. The run is over at
-//! the first failure or panic of any stage, so no stage waits for one that has ended:
+//! A stage waits through [`Shutdown`] only. A wait ends when the message comes, when every sender
+//! of the channel is gone, or when the run is over, whichever is first. The run is over at the
+//! first failure or panic of any stage, so no stage waits for one that has ended:
 //!
 //! - A stage that fails or panics ends the run ([`Shutdown::stage`]).
-//! - A stage that ends well drops its ends of all channels: each end belongs to one stage and is
-//!   moved into it.
+//! - A stage that ends well drops its ends of all channels, because each end belongs to one stage
+//!   and is moved into it.
 //!
-//! The first failure is the result of the run. A stage that ended only because the run is over has
-//! no error at all: [`Over`] is not one, and cannot become one.
+//! The first failure is the result of the run. A stage that ends only because the run is over has
+//! no error at all: [`Over`] is not an error and cannot become one.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ use cutpoint_store::error::Error;
 #[cfg(feature = "faults")]
 use super::faults::Faults;
 
-/// The run is over; [`Shutdown`] knows the cause. Nothing but [`Shutdown`] makes this.
+/// The run is over, for a reason that [`Shutdown`] knows. Only [`Shutdown`] creates this value.
 #[derive(Debug)]
 pub(super) struct Over(());
 
@@ -48,17 +48,17 @@ impl From<Error> for Halt {
     }
 }
 
-/// The result of what stages do.
+/// The result of the work of a stage.
 pub(super) type Result<T, E = Halt> = std::result::Result<T, E>;
 
 /// The outcome of a wait with a limit.
 #[derive(Debug)]
 pub(super) enum Received<T> {
-    /// What was waited for.
+    /// The message.
     Message(T),
-    /// Nothing within the limit.
+    /// There was no message within the limit.
     Nothing,
-    /// Nothing any more: every sender is gone.
+    /// No message can come, because every sender is gone.
     Ended,
 }
 
@@ -66,7 +66,7 @@ pub(super) enum Received<T> {
 #[derive(Debug)]
 pub(super) struct Shutdown {
     state: Mutex<State>,
-    /// Disconnected once the run is over.
+    /// A channel that is disconnected once the run is over.
     over: Receiver<Infallible>,
     #[cfg(feature = "faults")]
     faults: Faults,
@@ -74,7 +74,7 @@ pub(super) struct Shutdown {
 
 #[derive(Debug)]
 struct State {
-    /// Held until the run is over.
+    /// The sender of `over`, kept until the run is over.
     open: Option<Sender<Infallible>>,
     /// The first failure.
     cause: Option<Error>,
@@ -99,7 +99,8 @@ impl Shutdown {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a stage. Its failure or panic ends the run. `None` where it did not come to its end.
+    /// Runs a stage. A failure or panic of the stage ends the run. Returns `None` if the stage did
+    /// not complete.
     pub(super) fn stage<T>(&self, stage: impl FnOnce() -> Result<T>) -> Option<T> {
         match catch_unwind(AssertUnwindSafe(stage)) {
             Ok(Ok(done)) => return Some(done),
@@ -114,27 +115,27 @@ impl Shutdown {
         None
     }
 
-    /// Ends the run.
+    /// Ends the run with a failure.
     fn fail(&self, error: Error) {
         self.note(error);
         self.state().open = None;
     }
 
-    /// Records a failure after which the run goes on to store what it has. The first one recorded is
-    /// the result of the run.
+    /// Records a failure after which the run continues, to store what it has. The first failure
+    /// recorded is the result of the run.
     pub(super) fn note(&self, error: Error) {
         self.state().cause.get_or_insert(error);
     }
 
-    /// The result of the run: nothing, or its first failure. Called after all stages have ended.
+    /// Returns the result of the run. Called after all stages have ended.
     ///
     /// # Errors
     ///
-    /// The first failure.
+    /// Returns the first failure recorded.
     ///
     /// # Panics
     ///
-    /// Where a stage did: its panic goes on.
+    /// Resumes the first panic of a stage.
     pub(super) fn result(self) -> Result<(), Error> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(panic) = state.panic {
@@ -143,25 +144,25 @@ impl Shutdown {
         state.cause.map_or(Ok(()), Err)
     }
 
-    /// Whether the run is over.
+    /// Returns `true` if the run is over.
     pub(super) fn is_over(&self) -> bool {
         self.over.try_recv() == Err(TryRecvError::Disconnected)
     }
 
-    /// Ends a stage where the run is over.
+    /// Ends a stage if the run is over.
     ///
     /// # Errors
     ///
-    /// [`Over`], where it is.
+    /// Returns [`Over`] if the run is over.
     pub(super) fn check(&self) -> Result<(), Over> {
         if self.is_over() { Err(Over(())) } else { Ok(()) }
     }
 
-    /// Waits for a message. `None` once every sender is gone.
+    /// Waits for a message. Returns `None` once every sender is gone.
     ///
     /// # Errors
     ///
-    /// [`Over`] as soon as the run is over.
+    /// Returns [`Over`] as soon as the run is over.
     pub(super) fn receive<T>(&self, receiver: &Receiver<T>) -> Result<Option<T>, Over> {
         self.check()?;
         select! {
@@ -170,20 +171,21 @@ impl Shutdown {
         }
     }
 
-    /// Waits for a message that must come: its sender ends without it only where the run fails.
+    /// Waits for a message that must come, because its sender ends without it only if the run
+    /// fails.
     ///
     /// # Errors
     ///
-    /// [`Over`] as soon as the run is over, and where every sender is gone.
+    /// Returns [`Over`] as soon as the run is over, or if every sender is gone.
     pub(super) fn expect<T>(&self, receiver: &Receiver<T>) -> Result<T, Over> {
         self.receive(receiver)?.ok_or(Over(()))
     }
 
-    /// Waits for a message, for `limit` at most.
+    /// Waits for a message, at most for `limit`.
     ///
     /// # Errors
     ///
-    /// [`Over`] as soon as the run is over.
+    /// Returns [`Over`] as soon as the run is over.
     pub(super) fn receive_within<T>(
         &self,
         receiver: &Receiver<T>,
@@ -197,12 +199,14 @@ impl Shutdown {
         }
     }
 
-    /// Waits for a message that must come, for `limit` at most; `None` where it has not come by then.
+    /// Waits for a message that must come, at most for `limit`. Returns `None` if it has not come
+    /// by then.
     ///
     /// # Errors
     ///
-    /// [`Over`] as soon as the run is over, and where every sender is gone: a stage that fails drops
-    /// its ends of the channels a moment before its failure is recorded, and only that failure is one.
+    /// Returns [`Over`] as soon as the run is over, or if every sender is gone. A stage that fails
+    /// drops its ends of the channels a moment before its failure is recorded, so missing senders
+    /// are no failure of their own.
     pub(super) fn expect_within<T>(
         &self,
         receiver: &Receiver<T>,
@@ -215,12 +219,12 @@ impl Shutdown {
         }
     }
 
-    /// Sends a message; where the channel has a limit, waits until there is room.
+    /// Sends a message. If the channel is bounded, waits until there is room.
     ///
     /// # Errors
     ///
-    /// [`Over`] as soon as the run is over, and where the receiver is gone: its stage has failed, for
-    /// it ends well only after its last message.
+    /// Returns [`Over`] as soon as the run is over, or if the receiver is gone. In the latter case
+    /// the receiving stage has failed, because it ends well only after its last message.
     pub(super) fn send<T>(&self, sender: &Sender<T>, message: T) -> Result<(), Over> {
         self.begin_send()?;
         select! {
@@ -233,10 +237,10 @@ impl Shutdown {
     ///
     /// # Errors
     ///
-    /// [`Over`] where the run is over.
+    /// Returns [`Over`] if the run is over.
     pub(super) fn offer<T>(&self, sender: &Sender<T>, message: T) -> Result<(), Over> {
         self.begin_send()?;
-        // These channels have no limit: nothing is waited for.
+        // These channels are unbounded, so this does not wait.
         sender.try_send(message).ok();
         Ok(())
     }
@@ -263,12 +267,12 @@ mod tests {
         Error::new(Kind::Media, "a test", message)
     }
 
-    /// One that waits in each way, and one that fails.
+    /// Waits in each way in one thread, and fails in another.
     #[test]
     fn every_wait_ends_with_the_run() {
         let waits: [fn(&Shutdown); 4] = [
             |shutdown| {
-                // Its sender lives.
+                // The sender is alive.
                 let (_sender, receiver) = unbounded::<u8>();
                 assert!(shutdown.receive(&receiver).is_err(), "a receive");
             },
@@ -282,7 +286,7 @@ mod tests {
                 assert!(within.is_err(), "a receive with a limit");
             },
             |shutdown| {
-                // Its receiver lives, and there is no room.
+                // The receiver is alive, and there is no room.
                 let (sender, _receiver) = bounded::<u8>(0);
                 assert!(shutdown.send(&sender, 1).is_err(), "a send");
             },
@@ -303,9 +307,10 @@ mod tests {
         }
     }
 
-    /// Another stage may see that the ends of one that fails are gone before its failure is recorded.
+    /// Another stage can see the dropped channel ends of a failing stage before its failure is
+    /// recorded.
     #[test]
-    fn a_message_that_does_not_come_is_no_failure_of_its_own() {
+    fn missing_message_is_no_failure_of_its_own() {
         let shutdown = Shutdown::default();
         let (sender, receiver) = unbounded::<u8>();
         drop(sender);
@@ -324,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_the_result() {
+    fn first_failure_is_the_result() {
         let shutdown = Shutdown::default();
         shutdown.note(failure("the source"));
         assert!(!shutdown.is_over(), "what was read is stored");

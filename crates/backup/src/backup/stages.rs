@@ -8,10 +8,10 @@
 //!                                                    +--------- published regions ----------------+
 //! ```
 //!
-//! Batches and regions are numbered and taken in order, so that what is stored does not depend on
-//! threads. Batches, and the buffers of regions, go round in circles: that bounds memory, and is why
-//! every channel but the last can be without a limit. A worker never waits to hand something on, so
-//! that no circle can stand still. Every wait ends with the run: [`super::shutdown`].
+//! Batches and regions are numbered and processed in order, so that the stored data does not depend
+//! on the scheduling of threads. Batches and the buffers of regions circulate. That bounds the
+//! memory, so every channel but the last can be unbounded. A worker never waits to pass something
+//! on, so no circle can stall. Every wait ends with the run: see [`super::shutdown`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -37,7 +37,7 @@ use super::decide::{Compared, Decide};
 use super::shared::{Job, Shared};
 use super::shutdown::{Received, Result};
 
-/// The interval at which the ticket's age is looked at when nothing is to be put.
+/// The interval at which the age of the ticket is checked if there is nothing to put.
 const RENEW_TICK: Duration = Duration::from_secs(30);
 
 /// A message to the deciding stage.
@@ -45,7 +45,7 @@ const RENEW_TICK: Duration = Duration::from_secs(30);
 pub(super) enum ToDecide {
     /// A fingerprinted batch.
     Batch(Batch),
-    /// The number of batches; whether the source ended well.
+    /// The number of batches, and `true` if the source ended well.
     End(u64, bool),
 }
 
@@ -54,7 +54,7 @@ pub(super) enum ToDecide {
 pub(super) enum ToArchive {
     /// An encoded region and its number.
     Region(u64, EncodedRegion),
-    /// The number of regions, and what is to be said of bursts.
+    /// The number of regions, and the counts of the bursts.
     End(u64, Vec<BurstCount>),
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Ends {
     pub(super) put: PutEnds,
 }
 
-/// Makes the channels between the stages, with the batches and buffers that go round in them.
+/// Creates the channels between the stages, and the batches and buffers that circulate in them.
 pub(super) fn connect(threads: usize, batch_capacity: usize) -> Ends {
     let (free_out, free) = unbounded();
     for _ in 0..threads + 3 {
@@ -158,7 +158,7 @@ pub(super) struct Work<'a> {
 /// Fingerprints batches and encodes regions, until the source and the deciding stage have ended.
 pub(super) fn work(work: Work<'_>, ends: WorkerEnds, shared: &Shared) -> Result<()> {
     let shutdown = &shared.shutdown;
-    // Made when first needed: its tables take a megabyte or two.
+    // Created on first use, because the tables of a codec take one or two megabytes.
     let mut codec = None;
     while let Some(job) = shutdown.receive(&ends.jobs)? {
         match job {
@@ -182,7 +182,7 @@ pub(super) fn work(work: Work<'_>, ends: WorkerEnds, shared: &Shared) -> Result<
     Ok(())
 }
 
-/// Decides, batch after batch, what is new. Returns the root folder where the source ended well.
+/// Decides, batch by batch, which chunks are new. Returns the root folder if the source ended well.
 pub(super) fn decide<'a>(
     mut decide: Decide<'a>,
     ends: DecideEnds,
@@ -199,7 +199,7 @@ pub(super) fn decide<'a>(
             if buffers.raw.capacity() > 0 {
                 packer.recycle(buffers.raw);
             }
-            // What does not shrink needs no worker.
+            // A region that does not shrink needs no worker.
             match region.stored(buffers.encoded) {
                 Ok(region) => {
                     shutdown.send(&ends.archive, ToArchive::Region(next_region, region))?;
@@ -238,7 +238,7 @@ pub(super) fn decide<'a>(
     let root = if well {
         Some(decide.finish()?)
     } else {
-        // What was stored is published all the same: the next run finds it.
+        // The chunks stored so far are published all the same, so that the next run finds them.
         decide.packer.flush();
         None
     };
@@ -259,13 +259,14 @@ pub(super) fn archive(
     shared: &Shared,
 ) -> Result<(Vec<PartName>, ArchiveStatistics)> {
     let shutdown = &shared.shutdown;
-    // After a request to stop what was read is stored.
+    // After a request to stop, the remaining data is still stored.
     let _storing = wait::finishing(&**repository.environment(), stop::STORING_MAX);
     let mut waiting = BTreeMap::new();
     let mut next = 0;
     let mut end = None;
     let mut uploads = Uploads::default();
-    // Written while it is in the cache, and so that no container is ever in memory as a whole.
+    // Parts are written while they are in the cache, and so that no container is ever in memory as
+    // a whole.
     let mut hand_on = |archive: &mut Archive| -> Result<()> {
         for part in archive.take_parts() {
             let written = uploads.write(repository, part)?;
@@ -299,7 +300,7 @@ pub(super) fn archive(
     Ok((archive.segments().to_vec(), archive.statistics()))
 }
 
-/// Puts objects, one after the other, and keeps the ticket fresh.
+/// Puts objects, one after the other, and renews the ticket.
 pub(super) fn put(
     writer: &mut Writer,
     index: &Index,
@@ -339,16 +340,16 @@ mod tests {
     use super::*;
     use crate::backup::batch::{Cut, Event};
 
-    /// The wait of another stage ends; the panic is the result of the run.
+    /// The wait of another stage ends, and the panic is the result of the run.
     #[test]
-    fn a_worker_that_panics_keeps_no_stage_waiting() {
+    fn worker_panic_ends_the_waits_of_other_stages() {
         let (done, ended) = mpsc::channel();
         std::thread::spawn(move || {
             let keyring =
                 Keyring { repository: RepositoryId([0; 16]), epochs: vec![(1, Secret([1; 32]))] };
             let keys = Keys::derive(&keyring, Suite::None);
             let mut batch = Batch::new(10);
-            // It lies outside of its batch.
+            // The chunk lies outside of its batch.
             batch.events.push(Event::Chunk(Cut::new(5..105)));
             let Ends { source, mut workers, decide, .. } = connect(1, 10);
             let worker = workers.pop().expect("one");
@@ -360,7 +361,7 @@ mod tests {
                 shared.shutdown.stage(|| work(settings, worker, &shared));
                 waiter.join().expect("it waits")
             });
-            // The source, a sender of batches, is still there: nothing else ends the wait.
+            // The source, which can send batches, still exists, so nothing else ends the wait.
             drop(source);
             let result = || shared.shutdown.result();
             let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(result));

@@ -1,4 +1,4 @@
-//! Open folders: how one is opened below another, and many levels of them.
+//! Open folders: opening one folder below another, and stacks of many levels.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// So many folders of a [`FolderStack`] stay open, beside its lowest one. The usual limit is 1024
-/// descriptors a process, and others need some too.
+/// The maximum number of folders of a [`FolderStack`] that stay open, besides its lowest one. The
+/// usual limit is 1024 descriptors per process, and other parts of the process need some of them.
 const OPEN_MAX: usize = 64;
 
-/// An open folder. A clone is the same descriptor, which is closed with its last clone.
+/// An open folder. Clones share one descriptor, which is closed with the last of them.
 #[derive(Clone, Debug)]
 pub struct Handle(Arc<OwnedFd>);
 
@@ -27,7 +27,7 @@ impl From<OwnedFd> for Handle {
     }
 }
 
-/// What tells one folder from every other, for as long as either is open or linked.
+/// The identity of a file or folder, which no other one has as long as this one is open or linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: u64,
@@ -40,16 +40,16 @@ impl Identity {
     }
 }
 
-/// What a folder is opened for.
+/// The purpose for which a folder is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Listing it and changing its metadata. Needs the permission to read.
+    /// Listing the folder and changing its metadata. Needs the permission to read.
     List,
-    /// Reaching what is in it by name.
+    /// Reaching the entries of the folder by name.
     Pass,
 }
 
-/// Opens the folder `name` in `at`; a symbolic link in its place is an error.
+/// Opens the folder `name` in `at`. A symbolic link in its place is an error.
 pub(crate) fn open(at: impl AsFd, name: &[u8], access: Access) -> io::Result<Handle> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let at = at.as_fd();
@@ -62,7 +62,7 @@ pub(crate) fn open(at: impl AsFd, name: &[u8], access: Access) -> io::Result<Han
     Ok(Handle::from(fd))
 }
 
-/// As [`open`] for listing, or, where that is not permitted, for passing.
+/// Opens a folder for listing or, if that is not permitted, for passing. See [`open`].
 pub(crate) fn open_best(at: impl AsFd, name: &[u8]) -> io::Result<Handle> {
     let at = at.as_fd();
     match open(at, name, Access::List) {
@@ -73,8 +73,8 @@ pub(crate) fn open_best(at: impl AsFd, name: &[u8]) -> io::Result<Handle> {
     }
 }
 
-/// Calls `open` with the flag that leaves the time of the last access alone, and without it where
-/// the system refuses that: only owners may ask for it.
+/// Calls `open` with the flag that preserves the time of the last access. If the system refuses the
+/// flag, which only the owner of a file may use, calls `open` without it.
 pub(crate) fn without_atime<T>(open: impl Fn(OFlags) -> Result<T, Errno>) -> Result<T, Errno> {
     match open(OFlags::NOATIME) {
         Err(Errno::PERM) => open(OFlags::empty()),
@@ -82,13 +82,14 @@ pub(crate) fn without_atime<T>(open: impl Fn(OFlags) -> Result<T, Errno>) -> Res
     }
 }
 
-/// The metadata of what `name` is in `folder`, of a symbolic link its own.
+/// Returns the metadata of `name` in `folder`. For a symbolic link, this is the metadata of the
+/// link itself.
 pub(crate) fn stat(folder: impl AsFd, name: &[u8]) -> Result<Stat, Errno> {
     rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// The folders from a lowest one down to the current one, of which only the deepest ones and the
-/// lowest one are open. The others are opened again on the way back.
+/// The folders from a lowest one down to the current one. Only the lowest folder and the deepest
+/// ones are open; the others are reopened on the way back.
 #[derive(Debug)]
 pub(crate) struct FolderStack<T> {
     frames: Vec<Frame<T>>,
@@ -103,13 +104,13 @@ struct Frame<T> {
 }
 
 impl<T> FolderStack<T> {
-    /// Begins with the folder `handle`.
+    /// Creates a stack of one folder, `handle`.
     pub(crate) fn new(handle: Handle, identity: Identity, data: T) -> FolderStack<T> {
         let lowest = Frame { name: Vec::new(), identity, handle: Some(handle), data };
         FolderStack { frames: vec![lowest] }
     }
 
-    /// Makes `handle`, which is `name` in the current folder, the current folder.
+    /// Makes `handle`, the folder `name` in the current folder, the new current folder.
     pub(crate) fn push(&mut self, name: Vec<u8>, handle: Handle, identity: Identity, data: T) {
         self.frames.push(Frame { name, identity, handle: Some(handle), data });
         if let Some(index) = self.frames.len().checked_sub(OPEN_MAX + 1).filter(|&index| index > 0)
@@ -118,8 +119,8 @@ impl<T> FolderStack<T> {
         }
     }
 
-    /// Leaves the current folder. Returns what was kept with it, and itself where it is still to
-    /// be had.
+    /// Leaves the current folder. Returns its data, and its handle unless the folder was moved or
+    /// removed meanwhile.
     pub(crate) fn pop(&mut self) -> Option<(T, Option<Handle>)> {
         let frame = self.frames.pop()?;
         if self.frames.last().is_some_and(|top| top.handle.is_none()) {
@@ -131,18 +132,19 @@ impl<T> FolderStack<T> {
         Some((frame.data, frame.handle))
     }
 
-    /// The current folder's data, and itself: `None` where it was moved or removed meanwhile.
+    /// Returns the data of the current folder, and its handle unless the folder was moved or
+    /// removed meanwhile.
     pub(crate) fn top(&mut self) -> Option<(&mut T, Option<&Handle>)> {
         self.frames.last_mut().map(|top| (&mut top.data, top.handle.as_ref()))
     }
 
-    /// How many folders there are, with the lowest one.
+    /// The number of folders, including the lowest one.
     pub(crate) fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// Opens the current folder again: as the parent of `child`, which is quick; where that is
-    /// another one by now, by the names from the lowest folder on.
+    /// Reopens the current folder. The quick way is the parent of `child`. If that is a different
+    /// folder by now, the names from the lowest folder downwards are followed instead.
     fn reopen(&self, child: Option<&Handle>) -> Option<Handle> {
         let top = self.frames.last()?;
         let same = |handle: &Handle| {

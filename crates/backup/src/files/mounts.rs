@@ -1,4 +1,4 @@
-//! File systems: what tells one from another, and what the times of its files are worth.
+//! File systems: their identity, and how far the times of their files can be trusted.
 
 use std::fmt::Debug;
 use std::fs;
@@ -6,39 +6,40 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The shortest time after which a file counts as settled.
+/// The minimum age, in nanoseconds, at which a file counts as settled.
 const SETTLING_NS_MIN: i64 = 60 * SECOND_NS;
 
-/// The same where another machine's clock sets the times.
+/// The minimum age, in nanoseconds, if the clock of another machine sets the times.
 const REMOTE_SETTLING_NS_MIN: i64 = 24 * 3600 * SECOND_NS;
 
-/// A file system, as far as rule W3 needs it.
+/// The properties of a file system that rule W3 needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSystem {
-    /// A text that tells this file system from others; empty where the system tells nothing.
+    /// A text that distinguishes this file system from others; empty if the system tells nothing.
     pub identity: String,
-    /// The interval, in nanoseconds, by which a file's times must precede the start of a backup, so
-    /// that each change after that start shows in them. `None`: no interval is long enough.
+    /// The interval, in nanoseconds, by which the times of a file must precede the start of a
+    /// backup, so that each change after that start shows in them. `None` if no interval is long
+    /// enough.
     pub settling_ns: Option<i64>,
-    /// Whether ctime can be a copy of mtime, and tells nothing unless it is later.
+    /// Set if ctime can be a copy of mtime, so that it tells nothing unless it is later than mtime.
     pub copies_mtime: bool,
 }
 
-/// The worth of the times of a file system's files.
+/// The trustworthiness of the times of files on a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Times {
-    /// Every change of a file sets its ctime, by the clock of this machine; nothing else sets it.
+    /// Every change of a file sets its ctime by the clock of this machine. Nothing else sets it.
     Local,
     /// Every change of a file sets its ctime, by the clock of another machine.
     Remote,
-    /// As `Remote` where ctime is later than mtime; else ctime can be a copy of mtime.
+    /// As `Remote` if ctime is later than mtime. Otherwise, ctime can be a copy of mtime.
     Doubtful,
-    /// A change can leave ctime as it is, or nothing is known.
+    /// A change can leave ctime as it is, or nothing is known about the file system.
     Weak,
 }
 
 impl Times {
-    /// See [`FileSystem::settling_ns`]; `writeback_ns` is that of [`FileSystems::writeback_ns`].
+    /// Returns [`FileSystem::settling_ns`], given the result of [`FileSystems::writeback_ns`].
     fn settling_ns(self, writeback_ns: Option<i64>) -> Option<i64> {
         let writeback_ns = writeback_ns?;
         match self {
@@ -49,18 +50,18 @@ impl Times {
     }
 }
 
-/// The system's knowledge of its file systems; tests have their own.
+/// Information about file systems, from the system or from a test.
 pub trait FileSystems: Debug + Send + Sync {
-    /// The file system of an open file or folder, which can be open for its path only.
+    /// Returns the file system of an open file or folder, which may be open for its path only.
     fn of(&self, fd: BorrowedFd<'_>) -> FileSystem;
 
-    /// The longest time, in nanoseconds, that a page with changes stays in memory before it is
-    /// written. As long can stores through a shared mapping leave a file's times as they are: only
-    /// the first store after a page was written sets them. `None`: there is no such bound.
+    /// The longest time, in nanoseconds, that a modified page stays in memory before it is written.
+    /// Stores through a shared mapping can leave the times of a file unchanged for as long, because
+    /// only the first store after a page was written sets them. `None` if there is no such bound.
     fn writeback_ns(&self) -> Option<i64>;
 }
 
-/// The Linux kernel, by `/proc`.
+/// The information of the Linux kernel, read from `/proc`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kernel;
 
@@ -85,7 +86,8 @@ fn read_text(path: &str) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Pages are written by a thread that wakes at an interval and takes those that are old enough.
+/// Computes the bound from the settings of the kernel. A thread wakes at an interval and writes the
+/// pages that have reached the expiry age, so the bound is the age and two intervals.
 fn writeback_ns(read: &dyn Fn(&str) -> Option<String>) -> Option<i64> {
     let number = |name: &str| -> Option<i64> {
         read(&format!("/proc/sys/vm/{name}"))?.trim().parse().ok().filter(|number| *number >= 0)
@@ -98,9 +100,9 @@ fn writeback_ns(read: &dyn Fn(&str) -> Option<String>) -> Option<i64> {
 /// A line of `mountinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Mount {
-    /// `major:minor`.
+    /// The device number, as `major:minor`.
     device: String,
-    /// The type, with its subtype for FUSE.
+    /// The type, including the subtype of FUSE.
     kind: String,
     source: String,
     options: String,
@@ -113,7 +115,7 @@ impl Mount {
         Mount::find(&read_text("/proc/self/mountinfo")?, id.trim())
     }
 
-    /// The mount of this id. Source: `proc_pid_mountinfo(5)`.
+    /// Returns the mount with the number `id`. Source: `proc_pid_mountinfo(5)`.
     fn find(mountinfo: &str, id: &str) -> Option<Mount> {
         let line = mountinfo.lines().find(|line| line.split(' ').next() == Some(id))?;
         let (mount, rest) = line.split_once(" - ")?;
@@ -126,8 +128,8 @@ impl Mount {
         })
     }
 
-    /// A text that tells the file system from others and stays the same from mount to mount, as far
-    /// as that can be had. `fsid` is that of `statvfs`, 0 where there is none.
+    /// Returns a text that distinguishes the file system from others and, as far as possible, stays
+    /// the same from mount to mount. `fsid` is the number from `statvfs`, or 0 if there is none.
     fn identity(&self, fsid: u64, read: &dyn Fn(&str) -> Option<String>) -> String {
         let Mount { device, kind, source, options } = self;
         let by_number = || match fsid {
@@ -135,12 +137,13 @@ impl Mount {
             fsid => format!("{kind} {fsid:016x}"),
         };
         match kind.as_str() {
-            // The lower half is made of the UUID alone, the upper one of the subvolume, too: a new
-            // snapshot of a subvolume has the same files.
+            // The lower half of the number depends on the UUID alone, the upper half also on the
+            // subvolume. A new snapshot of a subvolume has the same files, so only the lower half
+            // counts.
             "btrfs" if fsid != 0 => format!("{kind} {:08x}", fsid & 0xffff_ffff),
-            // The snapshot's name comes after `@`.
+            // The name of the snapshot follows the `@`.
             "zfs" => format!("{kind} {}", source.split('@').next().unwrap_or_default()),
-            // Its number is that of the file system of its upper folder.
+            // The number of an overlay is that of the file system of its upper folder.
             "overlay" => {
                 let option = |name: &str| {
                     let value = options.split(',').find_map(|option| option.strip_prefix(name));
@@ -149,7 +152,8 @@ impl Mount {
                 let layer = option("upperdir=").or_else(|| option("lowerdir="));
                 format!("{} {}", by_number(), layer.unwrap_or_default())
             }
-            // Their number is that of the device, or of the mount, and can be another one's tomorrow.
+            // The number of these is that of the device or of the mount, and may change from boot
+            // to boot.
             "xfs" | "f2fs" | "jfs" | "nilfs2" | "ntfs3" | "hfsplus" | "fuseblk" => {
                 let properties = read(&format!("/run/udev/data/b{device}")).unwrap_or_default();
                 let uuid = properties.lines().find_map(|line| line.strip_prefix("E:ID_FS_UUID="));
@@ -168,16 +172,17 @@ impl Mount {
     }
 }
 
-/// The worth of the times of a file system of this type.
+/// Returns the trustworthiness of the times of a file system of the type `kind`.
 fn times(kind: &str) -> Times {
     match kind {
         "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "bcachefs" | "f2fs" | "jfs" | "nilfs2"
         | "reiserfs" | "ntfs3" | "hfsplus" | "zfs" | "ubifs" | "jffs2" | "tmpfs" | "ramfs"
         | "devtmpfs" | "hugetlbfs" | "overlay" | "ecryptfs" => Times::Local,
-        // Those of FUSE have the times of another file system, and no option to change them.
+        // These FUSE types pass on the times of another file system and have no option to change
+        // them.
         "nfs" | "nfs4" | "ceph" | "virtiofs" | "lustre" | "gfs2" | "ocfs2" | "fuse.mergerfs"
         | "fuse.gocryptfs" | "fuse.glusterfs" | "fuse.ceph-fuse" => Times::Remote,
-        // Servers can lack a ctime, and some of their programs give mtime in its place.
+        // Servers can lack a ctime, and some server programs return mtime in its place.
         "cifs" | "smb3" | "9p" | "fuseblk" => Times::Doubtful,
         // Among them: FUSE (sshfs, rclone), FAT, images such as squashfs and ISO 9660.
         _ => Times::Weak,
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn settling_takes_a_minute_at_least_and_a_day_by_other_clocks() {
+    fn settling_takes_at_least_a_minute_or_a_day_on_remote_clocks() {
         let bound = |seconds: i64| Some(seconds * SECOND_NS);
         assert_eq!(Times::Local.settling_ns(bound(40)), bound(60));
         assert_eq!(Times::Local.settling_ns(bound(1800)), bound(1800));
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_is_the_number_where_that_stays() {
+    fn identity_is_the_number_if_it_is_stable() {
         let ext4 = mount("5 1 8:1 / /mnt rw - ext4 /dev/sda1 rw");
         assert_eq!(ext4.identity(0xabc, NOTHING), "ext4 0000000000000abc");
         assert_eq!(ext4.identity(0, NOTHING), "ext4 /dev/sda1");
@@ -251,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_of_a_device_is_what_is_on_it() {
+    fn identity_of_device_depends_on_its_content() {
         let xfs = mount("5 1 7:0 / /mnt rw - xfs /dev/loop0 rw");
         let with = |path: &'static str, text: &'static str| {
             xfs.identity(0x700, &move |asked| (asked == path).then(|| text.to_owned()))
@@ -264,20 +269,20 @@ mod tests {
     }
 
     #[test]
-    fn identity_of_layers_and_of_servers_is_where_they_are() {
+    fn identity_of_overlay_and_network_mount_is_their_location() {
         let overlay = |upper| {
             let line = format!("5 1 0:50 / / rw - overlay overlay rw,lowerdir=/l,upperdir={upper}");
             mount(&line).identity(1, NOTHING)
         };
         assert_ne!(overlay("/a"), overlay("/b"), "two containers on one disk");
         let nfs = mount("5 1 0:51 / /n rw - nfs4 nas:/export rw,vers=4.2");
-        // That of the number is made anew at each mount.
+        // The kernel assigns a new number at each mount.
         assert_eq!(nfs.identity(1, NOTHING), nfs.identity(2, NOTHING));
         assert_eq!(nfs.identity(1, NOTHING), "nfs4 nas:/export");
     }
 
     #[test]
-    fn times_are_weak_where_nothing_is_known() {
+    fn times_of_unknown_file_system_are_weak() {
         assert_eq!(times("ext4"), Times::Local);
         assert_eq!(times("nfs4"), Times::Remote);
         assert_eq!(times("cifs"), Times::Doubtful);
@@ -287,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_this_crate_is_on_a_file_system() {
+    fn kernel_identifies_file_system_of_crate_folder() {
         let folder = fs::File::open(env!("CARGO_MANIFEST_DIR")).expect("it opens");
         let found = Kernel.of(folder.as_fd());
         assert_ne!(found, FileSystem::default(), "something is known of it");

@@ -1,4 +1,4 @@
-//! The names in a folder, in one piece of memory.
+//! The names in a folder, in one block of memory.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,10 +8,10 @@ use rustix::fs::{FileType, RawDir};
 
 use super::folder::Handle;
 
-/// Bytes of directory entries that one system call may return.
+/// The size of the buffer for directory entries of one system call, in bytes.
 pub(super) const LIST_BUFFER_LEN: usize = 64 * 1024;
 
-/// Names with what the folder knows of their types, sorted by their bytes, and a position.
+/// Names and the types that the folder records for them, sorted by bytes, with a position.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     bytes: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Lists `folder`. The names that came before an error are kept.
+    /// Lists `folder`. The names read before an error are kept.
     pub(super) fn list(
         &mut self,
         folder: &Handle,
@@ -49,8 +49,8 @@ impl Names {
         self.items.push((start..self.bytes.len(), file_type));
     }
 
-    /// Sorts the names and drops repeated ones, of which a folder that changes while it is listed
-    /// can have some. A known type stays.
+    /// Sorts the names and removes duplicates, which a folder that changes while it is listed can
+    /// contain. Of duplicates, one with a known type stays.
     pub(super) fn sort(&mut self) {
         let Names { bytes, items, .. } = self;
         items.sort_unstable_by(|(a, a_type), (b, b_type)| {
@@ -60,7 +60,7 @@ impl Names {
         items.dedup_by(|(a, _), (b, _)| bytes[a.clone()] == bytes[b.clone()]);
     }
 
-    /// Keeps the names that `keep` is true for and returns how many there were beside them.
+    /// Keeps the names for which `keep` returns `true`. Returns the number of names removed.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) -> u64 {
         let before = self.items.len();
         let Names { bytes, items, .. } = self;
@@ -68,12 +68,12 @@ impl Names {
         (before - items.len()) as u64
     }
 
-    /// Whether `name`, not taken yet or taken, is among the sorted names.
+    /// Returns `true` if `name` is among the sorted names, taken or not.
     pub(super) fn contains(&self, name: &[u8]) -> bool {
         self.items.binary_search_by(|(range, _)| self.bytes[range.clone()].cmp(name)).is_ok()
     }
 
-    /// Takes the next name.
+    /// Takes the next name, with its type.
     pub(super) fn take(&mut self) -> Option<(&[u8], FileType)> {
         let (range, file_type) = self.items.get(self.next)?.clone();
         self.next += 1;

@@ -1,10 +1,11 @@
-//! Names of users and groups, each asked for once: the answer may come over a network.
+//! Names of users and groups. Each is looked up only once, because the answer may come over a
+//! network.
 
 use std::collections::HashMap;
 
 use nix::unistd::{Gid, Group, Uid, User};
 
-/// From ids to names.
+/// A cache of the names of users and groups by their ids.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerNames {
     users: HashMap<u32, String>,
@@ -12,14 +13,14 @@ pub(crate) struct OwnerNames {
 }
 
 impl OwnerNames {
-    /// The user's name; empty where the system knows none.
+    /// Returns the name of the user `id`; empty if the system knows none.
     pub(crate) fn user(&mut self, id: u32) -> &str {
         self.users.entry(id).or_insert_with(|| {
             User::from_uid(Uid::from_raw(id)).ok().flatten().map_or_else(String::new, |u| u.name)
         })
     }
 
-    /// The group's name; empty where the system knows none.
+    /// Returns the name of the group `id`; empty if the system knows none.
     pub(crate) fn group(&mut self, id: u32) -> &str {
         self.groups.entry(id).or_insert_with(|| {
             Group::from_gid(Gid::from_raw(id)).ok().flatten().map_or_else(String::new, |g| g.name)
@@ -27,7 +28,7 @@ impl OwnerNames {
     }
 }
 
-/// From names to ids.
+/// A cache of the ids of users and groups by their names.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerIds {
     users: HashMap<String, Option<u32>>,
@@ -35,7 +36,7 @@ pub(crate) struct OwnerIds {
 }
 
 impl OwnerIds {
-    /// The id of the user `name`, where this system has one.
+    /// Returns the id of the user `name`, if this system has one.
     pub(crate) fn user(&mut self, name: &str) -> Option<u32> {
         if let Some(&id) = self.users.get(name) {
             return id;
@@ -45,7 +46,7 @@ impl OwnerIds {
         id
     }
 
-    /// The id of the group `name`, where this system has one.
+    /// Returns the id of the group `name`, if this system has one.
     pub(crate) fn group(&mut self, name: &str) -> Option<u32> {
         if let Some(&id) = self.groups.get(name) {
             return id;

@@ -1,4 +1,4 @@
-//! Reading a file: only where it has bytes, and knowing whether it changed meanwhile.
+//! Reading files: skipping holes, and detecting changes meanwhile.
 
 use std::fs::File;
 use std::io;
@@ -19,33 +19,33 @@ pub struct SourceFile {
     opened: Stat,
 }
 
-/// A piece of a file. The pieces of one file follow each other without gaps.
+/// A part of a file. The extents of one file follow each other without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// `len` bytes from `offset` on are stored.
     Data {
-        /// Where, in bytes from the start of the file.
+        /// The offset in bytes from the start of the file.
         offset: u64,
-        /// How many bytes.
+        /// The length in bytes.
         len: u64,
     },
-    /// `len` bytes from `offset` on are not stored: they read as zeros.
+    /// `len` bytes from `offset` on are not stored and read as zeros.
     Hole {
-        /// Where, in bytes from the start of the file.
+        /// The offset in bytes from the start of the file.
         offset: u64,
-        /// How many bytes.
+        /// The length in bytes.
         len: u64,
     },
 }
 
 /// Opens the regular file that `entry` of the folder `folder` describes.
 ///
-/// The time of the last access stays as it is where the caller is the file's owner or root.
+/// The time of the last access is preserved if the caller owns the file or is root.
 ///
 /// # Errors
 ///
-/// What the system says; `InvalidInput` if there is something else than a regular file by now.
-/// Such a thing is neither followed nor waited for.
+/// Returns `InvalidInput` if the name now denotes something other than a regular file, which is
+/// neither followed nor waited for. Returns any other error of the system call.
 pub fn open_file(folder: &Handle, entry: &Entry) -> io::Result<SourceFile> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let name = entry.name.as_slice();
@@ -72,13 +72,13 @@ impl AsFd for SourceFile {
 }
 
 impl SourceFile {
-    /// The size when it was opened, in bytes.
+    /// The size of the file in bytes, at the time when it was opened.
     pub fn size(&self) -> u64 {
         size(&self.opened)
     }
 
-    /// Brings `entry` to the state in which the file was when it was opened, some time after the
-    /// walk looked at it. Owner and group keep their names if their ids are the same.
+    /// Updates `entry` to the state of the file at the time when it was opened, some time after the
+    /// walk looked at it. The names of owner and group are kept if the ids are the same.
     pub fn refresh(&self, entry: &mut Entry) {
         let stat = &self.opened;
         entry.mode = mode(stat);
@@ -97,20 +97,21 @@ impl SourceFile {
         entry.size = size(stat);
     }
 
-    /// The data and holes from the byte `offset` to [`SourceFile::size`], none of length 0. A file
-    /// that has all its blocks is one piece of data, and the system is not asked.
+    /// Returns the data and holes from the byte `offset` to [`SourceFile::size`], none of them of
+    /// length 0. A file that has all its blocks is one extent of data, without asking the system.
     pub fn extents(&self, offset: u64) -> Extents<'_> {
         let allocated = u64::try_from(self.opened.st_blocks).unwrap_or(0).saturating_mul(512);
         Extents { file: &self.file, offset, end: self.size(), ask: allocated < self.size() }
     }
 
-    /// Reads the bytes from `offset` on until `buffer` is full, and returns their number: less than
-    /// `buffer` holds where the system has no more. That need not be at [`SourceFile::size`], nor at
-    /// the end of an extent: a file can be cut short meanwhile, and a file system be wrong.
+    /// Reads bytes from `offset` on until `buffer` is full. Returns the number of bytes read, which
+    /// is smaller than the length of `buffer` if the system has no more. That can happen before
+    /// [`SourceFile::size`] and within an extent, because a file can be truncated meanwhile and a
+    /// file system can be wrong.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Returns any error of the system call except `Interrupted`, after which it reads on.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -124,12 +125,13 @@ impl SourceFile {
         Ok(filled)
     }
 
-    /// Says what of the file is no longer as in `entry`, once it has been read; `None` if nothing
-    /// is. A change within the resolution of the file system's clock can go unseen.
+    /// Compares the file, once it has been read, with `entry`. Returns a description of the change,
+    /// or `None` if there is none. A change within the resolution of the file system's clock can go
+    /// unnoticed.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Returns any error of the system call.
     pub fn changed(&self, entry: &Entry) -> io::Result<Option<String>> {
         let stat = rustix::fs::fstat(&self.file)?;
         Ok(if size(&stat) != entry.size {
@@ -144,7 +146,7 @@ impl SourceFile {
     }
 }
 
-/// The pieces of a [`SourceFile`], in order. Ends after an error.
+/// The extents of a [`SourceFile`], in order. The iterator ends after an error.
 #[derive(Debug)]
 pub struct Extents<'a> {
     file: &'a File,
@@ -154,7 +156,7 @@ pub struct Extents<'a> {
 }
 
 impl Extents<'_> {
-    /// The next piece, of a file that has no data where `offset` is, or has.
+    /// Returns the extent that begins at the current offset.
     fn find(&mut self) -> io::Result<Extent> {
         let (offset, end) = (self.offset, self.end);
         let rest = Extent::Data { offset, len: end - offset };
@@ -167,12 +169,13 @@ impl Extents<'_> {
             }
             Ok(_) => {}
             Err(Errno::NXIO) => return Ok(Extent::Hole { offset, len: end - offset }),
-            // The file system cannot tell.
+            // The file system does not support the query.
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => return Ok(rest),
             Err(error) => return Err(error.into()),
         }
         let hole = rustix::fs::seek(self.file, SeekFrom::Hole(offset))?;
-        // A file that is being written can answer anything; progress is certain all the same.
+        // A file that is being written can yield any answer. The extent is never empty all the
+        // same.
         let hole = if hole > offset { hole.min(end) } else { end };
         Ok(Extent::Data { offset, len: hole - offset })
     }

@@ -1,4 +1,4 @@
-//! Which paths a walk begins with, as one tree: each once, however they overlap.
+//! The source paths of a walk as one tree, in which each occurs once even if sources overlap.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,24 +10,25 @@ use rustix::fs::{Mode, OFlags};
 
 use super::folder::without_atime;
 
-/// A place on the way to a source, or a source.
+/// A source, or a folder on the way to one.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Whether it is a source: everything in it belongs to the walk.
+    /// Set if the node is a source, so that everything in it belongs to the walk.
     pub(super) whole: bool,
-    /// The sources that it is: positions in the list of all.
+    /// The positions of this source in the list of all sources. Several paths can denote one
+    /// source.
     pub(super) numbers: Vec<usize>,
-    /// The sources below it, and the folders on the way to them: indices of [`Sources`].
+    /// The sources below this node and the folders on the way to them, as indices into [`Sources`].
     pub(super) children: BTreeMap<Vec<u8>, usize>,
 }
 
-/// All sources. The node 0 is the root of the file system.
+/// The tree of all sources. Node 0 is the root of the file system.
 #[derive(Debug)]
 pub(super) struct Sources(Vec<Node>);
 
 impl Sources {
-    /// Resolves `paths`. Returns the positions in `paths` of those that are not there or cannot be
-    /// opened, too, each with the reason: they are not among the sources.
+    /// Resolves `paths`. Also returns the positions in `paths` of those that do not exist or cannot
+    /// be opened, each with the reason; these are not among the sources.
     pub(super) fn new(paths: &[PathBuf]) -> io::Result<(Sources, Vec<(usize, io::Error)>)> {
         if paths.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no source to walk"));
@@ -62,7 +63,7 @@ impl Sources {
         self.0[at].numbers.push(number);
     }
 
-    /// The sources that `path`, which is absolute and resolved, is itself.
+    /// Returns the positions of the sources at `path` itself, which is absolute and resolved.
     pub(super) fn numbers_at(&self, path: &Path) -> &[usize] {
         let mut at = 0;
         for component in path.components() {
@@ -80,8 +81,9 @@ impl Sources {
     }
 }
 
-/// Makes `path` absolute, with every symbolic link in it resolved but a last component: the link
-/// is the source then. What ends in `/`, `.` or `..` is a folder and resolved whole.
+/// Makes `path` absolute and resolves every symbolic link in it except the last component, because
+/// a link named there is itself the source. A path that ends in `/`, `.` or `..` denotes a folder
+/// and is resolved completely.
 fn resolve(path: &Path) -> io::Result<PathBuf> {
     let bytes = path.as_os_str().as_bytes();
     let last = bytes.iter().rposition(|&byte| byte == b'/').map_or(bytes, |at| &bytes[at + 1..]);
@@ -97,14 +99,15 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
     Ok(absolute)
 }
 
-/// Opens a source that is a folder or a file, and closes it again: one that cannot be opened is found
-/// before anything of it is in a snapshot.
+/// Opens a source that is a folder or a file and closes it again, so that a source that cannot be
+/// opened is found before anything of it is in a snapshot.
 fn try_open(path: &Path) -> io::Result<()> {
     let kind = path.symlink_metadata()?.file_type();
     if !kind.is_dir() && !kind.is_file() {
         return Ok(());
     }
-    // Should it have become a pipe meanwhile, nothing waits for its other end.
+    // `NONBLOCK`: if the file has become a pipe meanwhile, the call does not wait for its other
+    // end.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     without_atime(|noatime| rustix::fs::open(path, flags | noatime, Mode::empty()))?;
     Ok(())

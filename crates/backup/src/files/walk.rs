@@ -1,4 +1,4 @@
-//! Walking: what there is below the sources, in the order of a snapshot's trees.
+//! The walk: everything below the sources, in the order of the trees of a snapshot.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -21,72 +21,73 @@ use super::owners::OwnerNames;
 use super::sources::Sources;
 use super::{ctime, device_number, kind, links, mode, mtime, size};
 
-/// The file that marks a folder as a cache, and how it begins.
+/// The name of the file that marks a folder as a cache. The signature below is how the file begins.
 ///
 /// Source: the Cache Directory Tagging Specification, <https://bford.info/cachedir/>.
 const CACHE_TAG_NAME: &[u8] = b"CACHEDIR.TAG";
 const CACHE_TAG_SIGNATURE: &[u8; 43] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
-/// What a [`Walk`] leaves out.
+/// The things that a [`Walk`] leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalkOptions {
-    /// Stay on the file system of each source. A folder where another one is mounted is recorded
-    /// as an empty folder; a subvolume is another file system.
+    /// Stays on the file system of each source. A folder on which another file system is mounted is
+    /// recorded as an empty folder. A subvolume is another file system.
     pub one_file_system: bool,
-    /// Patterns as in a `.gitignore` that lies in the root folder: `*.o` and `target/` match
-    /// anywhere, `/home/me/tmp` and `home/me/tmp` in one place, `**/docs/tmp` below any folder,
-    /// and `!` takes back. Sources themselves and the folders above them are never excluded.
+    /// Exclusion patterns as in a `.gitignore` of the root folder: `*.o` and `target/` match
+    /// anywhere, `/home/me/tmp` and `home/me/tmp` match one place, `**/docs/tmp` matches below any
+    /// folder, and `!` cancels an exclusion. The sources themselves and the folders above them are
+    /// never excluded.
     pub exclude: Vec<String>,
-    /// Of a folder with a `CACHEDIR.TAG`, keep the folder and the tag only.
+    /// In a folder with a `CACHEDIR.TAG`, keeps only the folder and the tag.
     pub exclude_caches: bool,
 }
 
 /// One step of a [`Walk`].
 ///
-/// `path` is absolute and can be longer than any system call accepts: it is for messages and for
-/// comparing. To reach the thing itself, use `folder` and the entry's name.
+/// `path` is absolute and can be longer than any system call accepts, so it serves for messages and
+/// comparisons only. To reach the file itself, use `folder` and the name of the entry.
 #[derive(Debug)]
 pub enum Step {
-    /// A folder begins. What is in it follows, then a [`Step::Leave`].
+    /// A folder begins. Steps for its entries follow, then a [`Step::Leave`].
     Enter {
-        /// Where it is.
+        /// The path of the folder.
         path: PathBuf,
-        /// Its metadata; the content is `Empty` and the extended attributes are not read yet.
-        /// A folder above the sources has neither times nor inode.
+        /// The metadata of the folder. The content is `Empty`, and the extended attributes are not
+        /// read yet. A folder above the sources has neither times nor an inode number.
         entry: Entry,
-        /// The folder that it is in, not itself.
+        /// The parent of the folder.
         folder: Handle,
     },
-    /// Anything that is not a folder.
+    /// An entry other than a folder.
     Item {
-        /// Where it is.
+        /// The path of the entry.
         path: PathBuf,
-        /// Its metadata; the content of a symbolic link is its target (`Raw`), all others are
-        /// `Empty`. The extended attributes are not read yet.
+        /// The metadata of the entry. The content of a symbolic link is its target (`Raw`), any
+        /// other content is `Empty`. The extended attributes are not read yet.
         entry: Entry,
-        /// The folder that it is in. Each folder costs a descriptor for as long as one of these
-        /// is kept, so a queue of steps must have a bound.
+        /// The folder of the entry. Each folder occupies a descriptor as long as a step with it
+        /// exists, so a queue of steps must be bounded.
         folder: Handle,
     },
-    /// The folder that was entered last and not left yet ends.
+    /// The folder entered last and not left yet ends.
     Leave,
-    /// Something could not be looked at, opened or listed. The walk goes on with the next thing;
-    /// for a folder this comes between its `Enter` and its `Leave`.
+    /// Something could not be examined, opened or listed. The walk continues with the next entry.
+    /// For a folder, this step comes between its `Enter` and its `Leave`.
     Problem {
-        /// Where it is.
+        /// The path of the entry.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         error: io::Error,
     },
 }
 
-/// Goes through sources, in rising byte order of the names in each folder.
+/// Walks through sources, in ascending byte order of the names in each folder.
 ///
-/// The tree begins at the root of the file system, which itself has no steps: the source
-/// `/home/me` begins with `Enter(home)` and `Enter(me)`. Sources that overlap are merged.
+/// The tree begins at the root of the file system, which itself has no steps. For example, the
+/// source `/home/me` begins with `Enter(home)` and `Enter(me)`. Overlapping sources are merged.
 ///
-/// Besides the steps that the caller keeps, at most some 70 descriptors are open, however deep
-/// the folders are, and the names of the folders from the root to the current one are in memory.
+/// Besides the descriptors of the steps that the caller keeps, at most about 70 are open, whatever
+/// the depth. The names of all folders from the root to the current one are in memory.
 pub struct Walk {
     stack: FolderStack<Frame>,
     sources: Sources,
@@ -100,22 +101,23 @@ pub struct Walk {
     exclude_caches: bool,
     excluded: u64,
     owners: OwnerNames,
-    /// The file systems seen; an entry's `device` is a position here.
+    /// The file systems seen so far. The `device` of an entry is an index into this list.
     devices: Vec<u64>,
-    /// Which ones they are, in the same order; `None` where nothing of one was opened yet.
+    /// Details of these file systems, in the same order; `None` until something on one of them is
+    /// opened.
     file_systems: Vec<Option<FileSystem>>,
-    /// Tells which one something is on.
+    /// The source of the details in `file_systems`.
     mounts: Option<Arc<dyn FileSystems>>,
     list_buffer: Vec<u8>,
 }
 
-/// What belongs to one folder on the way.
+/// The state of one folder on the way from the root.
 #[derive(Debug)]
 struct Frame {
     names: Names,
-    /// Where the sources' tree has this folder.
+    /// The node of this folder in the tree of sources.
     node: Option<usize>,
-    /// The length of the path of the folder that it is in.
+    /// The length of the path of the parent folder.
     path_len: usize,
     /// The file system to stay on; `None` above the sources.
     home: Option<u64>,
@@ -128,15 +130,17 @@ impl fmt::Debug for Walk {
 }
 
 impl Walk {
-    /// Begins at `sources`: folders, files, or anything else.
+    /// Creates a walk through `sources`: folders, files, or anything else.
     ///
     /// Relative paths start at the current folder. Symbolic links on the way to a source are
-    /// resolved; a source that is one is recorded as such, unless it ends in `/`.
+    /// resolved. A source that is itself a symbolic link is recorded as one, unless its path ends
+    /// in `/`.
     ///
     /// # Errors
     ///
-    /// `NotFound` or what else the system says about a source that cannot be reached or opened, naming
-    /// it; `InvalidInput` for no sources and for patterns that make no sense.
+    /// Returns `InvalidInput` if there is no source, or if a pattern is invalid. If a source cannot
+    /// be reached or opened, returns the error of the system, such as `NotFound`, with the path of
+    /// the source.
     pub fn new(sources: &[PathBuf], options: WalkOptions) -> io::Result<Walk> {
         let (walk, missing) = Walk::of_those_there(sources, options)?;
         match missing.into_iter().next() {
@@ -145,12 +149,13 @@ impl Walk {
         }
     }
 
-    /// As [`Walk::new`], without the sources that are not there or cannot be opened: returns their
-    /// positions in `sources`, rising, and the reasons.
+    /// Creates a walk as [`Walk::new`] does, but leaves out the sources that do not exist or cannot
+    /// be opened. Returns their positions in `paths`, ascending, each with the reason.
     ///
     /// # Errors
     ///
-    /// As [`Walk::new`] where no source is left, naming the first.
+    /// Returns any error of [`Walk::new`], but a failure of a source only if no source is left; the
+    /// error names the first one.
     pub fn of_those_there(
         paths: &[PathBuf],
         options: WalkOptions,
@@ -183,7 +188,7 @@ impl Walk {
             list_buffer: Vec::with_capacity(LIST_BUFFER_LEN),
         };
         let (names, failure) = walk.list(&handle, Some(0), whole);
-        // The root has no entry that could be marked as lacking something.
+        // The root has no entry that could be marked as incomplete.
         failure.map_or(Ok(()), |(error, _)| Err(error))?;
         if let Some((frame, _)) = walk.stack.top() {
             frame.names = names;
@@ -191,19 +196,21 @@ impl Walk {
         Ok((walk, missing))
     }
 
-    /// The sources that `path`, the path of a step, is itself: positions in the list that the walk was
-    /// made of.
+    /// Returns the sources at `path` itself, which is the path of a step, as positions in the list
+    /// that the walk was made from.
     pub fn sources_at(&self, path: &Path) -> &[usize] {
         self.sources.numbers_at(path)
     }
 
-    /// The sources that were there at first, and of which nothing was entered: that the walk could not look
-    /// at or open when it came to them, or list a single name of. Positions as in [`Walk::sources_at`].
+    /// The sources that existed at first, but could not be examined or opened when the walk reached
+    /// them, or of which no name could be listed. Nothing of these was entered. Positions as in
+    /// [`Walk::sources_at`].
     pub fn lost(&self) -> &BTreeSet<usize> {
         &self.lost
     }
 
-    /// Notes that what is at `node` cannot be reached: the source that it is, and those below it.
+    /// Records that `node` cannot be reached: the source at the node itself, and the sources below
+    /// it.
     fn lose(&mut self, node: Option<usize>) {
         let mut open: Vec<usize> = node.into_iter().collect();
         while let Some(node) = open.pop() {
@@ -213,30 +220,30 @@ impl Walk {
         }
     }
 
-    /// Has [`Walk::file_system`] answer by `mounts`.
+    /// Lets [`Walk::file_system`] answer from `mounts`.
     pub fn with_mounts(mut self, mounts: Arc<dyn FileSystems>) -> Walk {
         self.mounts = Some(mounts);
         self
     }
 
-    /// The number of file systems seen so far: each `device` of an entry is below it.
+    /// The number of file systems seen so far. The `device` of each entry is smaller than this.
     pub fn device_count(&self) -> usize {
         self.devices.len()
     }
 
-    /// The file system of the entries with this `device`; nothing is known of one of which nothing
-    /// was opened.
+    /// Returns the file system of the entries with this `device`. If nothing on it was opened, the
+    /// result says that nothing is known about it.
     pub fn file_system(&self, device: usize) -> FileSystem {
         self.file_systems.get(device).cloned().flatten().unwrap_or_default()
     }
 
-    /// How many names have been excluded so far. What is below an excluded folder is not counted.
+    /// The number of names excluded so far. Names below an excluded folder are not counted.
     pub fn excluded(&self) -> u64 {
         self.excluded
     }
 
-    /// The names to visit in `folder`; and what went wrong with listing it, and whether that was before
-    /// the first name.
+    /// Lists the names to visit in `folder`. Also returns the error of an incomplete listing, with
+    /// `true` if it occurred before the first name.
     fn list(
         &mut self,
         folder: &Handle,
@@ -261,7 +268,7 @@ impl Walk {
         (names, failure)
     }
 
-    /// The step for one name of the current folder; `None` where it is excluded.
+    /// Returns the step for one name of the current folder; `None` if the name is excluded.
     fn visit(&mut self, name: Vec<u8>, file_type: FileType) -> Option<Step> {
         let depth = self.stack.len();
         let path_len = self.path.len();
@@ -282,8 +289,9 @@ impl Walk {
         step
     }
 
-    /// As [`Walk::visit`], for the name at the end of the path, in `folder`, which belongs to the
-    /// walk if it has a `home`. `node` is the place of the name among the sources.
+    /// Returns the step for the name at the end of the path, as [`Walk::visit`] does. The name is
+    /// an entry of `folder`, which belongs to the walk if it has a `home`. `node` is the node of
+    /// the name among the sources.
     fn look(
         &mut self,
         name: Vec<u8>,
@@ -306,14 +314,14 @@ impl Walk {
             let path = Path::new(OsStr::from_bytes(&self.path));
             if self.exclude.matched(path, is_folder).is_ignore() {
                 self.excluded += 1;
-                // On the way to a source that was named itself.
+                // The folder is on the way to a source that was named itself.
                 return node.and_then(|_| self.look_at(name, folder, known_stat, node, None));
             }
         }
         self.look_at(name, folder, known_stat, node, home)
     }
 
-    /// As [`Walk::look`], for what no pattern excludes.
+    /// Returns the step for a name that no pattern excludes. See [`Walk::look`].
     fn look_at(
         &mut self,
         name: Vec<u8>,
@@ -346,7 +354,7 @@ impl Walk {
         }
         let mut entry = self.entry(name, kind, &stat);
         if self.is_unidentified(entry.device) {
-            // A mount on a single file, or the first thing in a folder above the sources.
+            // This is a mount on a single file, or the first entry in a folder above the sources.
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let name = entry.name.as_slice();
             let item = rustix::fs::openat(&folder, name, flags, Mode::empty());
@@ -386,7 +394,7 @@ impl Walk {
             self.one_file_system && home.is_some_and(|home| home != stat.st_dev)
         };
         if foreign(&stat, home) {
-            // Opening it could mount something.
+            // Opening the folder could mount something.
             home = None;
             if node.is_none() {
                 return self.enter_empty(name, folder, &stat, None);
@@ -423,8 +431,8 @@ impl Walk {
         }
         let (names, failure) = self.list(&handle, node, home.is_some());
         if let Some((error, has_none)) = failure {
-            // Sources below it are reached by their names; and of one of which some names came these are
-            // saved.
+            // Sources below the folder are reached by their names. If some names of a source were
+            // listed, the source is saved with these.
             let numbers = node.map(|node| self.sources.node(node).numbers.as_slice());
             self.lost.extend(numbers.filter(|_| has_none).unwrap_or_default());
             let problem = self.problem(error);
@@ -435,8 +443,8 @@ impl Walk {
             self.identify(entry.device, &handle);
         }
         if home.is_none() {
-            // Whatever else happens in a folder above the sources is none of the snapshot's
-            // business: without times, an unchanged source is an unchanged snapshot.
+            // Other changes in a folder above the sources must not affect the snapshot. Without
+            // times, unchanged sources yield an unchanged snapshot.
             entry.mtime = Time::default();
             entry.ctime = Time::default();
             entry.inode = 0;
@@ -447,8 +455,8 @@ impl Walk {
         Step::Enter { path: self.here(), entry, folder }
     }
 
-    /// Enters and leaves a folder: one that could not be opened, for which there is an `error`, or
-    /// one of another file system.
+    /// Enters and leaves a folder without its entries: either a folder that could not be opened,
+    /// with the `error`, or a folder of another file system.
     fn enter_empty(
         &mut self,
         name: Vec<u8>,
@@ -492,7 +500,7 @@ impl Walk {
         entry
     }
 
-    /// The number of the file system `id` among those seen.
+    /// Returns the index of the file system `id` among those seen.
     fn device(&mut self, id: u64) -> u64 {
         let position = self.devices.iter().position(|&seen| seen == id).unwrap_or_else(|| {
             self.devices.push(id);
@@ -502,13 +510,13 @@ impl Walk {
         position as u64
     }
 
-    /// Whether the file system `device` is still to be found out.
+    /// Returns `true` if the details of the file system `device` are still to be found out.
     fn is_unidentified(&self, device: u64) -> bool {
         let known = usize::try_from(device).ok().and_then(|device| self.file_systems.get(device));
         self.mounts.is_some() && known.is_some_and(Option::is_none)
     }
 
-    /// Finds out the file system `device` by something open on it.
+    /// Finds out the details of the file system `device` from an open file or folder on it.
     fn identify(&mut self, device: u64, fd: impl AsFd) {
         let found = self.mounts.as_ref().map(|mounts| mounts.of(fd.as_fd()));
         let place = usize::try_from(device).ok();
@@ -565,7 +573,8 @@ fn build_exclude(patterns: &[String]) -> io::Result<Gitignore> {
     builder.build().map_err(invalid)
 }
 
-/// Whether `folder` has a tag file with the right beginning; the name alone means nothing.
+/// Returns `true` if `folder` has a tag file that begins with the signature. The name alone does
+/// not count.
 fn is_cache_tag(folder: &Handle) -> bool {
     let flags = rustix::fs::OFlags::RDONLY
         | rustix::fs::OFlags::NOFOLLOW
@@ -588,9 +597,9 @@ mod tests {
 
     use super::*;
 
-    /// The problems of a walk through `folder` with a buffer into which only short names fit: the kernel
-    /// refuses the others, as it refuses an unreadable block of the folder. Returns the number of entries,
-    /// too.
+    /// Walks through `folder` with a buffer that only short names fit into. The kernel refuses the
+    /// other names, just as it refuses an unreadable block of the folder. Returns the walk, the
+    /// paths of its problems, and the number of entries.
     fn walk_with_short_buffer(folder: &Path) -> (Walk, Vec<PathBuf>, usize) {
         let mut walk =
             Walk::new(&[folder.to_path_buf()], WalkOptions::default()).expect("it is there");
@@ -606,9 +615,10 @@ mod tests {
         (walk, problems, items)
     }
 
-    /// A source of which some names were listed is saved with these; one of which none was is lost.
+    /// A source of which some names were listed is saved with these. A source of which no name was
+    /// listed is lost.
     #[test]
-    fn source_that_cannot_be_listed_to_its_end_is_no_lost_source() {
+    fn partly_listed_source_is_not_lost() {
         let base = tempfile::tempdir().expect("a temporary folder");
         let base = base.path().canonicalize().expect("it is there");
         let (mut has_partial, mut has_none) = (false, false);

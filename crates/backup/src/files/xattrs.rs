@@ -1,4 +1,4 @@
-//! Extended attributes; on Linux the POSIX ACLs are among them.
+//! Extended attributes, which on Linux include the POSIX ACLs.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -7,22 +7,22 @@ use rustix::io::Errno;
 
 use super::folder::Handle;
 
-/// The longest value, and the longest list of names, that Linux hands out.
+/// The maximum length in bytes that Linux returns for a value, and for a list of names.
 ///
 /// Source: `XATTR_SIZE_MAX` and `XATTR_LIST_MAX` in the kernel's `limits.h`.
 const LEN_MAX: usize = 65536;
 
-/// The extended attributes that could be read.
+/// The extended attributes of a file, as far as they could be read.
 #[derive(Debug, Default)]
 pub struct Xattrs {
     /// Names and values, sorted by the names.
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Why some are missing from `pairs`: worth a warning.
+    /// The reason why attributes are missing from `pairs`, worth a warning.
     pub problem: Option<io::Error>,
 }
 
-/// Reads the attributes of an open file or folder, which must not be open for its path only. A
-/// file system without attributes has none.
+/// Reads the attributes of an open file or folder, which must not be open for its path only. A file
+/// system without attributes yields none.
 pub fn of_file(fd: impl AsFd) -> Xattrs {
     let fd = fd.as_fd();
     read(
@@ -31,8 +31,8 @@ pub fn of_file(fd: impl AsFd) -> Xattrs {
     )
 }
 
-/// Reads the attributes of what `name` in `folder` is, a symbolic link's own, without opening it.
-/// A file system without attributes has none. Needs `/proc`.
+/// Reads the attributes of `name` in `folder` without opening it. For a symbolic link, these are
+/// the attributes of the link itself. A file system without attributes yields none. Needs `/proc`.
 pub fn of_name(folder: &Handle, name: &[u8]) -> Xattrs {
     let path = path_of(folder, name);
     let path = path.as_slice();
@@ -42,7 +42,7 @@ pub fn of_name(folder: &Handle, name: &[u8]) -> Xattrs {
     )
 }
 
-/// A path of bounded length to `name` in `folder`.
+/// Returns a path of bounded length to `name` in `folder`.
 pub(crate) fn path_of(folder: &Handle, name: &[u8]) -> Vec<u8> {
     let mut path = format!("/proc/self/fd/{}/", folder.as_fd().as_raw_fd()).into_bytes();
     path.extend_from_slice(name);
@@ -79,7 +79,7 @@ fn read(
     xattrs
 }
 
-/// Calls `call` with a buffer that is long enough for its answer.
+/// Calls `call` with a buffer that is long enough for the answer.
 fn fill(call: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
     let mut short = [0; 256];
     match call(&mut short) {

@@ -1,4 +1,5 @@
-//! Jobs on their way to the threads that do them. Meanwhile what they will read is told to the reader.
+//! The queue of jobs in front of the threads. It tells the reader in advance what each job will
+//! read.
 
 use std::collections::VecDeque;
 
@@ -8,15 +9,16 @@ use cutpoint_store::reader::{Plan, Step};
 
 use super::job::Job;
 
-/// So many jobs are held back at most. Each can keep a folder of the target open.
+/// The maximum number of jobs held back. Each job can keep a folder of the target open.
 const JOBS_MAX: usize = 256;
-/// No more are held back once what they write is so much, in bytes.
+/// The number of bytes to write, in total over all waiting jobs, above which no more jobs are held
+/// back.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// A job, and what of the plan is held until it is done.
+/// A job, and its step of the plan, which is held until the job is done.
 pub(super) type Planned = (Job, Option<Step>);
 
-/// The way to the threads: jobs leave it in the order in which they came.
+/// The queue in front of the threads. Jobs leave it in the order in which they were sent.
 pub(super) struct Ahead<'a> {
     plan: Option<&'a Plan<'a>>,
     jobs: Sender<Planned>,
@@ -29,12 +31,12 @@ impl<'a> Ahead<'a> {
         Ahead { plan, jobs, waiting: VecDeque::new(), waiting_bytes: 0 }
     }
 
-    /// Whether it is of use to say what a job reads.
+    /// Returns `true` if there is a plan that needs the segments of each job.
     pub(super) fn is_planned(&self) -> bool {
         self.plan.is_some()
     }
 
-    /// Takes a job, which will read `segments`. Returns whether there are threads to do it.
+    /// Takes a job, which will read `segments`. Returns `true` if there are threads to do it.
     pub(super) fn send(&mut self, job: Job, segments: &[Segment]) -> bool {
         let Some(plan) = self.plan else { return self.jobs.send((job, None)).is_ok() };
         let mut bytes = 0;
@@ -67,11 +69,11 @@ impl<'a> Ahead<'a> {
         if let (Some(plan), Some(step)) = (self.plan, &mut step) {
             plan.hand_over(step);
         }
-        // Without receivers a thread has panicked, which the caller will see.
+        // There are no receivers if a thread has panicked, which the caller will see.
         self.jobs.send((job, step)).is_ok()
     }
 
-    /// Hands over what is left. Where `is_stopped`, nothing of it will be read.
+    /// Hands over the remaining jobs. If `is_stopped`, none of them will read anything.
     pub(super) fn end(mut self, is_stopped: bool) {
         if is_stopped {
             self.plan = None;

@@ -1,4 +1,4 @@
-//! The bytes of files.
+//! The contents of files.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,25 +18,25 @@ use super::run::{Failure, Run, count};
 use super::{PIECE_LEN, SnapshotReader};
 use crate::files::folder::Identity;
 
-/// A piece has no more segments than this, however short they are.
+/// The maximum number of segments in a piece, however short they are.
 pub(super) const PIECE_SEGMENTS_MAX: usize = 8192;
 
-/// Bytes of large files are written in steps of about this length: what was decoded a moment ago
-/// is still in the cache, and nothing larger is gathered.
+/// The approximate number of bytes in which large files are written. Bytes decoded a moment ago are
+/// still in the cache then, and nothing larger is gathered.
 const STEP_LEN: usize = 1 << 20;
 
-/// Until everything is set, a file is its maker's alone.
+/// The mode of a file until its metadata is set: accessible to its owner only.
 const MODE_AT_FIRST: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Some segments of a file.
+/// A run of segments of a file.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Where the first begins, in bytes from the start of the file.
+    /// The offset of the first segment, in bytes from the start of the file.
     pub(super) offset: u64,
     pub(super) segments: Vec<Segment>,
 }
 
-/// The segments of a file, in pieces.
+/// An iterator over the segments of a file, in pieces.
 pub(super) struct Pieces<'a> {
     segments: Box<dyn Iterator<Item = Result<Segment>> + 'a>,
     offset: u64,
@@ -45,7 +45,7 @@ pub(super) struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Begins with the content of the file `entry`, which is not `Raw`.
+    /// Begins with the content of the file `entry`. For `Raw`, there are no pieces.
     pub(super) fn open(reader: &'a dyn SnapshotReader, entry: &Entry) -> Result<Pieces<'a>> {
         let segments: Box<dyn Iterator<Item = Result<Segment>> + 'a> = match &entry.content {
             Content::Segments(segments) => Box::new(segments.clone().into_iter().map(Ok)),
@@ -99,22 +99,22 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-/// The bytes of a piece, and where they go. Reused from piece to piece.
+/// The bytes of a piece and their offsets in the file. Reused from piece to piece.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
-    /// Offset in the file and length; neighbours are one.
+    /// Offsets in the file and lengths. Adjacent spans are merged.
     spans: Vec<(u64, usize)>,
 }
 
 impl Buffer {
-    /// Forgets what is in it.
+    /// Empties the buffer.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
     }
 
-    /// Appends `bytes`, which go to `offset`.
+    /// Appends `bytes`, which belong at `offset` of the file.
     pub(super) fn push(&mut self, offset: u64, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         match self.spans.last_mut() {
@@ -123,8 +123,8 @@ impl Buffer {
         }
     }
 
-    /// Appends the bytes of `piece`; holes and zeros are left out. `write` is asked to take what
-    /// there is, and to clear the buffer, whenever it has gathered [`STEP_LEN`].
+    /// Appends the bytes of `piece`, without holes and zeros. Calls `write` whenever [`STEP_LEN`]
+    /// bytes are gathered; the function is to write the buffer and to clear it.
     fn fill(
         &mut self,
         reader: &dyn SnapshotReader,
@@ -156,7 +156,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Writes everything to its place.
+    /// Writes all spans at their offsets.
     fn write(&self, file: &File) -> std::io::Result<()> {
         let mut bytes = self.bytes.as_slice();
         for &(offset, len) in &self.spans {
@@ -167,20 +167,21 @@ impl Buffer {
         Ok(())
     }
 
-    /// Whether writing it makes a file of `size` bytes.
+    /// Returns `true` if the last span ends at `size`, so that writing the buffer gives the file
+    /// this size.
     fn reaches(&self, size: u64) -> bool {
         self.spans.last().map_or(0, |&(offset, len)| offset + len as u64) == size
     }
 }
 
-/// What a file is called that is not complete yet.
+/// The present name of a file that is not complete yet.
 #[derive(Debug)]
 enum Name {
-    /// What it is to be called.
+    /// The final name.
     Own,
-    /// Something else: what has its name stays until it is complete.
+    /// A temporary name, because the file that has the final name stays until this one is complete.
     Spare(Vec<u8>),
-    /// Nothing.
+    /// No name.
     Nameless,
 }
 
@@ -191,7 +192,7 @@ pub(super) struct NewFile {
     pub(super) entry: Entry,
     file: File,
     identity: Identity,
-    /// What stands where it will have its name.
+    /// The existing entry in the place of the file.
     standing: Standing,
     name: Name,
     failure: Mutex<Option<Failure>>,
@@ -200,7 +201,8 @@ pub(super) struct NewFile {
 }
 
 impl NewFile {
-    /// Creates the file of `entry`; without a name, if it is large and the file system can.
+    /// Creates the file of `entry`. A large file has no name at first if the file system supports
+    /// that.
     pub(super) fn create(
         run: &Run<'_>,
         place: Place,
@@ -262,7 +264,7 @@ impl NewFile {
         Ok((File::from(fd), identity, name))
     }
 
-    /// Writes what is in `buffer`.
+    /// Writes the contents of `buffer`.
     pub(super) fn write(&self, run: &Run<'_>, buffer: &Buffer) {
         match buffer.write(&self.file) {
             Ok(()) => {
@@ -273,14 +275,14 @@ impl NewFile {
         }
     }
 
-    /// Gives the file its full size, so that what is not written is a hole.
+    /// Gives the file its full size, so that ranges that are not written are holes.
     pub(super) fn set_size(&self) {
         if let Err(error) = self.file.set_len(self.entry.size) {
             self.fail(error.into());
         }
     }
 
-    /// It will not be complete. The first reason counts.
+    /// Records that the file will not be complete. Only the first failure is kept.
     pub(super) fn fail(&self, failure: Failure) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
     }
@@ -305,7 +307,7 @@ impl NewFile {
         }
     }
 
-    /// Sets the metadata and gives the file its name, or removes it if it is not complete.
+    /// Sets the metadata and gives the file its name, or removes the file if it is not complete.
     pub(super) fn finish(mut self, run: &Run<'_>) {
         let failure = self.failure.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let stopped = run.stopped();
@@ -353,7 +355,7 @@ impl NewFile {
     }
 }
 
-/// A name that is taken is refused, not failed.
+/// Maps an error for a taken name to a refusal.
 fn taken(error: Errno) -> Failure {
     if error == Errno::EXIST { Failure::Refused(EXISTS) } else { error.into() }
 }
@@ -375,7 +377,8 @@ pub(super) fn gather(run: &Run<'_>, entry: &Entry, buffer: &mut Buffer) -> Resul
     Ok(())
 }
 
-/// Whether the file must be given its size apart from its bytes.
+/// Returns `true` if writing the bytes does not give the file its size, so that the size must be
+/// set separately.
 pub(super) fn ends_in_hole(entry: &Entry, buffer: &Buffer) -> bool {
     !buffer.reaches(entry.size)
 }

@@ -8,23 +8,23 @@ use super::file::{NewFile, Piece};
 use super::links::{Link, LinkOwner};
 use super::place::Place;
 
-/// A unit of work for any thread of a restore.
+/// A job for any thread.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all jobs are items")]
 pub(super) enum Job {
-    /// Anything but a folder.
+    /// Restores anything but a folder.
     Item { place: Place, entry: Entry, role: Role },
-    /// A part of a large file. The job that drops the file last completes it.
+    /// Writes a part of a large file. The thread that releases the file last completes it.
     Piece { file: Arc<NewFile>, piece: Piece },
 }
 
 /// The role of a name among the names of its file.
 #[derive(Debug)]
 pub(super) enum Role {
-    /// The only one.
+    /// The only name.
     Only,
-    /// The first that was seen.
+    /// The first name seen.
     First(LinkOwner),
-    /// One after the first.
+    /// A name after the first.
     Further(Arc<Link>),
 }

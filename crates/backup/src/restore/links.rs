@@ -1,4 +1,4 @@
-//! Several names of one file: the first is written, the others wait for it.
+//! Hard links: the first name of a file is written, and the other names wait for it.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -17,13 +17,13 @@ enum State {
     /// One name is being written.
     #[default]
     Pending,
-    /// It is there under this name.
+    /// The file exists under this name.
     Done(Written),
-    /// It could not be written, or stood in the way of something.
+    /// The last attempt to write the file failed or was refused.
     Failed,
 }
 
-/// Where the first name is.
+/// The place of the first name.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
     pub(super) folder: Arc<PathNode>,
@@ -31,19 +31,19 @@ pub(super) struct Written {
     pub(super) identity: Identity,
 }
 
-/// The duty to write the file. Dropped before [`LinkOwner::done`], it leaves the duty to the next
-/// name.
+/// The duty to write the file. If it is dropped before [`LinkOwner::done`], the duty passes to the
+/// next name.
 #[derive(Debug)]
 pub(super) struct LinkOwner(Arc<Link>);
 
 impl LinkOwner {
-    /// A new link, with the duty for its first name.
+    /// Creates a link and the duty for its first name.
     pub(super) fn new() -> (Arc<Link>, LinkOwner) {
         let link = Arc::new(Link::default());
         (Arc::clone(&link), LinkOwner(link))
     }
 
-    /// The file is there.
+    /// Records that the file is written, and ends the wait of the other names.
     pub(super) fn done(self, written: Written) {
         self.0.set(State::Done(written));
     }
@@ -66,10 +66,10 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Waits for the first name. Returns where it is, or the duty to write the file.
+    /// Waits for the first name. Returns the place of that name, or the duty to write the file.
     ///
-    /// Jobs are taken in the order in which the names come, so whoever has the duty is at work by
-    /// now and waits for nobody but names before its own.
+    /// Jobs are taken in the order in which the names come. Therefore the thread that has the duty
+    /// is already working on it, and waits for earlier names only.
     pub(super) fn wait(self: &Arc<Link>) -> Result<Written, LinkOwner> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

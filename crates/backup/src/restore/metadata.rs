@@ -1,4 +1,4 @@
-//! Owners, permissions, attributes, times.
+//! Owners, permissions, extended attributes and times.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -19,7 +19,7 @@ const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// Whose things are to be.
+/// Maps recorded owners to users and groups of this system.
 #[derive(Debug)]
 pub(super) struct Owners {
     are_set: bool,
@@ -33,7 +33,7 @@ impl Owners {
         Owners { are_set, are_numeric, ids: Mutex::default() }
     }
 
-    /// The owner and the group of `entry` on this system.
+    /// Returns the owner and the group of `entry` on this system.
     fn of(&self, entry: &Entry) -> io::Result<(Uid, Gid)> {
         let (mut user, mut group) = (None, None);
         if !self.are_numeric {
@@ -43,7 +43,7 @@ impl Owners {
             group = Some(&entry.group).filter(is_named).and_then(|name| ids.group(name));
         }
         let (user, group) = (user.unwrap_or(entry.user_id), group.unwrap_or(entry.group_id));
-        // To the system this number means "leave it".
+        // For the system, this number means "leave the owner unchanged".
         if user == u32::MAX || group == u32::MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no such id"));
         }
@@ -51,32 +51,32 @@ impl Owners {
     }
 }
 
-/// Whether what is made in `folder` inherits ACLs from it.
+/// Returns `true` if entries created in `folder` inherit ACLs from it.
 pub(super) fn has_default_acl(folder: &Handle) -> bool {
     rustix::fs::lgetxattr_query(xattrs::path_of(folder, b"."), DEFAULT_ACL).is_ok()
 }
 
-/// Takes the ACLs off a folder that was just made and inherited them.
+/// Removes the inherited ACLs from a folder that was just created.
 pub(super) fn remove_acls(folder: &Handle) {
     for acl in [ACCESS_ACL, DEFAULT_ACL] {
         rustix::fs::fremovexattr(folder, acl).ok();
     }
 }
 
-/// Gives the owner of a folder that was there all permissions until its own are set in the end.
-/// Returns whether that was necessary and possible.
+/// Gives the owner of an existing folder all permissions, until the folder gets its final
+/// permissions at the end. Returns `true` if that was necessary and successful.
 pub(super) fn open_to_owner(folder: &Handle, stat: &Stat) -> bool {
     let mode = Mode::from_raw_mode(stat.st_mode);
-    // Also for a folder of which only the path could be opened.
+    // The path through `/proc` also works for a folder that could be opened for its path only.
     let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
     !mode.contains(Mode::RWXU) && rustix::fs::chmod(path, mode | Mode::RWXU).is_ok()
 }
 
-/// Sets all metadata of an open file or folder. What cannot be set goes to `warn`.
+/// Sets all metadata of an open file or folder. Failures are reported to `warn`.
 ///
-/// The order matters: a new owner takes away set-user-id bits and capabilities, and write
-/// permission is needed for attributes. `foreign_acls` says that it may have ACLs that are not
-/// the snapshot's.
+/// The order matters: a new owner clears set-user-id bits and capabilities, and setting attributes
+/// requires write permission. `foreign_acls` says that the file may have ACLs that are not from the
+/// snapshot.
 pub(super) fn set_open(
     owners: &Owners,
     fd: impl AsFd,
@@ -109,8 +109,8 @@ pub(super) fn set_open(
     warn_of("time", result, warn);
 }
 
-/// Sets all metadata of the symbolic link, device, pipe or socket that `entry.name` in `folder`
-/// is. What cannot be set goes to `warn`.
+/// Sets all metadata of the symbolic link, device, pipe or socket `entry.name` in `folder`.
+/// Failures are reported to `warn`.
 pub(super) fn set_named(
     owners: &Owners,
     folder: &Handle,
@@ -144,8 +144,8 @@ pub(super) fn set_named(
     warn_of("time", result.map_err(io::Error::from), warn);
 }
 
-/// Changes the permissions of what was made under `entry.name`, and of nothing that has taken its
-/// place: the system has no call for that which follows no link.
+/// Changes the permissions of what was created under `entry.name`, and not of something that has
+/// taken its place. The system has no single call for this that follows no symbolic link.
 fn set_named_mode(
     owners: &Owners,
     folder: &Handle,
@@ -169,8 +169,8 @@ fn warn_of(what: &str, result: io::Result<()>, warn: &mut dyn FnMut(String)) {
     }
 }
 
-/// The permissions of `entry`, without the bits that would lend the rights of another user or
-/// group than the recorded one; `stat` tells whose it is now.
+/// Returns the permissions of `entry`, without the bits that would grant the rights of a user or
+/// group other than the recorded one. `stat` returns the present owner and group.
 fn permitted_mode(
     owners: &Owners,
     entry: &Entry,
@@ -209,8 +209,8 @@ fn set_xattrs(
     }
 }
 
-/// The time of the last change of `entry`; the time of the last access stays as it is. A folder
-/// above the sources was saved without times, and keeps the system's.
+/// Returns the modification time of `entry` for a call that leaves the access time unchanged. A
+/// folder above the sources was saved without times and keeps those of the system.
 fn times(entry: &Entry) -> Timestamps {
     let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     if entry.mtime == Time::default() && entry.ctime == Time::default() {
@@ -219,7 +219,7 @@ fn times(entry: &Entry) -> Timestamps {
     let Time { seconds, nanoseconds } = entry.mtime;
     Timestamps {
         last_access: omit,
-        // Numbers from 10^9 on have meanings of their own.
+        // Values from 10^9 on have special meanings.
         last_modification: Timespec {
             tv_sec: seconds,
             tv_nsec: nanoseconds.min(999_999_999).into(),

@@ -1,4 +1,4 @@
-//! Places in the target: folders being filled, and what stands where something is to be made.
+//! Places in the target: the folders being filled, and the existing entries in them.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ use super::Overwrite;
 use crate::files::folder::{self, Handle, Identity};
 use crate::files::{device_number, kind, mtime, size};
 
-/// The path of a folder below the target. Folders share what is above them.
+/// The path of a folder below the target. Paths share the nodes of their common ancestors.
 #[derive(Debug, Default)]
 pub(super) struct PathNode {
     parent: Option<Arc<PathNode>>,
@@ -25,12 +25,12 @@ pub(super) struct PathNode {
 }
 
 impl PathNode {
-    /// The path of `name` in the folder `parent`.
+    /// Creates the path of `name` in the folder `parent`.
     pub(super) fn below(parent: &Arc<PathNode>, name: &[u8]) -> Arc<PathNode> {
         Arc::new(PathNode { parent: Some(Arc::clone(parent)), name: name.to_vec() })
     }
 
-    /// The names from the target down to this folder.
+    /// Returns the names from the target down to this folder.
     pub(super) fn names(&self) -> Vec<&[u8]> {
         let mut names = Vec::new();
         let mut node = self;
@@ -42,21 +42,22 @@ impl PathNode {
         names
     }
 
-    /// The path of `name` in this folder, as the snapshot has it.
+    /// Returns the path of `name` in this folder, relative to the root of the snapshot.
     pub(super) fn join(&self, name: &[u8]) -> PathBuf {
         let mut names = self.names();
         names.push(name);
         PathBuf::from(std::ffi::OsString::from_vec(names.join(&b'/')))
     }
 
-    /// This folder's path.
+    /// Returns the path of this folder.
     pub(super) fn path(&self) -> PathBuf {
         PathBuf::from(OsStr::from_bytes(&self.names().join(&b'/')))
     }
 }
 
 impl Drop for PathNode {
-    /// A deep path would overflow the stack if each node dropped the one above it.
+    /// Drops the ancestors in a loop, because a recursive drop of a deep path would overflow the
+    /// stack.
     fn drop(&mut self) {
         let mut parent = self.parent.take();
         while let Some(mut node) = parent.and_then(Arc::into_inner) {
@@ -65,25 +66,28 @@ impl Drop for PathNode {
     }
 }
 
-/// A folder of the target that is being filled. The last one who lets go of it sets its metadata.
+/// A folder of the target that is being filled. Its metadata is set when the last reference is
+/// released.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) path: Arc<PathNode>,
-    /// What is to be set in the end; `None` for a folder that keeps its own metadata.
+    /// The metadata to set at the end; `None` for a folder that keeps its own metadata.
     pub(super) entry: Option<Entry>,
-    /// Whether this restore made it, so that nothing is in it that is not from the snapshot.
+    /// Set if this restore created the folder, so that it contains only entries of the snapshot.
     pub(super) made: bool,
-    /// Whether what is made in it gets ACLs that the snapshot knows nothing of.
+    /// Set if entries created in the folder inherit ACLs that are not from the snapshot.
     pub(super) inherits: bool,
     pub(super) taken: Taken,
 }
 
-/// What has its name in a folder by this restore. A target that does not tell `A` from `a` gives
-/// it again under a name that comes later: that one must not replace it, nor be taken for it.
+/// The files and folders that have got a name in one folder by this restore. A target that does not
+/// distinguish `A` from `a` finds such a file again under a later name, which must neither replace
+/// it nor be taken for it.
 #[derive(Debug)]
 pub(super) struct Taken {
     identities: Mutex<HashSet<Identity>>,
-    /// Whether files count: where nothing is ever replaced, they cannot be.
+    /// Set if files are recorded. Nothing is ever replaced otherwise, so only folders need to be
+    /// recorded.
     has_files: bool,
 }
 
@@ -97,50 +101,50 @@ impl Taken {
         self.identities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it has its name already.
+    /// Returns `true` if `identity` has got its name already.
     pub(super) fn has(&self, identity: Identity) -> bool {
         self.lock().contains(&identity)
     }
 
-    /// It has its name now.
+    /// Records that `identity` has got its name.
     pub(super) fn insert(&self, identity: Identity) {
         self.lock().insert(identity);
     }
 }
 
-/// Where something is to be made.
+/// The place of a new entry: its folder.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) folder: Arc<Folder>,
     pub(super) handle: Handle,
 }
 
-/// What stands in a place.
+/// The existing entry in a place, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Nothing.
+    /// There is no entry.
     Nothing,
-    /// Something that is to be replaced.
+    /// An entry that is to be replaced.
     Replace,
-    /// The same as what is to be made, as far as can be seen, and how many names it has.
+    /// An entry that is the same as the new one, as far as can be seen, and its number of names.
     Same(Identity, u64),
-    /// Something that must stay: the reason.
+    /// An entry that must stay, with the reason.
     Refused(&'static str),
 }
 
-/// The number of the next name for what is to replace something.
+/// The number of the next temporary name for a file that is to replace another one.
 static SPARE_NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// What is said about a name that is taken.
+/// The message for a name that is taken.
 pub(super) const EXISTS: &str = "something is there already, and it is not to be replaced";
-/// What is said about a name that the target does not tell from another.
+/// The message for a name that the target does not distinguish from another one.
 pub(super) const TWIN: &str = "the target takes its name for that of another in the same folder, \
     which was restored";
 
 impl Place {
-    /// What stands in the place of `entry`, which is no folder.
+    /// Returns the existing entry in the place of `entry`, which is not a folder.
     pub(super) fn standing(&self, entry: &Entry, overwrite: Overwrite) -> io::Result<Standing> {
-        // What appears there all the same is found when the name is made.
+        // An entry that appears meanwhile is found when the name is created.
         if self.folder.made && overwrite == Overwrite::Never {
             return Ok(Standing::Nothing);
         }
@@ -184,8 +188,8 @@ impl Place {
         }
     }
 
-    /// Makes something under `name`: `make` does so under the name that it gets. What is to be
-    /// replaced stays until the other is there.
+    /// Creates something as `name`, by calling `make` with the name to use. An entry that is to be
+    /// replaced stays until the new one exists.
     pub(super) fn make<T>(
         &self,
         name: &[u8],
@@ -203,29 +207,30 @@ impl Place {
         Ok(made)
     }
 
-    /// Makes something under a name that nothing has, beside the one that it is to get.
+    /// Creates something under a temporary name that does not exist yet, in the same folder.
     pub(super) fn make_spare<T>(
         &self,
         make: impl Fn(&[u8]) -> Result<T, Errno>,
     ) -> Result<(Vec<u8>, T), Errno> {
-        // Two processes may restore into one folder.
+        // The number of the process is part of the name, because two processes may restore into one
+        // folder.
         let process = std::process::id();
         loop {
             let number = SPARE_NEXT.fetch_add(1, Relaxed);
             let spare = format!(".cutpoint-restore-{process}-{number}").into_bytes();
             match make(&spare) {
-                // A restore that was killed has left it.
+                // A restore that was killed has left a file of this name.
                 Err(Errno::EXIST) => {}
                 made => return Ok((spare, made?)),
             }
         }
     }
 
-    /// Gives what has the name `spare` the name `name`, in the place of what has it.
+    /// Renames `spare` to `name`, replacing the entry of that name.
     ///
     /// # Errors
     ///
-    /// `EXIST` where that has got its name by this restore.
+    /// Returns `EXIST` if that entry has got its name by this restore.
     pub(super) fn rename(&self, spare: &[u8], name: &[u8]) -> Result<(), Errno> {
         let mut taken = self.folder.taken.lock();
         let is_taken = |stat: &Stat| taken.contains(&Identity::of(stat));
@@ -233,7 +238,7 @@ impl Place {
             Ok(stat) if is_taken(&stat) => Err(Errno::EXIST),
             _ => rustix::fs::renameat(&self.handle, spare, &self.handle, name),
         };
-        // It is still there after a failure, and where both are names of one file.
+        // `spare` still exists after a failure, and if both are names of one file.
         rustix::fs::unlinkat(&self.handle, spare, AtFlags::empty()).ok();
         if renamed.is_ok() {
             self.take(&mut taken, name);
@@ -241,7 +246,7 @@ impl Place {
         renamed
     }
 
-    /// What was just made under `name` has it.
+    /// Records that the new entry `name` has got its name.
     fn take(&self, taken: &mut HashSet<Identity>, name: &[u8]) {
         if self.folder.taken.has_files
             && let Ok(stat) = folder::stat(&self.handle, name)
@@ -259,7 +264,7 @@ impl Place {
         }
     }
 
-    /// The path of `entry` in the snapshot.
+    /// Returns the path of `entry` in the snapshot.
     pub(super) fn path(&self, entry: &Entry) -> PathBuf {
         self.folder.path.join(&entry.name)
     }

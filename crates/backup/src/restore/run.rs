@@ -1,4 +1,4 @@
-//! What all threads of one restore share.
+//! The state that all threads of one restore share.
 
 use std::io;
 use std::path::Path;
@@ -14,26 +14,26 @@ use super::{RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader};
 use crate::files::folder;
 use crate::files::folder::Handle;
 
-/// One restore.
+/// The shared state of one restore.
 pub(super) struct Run<'a> {
     pub(super) reader: &'a dyn SnapshotReader,
     pub(super) options: &'a RestoreOptions,
     pub(super) monitor: &'a dyn RestoreMonitor,
     pub(super) counts: Counts,
-    /// The target.
+    /// The folder of the target.
     pub(super) base: Handle,
-    /// Whether files can be written before they have a name.
+    /// Set if files can be written before they have a name.
     pub(super) nameless: AtomicBool,
     pub(super) owners: Owners,
     stopped: AtomicBool,
     stop_reason: Mutex<Option<Error>>,
 }
 
-/// What is said of a file that is too large for the target, but not for what is free there.
+/// The reason added for a file that is too large for a limit, although the target is not full.
 const TOO_LARGE: &str = "; a limit of the target's file system, or of this process (`ulimit -f`), \
     is below its size";
 
-/// [`RestoreStats`] in the making.
+/// The counters of a [`RestoreStats`].
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) written_files: AtomicU64,
@@ -47,14 +47,14 @@ pub(super) struct Counts {
     pub(super) warnings: AtomicU64,
 }
 
-/// Why something was not restored.
+/// The reason why an entry was not restored.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The target said no.
+    /// An error of the target.
     Target(io::Error),
-    /// The snapshot cannot be read there.
+    /// An error while reading the snapshot.
     Snapshot(Error),
-    /// Something stands in the way.
+    /// An existing entry that stays, or another reason without an error.
     Refused(&'static str),
 }
 
@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
         monitor: &'a dyn RestoreMonitor,
         base: Handle,
     ) -> Run<'a> {
-        // A nameless file gets its name through there.
+        // A nameless file gets its name through this folder.
         let nameless = folder::stat(rustix::fs::CWD, b"/proc/self/fd").is_ok();
         Run {
             reader,
@@ -98,7 +98,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether the restore is to end now.
+    /// Returns `true` if the restore is to end now.
     pub(super) fn stopped(&self) -> bool {
         if !self.stopped.load(Relaxed) && self.monitor.cancelled() {
             self.stop(Error::new(Kind::Interrupted, "", "the restore was stopped"));
@@ -106,13 +106,14 @@ impl<'a> Run<'a> {
         self.stopped.load(Relaxed)
     }
 
-    /// Ends the restore; the first reason counts.
+    /// Ends the restore. Only the first reason is kept.
     fn stop(&self, reason: Error) {
         self.stop_reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
         self.stopped.store(true, Relaxed);
     }
 
-    /// `path` is not restored. Without room in the target, nothing else would be either.
+    /// Reports that `path` is not restored. A full target ends the restore, because nothing else
+    /// would fit either.
     pub(super) fn fail(&self, path: &Path, failure: &Failure) {
         match failure {
             Failure::Target(error) => {
@@ -122,7 +123,7 @@ impl<'a> Run<'a> {
                 }
                 let mut message = format!("cannot be made: {error}");
                 if error.kind() == io::ErrorKind::FileTooLarge {
-                    // Smaller ones can be made.
+                    // Smaller files can still be created.
                     message.push_str(TOO_LARGE);
                 }
                 self.report(path, &message);
@@ -152,7 +153,7 @@ impl<'a> Run<'a> {
         });
     }
 
-    /// Lets go of a folder, open as `handle`: its metadata is set when nobody else has it.
+    /// Releases a folder, open as `handle`. The last release sets the metadata of the folder.
     pub(super) fn release(&self, folder: Arc<Folder>, handle: &Handle) {
         let Some(folder) = Arc::into_inner(folder) else { return };
         if let Some(entry) = folder.entry.as_ref().filter(|_| !self.stopped.load(Relaxed)) {
@@ -162,7 +163,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The end: what was done, or why not all of it.
+    /// Returns the statistics, or the reason why the restore was stopped.
     pub(super) fn finish(self) -> Result<RestoreStats, Error> {
         if let Some(reason) = self.stop_reason.into_inner().unwrap_or_else(PoisonError::into_inner)
         {
@@ -183,7 +184,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Adds to a count.
+/// Adds to a counter.
 pub(super) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Relaxed);
 }

@@ -1,4 +1,4 @@
-//! Which paths of a snapshot are wanted.
+//! The selection of paths in a snapshot.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -8,26 +8,26 @@ use cutpoint_store::error::{Error, Result};
 
 #[derive(Debug, Default)]
 struct Node {
-    /// Wanted with all that is below it.
+    /// Set if the path is selected with everything below it.
     whole: bool,
     found: bool,
     children: BTreeMap<Vec<u8>, usize>,
 }
 
-/// What [`Selection::choose`] says about one name.
+/// The answer of [`Selection::choose`] for one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Not wanted.
+    /// The name is not selected.
     Skip,
-    /// Wanted, with all below it.
+    /// The name is selected, with everything below it.
     All,
-    /// A folder on the way to something wanted; the number stands for it.
+    /// A folder on the way to a selected path, with its node in the selection.
     Way(usize),
-    /// Not wanted, and neither is any name after it in byte order.
+    /// Neither this name nor any later one in byte order is selected.
     End,
 }
 
-/// A tree of the wanted paths.
+/// A tree of the selected paths.
 #[derive(Debug)]
 pub(super) struct Selection(Vec<Node>);
 
@@ -60,12 +60,12 @@ impl Selection {
         Ok(selection)
     }
 
-    /// What is wanted at the root of the snapshot: a folder on the way, or `None` for all of it.
+    /// Returns the node of the root of the snapshot, or `None` if the whole snapshot is selected.
     pub(super) fn root(&self) -> Option<usize> {
         (!self.0[0].whole).then_some(0)
     }
 
-    /// What to do with `name` in the folder `way`.
+    /// Decides about `name` in the folder `way`.
     pub(super) fn choose(&mut self, way: usize, name: &[u8]) -> Choice {
         let children = &self.0[way].children;
         let Some(&child) = children.get(name) else {
@@ -77,7 +77,8 @@ impl Selection {
         if node.whole { Choice::All } else { Choice::Way(child) }
     }
 
-    /// Takes all that is wanted in the folder `way` as seen: the folder itself has been reported.
+    /// Marks everything selected in the folder `way` as found, because the folder itself has been
+    /// reported.
     pub(super) fn settle(&mut self, way: usize) {
         let mut waiting = vec![way];
         while let Some(at) = waiting.pop() {
@@ -86,7 +87,7 @@ impl Selection {
         }
     }
 
-    /// Calls `report` with each wanted path that [`Selection::choose`] was never asked about.
+    /// Calls `report` with each selected path that [`Selection::choose`] was never asked about.
     pub(super) fn for_each_missing(&self, mut report: impl FnMut(&Path)) {
         if self.0[0].whole {
             return;

@@ -1,5 +1,5 @@
-//! The way through the snapshot: one thread makes the folders, in the order of the trees, and
-//! hands everything else to the others.
+//! The walk through the snapshot: one thread creates the folders, in the order of the trees, and
+//! sends everything else to the other threads.
 
 use std::collections::HashMap;
 use std::iter;
@@ -22,18 +22,19 @@ use super::selection::{Choice, Selection};
 use super::{Overwrite, PIECE_LEN, metadata};
 use crate::files::folder::{self, Access, FolderStack, Handle, Identity};
 
-/// A folder that is being filled.
+/// A folder that is being filled, and the entries that remain.
 struct Frame<'a> {
     folder: Arc<Folder>,
     entries: Box<dyn Iterator<Item = Result<Entry>> + 'a>,
-    /// The name before; names must rise.
+    /// The previous name, because names must ascend.
     last: Option<Vec<u8>>,
-    /// What is wanted of it; `None` is all.
+    /// The node of the folder in the selection; `None` if everything in it is selected.
     way: Option<usize>,
 }
 
-/// What all names of one file agree in. The numbers alone do not do: an inode's is used again when its
-/// file is gone, and some file systems give the same one to several files.
+/// The properties in which all names of one file agree. The inode number alone is not enough,
+/// because it is reused when its file is deleted, and some file systems give the same number to
+/// several files.
 #[derive(PartialEq, Eq, Hash)]
 struct LinkKey {
     device: u64,
@@ -71,14 +72,14 @@ impl LinkKey {
     }
 }
 
-/// A file of which not all names were seen.
+/// A file with names that are still to come.
 struct Known {
     link: Arc<Link>,
-    /// How many names may still come.
+    /// The number of names that may still come.
     rest: u64,
 }
 
-/// Goes through the tree `root`.
+/// The walk through one tree.
 pub(super) struct Walker<'r, 'a> {
     run: &'r Run<'a>,
     jobs: Ahead<'r>,
@@ -91,11 +92,11 @@ impl<'r, 'a> Walker<'r, 'a> {
         Walker { run, jobs, selection, links: HashMap::new() }
     }
 
-    /// Restores everything, or stops where the run does. `made` says whether the target is new.
+    /// Restores everything, or stops when the run stops. `made` says that the target is new.
     ///
     /// # Errors
     ///
-    /// If nothing can be read or entered at all.
+    /// Returns an error if nothing can be read or entered at all.
     pub(super) fn walk(mut self, root: &Content, made: bool) -> Result<()> {
         let base = self.run.base.clone();
         let options = self.run.options;
@@ -135,7 +136,8 @@ impl<'r, 'a> Walker<'r, 'a> {
             match next.and_then(|entry| self.check(frame, entry)) {
                 Ok(Some((entry, way))) if entry.kind == EntryKind::Folder => {
                     let place = Place { folder: Arc::clone(&frame.folder), handle };
-                    // Of a folder on the way to what is wanted that lacks something, nothing is known.
+                    // Defects of a folder on the way to the selection say nothing about the
+                    // selected paths.
                     if way.is_none() {
                         self.tell_defect(&place, &entry);
                     }
@@ -148,7 +150,7 @@ impl<'r, 'a> Walker<'r, 'a> {
                     self.tell_defect(&place, &entry);
                     self.item(place, entry);
                 }
-                // Something else stands where a folder was expected on the way.
+                // Something other than a folder stands on the way to a selected path.
                 Ok(Some((_, Some(_))) | None) => {}
                 Err(error) => {
                     frame.entries = Box::new(iter::empty());
@@ -165,7 +167,7 @@ impl<'r, 'a> Walker<'r, 'a> {
             self.selection.for_each_missing(|path| self.run.fail(path, &missing));
         }
         self.jobs.end(self.run.stopped());
-        // Deepest first, for the sake of long paths.
+        // Releases the deepest folder first, for the sake of long paths.
         while stack.pop().is_some() {}
         Ok(())
     }
@@ -178,8 +180,9 @@ impl<'r, 'a> Walker<'r, 'a> {
         }
     }
 
-    /// Checks what no decoder can see, and whether the entry is wanted: `None` if it is not, else
-    /// with what is wanted of it.
+    /// Checks the order of the names and whether the entry is selected. Returns `None` if it is not
+    /// selected. Otherwise, returns the entry, with its node in the selection if it is only on the
+    /// way to a selected path.
     fn check(
         &mut self,
         frame: &mut Frame<'_>,
@@ -206,7 +209,7 @@ impl<'r, 'a> Walker<'r, 'a> {
         })
     }
 
-    /// Makes or enters the folder `entry`; `None` where that is impossible, which is reported.
+    /// Creates or enters the folder `entry`. Returns `None` if that fails, which is reported.
     fn enter(
         &mut self,
         place: Place,
@@ -250,8 +253,8 @@ impl<'r, 'a> Walker<'r, 'a> {
         Some((name, handle, identity, Frame { folder, entries, last: None, way }))
     }
 
-    /// Makes the folder `name`, or opens it if it is there, for its owner to write in unless it
-    /// keeps its own metadata. Returns whether it was made.
+    /// Creates the folder `name`, or opens it if it exists. An existing folder becomes writable for
+    /// its owner unless it keeps its own metadata. Also returns `true` if the folder was created.
     fn make_folder(
         &self,
         place: &Place,
@@ -302,14 +305,14 @@ impl<'r, 'a> Walker<'r, 'a> {
         }
     }
 
-    /// Warns of what is not in the snapshot as it was at the source.
+    /// Warns of an entry that the snapshot does not hold as it was at the source.
     fn tell_defect(&self, place: &Place, entry: &Entry) {
         if let Some(defect) = entry.defect {
             self.run.warn(&place.path(entry), defect.message());
         }
     }
 
-    /// Hands over anything but a folder.
+    /// Sends anything but a folder to the threads.
     fn item(&mut self, place: Place, entry: Entry) {
         let role = self.role(&entry);
         let large = entry.kind == EntryKind::File
@@ -344,7 +347,8 @@ impl<'r, 'a> Walker<'r, 'a> {
         self.jobs.send(Job::Item { place, entry, role }, &segments);
     }
 
-    /// What of a file no larger than a piece will be read, as far as that can be told.
+    /// Returns the segments that a job for a file no larger than a piece will read, as far as they
+    /// can be predicted.
     fn segments_ahead(&self, place: &Place, entry: &Entry, role: &Role) -> Vec<Segment> {
         let is_written = || match standing(self.run, place, entry) {
             Ok(Standing::Nothing | Standing::Replace) => true,
@@ -357,7 +361,7 @@ impl<'r, 'a> Walker<'r, 'a> {
         match &entry.content {
             Content::Segments(segments) if is_read => segments.clone(),
             Content::Recipe(_) if is_read => match self.run.reader.segments(&entry.content) {
-                // Who reads it for the file hears of what is wrong.
+                // An error here is reported when the job reads the segments again.
                 Ok(segments) => segments.map_while(Result::ok).take(PIECE_SEGMENTS_MAX).collect(),
                 Err(_) => Vec::new(),
             },
@@ -365,7 +369,7 @@ impl<'r, 'a> Walker<'r, 'a> {
         }
     }
 
-    /// What the name of `entry` is among the names of its file.
+    /// Returns the role of the name of `entry` among the names of its file.
     fn role(&mut self, entry: &Entry) -> Role {
         if !entry.is_hard_link() {
             return Role::Only;
@@ -388,7 +392,7 @@ impl<'r, 'a> Walker<'r, 'a> {
 /// Does jobs until there are no more.
 pub(super) fn work(run: &Run<'_>, jobs: &Receiver<Planned>) {
     let mut buffer = Buffer::default();
-    // What was planned for a job is held until it is done.
+    // The step of the plan is held until the job is done.
     for (job, _step) in jobs {
         match job {
             Job::Item { place, entry, role } => item(run, place, entry, role, &mut buffer),
@@ -482,7 +486,7 @@ fn standing(run: &Run<'_>, place: &Place, entry: &Entry) -> std::result::Result<
     Ok(place.standing(entry, run.options.overwrite)?)
 }
 
-/// Counts what stays as it is.
+/// Counts an entry that stays as it is.
 fn unchanged(
     run: &Run<'_>,
     place: Place,
@@ -491,7 +495,7 @@ fn unchanged(
     identity: Identity,
     names: u64,
 ) {
-    // What has several names may stand under another of them as well.
+    // An entry with several names may also stand in the place of another of them.
     if names == 1 {
         place.folder.taken.insert(identity);
     }
@@ -503,7 +507,7 @@ fn unchanged(
     run.release(place.folder, &place.handle);
 }
 
-/// Tells the other names where this one is.
+/// Passes the place of this name on to the other names of the file.
 fn done(place: &Place, entry: &Entry, link: Option<LinkOwner>, identity: Identity) {
     if let Some(link) = link {
         let folder = Arc::clone(&place.folder.path);
@@ -511,7 +515,8 @@ fn done(place: &Place, entry: &Entry, link: Option<LinkOwner>, identity: Identit
     }
 }
 
-/// Creates a file larger than a piece. `None` if there is nothing to write, which is settled.
+/// Creates a file larger than a piece. Returns `None` if there is nothing to write, because the
+/// entry is unchanged or has failed; both are handled here.
 fn begin_large<'a>(
     run: &Run<'a>,
     place: Place,
@@ -584,8 +589,8 @@ fn small_file(
     }
 }
 
-/// Makes `entry` another name of `written`. Returns whether that was possible; if not, all is as it
-/// was.
+/// Makes `entry` another name of `written`. Returns `false` if that is impossible; everything is as
+/// before then.
 fn make_link(
     run: &Run<'_>,
     place: &Place,
@@ -601,7 +606,8 @@ fn make_link(
         }
         Standing::Same(..) | Standing::Nothing | Standing::Replace => {}
     }
-    // What is the same is a file of its own, and becomes a name of the other.
+    // The existing file is separate, although it is the same, and is replaced by a name of the
+    // other.
     let standing = if standing == Standing::Nothing { standing } else { Standing::Replace };
     match link(run, place, entry, &standing, written) {
         Ok(()) => {
@@ -636,7 +642,8 @@ fn link(
     let old_name = written.name.as_slice();
     place.make(&entry.name, standing, |name| {
         rustix::fs::linkat(&folder, old_name, &place.handle, name, AtFlags::empty())?;
-        // Whoever may write there could have put another file in the place of the first.
+        // Another process with write access could have put a different file in the place of the
+        // first name.
         let stat = folder::stat(&place.handle, name)?;
         if Identity::of(&stat) != written.identity {
             place.remove(name, Identity::of(&stat));
@@ -646,7 +653,7 @@ fn link(
     })
 }
 
-/// Makes a symbolic link, a device, a pipe or a socket.
+/// Creates a symbolic link, a device, a pipe or a socket.
 fn make_special(
     run: &Run<'_>,
     place: &Place,

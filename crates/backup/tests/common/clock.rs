@@ -1,4 +1,4 @@
-//! A clock that a test sets, a file system that a test describes, and a small repository in memory.
+//! A clock set by the test, a file system described by the test, and a small repository in memory.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -21,14 +21,14 @@ pub(crate) struct Clock {
     now_ns: AtomicI64,
     elapsed_ns: AtomicU64,
     random: AtomicU64,
-    /// The medium whose commits are all deleted at each question for the time.
+    /// The medium whose commits are all deleted whenever the time is read.
     pub(crate) forgets: OnceLock<Arc<dyn Media>>,
 }
 
 impl Clock {
     fn new() -> Clock {
         Clock {
-            // Long after the files of the tests were made.
+            // A time long after the files of the tests were made.
             now_ns: AtomicI64::new(3_000_000_000 * SECOND_NS),
             elapsed_ns: AtomicU64::new(0),
             random: AtomicU64::new(0),
@@ -36,12 +36,12 @@ impl Clock {
         }
     }
 
-    /// Sets the time of day, in nanoseconds since 1970; no time passes.
+    /// Sets the time of day, in nanoseconds since 1970, without advancing the elapsed time.
     pub(crate) fn set(&self, now_ns: i64) {
         self.now_ns.store(now_ns, Ordering::SeqCst);
     }
 
-    /// Lets time pass.
+    /// Advances the time of day and the elapsed time.
     pub(crate) fn advance(&self, ns: i64) {
         self.now_ns.fetch_add(ns, Ordering::SeqCst);
         self.elapsed_ns.fetch_add(ns.unsigned_abs(), Ordering::SeqCst);
@@ -77,7 +77,7 @@ impl Environment for Clock {
     }
 }
 
-/// One file system that is what a test says.
+/// A file system with the properties given by a test.
 #[derive(Clone, Debug)]
 pub(crate) struct Mounted(pub(crate) FileSystem);
 
@@ -91,7 +91,7 @@ impl FileSystems for Mounted {
     }
 }
 
-/// An empty repository in memory.
+/// Creates an empty repository in memory.
 pub(crate) fn make() -> (Arc<Clock>, Arc<dyn Media>, Arc<Repository>) {
     let (clock, media) = (Arc::new(Clock::new()), Arc::new(Memory::new()));
     let options = InitOptions {

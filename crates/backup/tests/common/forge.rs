@@ -1,4 +1,4 @@
-//! A snapshot that is another one but for what a test changes in its files.
+//! Forged snapshots: copies of a snapshot in which a test changes the files.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::writer::{Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
 
-/// Commits `former`, begun a nanosecond later, with each file's entry as `change` makes it.
+/// Commits a copy of `former`, begun a nanosecond later, with the entry of each file changed by
+/// `change`.
 pub(crate) fn forge(
     repository: &Arc<Repository>,
     former: &Snapshot,
@@ -44,7 +45,7 @@ fn tree(
     copy.finish(inline).expect("memory takes it")
 }
 
-/// Gives a file of the same size other bytes.
+/// Gives a file other bytes of the same length.
 #[allow(dead_code, reason = "not every test has use for it")]
 pub(crate) fn with_other_bytes(entry: &mut Entry, inline: &mut Inline) {
     let bytes = vec![b'!'; usize::try_from(entry.size).expect("it is small")];

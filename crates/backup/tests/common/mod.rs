@@ -1,4 +1,4 @@
-//! What tests of whole runs share.
+//! Helpers shared by the tests of whole runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use cutpoint_backup::files::Kernel;
 use cutpoint_backup::files::walk::WalkOptions;
 use cutpoint_store::writer::Verify;
 
-/// Options of a run with so many threads.
+/// Returns the options of a run with `threads` threads.
 pub(crate) fn options(threads: usize) -> BackupOptions {
     BackupOptions {
         parent: Parent::Newest,
@@ -25,7 +25,7 @@ pub(crate) fn options(threads: usize) -> BackupOptions {
     }
 }
 
-/// All that lies below `path`.
+/// Returns the source of everything below `path`.
 pub(crate) fn files(path: &Path) -> Source {
     Source::Files { paths: vec![path.to_path_buf()], options: WalkOptions::default() }
 }

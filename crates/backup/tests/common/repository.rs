@@ -1,4 +1,4 @@
-//! Repositories in memory whose stored bytes repeat from run to run, and comparing folders.
+//! Repositories in memory whose stored bytes repeat from run to run, and the comparison of folders.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use cutpoint_store::seal::{Secret, Suite, Unlock};
 use cutpoint_store::view::View;
 use cutpoint_testing::SplitMix64;
 
-/// A clock that steps a second a question, and randomness from a seed.
+/// A clock that advances a second per reading, and randomness from a seed.
 #[derive(Debug)]
 pub(crate) struct Seeded {
     pub(crate) random: AtomicU64,
@@ -81,7 +81,7 @@ pub(crate) fn init(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Rep
     init_with(media, environment, true)
 }
 
-/// Without composites.
+/// Creates a repository without composites.
 #[allow(dead_code, reason = "not every test has use for it")]
 pub(crate) fn init_exact(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Repository> {
     init_with(media, environment, false)

@@ -1,4 +1,4 @@
-//! Folders deeper than the descriptors reach, with paths longer than the system accepts.
+//! Folders deeper than the number of descriptors, with paths longer than the system accepts.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::store::{MemoryStore, assert_same, flatten, restore_into};
 
 const LEVELS: usize = 1200;
 
-/// Makes `LEVELS` folders with long names, one in the other, with files before and after the next.
+/// Makes `LEVELS` nested folders with long names, with files before and after each next folder.
 fn build(folder: &Path) {
     let name = "deep-".repeat(8);
     let mut at: OwnedFd =
@@ -34,7 +34,7 @@ fn build(folder: &Path) {
 }
 
 #[test]
-fn deep_and_long() {
+fn deep_tree_with_long_paths_is_restored() {
     let limit = getrlimit(Resource::Nofile);
     let mut low = limit;
     low.current = Some(1024);
@@ -54,7 +54,7 @@ fn deep_and_long() {
     assert_eq!((stats.failed_entries, stats.warnings), (0, 0), "{monitor:?}");
     let after = store.back_up(&target);
     assert_same(&store, &before, &after);
-    // The usual ways to remove a folder need a descriptor a level.
+    // The usual ways to remove a folder need a descriptor per level.
     for folder in [source, target] {
         std::process::Command::new("rm").arg("-rf").arg(folder).status().unwrap();
     }

@@ -1,4 +1,4 @@
-//! Snapshots that want to write elsewhere, and damaged ones.
+//! Hostile snapshots, which try to write outside of the target, and damaged ones.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
@@ -51,7 +51,7 @@ impl Scene {
         self.scratch.path().join("target")
     }
 
-    /// Restores, and checks that nothing happened outside.
+    /// Restores, and checks that nothing happened outside of the target.
     fn restore(&self, store: &MemoryStore, entries: Content, overwrite: Overwrite) -> Vec<PathBuf> {
         let options = RestoreOptions { overwrite, ..RestoreOptions::default() };
         let before = self.look();
@@ -74,7 +74,7 @@ impl Scene {
 }
 
 #[test]
-fn names_that_lead_elsewhere() {
+fn tree_with_name_outside_its_folder_is_refused() {
     for name in ["..", ".", "", "/", "../outside/new", "a/b", "a\0b"] {
         let scene = Scene::new();
         let mut store = MemoryStore::default();
@@ -95,7 +95,7 @@ fn names_that_lead_elsewhere() {
 }
 
 #[test]
-fn a_link_of_the_snapshot_is_never_followed() {
+fn link_of_the_snapshot_is_never_followed() {
     for order in [[0, 1, 2], [1, 0, 2], [0, 2, 1]] {
         let scene = Scene::new();
         let mut store = MemoryStore::default();
@@ -111,7 +111,7 @@ fn a_link_of_the_snapshot_is_never_followed() {
             assert!(problems.contains(&PathBuf::new()), "the second `a` is refused: {problems:?}");
         }
     }
-    // In a folder of the snapshot, with names that do not rise.
+    // The link is in a folder of the snapshot, with names that do not ascend.
     let scene = Scene::new();
     let mut store = MemoryStore::default();
     let file = store.file("precious", b"bad");
@@ -125,7 +125,7 @@ fn a_link_of_the_snapshot_is_never_followed() {
 }
 
 #[test]
-fn a_link_of_the_target_is_never_followed() {
+fn link_of_the_target_is_never_followed() {
     for overwrite in ALL {
         let scene = Scene::new();
         fs::create_dir(scene.target()).unwrap();
@@ -168,7 +168,7 @@ fn a_link_of_the_target_is_never_followed() {
     }
 }
 
-/// A snapshot during whose restore somebody acts: at one call of its reader, counted from 0.
+/// A reader that interferes with a restore at one of its calls, counted from 0.
 struct Meddled<'a, F> {
     store: &'a MemoryStore,
     calls: AtomicU64,
@@ -213,8 +213,8 @@ impl<F: Fn() + Sync> SnapshotReader for Meddled<'_, F> {
     }
 }
 
-/// A snapshot with folders in folders, small and large files in them, links, and several names of
-/// one file.
+/// A snapshot with nested folders, small and large files in them, links, and several names of one
+/// file.
 fn folders_and_files(store: &mut MemoryStore) -> Content {
     let mut named = store.file("name 1", b"several names");
     (named.links, named.inode) = (2, 7);
@@ -233,10 +233,10 @@ fn folders_and_files(store: &mut MemoryStore) -> Content {
     store.tree_of(vec![folder, last])
 }
 
-/// A folder is moved, and a link to outside put in its place, at each moment of a restore: what was
-/// opened goes on to be filled where it is, and nothing else is.
+/// At each moment of a restore, a folder is moved and a link to the outside is put in its place.
+/// The folder that was opened is still filled where it is now, and nothing else is.
 #[test]
-fn a_link_that_is_swapped_in_is_never_followed() {
+fn swapped_in_link_is_never_followed() {
     let mut store = MemoryStore::default();
     let root = folders_and_files(&mut store);
     let mut states = 0;
@@ -246,7 +246,7 @@ fn a_link_that_is_swapped_in_is_never_followed() {
                 let scene = Scene::new();
                 let (target, outside) = (scene.target(), scene.outside());
                 let act = || {
-                    // Before it is made there is only the link.
+                    // Before the folder is created, there is only the link.
                     fs::rename(target.join(swapped), target.join("aside")).ok();
                     symlink(&outside, target.join(swapped)).ok();
                 };
@@ -266,9 +266,9 @@ fn a_link_that_is_swapped_in_is_never_followed() {
     assert!(states > 40, "{states} moments are too few");
 }
 
-/// The same at moments that nobody can choose: between making a folder and opening it.
+/// The same at moments that a test cannot choose: between creating a folder and opening it.
 #[test]
-fn a_link_that_comes_and_goes_is_never_followed() {
+fn link_that_comes_and_goes_is_never_followed() {
     let mut store = MemoryStore::default();
     let root = folders_and_files(&mut store);
     for round in 0..60 {
@@ -294,10 +294,10 @@ fn a_link_that_comes_and_goes_is_never_followed() {
     }
 }
 
-/// Deeper than folders are kept open: on the way back they are opened again, and one of them is a
-/// link by then.
+/// The tree is deeper than the number of folders kept open. On the way back they are reopened, and
+/// one of them is a link by then.
 #[test]
-fn a_link_that_is_swapped_in_far_above_is_never_followed() {
+fn link_swapped_in_far_above_is_never_followed() {
     let mut store = MemoryStore::default();
     let mut folder = store.folder("precious", vec![]);
     for _ in 0..200 {
@@ -325,17 +325,17 @@ fn a_link_that_is_swapped_in_far_above_is_never_followed() {
     }
 }
 
-/// A target that does not tell `A` from `a` has what was restored as `A` under the name `a`, too. It is
-/// not replaced by the other, nor taken for it. Such a target is played by somebody who gives it
-/// that name during the restore.
+/// A target that does not distinguish `A` from `a` finds the file restored as `A` under the name
+/// `a`, too. The later file must neither replace it nor be taken for it. The test simulates such a
+/// target by giving the file that name during the restore.
 #[test]
-fn names_that_the_target_takes_for_one() {
+fn file_under_two_names_of_the_target_is_not_replaced() {
     for kept in [false, true] {
         for overwrite in ALL {
             let mut store = MemoryStore::default();
             let scratch = tempfile::tempdir().unwrap();
             let target = scratch.path().join("target");
-            // The same size and time: a look would take one for the other.
+            // Size and time are the same, so that a comparison would take one file for the other.
             let mut entries = vec![
                 store.file("A", b"bytes of A"),
                 store.file("B", b"bytes of B"),
@@ -365,9 +365,9 @@ fn names_that_the_target_takes_for_one() {
     }
 }
 
-/// The same of folders, and of a file and a folder.
+/// The same for folders, and for a file and a folder.
 #[test]
-fn folders_that_the_target_takes_for_one() {
+fn folder_under_two_names_of_the_target_is_not_merged() {
     for first_is_file in [false, true] {
         for overwrite in ALL {
             let mut store = MemoryStore::default();
@@ -405,7 +405,7 @@ fn entry_of(store: &MemoryStore, root: &Content, name: &str) -> Content {
     entries.filter(|entry| entry.name == name.as_bytes()).map(|entry| entry.content).last().unwrap()
 }
 
-/// Somebody acts when this tree is asked for.
+/// A reader that interferes when a given tree is requested.
 struct AtTree<'a, F> {
     store: &'a MemoryStore,
     tree: &'a Content,
@@ -435,7 +435,7 @@ impl<F: Fn() + Sync> SnapshotReader for AtTree<'_, F> {
     }
 }
 
-/// Where the test runs as root, it runs itself once more as a user who may make no devices.
+/// If the test runs as root, it runs itself once more as a user who may not create devices.
 #[test]
 fn devices_are_made_by_root_or_not_at_all() {
     const UNPRIVILEGED: u32 = 65_534;
@@ -482,10 +482,10 @@ fn devices_are_made_by_root_or_not_at_all() {
 }
 
 #[test]
-fn hard_links_that_lie() {
+fn false_hard_links_are_restored_as_files() {
     let scene = Scene::new();
     let mut store = MemoryStore::default();
-    // The first name is a symbolic link, the second claims to be the same file.
+    // The first name is a symbolic link, and the second claims to be the same file.
     let mut first = link("a", &scene.outside().join("precious"));
     let mut second = store.file("b", b"bytes of b");
     let mut third = store.file("c", b"bytes of c");
@@ -503,9 +503,9 @@ fn hard_links_that_lie() {
     }
 }
 
-/// Files with equal numbers: two on two disks below one FUSE, or one after the other.
+/// Files with equal numbers: on two disks below one FUSE mount, or one after the other.
 #[test]
-fn names_with_equal_numbers_are_links_only_of_what_is_the_same() {
+fn names_with_equal_inodes_are_links_only_of_equal_files() {
     let mut store = MemoryStore::default();
     let mut entries = vec![];
     let mut add = |mut entry: Entry, change: &dyn Fn(&mut Entry)| {
@@ -553,7 +553,7 @@ fn names_with_equal_numbers_are_links_only_of_what_is_the_same() {
 }
 
 #[test]
-fn ids_modes_and_times_that_mean_something_else() {
+fn ids_modes_and_times_with_special_meaning_do_no_harm() {
     let scratch = tempfile::tempdir().unwrap();
     let mut store = MemoryStore::default();
     let mut file = store.file("file", b"bytes");
@@ -636,7 +636,7 @@ fn damaged_files_are_refused_and_the_others_restored() {
     }
 }
 
-/// Wants to stop after some files.
+/// Cancels after some files.
 struct Stop {
     after: u64,
     asked: AtomicU64,
@@ -649,7 +649,7 @@ impl RestoreMonitor for Stop {
 }
 
 #[test]
-fn stopping_leaves_whole_files_only() {
+fn cancelled_restore_leaves_complete_files_only() {
     let mut store = MemoryStore::default();
     let bytes = SplitMix64::bytes(4, 30_000_000);
     let mut entries = vec![];
@@ -679,7 +679,7 @@ fn stopping_leaves_whole_files_only() {
             let entry = entries.iter().find(|entry| entry.name == name).unwrap();
             assert_eq!(file.metadata().unwrap().len(), entry.size, "{:?}", file.path());
         }
-        // And it can be completed.
+        // The restore can be completed.
         let overwrite = Overwrite::Changed;
         let options = RestoreOptions { overwrite, ..options };
         let (stats, _) = restore_into(&store, &root, scratch.path(), options);
@@ -689,7 +689,7 @@ fn stopping_leaves_whole_files_only() {
 }
 
 #[test]
-fn a_selection_cannot_climb() {
+fn selection_with_parent_folder_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let store = MemoryStore::default();
     let options = RestoreOptions { selection: vec!["a/../b".into()], ..RestoreOptions::default() };

@@ -1,4 +1,4 @@
-//! Restoring over what is there.
+//! Restores over existing entries.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -10,7 +10,8 @@ use cutpoint_store::format::tree::Time;
 
 use crate::store::{MemoryStore, restore_into};
 
-/// Files, a folder that exists, and a folder in the place of a file and the other way round.
+/// Returns a snapshot of files, an existing folder, a folder in the place of a file, and a file in
+/// the place of a folder.
 fn snapshot(store: &mut MemoryStore) -> Content {
     let mut old = store.file("changed", b"snapshot");
     old.mtime = Time { seconds: 1000, nanoseconds: 1 };
@@ -40,7 +41,7 @@ fn prepare(target: &std::path::Path) {
 }
 
 #[test]
-fn never() {
+fn overwrite_never_keeps_existing_entries() {
     let scratch = tempfile::tempdir().unwrap();
     let target = scratch.path();
     let mut store = MemoryStore::default();
@@ -58,7 +59,7 @@ fn never() {
 }
 
 #[test]
-fn changed_and_replace() {
+fn overwrite_changed_and_replace_keep_folders_and_other_names() {
     for overwrite in [Overwrite::Changed, Overwrite::Replace] {
         let scratch = tempfile::tempdir().unwrap();
         let target = scratch.path();
@@ -87,7 +88,7 @@ fn changed_and_replace() {
 }
 
 #[test]
-fn a_further_name_when_the_first_is_refused() {
+fn further_names_are_restored_if_the_first_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let mut store = MemoryStore::default();
     let mut entries = vec![];
@@ -107,7 +108,7 @@ fn a_further_name_when_the_first_is_refused() {
 }
 
 #[test]
-fn inherited_acls_do_not_stay() {
+fn inherited_acls_are_removed() {
     let scratch = tempfile::tempdir().unwrap();
     let mut acl = 2_u32.to_le_bytes().to_vec();
     for (tag, id) in [(1_u16, u32::MAX), (2, 12345), (4, u32::MAX), (16, u32::MAX), (32, u32::MAX)]
@@ -136,7 +137,7 @@ fn inherited_acls_do_not_stay() {
         let mode = fs::metadata(scratch.path().join(path)).unwrap().mode() & 0o777;
         assert_eq!(mode, if path == "folder" { 0o755 } else { 0o644 }, "{path}");
     }
-    // Nor do they on a target that is made for a folder of the snapshot.
+    // Inherited ACLs do not stay on a target created for a folder of the snapshot either.
     let options = RestoreOptions { folder: Some(store.folder("f", vec![])), ..Default::default() };
     let target = scratch.path().join("made");
     restore_into(&store, &root, &target, options);
@@ -148,7 +149,7 @@ fn inherited_acls_do_not_stay() {
     }
 }
 
-/// Looks at the permissions of the target while it is filled.
+/// Records the permissions of the target while it is filled.
 struct Looks<'a> {
     target: &'a std::path::Path,
     seen: Mutex<Vec<u32>>,
@@ -161,9 +162,9 @@ impl RestoreMonitor for Looks<'_> {
     }
 }
 
-/// What a private folder holds is nobody else's while it comes back.
+/// The contents of a private folder are inaccessible to other users during the restore.
 #[test]
-fn a_target_with_metadata_of_its_own_is_private_until_then() {
+fn target_is_private_until_its_metadata_is_set() {
     let scratch = tempfile::tempdir().unwrap();
     let target = scratch.path().join("new/target");
     let mut store = MemoryStore::default();

@@ -1,4 +1,4 @@
-//! Everything that a folder can hold, there and back.
+//! Everything that a folder can hold, saved and restored.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// An ACL that gives the user 12345 the permission to read.
+/// Returns an ACL that grants read permission to the user 12345.
 fn acl() -> Vec<u8> {
     let mut acl = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in [
@@ -44,7 +44,8 @@ fn acl() -> Vec<u8> {
     acl
 }
 
-/// Makes a folder with everything; what the file system or the user cannot make is left out.
+/// Makes a folder with every kind of entry, except those that the file system or the user cannot
+/// create.
 fn build(folder: &Path) {
     let is_root = rustix::process::geteuid().is_root();
     let random = SplitMix64::bytes(1, 9_000_000);
@@ -93,7 +94,7 @@ fn build(folder: &Path) {
     File::create(folder.join("hole only")).unwrap().set_len(123_456).unwrap();
 
     rustix::fs::mknodat(CWD, folder.join("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
-    // Its path has room for some 100 bytes only.
+    // The path of a socket has room for about 100 bytes only.
     let short = tempfile::tempdir().unwrap();
     drop(UnixListener::bind(short.path().join("socket")).unwrap());
     fs::rename(short.path().join("socket"), folder.join("socket")).unwrap();
@@ -128,7 +129,7 @@ fn build(folder: &Path) {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             rustix::fs::chownat(CWD, folder.join(name), user, group, flags).unwrap();
         }
-        // The change of owner took the bit away.
+        // The change of owner cleared the bit.
         set_mode(&folder.join("setuid"), 0o4755);
         let device = rustix::fs::makedev(1, 3);
         let path = folder.join("null");
@@ -149,7 +150,7 @@ fn build(folder: &Path) {
 }
 
 #[test]
-fn a_restored_folder_is_the_same() {
+fn restored_folder_is_the_same() {
     let scratch = tempfile::tempdir().unwrap();
     let (source, target) = (scratch.path().join("source"), scratch.path().join("target"));
     fs::create_dir(&source).unwrap();
@@ -171,7 +172,8 @@ fn a_restored_folder_is_the_same() {
     assert!(blocks("sparse") < 1000, "{} blocks for 64 KiB of data", blocks("sparse"));
     assert_eq!(blocks("hole only"), 0, "a hole takes no space");
 
-    // Again, over what is there: nothing is the same to `Replace`, everything to `Changed`.
+    // Restores again over the existing entries: `Replace` finds nothing the same, `Changed` finds
+    // everything the same.
     for overwrite in
         [cutpoint_backup::restore::Overwrite::Replace, cutpoint_backup::restore::Overwrite::Changed]
     {
@@ -211,7 +213,7 @@ fn zeros_become_holes() {
 }
 
 #[test]
-fn a_chunk_can_hold_several_files() {
+fn files_sharing_a_chunk_are_restored() {
     let scratch = tempfile::tempdir().unwrap();
     let mut store = MemoryStore::default();
     let Segment::Chunk { fingerprint, .. } = store.chunk_of(b"onetwothree") else {
@@ -232,7 +234,7 @@ fn a_chunk_can_hold_several_files() {
 }
 
 #[test]
-fn only_what_is_selected() {
+fn selection_restores_only_selected_paths() {
     let scratch = tempfile::tempdir().unwrap();
     let mut store = MemoryStore::default();
     let file = store.file("file", b"bytes");

@@ -1,4 +1,4 @@
-//! A snapshot in memory, how one is made of a folder, and how two folders are compared.
+//! A snapshot in memory, its creation from a folder, and the comparison of two snapshots.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use cutpoint_store::format::recipe::{Content, Segment};
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use cutpoint_testing::digest::sha256;
 
-/// Files are cut into chunks of this many bytes.
+/// The length of the chunks that files are cut into, in bytes.
 pub(crate) const CHUNK_LEN: usize = 100_000;
 
 /// Chunks, recipes and trees by their fingerprints.
@@ -26,7 +26,7 @@ pub(crate) struct MemoryStore {
     pub(crate) chunks: HashMap<Fingerprint, Arc<[u8]>>,
     recipes: HashMap<Fingerprint, Vec<Segment>>,
     trees: HashMap<Fingerprint, Vec<Entry>>,
-    /// Chunks asked for.
+    /// The number of chunks requested.
     pub(crate) asked: AtomicU64,
 }
 
@@ -49,7 +49,7 @@ impl MemoryStore {
         Content::Recipe(fingerprint)
     }
 
-    /// A tree of `entries` as they are, in whatever order.
+    /// Returns a tree of `entries` in the given order.
     pub(crate) fn tree_of(&mut self, entries: Vec<Entry>) -> Content {
         if entries.is_empty() {
             return Content::Empty;
@@ -59,7 +59,7 @@ impl MemoryStore {
         Content::Recipe(fingerprint)
     }
 
-    /// A file with the given bytes.
+    /// Creates a file with the given bytes.
     pub(crate) fn file(&mut self, name: &str, bytes: &[u8]) -> Entry {
         let mut entry = Entry::new(name, EntryKind::File);
         entry.mode = 0o644;
@@ -69,7 +69,7 @@ impl MemoryStore {
         entry
     }
 
-    /// A folder with the given entries.
+    /// Creates a folder with the given entries.
     pub(crate) fn folder(&mut self, name: &str, entries: Vec<Entry>) -> Entry {
         let mut entry = Entry::new(name, EntryKind::Folder);
         entry.mode = 0o755;
@@ -77,7 +77,7 @@ impl MemoryStore {
         entry
     }
 
-    /// Backs `source` up. Returns the tree of what is in it.
+    /// Backs up `source`. Returns the tree of its entries.
     pub(crate) fn back_up(&mut self, source: &Path) -> Content {
         let source = source.canonicalize().unwrap();
         let walk = Walk::new(std::slice::from_ref(&source), WalkOptions::default()).unwrap();
@@ -167,7 +167,7 @@ impl SnapshotReader for MemoryStore {
     }
 }
 
-/// Remembers what it hears.
+/// A monitor that records its events.
 #[derive(Debug, Default)]
 pub(crate) struct TestMonitor {
     pub(crate) problems: Mutex<Vec<(PathBuf, String)>>,
@@ -192,7 +192,7 @@ impl RestoreMonitor for TestMonitor {
 }
 
 impl TestMonitor {
-    /// The paths with problems, sorted.
+    /// Returns the paths with problems, sorted.
     pub(crate) fn problem_paths(&self) -> Vec<PathBuf> {
         let mut paths: Vec<_> =
             self.problems.lock().unwrap().iter().map(|(path, _)| path.clone()).collect();
@@ -220,8 +220,8 @@ pub(crate) fn restore_into(
     (stats, monitor)
 }
 
-/// All that is below a snapshot's folder, by path. What no restore can keep is taken out; which
-/// names are one file is in `inode`, numbered from the first on.
+/// Returns everything below the folder of a snapshot, by path, without the properties that a
+/// restore cannot keep. `inode` tells which names are one file, numbered in order of appearance.
 pub(crate) fn flatten(store: &MemoryStore, root: &Content) -> Vec<(PathBuf, Entry)> {
     let mut inodes = HashMap::new();
     let mut flat = vec![];
@@ -246,7 +246,7 @@ pub(crate) fn flatten(store: &MemoryStore, root: &Content) -> Vec<(PathBuf, Entr
     flat
 }
 
-/// Panics at the first difference between two snapshots' folders.
+/// Panics at the first difference between the folders of two snapshots.
 pub(crate) fn assert_same(store: &MemoryStore, one: &Content, other: &Content) {
     let (one, other) = (flatten(store, one), flatten(store, other));
     for (one, other) in one.iter().zip(&other) {

@@ -1,4 +1,4 @@
-//! The order of the steps, what is left out, and what goes wrong.
+//! The steps of a walk: their order, exclusions, and failures.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use cutpoint_backup::files::{Extent, Step, Walk, WalkOptions, open_file};
 use cutpoint_store::format::tree::{Entry, EntryKind};
 use rustix::fs::{CWD, FileType, Mode};
 
-/// The steps below `base` as lines: `+folder`, `item`, `-`, `!problem`.
+/// Returns the steps below `base` as lines: `+folder`, `item`, `-`, `!problem`.
 fn lines(base: &Path, sources: &[&Path], options: WalkOptions) -> (Vec<String>, u64) {
     let base = base.canonicalize().unwrap();
     let sources: Vec<PathBuf> = sources.iter().map(|source| source.to_path_buf()).collect();
@@ -56,7 +56,7 @@ fn touch(path: &Path) {
 }
 
 #[test]
-fn names_rise_by_bytes_and_sources_merge() {
+fn names_ascend_by_bytes_and_sources_merge() {
     let scratch = tempfile::tempdir().unwrap();
     let base = scratch.path();
     for name in ["b", "a-", "a/y", "a/x/1", "a0", "B", "\u{e9}", "c/only", "c/not"] {
@@ -84,7 +84,7 @@ fn names_rise_by_bytes_and_sources_merge() {
 }
 
 #[test]
-fn links_as_sources() {
+fn link_as_source_is_resolved_only_with_a_slash() {
     let scratch = tempfile::tempdir().unwrap();
     let base = scratch.path();
     touch(&base.join("real/file"));
@@ -102,7 +102,7 @@ fn links_as_sources() {
 }
 
 #[test]
-fn excluded() {
+fn exclude_patterns_spare_named_sources() {
     let scratch = tempfile::tempdir().unwrap();
     let base = scratch.path().canonicalize().unwrap();
     for name in ["a.o", "keep.o", "target/x", "src/target/y", "src/a.c", "tmp/t", "src/tmp/t"] {
@@ -148,7 +148,7 @@ fn excluded() {
 }
 
 #[test]
-fn caches() {
+fn tagged_cache_keeps_only_its_tag() {
     let scratch = tempfile::tempdir().unwrap();
     let base = scratch.path();
     for name in ["cache/x", "cache/y/z", "other/x"] {
@@ -168,7 +168,7 @@ fn caches() {
 }
 
 #[test]
-fn one_file_system() {
+fn other_file_systems_are_not_entered() {
     let options = WalkOptions { one_file_system: true, ..WalkOptions::default() };
     let home = fs::metadata("/dev").unwrap().dev();
     let mut foreign = None;
@@ -217,12 +217,12 @@ fn entry_of(path: &Path) -> Entry {
 }
 
 #[test]
-fn what_cannot_be_listed_is_entered_and_left() {
+fn unlistable_folder_is_entered_and_left() {
     let scratch = tempfile::tempdir().unwrap();
     let base = scratch.path();
     touch(&base.join("gone/file"));
     touch(&base.join("still"));
-    // Root can list everything, so the folder goes away during the walk.
+    // Root can list everything, so the folder is removed during the walk instead.
     let walk = Walk::new(&[base.to_owned()], WalkOptions::default()).unwrap();
     let mut problems = 0;
     let mut items = 0;
@@ -257,7 +257,7 @@ fn what_cannot_be_listed_is_entered_and_left() {
 }
 
 #[test]
-fn files_that_are_something_else_by_now() {
+fn file_replaced_by_another_kind_is_not_opened() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("file");
     let replacements: [&dyn Fn(); 4] = [
@@ -280,7 +280,7 @@ fn files_that_are_something_else_by_now() {
 }
 
 #[test]
-fn holes_and_changes_are_seen() {
+fn holes_and_changes_are_detected() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("file");
     let file = fs::File::create(&path).unwrap();

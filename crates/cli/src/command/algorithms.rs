@@ -1,4 +1,4 @@
-//! `algorithms`: what there is to know about the algorithms that cut.
+//! `algorithms`: describes the chunking algorithms.
 
 use anyhow::Result;
 use cutpoint_chunking::{About, KeyUse, Parameter, algorithms};
@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
 
-/// How many columns a line has at most.
+/// The maximum number of columns in a line.
 const WIDTH: usize = 80;
 
 pub(crate) fn run(args: &Algorithms, report: &Report) -> Result<Exit> {
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Algorithms, report: &Report) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// A few lines for the list of all.
+/// Prints a short description, for the list of all algorithms.
 fn list(about: &About, report: &Report) -> Result<()> {
     report.line(&format!("{}: {}", about.name, about.title))?;
     let parameters: Vec<String> = about.parameters.iter().map(key_and_default).collect();
@@ -49,7 +49,7 @@ fn key_and_default(parameter: &Parameter) -> String {
     }
 }
 
-/// All there is to know.
+/// Prints a full description.
 fn explain(about: &About, report: &Report) -> Result<()> {
     report.line(&format!("{}: {}", about.name, about.title))?;
     section(report, "Rule", &[about.rule.to_owned()])?;
@@ -111,7 +111,8 @@ fn section(report: &Report, title: &str, items: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Prints `text` in lines of [`WIDTH`], the first indented by `indent`, the others by two more.
+/// Prints `text` in lines of at most [`WIDTH`] columns. The first line is indented by `indent`, the
+/// others by two more.
 fn paragraph(report: &Report, indent: usize, text: &str) -> Result<()> {
     let mut line = " ".repeat(indent);
     let mut is_empty = true;

@@ -1,4 +1,4 @@
-//! `backup`: from files to a snapshot.
+//! `backup`: saves files or a stream as a snapshot.
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -31,7 +31,7 @@ use crate::session::{self, New, Session};
 use crate::units;
 
 pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
-    // What cannot work is found before a passphrase is asked for.
+    // Impossible requests are detected before a passphrase is asked for.
     let (paths, words): (&[PathBuf], &[PathBuf]) =
         if args.stdin_from_command { (&[], &args.paths) } else { (&args.paths, &[]) };
     refuse_if_none_is_there(paths)?;
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     exclude_own(paths, global, &mut walk.exclude, report)?;
     let parent = parent(args, &session)?;
     if args.stdin_from_command {
-        // The command is not started for a run that cannot begin, or begins again.
+        // The command is not started for a run that cannot begin, or that will restart.
         session.view(report)?.require_epoch()?;
     } else {
         session.look_for_heads(report)?;
@@ -90,7 +90,8 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
 
 /// # Errors
 ///
-/// Where none of the sources is there, naming each. Where some are, the others are named by the backup.
+/// Fails if none of the sources exists, naming each of them. If only some are missing, the backup
+/// reports them.
 fn refuse_if_none_is_there(paths: &[PathBuf]) -> Result<()> {
     let mut reasons = Vec::new();
     for path in paths {
@@ -102,7 +103,7 @@ fn refuse_if_none_is_there(paths: &[PathBuf]) -> Result<()> {
     if reasons.is_empty() { Ok(()) } else { Err(Failure::failed(reasons.join("; ")).into()) }
 }
 
-/// Shows what the command has said; its failure is the failure of the run.
+/// Shows the standard error of the command. A failure of the command is the failure of the run.
 fn of_dump(
     done: Result<BackupReport, Error>,
     dump: &Dump,
@@ -119,7 +120,7 @@ fn of_dump(
     }
 }
 
-/// What is left out, with the patterns of both options.
+/// Returns the options of the walk, with the exclusion patterns of both options.
 pub(crate) fn walk_options(exclusion: &Exclusion) -> Result<WalkOptions> {
     let mut exclude = exclusion.exclude.clone();
     for file in &exclusion.exclude_file {
@@ -134,7 +135,7 @@ pub(crate) fn walk_options(exclusion: &Exclusion) -> Result<WalkOptions> {
     })
 }
 
-/// Opens the repository, or makes it where that is wanted.
+/// Opens the repository, or creates it if that is requested.
 fn open(args: &Backup, global: &Global, report: &Report) -> Result<Session> {
     let missing = match Session::open(global, report) {
         Err(error) if Exit::of(&error) == Exit::NoRepository => error,
@@ -153,7 +154,7 @@ fn open(args: &Backup, global: &Global, report: &Report) -> Result<Session> {
     session::create(global, &new, report)
 }
 
-/// Asks a person whether to make the repository.
+/// Asks the user whether to create the repository.
 fn offer(global: &Global) -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(false);
@@ -166,8 +167,8 @@ fn offer(global: &Global) -> Result<bool> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Leaves out the repository itself, and what this program keeps on this machine: both change while
-/// they are read.
+/// Excludes the repository itself and the cache of this program, because both change while they are
+/// read.
 fn exclude_own(
     paths: &[PathBuf],
     global: &Global,
@@ -200,7 +201,8 @@ fn exclude_own(
     Ok(())
 }
 
-/// The pattern that matches the folder `path` and nothing else, but for bytes that are not UTF-8.
+/// Returns a pattern that matches the folder `path` and nothing else, except for bytes that are not
+/// UTF-8.
 fn pattern(path: &Path) -> String {
     let mut pattern = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
@@ -221,7 +223,7 @@ fn parent(args: &Backup, session: &Session) -> Result<Parent> {
         None => Ok(Parent::Newest),
         Some("none") => Ok(Parent::None),
         Some(text) => {
-            // What of it cannot be read the backup itself says, once.
+            // The backup itself reports the objects that cannot be read.
             let view = View::list(&session.repository)?;
             let (id, _) =
                 select::snapshot(&view, text.as_ref(), &Filter::default()).context("--parent")?;
@@ -230,7 +232,7 @@ fn parent(args: &Backup, session: &Session) -> Result<Parent> {
     }
 }
 
-/// The file systems as the kernel tells them.
+/// Returns the file systems of the kernel.
 fn file_systems() -> Arc<dyn FileSystems> {
     #[cfg(debug_assertions)]
     if let Some(hurried) = hurried::Hurried::wanted() {
@@ -239,14 +241,14 @@ fn file_systems() -> Arc<dyn FileSystems> {
     Arc::new(Kernel)
 }
 
-/// A way for tests of the whole program to go on before a minute is over.
+/// A hook for tests of the whole program, which cannot wait for a minute until files settle.
 #[cfg(debug_assertions)]
 mod hurried {
     use std::os::fd::BorrowedFd;
 
     use cutpoint_backup::files::{FileSystem, FileSystems, Kernel};
 
-    /// The kernel's file systems, but files settle in this time.
+    /// The file systems of the kernel, but with this settling time, in nanoseconds.
     #[derive(Debug)]
     pub(super) struct Hurried(i64);
 
@@ -282,12 +284,12 @@ fn user() -> String {
 struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
-    /// When the request to stop was first seen.
+    /// The time at which the request to stop was first seen.
     asked: OnceLock<Instant>,
     is_end_told: AtomicBool,
 }
 
-/// An end that takes longer than this is told of.
+/// The duration from which on the end of a run is announced.
 const SHORT_END: Duration = Duration::from_secs(1);
 
 impl<'a> Monitor<'a> {
@@ -296,7 +298,7 @@ impl<'a> Monitor<'a> {
         Monitor { report, interrupt, asked: OnceLock::new(), is_end_told: AtomicBool::new(false) }
     }
 
-    /// Tells a person once that the run ends, where that takes longer.
+    /// Announces once that the run is ending, if that takes longer.
     fn tell_of_end(&self) {
         if self.interrupt.is_asked()
             && self.asked.get_or_init(Instant::now).elapsed() > SHORT_END
@@ -316,7 +318,8 @@ impl BackupMonitor for Monitor<'_> {
         self.tell_of_end();
         self.report.progress(event::Progress {
             file_count: progress.statistics.file_count,
-            // A file counts once it is done; until then what was read of it tells more.
+            // A file counts once it is complete. Until then, the bytes read of it are the better
+            // measure.
             size: progress.statistics.size.max(progress.statistics.read_bytes),
             new_bytes: Some(progress.statistics.new_bytes),
             stored_bytes: Some(progress.stored_bytes),
@@ -425,7 +428,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_one_folder() {
+    fn pattern_matches_only_its_folder() {
         assert_eq!(pattern(Path::new("/a b/[x]*")), "/a\\ b/\\[x\\]\\*/", "special characters");
     }
 }

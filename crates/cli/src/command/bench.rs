@@ -1,4 +1,4 @@
-//! `bench`: how fast each algorithm is on this CPU, at each level.
+//! `bench`: measures the speed of each algorithm on this CPU, at each level.
 
 mod chart;
 mod figure;
@@ -22,30 +22,30 @@ use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::units;
 
-/// Less than that is over before a clock can tell.
+/// The minimum size of the data, in bytes. Less is processed too fast for a clock.
 const SIZE_MIN: usize = 64 << 10;
-/// Chunk sizes that fingerprints are measured at.
+/// The chunk sizes at which fingerprints are measured, in bytes.
 const FINGERPRINT_SIZES: [usize; 3] = [8 << 10, 16 << 10, 64 << 10];
-/// Rounds, unless the user says how many, or how long.
+/// The number of rounds, unless the user sets their number or a time.
 const ROUND_COUNT: u32 = 5;
 
-/// What was measured of one work: a spec, or a hash with a chunk size.
+/// The results of one work: a cut specification, or a hash with a chunk size.
 struct Measured {
     work: &'static str,
-    /// The spec written out, or `blake3:size=8192`.
+    /// The specification with all parameters, or `blake3:size=8192`.
     name: String,
     sizes: ChunkSizes,
     read_speeds: Samples,
     rows: Vec<Row>,
 }
 
-/// A contender of it.
+/// The results of one contender in a work.
 struct Row {
     kind: Kind,
     name: String,
     speeds: Samples,
     agrees: bool,
-    /// How many times the speed of the scalar level that is; none where that was not measured.
+    /// The speed relative to that of the scalar level; `None` if that was not measured.
     scalar_ratio: Option<f64>,
 }
 
@@ -69,17 +69,18 @@ impl Measured {
         Measured { work, name, sizes, read_speeds: comparison.read_speeds().clone(), rows }
     }
 
-    /// How many times the speed of the plain read a row has.
+    /// Returns the speed of a row relative to the plain read.
     fn read_ratio(&self, row: &Row) -> f64 {
         row.speeds.median() / self.read_speeds.median()
     }
 }
 
-/// Bars are drawn in proportion to this speed at most, in plain reads: what looks at next to nothing, as
-/// fixed sizes do, would leave no room for others.
+/// The maximum speed of the longest bar, in multiples of the plain read. Without a maximum, an
+/// algorithm that hardly reads the data, such as fixed sizes, would leave no room for the bars of
+/// others.
 const SCALE_MAX: f64 = 4.0;
 
-/// The speed of the longest bar, in GB a second.
+/// Returns the speed of the longest bar, in GB per second.
 fn scale(measured: &[Measured]) -> f64 {
     let reads = measured.iter().map(|each| each.read_speeds.median());
     let read = reads.fold(f64::MIN_POSITIVE, f64::max);
@@ -87,7 +88,7 @@ fn scale(measured: &[Measured]) -> f64 {
     rows.fold(read, f64::max).min(read * SCALE_MAX)
 }
 
-/// What was measured in, and on.
+/// The conditions of a measurement.
 struct Setting {
     processor: String,
     levels: Vec<&'static str>,
@@ -99,7 +100,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// A few lines that say all of it.
+    /// Describes the conditions in a few lines.
     fn lines(&self) -> Vec<String> {
         let size = units::size(self.size as u64);
         let pages = match self.large_page_bytes {
@@ -200,7 +201,7 @@ pub(crate) fn run(args: &Bench, report: &Report) -> Result<Exit> {
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-/// The name of a hash at a chunk size.
+/// Returns the name of a hash at a chunk size.
 fn hash<T>((size, _): &(usize, T)) -> String {
     format!("blake3:size={size}")
 }
@@ -213,7 +214,7 @@ fn interrupted() -> anyhow::Error {
     Failure::new(Exit::Interrupted, "interrupted; what was measured so far is not shown").into()
 }
 
-/// Which levels are wanted (none: all), and what is cut by.
+/// Returns the requested levels (empty for all), and the specifications to measure.
 fn plan(args: &Bench, report: &Report) -> Result<(Vec<Level>, Vec<Spec>)> {
     let mut wanted = Vec::new();
     for name in &args.levels {
@@ -242,7 +243,7 @@ fn plan(args: &Bench, report: &Report) -> Result<(Vec<Level>, Vec<Spec>)> {
             ));
         }
         if args.papers {
-            // Dialects that papers' forms need: VSEQ and SS-Gear.
+            // The dialects that the papers' forms need: VSEQ and SS-Gear.
             for (name, dialect) in [("seqcdc", "equal=break"), ("gear", "table=cutpoint32")] {
                 let spec = specs.iter().find(|spec: &&Spec| spec.algorithm() == name);
                 specs.extend(spec.and_then(|spec| format!("{spec},{dialect}").parse().ok()));
@@ -279,7 +280,7 @@ fn plan(args: &Bench, report: &Report) -> Result<(Vec<Level>, Vec<Spec>)> {
     Ok((wanted, specs))
 }
 
-/// The algorithm with this mean on random data.
+/// Returns the specification of the algorithm with this mean on random data.
 fn default_spec(name: &str, average: u32) -> Result<Spec, cutpoint_chunking::SpecError> {
     match name {
         "fixed" => format!("fixed:size={average}").parse(),
@@ -287,7 +288,7 @@ fn default_spec(name: &str, average: u32) -> Result<Spec, cutpoint_chunking::Spe
     }
 }
 
-/// The bytes to cut, and what they are in words.
+/// Returns the bytes to cut, and a description of them.
 fn fill(args: &Bench, interrupt: &Interrupt, report: &Report) -> Result<(Buffer, String)> {
     let wanted = args.size as usize;
     let Some(path) = &args.file else {
@@ -342,7 +343,7 @@ fn check_size(size: usize, what: &str) -> Result<()> {
         .into())
 }
 
-/// Whether there is memory for `count` times `size`, and for the lists and bitmaps that come of it.
+/// Checks that there is memory for `count` times `size`, and for the resulting lists and bitmaps.
 fn check_memory(size: usize, count: u64) -> Result<()> {
     let needed = size as u64 * count + size as u64 / 4;
     match available_memory() {
@@ -409,7 +410,7 @@ impl<'a> Speed<'a> {
     }
 }
 
-/// What single instructions cost.
+/// Measures and prints the costs of single instructions.
 fn time_instructions(round_count: usize, interrupt: &Interrupt, report: &Report) -> Result<Exit> {
     let costs = instructions(round_count, &mut || {
         report.show(|| "timing instructions".to_owned());

@@ -1,4 +1,4 @@
-//! `cat`: a file of a snapshot to standard output.
+//! `cat`: writes a file of a snapshot to standard output.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +18,7 @@ use crate::report::Report;
 use crate::select::{self, Found, Place};
 use crate::session::Session;
 
-/// What holes and runs of zeros are written from.
+/// The source of the zeros that are written for holes and runs of zeros.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> {

@@ -1,4 +1,4 @@
-//! `check`: is everything there, and is it what was written?
+//! `check`: verifies that everything exists and is intact.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,8 +26,8 @@ pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit
     Ok(Exit::of_problems(problems + report.problem_count()))
 }
 
-/// Checks, records what is damaged if `records` says so, and tells all of it. Returns how many
-/// findings are errors.
+/// Runs a check and reports its findings. If `records` is set, records the damage in the
+/// repository. Returns the number of findings that are errors.
 pub(super) fn examine(
     session: &Session,
     read_data: Option<Portion>,
@@ -41,7 +41,7 @@ pub(super) fn examine(
     report.begin_progress();
     let done = check::check(&session.repository, &options, &monitor);
     report.end_progress();
-    // What a check has read that was stopped counts as well.
+    // The data read by a check that was stopped counts as well.
     if read_data.is_some() {
         memory.save(report);
     }
@@ -53,14 +53,14 @@ pub(super) fn examine(
     Ok(done.error_count)
 }
 
-/// Says which commands end what was found.
+/// Prints the commands that resolve the findings.
 fn say_remedies(
     mut remedies: BTreeSet<Remedy>,
     is_rollback_told: bool,
     has_read: bool,
     report: &Report,
 ) {
-    // The same command; one that reads does both.
+    // Of two forms of a command, the one that also reads data suffices.
     if remedies.contains(&Remedy::Objects { read_data: true }) {
         remedies.remove(&Remedy::Objects { read_data: false });
     }
@@ -73,7 +73,7 @@ fn say_remedies(
     let again = if has_read { "check --read-data" } else { "check" };
     report.note(&format!("To do, in this order, until `cutpoint {again}` finds nothing:"));
     let say = |command: &str, effect: &str| report.note(&format!("  {command:<36} {effect}"));
-    // The others end with exit code 12 until then.
+    // Until then, all other commands end with exit code 12.
     if is_rollback_told {
         say(state::ACCEPT, state::ACCEPT_EFFECT);
     }
@@ -82,13 +82,13 @@ fn say_remedies(
     }
 }
 
-/// Shows how far a check is.
+/// Shows the progress of a check.
 pub(super) struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
     containers: AtomicU64,
     bytes: AtomicU64,
-    /// The commands that end what was found.
+    /// The commands that resolve the findings.
     remedies: Mutex<BTreeSet<Remedy>>,
 }
 
@@ -132,8 +132,8 @@ impl CheckMonitor for Monitor<'_> {
     }
 }
 
-/// Records what is damaged; returns how much of it. Where the repository takes no record the findings
-/// have been told all the same.
+/// Records the damage. Returns the number of damaged places recorded. If the repository cannot be
+/// written to, the findings have been reported all the same.
 fn record_damage(session: &Session, done: &CheckReport, report: &Report) -> u64 {
     let mut count = 0;
     let result = check::record(&session.repository, &done.damages, |_, more| count += more as u64);
@@ -233,7 +233,7 @@ fn summarize(
             "What is damaged is recorded: the next backup stores again what its sources still have.",
         );
     }
-    // What was told before the check is wrong, too.
+    // Problems that were reported before the check count, too.
     match done.error_count + report.problem_count() {
         0 if read_data == Some(Portion::All) => report.note("Nothing is wrong."),
         0 if read_data.is_some() => report.note("Nothing is wrong with what was read."),

@@ -1,4 +1,4 @@
-//! `config`: shows and changes settings.
+//! `config`: shows and changes the settings.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `cut`: where an algorithm cuts a file.
+//! `cut`: prints the cut-points of an algorithm in a file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Cut, report: &Report) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// Reads what is at `offset`, wherever the file was read before.
+/// Reads at `offset`, independently of the position of the file.
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_at(file, buffer, offset);

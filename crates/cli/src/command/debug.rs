@@ -1,4 +1,4 @@
-//! `debug`: an object of the repository, decoded; the names of all.
+//! `debug`: prints a decoded object of the repository, or the names of all objects.
 
 use anyhow::Result;
 use cutpoint_store::describe::describe;

@@ -1,4 +1,4 @@
-//! `doctor`: tries out a place for repositories, in `tmp/` alone.
+//! `doctor`: tests a place for repositories, writing to `tmp/` only.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,13 @@ use crate::report::Report;
 use crate::session;
 use crate::units;
 
-/// So many small objects are tried.
+/// The number of small objects to test with.
 const SMALL_COUNT: usize = 10;
-/// Their length, in bytes.
+/// The length of a small object, in bytes.
 const SMALL_LEN: usize = 1024;
-/// The length of a large one: a container is about as long.
+/// The length of a large object, in bytes, about that of a container.
 const LARGE_LEN: usize = 16 * 1024 * 1024;
-/// What is tried of it in a part, in bytes: about a region.
+/// The length of the part of a large object that is read, in bytes, about that of a region.
 const RANGE_LEN: usize = 128 * 1024;
 
 pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
@@ -48,7 +48,7 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-/// Takes `tmp` away again where it was not there before.
+/// Removes `tmp` at the end, if it did not exist before.
 struct ScratchFolder(Option<PathBuf>);
 
 impl ScratchFolder {
@@ -61,7 +61,7 @@ impl ScratchFolder {
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
         if let Some(folder) = &self.0 {
-            // It stays where somebody else has put something there meanwhile.
+            // The folder stays if another process has put something into it meanwhile.
             fs::remove_dir(folder).ok();
         }
     }
@@ -71,7 +71,7 @@ struct Doctor<'a> {
     media: &'a dyn Media,
     location: &'a Path,
     report: &'a Report,
-    /// What was put, and not deleted yet.
+    /// The objects put and not deleted yet.
     objects: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ impl Doctor<'_> {
         self.judge(&probed, free_bytes, has_repository, began)
     }
 
-    /// Every verb of a medium, on a few small objects.
+    /// Tests every operation of a medium on a few small objects.
     fn small(&mut self, run: &str) -> Result<()> {
         let names: Vec<String> = (0..SMALL_COUNT).map(|n| format!("{run}-small-{n}")).collect();
         let bytes = random_bytes(run, SMALL_LEN);
@@ -151,7 +151,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    /// As much at once as a container has.
+    /// Tests an object of the size of a container.
     fn large(&mut self, run: &str) -> Result<()> {
         let name = format!("{run}-large");
         let bytes = random_bytes(run, LARGE_LEN);
@@ -171,7 +171,7 @@ impl Doctor<'_> {
         self.tell("get 128 KiB", &[elapsed], Some(RANGE_LEN), &remark)
     }
 
-    /// Asks for each object, and tells how long that takes.
+    /// Calls `ask` for each object, and reports the time that it takes.
     fn each(
         &self,
         trial: &str,
@@ -201,7 +201,7 @@ impl Doctor<'_> {
         self.report.problem(self.location, message);
     }
 
-    /// Tells of a trial: the median of its times, and the slowest where there are several.
+    /// Reports a trial: the median of its times, and the maximum if there are several.
     fn tell(
         &self,
         trial: &str,
@@ -263,7 +263,7 @@ impl Doctor<'_> {
         if let Some(free) = free_bytes {
             self.report.line(&format!("Free space: {}.", units::size(free)))?;
         }
-        // What it cannot even do was an error before.
+        // A storage that cannot even do this has failed before.
         self.report.line("Backup, restore, check: yes.")?;
         self.report.line(if may_be_shared {
             "Several machines at once, and prune while they write: yes."
@@ -275,7 +275,7 @@ impl Doctor<'_> {
 
     fn clean_up(&self) {
         for name in &self.objects {
-            // What cannot be deleted was told before; a later probe tries again.
+            // A failure was reported before, and a later probe tries again.
             self.media.delete(name).ok();
         }
     }
@@ -286,7 +286,7 @@ fn timed<T>(act: impl FnOnce() -> Result<T, StoreError>) -> Result<(Duration, T)
     act().map(|done| (began.elapsed(), done))
 }
 
-/// Bytes that nothing on the way can compress.
+/// Returns bytes that cannot be compressed on their way.
 fn random_bytes(seed: &str, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     blake3::Hasher::new().update(seed.as_bytes()).finalize_xof().fill(&mut bytes);

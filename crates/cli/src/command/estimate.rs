@@ -1,4 +1,4 @@
-//! `estimate`: what deduplication would save, before anything is stored.
+//! `estimate`: estimates the savings of deduplication before anything is stored.
 
 mod page;
 mod table;
@@ -21,17 +21,17 @@ use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::units;
 
-/// What is estimated without `--algorithm`: that of new repositories, smaller chunks by the same rule,
-/// chunks by the fastest rule, and fixed sizes as the floor.
+/// The specifications estimated without `--algorithm`: the default of new repositories, smaller
+/// chunks by the same rule, chunks by the fastest rule, and fixed sizes as a lower bound.
 const SPECS: [&str; 5] =
     [DEFAULT_CUT, "fastcdc:avg=16k", "fastcdc:avg=8k", "seqcdc:avg=16k", "fixed:size=16k"];
 
-/// A place in the table of a sample, with what is kept beside it: so much memory for each chunk.
+/// The memory for each chunk of a sample, in bytes: a place in the table and the data beside it.
 const SAMPLE_ENTRY_BYTES: u64 = 60;
-/// Less than this would say nothing.
+/// The minimum memory of a sample, in bytes. A smaller sample would be meaningless.
 const SAMPLE_MEMORY_MIN: u64 = 1 << 20;
 
-/// A configuration as it was asked for, and what it came to.
+/// A configuration as it was requested, and its result.
 struct Row<'a> {
     label: &'a str,
     found: &'a Configured,
@@ -79,12 +79,12 @@ pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
     Ok(ended(&estimated.counts, report))
 }
 
-/// What a scan is to read.
+/// Returns the options of a scan of `data`.
 pub(crate) fn scan_options(data: &Data) -> Result<ScanOptions> {
     scan_options_of(&data.paths, &data.choice)
 }
 
-/// The same of paths that need not be there.
+/// Returns the options of a scan of `paths`, which may be empty.
 pub(crate) fn scan_options_of(paths: &[PathBuf], choice: &Choice) -> Result<ScanOptions> {
     for path in paths {
         fs::symlink_metadata(path).with_context(|| path.display().to_string())?;
@@ -107,7 +107,7 @@ fn sample_options(args: &Estimate) -> Result<SampleOptions> {
         .into());
     }
     let defaults = SampleOptions::default();
-    // Tables double: seven eighths of a power of two fill one.
+    // Tables double in size, and one is full at seven eighths of a power of two.
     let places = (args.sample_memory / SAMPLE_ENTRY_BYTES + 1).next_power_of_two() / 2;
     let entry_count_max = usize::try_from(places / 8 * 7).unwrap_or(usize::MAX);
     Ok(SampleOptions {
@@ -118,7 +118,7 @@ fn sample_options(args: &Estimate) -> Result<SampleOptions> {
     })
 }
 
-/// What has no bytes cannot be measured.
+/// Refuses data without any bytes, because it cannot be measured.
 pub(crate) fn check_data(counts: &cutpoint_estimate::ScanCounts, report: &Report) -> Result<()> {
     let has_data = counts.size > counts.hole_bytes;
     if has_data || counts.is_partial || report.problem_count() > 0 {
@@ -130,7 +130,7 @@ pub(crate) fn check_data(counts: &cutpoint_estimate::ScanCounts, report: &Report
         .into())
 }
 
-/// How a scan ended.
+/// Returns the exit code after a scan.
 pub(crate) fn ended(counts: &cutpoint_estimate::ScanCounts, report: &Report) -> Exit {
     match counts.is_partial {
         true => Exit::Interrupted,
@@ -138,7 +138,7 @@ pub(crate) fn ended(counts: &cutpoint_estimate::ScanCounts, report: &Report) -> 
     }
 }
 
-/// Shows how far a scan is.
+/// Shows the progress of a scan.
 pub(crate) struct Watch<'a> {
     pub(crate) report: &'a Report,
     pub(crate) interrupt: Interrupt,
@@ -167,7 +167,7 @@ impl Monitor for Watch<'_> {
     }
 }
 
-/// Says that what follows is of a part of the data.
+/// Warns that the results cover a part of the data only.
 pub(crate) fn warn_of_part(counts: &cutpoint_estimate::ScanCounts, report: &Report) {
     if counts.is_partial {
         report.warn(&format!(
@@ -192,13 +192,14 @@ fn tell(estimated: &Estimated, rows: &[Row<'_>], report: &Report) -> Result<()> 
     }))
 }
 
-/// CPU time a GB, turned round: GB (10^9 bytes) a second of one thread; `None` where it was too short.
+/// Computes the speed of one thread in GB (10^9 bytes) per second of CPU time; `None` if the time
+/// was too short.
 fn gigabytes_per_second(found: &Configured) -> Option<f64> {
     let seconds = (found.times.chunking + found.times.fingerprinting).as_secs_f64();
     (seconds > 0.0).then(|| found.dedup.read_bytes as f64 / seconds / 1e9)
 }
 
-/// A share as people read it.
+/// Formats a share as a percentage.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }

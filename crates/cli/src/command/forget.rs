@@ -1,4 +1,4 @@
-//! `forget`: takes snapshots off the lists, by rules or by name, and brings them back.
+//! `forget`: takes snapshots off the lists, by rules or by name, and puts them back.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -25,8 +25,8 @@ use crate::select;
 use crate::session::Session;
 use crate::units;
 
-/// The maximum number of entries that are looked at before a snapshot counts as lost. It bounds the
-/// depth of folders as well.
+/// The maximum number of entries that are examined before a snapshot counts as lost. It also bounds
+/// the depth of folders.
 const LOOKS_MAX: u32 = 256;
 
 pub(crate) fn run(args: &Forget, global: &Global, report: &Report) -> Result<Exit> {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Forget, global: &Global, report: &Report) -> Result<Exi
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-/// What cannot be meant is found before a passphrase is asked for.
+/// Refuses contradictory options before a passphrase is asked for.
 fn refuse_nonsense(args: &Forget) -> Result<()> {
     let refuse =
         |message: &str, remedy: &str| Err(Failure::failed(message).with_remedy(remedy).into());
@@ -125,8 +125,8 @@ fn forget_by_rules(args: &Forget, session: &Session, view: View, report: &Report
     summarize(args, (total - done.len()) as u64, done.len() as u64, report)
 }
 
-/// Forgets what is planned, as far as the view of the writer agrees: others may have held or forgotten
-/// something since. Returns what it has forgotten.
+/// Forgets the planned snapshots, as far as the view of the writer agrees, because other clients
+/// may have held or forgotten some meanwhile. Returns the snapshots that were forgotten.
 fn forget_planned(
     args: &Forget,
     session: &Session,
@@ -143,7 +143,7 @@ fn forget_planned(
     Ok(done)
 }
 
-/// What no rule keeps.
+/// Returns the snapshots that no rule keeps.
 fn forgotten(groups: &[Group<'_>]) -> BTreeSet<TicketId> {
     let verdicts = groups.iter().flat_map(|group| &group.verdicts);
     verdicts.filter(|each| !each.is_kept()).map(|each| each.id).collect()
@@ -163,8 +163,8 @@ fn judged<'a>(args: &Forget, session: &Session, view: &'a View) -> Result<Vec<Gr
     Ok(judge(&args.keep.policy(), grouping, &candidates, now_ns, &offset_s)?)
 }
 
-/// How many seconds clocks here are ahead of UTC at a time, in seconds since 1970; 0 for times that
-/// no calendar has.
+/// Returns the number of seconds that local time is ahead of UTC at a time given in seconds since
+/// 1970. Returns 0 for times that no calendar has.
 fn local_offset_s(seconds: i64) -> i64 {
     let time = chrono::DateTime::from_timestamp(seconds, 0);
     let offset = |time: chrono::DateTime<chrono::Utc>| {
@@ -173,7 +173,7 @@ fn local_offset_s(seconds: i64) -> i64 {
     time.map_or(0, |time| i64::from(offset(time)))
 }
 
-/// Rules that would keep nothing of a group are most likely not what was meant.
+/// Refuses rules that would keep nothing of a group, because they are most likely a mistake.
 fn refuse_lost(args: &Forget, groups: &[Group<'_>]) -> Result<()> {
     let lost = groups.iter().find(|group| group.is_lost());
     let Some(lost) = lost.filter(|_| !args.allow_empty) else { return Ok(()) };
@@ -184,7 +184,7 @@ fn refuse_lost(args: &Forget, groups: &[Group<'_>]) -> Result<()> {
         .into())
 }
 
-/// A group in words.
+/// Describes a group.
 fn described(key: &GroupKey<'_>) -> String {
     let mut parts = Vec::new();
     if let Some(host) = key.host {
@@ -205,7 +205,7 @@ fn described(key: &GroupKey<'_>) -> String {
     if parts.is_empty() { "all".to_owned() } else { parts.join(", ") }
 }
 
-/// Each snapshot, and why it is kept, if it is.
+/// Prints each snapshot, and the reasons for keeping it, if it is kept.
 fn show(args: &Forget, view: &View, groups: &[Group<'_>], report: &Report) -> Result<()> {
     for group in groups {
         let rows = group.verdicts.iter().filter_map(|verdict| {
@@ -250,7 +250,7 @@ fn show(args: &Forget, view: &View, groups: &[Group<'_>], report: &Report) -> Re
     Ok(())
 }
 
-/// What the head of the group does not say of a snapshot.
+/// Describes the properties of a snapshot that the head of its group does not show.
 fn about(view: &View, id: TicketId, snapshot: &Snapshot, key: &GroupKey<'_>) -> String {
     let mut parts = Vec::new();
     if key.host.is_none() {
@@ -310,7 +310,7 @@ fn summarize(args: &Forget, kept_count: u64, forgotten_count: u64, report: &Repo
 }
 
 // ---------------------------------------------------------------------------------------------
-// Back again.
+// Undo.
 
 fn undo(args: &Forget, session: &Session, view: &View, report: &Report) -> Result<()> {
     let ids = if args.last { of_the_last(view, report)? } else { named(args, view)? };
@@ -330,7 +330,7 @@ fn undo(args: &Forget, session: &Session, view: &View, report: &Report) -> Resul
     Ok(())
 }
 
-/// Says so where a repair has forgotten one of the snapshots `ids` because it had lost something.
+/// Warns of each of the snapshots `ids` that a repair has forgotten because of a loss.
 fn warn_of_losses(session: &Session, view: &View, ids: &[TicketId], report: &Report) -> Result<()> {
     let reader = Reader::open(session.repository.clone(), view.clone())?;
     for id in ids {
@@ -355,8 +355,8 @@ fn warn_of_losses(session: &Session, view: &View, ids: &[TicketId], report: &Rep
     Ok(())
 }
 
-/// Whether an entry can be read among the first of a tree: a file with its first chunk, or anything else
-/// that has no data. A tree without entries has lost nothing.
+/// Returns `true` if an entry can be read among the first ones of a tree: a file with its first
+/// chunk, or any entry without data. A tree without entries has lost nothing.
 fn has_something(reader: &Reader, tree: &Content, looks: &mut u32) -> bool {
     let mut is_empty = true;
     for entry in reader.tree(tree) {
@@ -381,7 +381,7 @@ fn has_something(reader: &Reader, tree: &Content, looks: &mut u32) -> bool {
     is_empty
 }
 
-/// The forgotten snapshots that are named.
+/// Returns the forgotten snapshots that the user names.
 fn named(args: &Forget, view: &View) -> Result<Vec<TicketId>> {
     let mut ids = BTreeSet::new();
     for text in &args.snapshots {
@@ -395,7 +395,7 @@ fn named(args: &Forget, view: &View) -> Result<Vec<TicketId>> {
     Ok(ids.into_iter().collect())
 }
 
-/// The snapshots of the newest forget that are not taken.
+/// Returns the snapshots of the newest forget, except those that a prune has taken.
 fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
     let time = |id: &TicketId| (view.commits.get(id).map(|commit| commit.time_ns), *id);
     let last = view.forgets().into_iter().max_by_key(|(id, _)| time(id));
@@ -411,7 +411,7 @@ fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
     if back.is_empty() {
         let is_forget = |commit: &Commit| matches!(commit.outcome, Outcome::Forget(_));
         let mut forgets = view.commits.iter().filter(|(_, commit)| is_forget(commit));
-        // One that does not count any more.
+        // A newer forget is undone already and does not count any more.
         let is_newer_undone = forgets.any(|(id, _)| time(id) > time(&last));
         let message = match gone.len() {
             count if count == snapshots.len() && is_newer_undone => {

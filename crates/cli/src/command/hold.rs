@@ -1,4 +1,4 @@
-//! `hold`: what no rule forgets and no prune takes.
+//! `hold`: protects snapshots from `forget` and `prune`.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit>
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-/// `1 snapshot is`, `2 snapshots are`.
+/// Returns `1 snapshot is` or `2 snapshots are`.
 fn counted(count: u64) -> String {
     format!("{} {}", units::count(count, "snapshot"), if count == 1 { "is" } else { "are" })
 }

@@ -1,4 +1,4 @@
-//! `init`: makes a repository.
+//! `init`: creates a repository.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! `key`: who can open the repository.
+//! `key`: manages the keys that open the repository.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::units;
 use crate::unlock;
 
-/// So many digits of a key's id are shown.
+/// The number of digits shown of the id of a key.
 const ID_DIGITS: usize = 8;
 
 pub(crate) fn run(args: &Key, global: &Global, report: &Report) -> Result<Exit> {
@@ -71,7 +71,7 @@ fn list(session: &Session, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// Says what is odd about some keys.
+/// Prints remarks about keys in an unusual state.
 fn explain(entries: &[KeyEntry], report: &Report) {
     let told = |is_odd: fn(&KeyEntry) -> bool, what: &str| {
         let odd: Vec<String> = entries.iter().filter(|e| is_odd(e)).map(|e| shown(e.id)).collect();
@@ -135,7 +135,7 @@ fn shown(id: [u8; 16]) -> String {
     id_of(id)[..ID_DIGITS].to_owned()
 }
 
-/// Tells what was done; `key` is the key that it is about, if it is about one.
+/// Writes the summary event of an action, and of the key it concerns, if any.
 fn tell(
     action: &str,
     key: Option<[u8; 16]>,
@@ -200,7 +200,7 @@ fn remove(args: &KeyRemove, session: &Session, report: &Report) -> Result<()> {
     tell("remove", Some(entry.id), repository, report)
 }
 
-/// The key whose id begins with `text`.
+/// Finds the key whose id begins with `text`.
 fn find<'a>(text: &str, entries: &'a [KeyEntry]) -> Result<&'a KeyEntry> {
     let wanted = text.strip_prefix("keys/").unwrap_or(text).to_lowercase();
     let shown = escape::for_terminal(text.as_bytes());
@@ -266,7 +266,7 @@ fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Repo
             repository.key_id().into_iter().collect()
         }
         Err(error) => {
-            // Nothing is in it yet.
+            // The kit is still empty.
             if let Some(kit) = &kit {
                 kit.discard();
             }

@@ -1,4 +1,5 @@
-//! `lab`: chunking algorithms over data sets, and a report beside the papers' figures.
+//! `lab`: runs chunking algorithms over data sets, and reports the results beside the figures of
+//! the papers.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -86,7 +87,7 @@ fn shown(progress: &Progress<'_>) -> String {
     )
 }
 
-/// The error with what helps, where the lab knows that.
+/// Adds a remedy to the error, if one is known.
 fn explained(error: LabError) -> anyhow::Error {
     match &error {
         LabError::Interrupted => Failure::new(Exit::Interrupted, error.to_string()).into(),
@@ -134,7 +135,7 @@ fn write_page(args: &LabReport, report: &Report) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// Writes a file; one that is there stays whole, whatever happens.
+/// Replaces a file atomically.
 fn write(path: &Path, text: &str) -> Result<(), LabError> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

@@ -1,4 +1,4 @@
-//! `ls`: what a snapshot holds.
+//! `ls`: lists the entries of a snapshot.
 
 use anyhow::Result;
 use cutpoint_store::format::recipe::Content;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-/// A path of a snapshot with one `/` before each name.
+/// Normalizes a path of a snapshot, to one `/` before each name.
 fn normal(path: &[u8]) -> Vec<u8> {
     select::names(path).fold(Vec::new(), |mut path, name| {
         path.push(b'/');
@@ -52,10 +52,11 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    /// Lists the folder at `path`, whose tree is `content`, in the order of the snapshot.
+    /// Lists the folder at `path` with the tree `content`, in the order of the snapshot.
     fn folder(&self, content: &Content, path: &mut Vec<u8>) -> Result<()> {
         let parent_len = path.len();
-        // One iterator a level: folders are nested as deep as paths, and each needs little.
+        // There is one iterator per level. Folders can be nested as deeply as paths, and each level
+        // needs little memory.
         let mut levels = vec![(self.reader.tree(content), parent_len)];
         while let Some((entries, len)) = levels.last_mut() {
             path.truncate(*len);
@@ -120,7 +121,7 @@ fn long(entry: &Entry) -> String {
     )
 }
 
-/// `drwxr-xr-x`, as every `ls` prints it.
+/// Formats kind and permissions like other `ls` programs: `drwxr-xr-x`.
 fn mode(entry: &Entry) -> String {
     let mut text = String::with_capacity(10);
     text.push(match entry.kind {
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_look_as_always() {
+    fn modes_are_formatted_like_ls() {
         for (kind, bits, expected) in [
             (EntryKind::Folder, 0o1777, "drwxrwxrwt"),
             (EntryKind::File, 0o4755, "-rwsr-xr-x"),
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_get_one_form() {
+    fn paths_are_normalized() {
         assert_eq!(normal(b"a//b/./c/"), b"/a/b/c", "untidy");
         assert_eq!(normal(b"/"), b"", "the root");
     }

@@ -1,4 +1,4 @@
-//! The verbs.
+//! The commands.
 
 mod algorithms;
 mod backup;
@@ -40,8 +40,8 @@ use crate::exit::{self, Exit};
 use crate::interrupt;
 use crate::report::Report;
 
-/// Does what was asked for. Where another client began a key epoch between opening the repository and
-/// listing what is in it, settings and keys are read once more.
+/// Runs the command. If another client has begun a key epoch between opening and listing the
+/// repository, settings and keys are read again and the command restarts.
 pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
     interrupt::survive_file_size_limit()?;
     match run_once(args, report) {
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
 }
 
 fn is_of_newer_epoch(error: &anyhow::Error) -> bool {
-    // Where settings claim it, opening has looked again already.
+    // If settings are of a newer epoch, the opening has already read them again.
     exit::newer_epochs(error).any(|cause| !cause.object().starts_with(ObjectKind::Config.folder()))
 }
 

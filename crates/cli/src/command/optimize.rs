@@ -1,4 +1,4 @@
-//! `optimize`: makes what is stored smaller, and the newest snapshots quick to read.
+//! `optimize`: makes the stored data smaller, and the newest snapshots fast to read.
 
 use anyhow::Result;
 use cutpoint_store::prune::{OptimizeOptions, Plan, Pruned, optimize, plan_optimize};

@@ -1,6 +1,7 @@
-//! Pages that need no other file, light and dark, on paper and on telephones. They are XML, too.
+//! Self-contained HTML pages, for light and dark displays, paper and telephones. They are also
+//! valid XML.
 
-/// A page of this title; `body` stands below it.
+/// Returns a page with this title and `body` below it.
 pub(crate) fn page(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n\
@@ -11,7 +12,7 @@ pub(crate) fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Text as it stands between tags, and in attributes.
+/// Escapes text for use between tags and in attributes.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

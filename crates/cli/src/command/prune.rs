@@ -1,4 +1,4 @@
-//! `prune`: frees what no snapshot needs any more.
+//! `prune`: frees the space that no snapshot needs any more.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -21,13 +21,14 @@ use crate::session::{self, Session};
 use crate::units;
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// How old a prune in a folder must be: twice as long as network file systems show old listings.
+/// The default age, in nanoseconds, that a prune in a folder must reach before a sweep deletes what
+/// it has condemned: twice the time for which network file systems show old listings.
 const SETTLE_FOLDER_NS: i64 = 600 * SECOND_NS;
-/// In other storages.
+/// The corresponding age in other storages, in nanoseconds.
 const SETTLE_NS: i64 = 24 * 3600 * SECOND_NS;
-/// How often somebody who waits looks again.
+/// The interval at which `--wait` checks again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How often others may be faster in sweeping.
+/// The maximum number of times that other clients may be faster in sweeping.
 const TRIES: usize = 8;
 
 pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit> {
@@ -53,7 +54,8 @@ pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-/// A prune counts on its record being the only one of its number.
+/// Requires a storage that creates objects atomically, because the record of a prune must be the
+/// only one of its number.
 pub(super) fn require_atomic(session: &Session, report: &Report) -> Result<()> {
     let media = session.repository.media();
     let probed = session::try_out(&**media, report)?;
@@ -66,11 +68,13 @@ pub(super) fn require_atomic(session: &Session, report: &Report) -> Result<()> {
         .into())
 }
 
-/// Before `--exclusive`: refuses while other clients may be at work, and asks the person at a terminal.
+/// Checks `--exclusive`: refuses it while other clients may be at work, and asks for confirmation
+/// at a terminal.
 ///
 /// # Errors
 ///
-/// With exit code 15, naming the other clients; with 2 where the answer is no.
+/// Fails with exit code 15 and the names of the other clients, or with exit code 2 if the answer is
+/// no.
 pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
     if !args.exclusive {
         return Ok(());
@@ -96,7 +100,7 @@ pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
         .into())
 }
 
-/// Refuses while other clients may be at work.
+/// Fails while other clients may be at work.
 fn refuse_others(session: &Session) -> Result<()> {
     let others = others_at_work(&session.repository, None)?;
     if others.is_empty() {
@@ -115,7 +119,7 @@ fn refuse_others(session: &Session) -> Result<()> {
         .into())
 }
 
-/// What was deleted, and what has to wait.
+/// The containers that were deleted, and the sweep that has to wait.
 #[derive(Default)]
 pub(super) struct Freed {
     pub(super) container_count: u64,
@@ -154,7 +158,8 @@ fn prune(
     })
 }
 
-/// Deletes what was condemned before, acts, and deletes what can be deleted of that.
+/// Deletes the containers condemned before, calls `act`, and deletes what can be deleted of the
+/// newly condemned ones.
 pub(super) fn between_sweeps(
     args: &Clearing,
     session: &Session,
@@ -165,9 +170,11 @@ pub(super) fn between_sweeps(
     let sweeping =
         SweepOptions { settle_ns, end_others: args.exclusive, ..SweepOptions::default() };
     let mut freed = Freed::default();
-    // What earlier prunes have condemned goes first: that may make the room for this one.
+    // The containers condemned by earlier prunes are deleted first, because that may free the space
+    // that this one needs.
     let hindrance = match sweep(session, sweeping, false, monitor, &mut freed) {
-        // A snapshot that is broken, and forgotten by now, has to be taken before that can go on.
+        // If a snapshot is damaged and already forgotten, `act` must take it before the deletion
+        // can continue.
         Err(error) if error.downcast_ref::<Error>().is_some_and(Error::is_loss) => {
             Some(format!("{error:#}"))
         }
@@ -175,13 +182,13 @@ pub(super) fn between_sweeps(
     };
     let pruned = act();
     let failure = pruned.as_ref().err().map(|error| format!("{error:#}"));
-    // The same refusal is told once.
+    // The same failure is reported once.
     if let Some(hindrance) = hindrance.filter(|hindrance| Some(hindrance) != failure.as_ref()) {
         monitor.report.warn(&format!("nothing was deleted: {hindrance}"));
     }
     let pruned = pruned?;
     if args.exclusive && !others_at_work(&session.repository, None)?.is_empty() {
-        // It may refer to what was condemned a moment ago.
+        // The other client may refer to containers that were condemned a moment ago.
         let message =
             "another client has begun meanwhile: what was condemned stays for the next prune";
         monitor.report.warn(message);
@@ -191,7 +198,7 @@ pub(super) fn between_sweeps(
     Ok((pruned, freed))
 }
 
-/// Deletes what can be deleted now; with `wait`, all.
+/// Deletes the containers that can be deleted now, or with `wait` all of them.
 fn sweep(
     session: &Session,
     options: SweepOptions,
@@ -235,11 +242,11 @@ fn prune_stop(monitor: &Monitor<'_>) -> Result<()> {
     Err(Failure::new(Exit::Interrupted, message).into())
 }
 
-/// Shows how far a prune is.
+/// Shows the progress of a prune.
 pub(super) struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
-    /// When it began to store again.
+    /// The time at which the rewriting of containers began.
     rewriting: Mutex<Option<Instant>>,
 }
 
@@ -330,7 +337,7 @@ fn show_plan(plan: &Plan, report: &Report) {
     ));
 }
 
-/// What is done besides.
+/// Prints the side effects of a plan.
 pub(super) fn note_others(plan: &Plan, report: &Report) {
     if plan.adopted_count > 0 {
         let count = units::count(plan.adopted_count, "container");
@@ -417,7 +424,7 @@ fn summarize(args: &Prune, pruned: &Pruned, freed: &Freed, report: &Report) -> R
     Ok(())
 }
 
-/// What was deleted, and what has to wait for the next run of `verb`.
+/// Prints what was deleted, and what has to wait for the next run of the command `verb`.
 pub(super) fn say_freed(freed: &Freed, report: &Report, verb: &str) {
     if freed.container_count > 0 {
         report.note(&format!(

@@ -1,4 +1,4 @@
-//! `repair`: the most that can be made of what is left.
+//! `repair`: restores damaged objects, data, the index and snapshots as far as possible.
 
 use std::path::Path;
 
@@ -51,7 +51,8 @@ fn objects(session: &Session, args: &RepairObjects, report: &Report) -> Result<E
     for name in &done.removed {
         report.note(&format!("{name} {would} removed."));
     }
-    // Of what was damaged when the repository was opened, that is left which was neither mended nor removed.
+    // Settings that were damaged at the opening of the repository are reported, unless they were
+    // repaired or removed.
     for (name, error) in session.repository.unopened() {
         let ObjectName::Config { number, .. } = *name else { continue };
         let is_done = |each: &ObjectName| matches!(each, ObjectName::Config { number: n, .. } if *n == number);
@@ -108,8 +109,8 @@ fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report)
         let message = format!("is not in the new index{message}");
         report.warning(Path::new(error.object()), &message);
     }
-    // What the containers had that were given up is lost from now on: backups have to hear of it. It may
-    // be nothing that anybody needs: what a check says of it counts.
+    // The chunks of abandoned containers and records are lost from now on, so a check must record
+    // this for backups. Snapshots may need none of them, so the findings of the check count.
     let gives_up = !done.gone.is_empty() || !done.unreadable.is_empty() || !give_up.is_empty();
     let lost_count = if gives_up {
         let what = match done.gone.is_empty() && done.unreadable.is_empty() {
@@ -298,7 +299,7 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
     Ok(Exit::of_problems(loss_count.saturating_add(report.problem_count())))
 }
 
-/// Shows how far a repair is, and prints what is lost.
+/// Shows the progress of a repair, and prints the losses.
 struct Monitor<'a> {
     check: check::Monitor<'a>,
     report: &'a Report,
@@ -333,7 +334,7 @@ impl RepairMonitor for Monitor<'_> {
                 escape::for_terminal(path),
                 in_words(loss)
             );
-            // Whoever has closed standard output gets the repair all the same.
+            // The repair continues even if standard output is closed.
             self.report.line(&text).ok();
             return;
         }
@@ -360,7 +361,7 @@ impl RepairMonitor for Monitor<'_> {
     }
 }
 
-/// How many ranges a line names at most; `--json` has all.
+/// The maximum number of ranges in a line. `--json` prints all of them.
 const RANGES_MAX: usize = 8;
 
 fn in_words(loss: &Loss) -> String {

@@ -1,4 +1,4 @@
-//! `restore`: from a snapshot to files.
+//! `restore`: restores files from a snapshot.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
             root = entry.content.clone();
             folder = Some(*entry);
         } else {
-            // Its folder is the root then, and it is all that is wanted of it.
+            // The root is the folder of the entry then, with the entry as the only selected path.
             root = parent;
             selection = vec![PathBuf::from(OsStr::from_bytes(&entry.name))];
         }
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     Ok(Exit::of_problems(done.failed_entries.max(report.problem_count())))
 }
 
-/// What helps against the ends that come from outside.
+/// Adds a remedy to the failures with external causes.
 fn explain(error: StoreError) -> anyhow::Error {
     let remedy = match error.kind() {
         Kind::Interrupted => "the same command with --overwrite changed goes on where it stopped",

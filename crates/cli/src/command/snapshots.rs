@@ -1,4 +1,4 @@
-//! `snapshots`: what there is.
+//! `snapshots`: lists the snapshots.
 
 use anyhow::Result;
 use cutpoint_store::format::commit::Snapshot;

@@ -1,4 +1,4 @@
-//! `stats`: how large the repository is, and what made it small.
+//! `stats`: prints the size of the repository, and the savings of each step.
 
 use std::collections::HashSet;
 
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
     let is_burst = session.repository.config().burst().is_some();
     let mut bursts = (args.bursts || is_burst).then(Bursts::default);
     let containers = reader.index().containers().into_iter();
-    // What is condemned is going, or gone.
+    // Condemned containers will be deleted or are gone.
     for container in containers.filter(|c| !condemned.contains(&(c.class, c.name))) {
         let directory = match load_directory(&session.repository, &container) {
             Ok(directory) => directory,
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-/// Bursts, counted.
+/// Counters of bursts.
 #[derive(Default)]
 struct Bursts {
     stats: BurstStats,
@@ -125,7 +125,7 @@ impl Bursts {
     }
 }
 
-/// The least power of two below which half of the bursts are.
+/// Returns the smallest power of two that half of the data lengths are below.
 fn half_below(bursts: &BurstStats) -> u64 {
     let mut left = bursts.count.div_ceil(2);
     let place = bursts.data_len_counts.iter().position(|count| {
@@ -149,7 +149,7 @@ impl Stats {
 }
 
 fn show(stats: &Stats, report: &Report) -> Result<()> {
-    // A share says nothing where a few bytes were saved: what is around them is larger.
+    // A percentage is meaningless if only a few bytes were saved, because their overhead is larger.
     let saves = |savings: Option<f64>, part: u64, whole: u64| match part.checked_sub(whole) {
         Some(more) if more > 0 => format!("adds {}", units::size(more)),
         _ => savings.map_or_else(

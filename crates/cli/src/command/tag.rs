@@ -1,4 +1,4 @@
-//! `tag`: other tags, and another description.
+//! `tag`: changes the tags and the description of snapshots.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `trace`: a row for each chunk, for other programs; and what rows say.
+//! `trace`: writes a row for each chunk, for other programs, and computes savings from such rows.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::units;
 
-/// What a key is derived for.
+/// The context of the key derivation.
 const KEY_CONTEXT: &str = "cutpoint v1 trace fingerprints";
 
 pub(crate) fn run(args: &Trace, report: &Report) -> Result<Exit> {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Trace, report: &Report) -> Result<Exit> {
     Ok(ended(counts, report))
 }
 
-/// Counts traces.
+/// Computes the savings from traces.
 fn read(args: &Trace, report: &Report) -> Result<Exit> {
     let interrupt = Interrupt::listen_without_limit();
     let mut savings = TraceSavings::new();

@@ -1,4 +1,4 @@
-//! `tune`: parameters for the user's data.
+//! `tune`: finds parameters for the user's data.
 
 mod page;
 
@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::units;
 
-/// Smaller and larger means no rule here is made for.
+/// The bounds of the mean chunk size, in bytes. No rule is designed for sizes outside of them.
 const AVERAGE_MIN: u32 = 1024;
 const AVERAGE_MAX: u32 = 1 << 20;
 /// The size of the chart on a terminal, in characters.
@@ -164,12 +164,12 @@ fn row(tuned: &Tuned) -> String {
     )
 }
 
-/// Whether it stands for its algorithm, or for the papers.
+/// Returns `true` if the specification represents its algorithm or the papers.
 fn is_compared(tuned: &Tuned) -> bool {
     tuned.is_best_of_algorithm || tuned.origin == Origin::Paper
 }
 
-/// What makes a repository that cuts like this.
+/// Returns the command that creates a repository with this specification.
 fn init(tuned: &Tuned) -> String {
     let spec = &tuned.spec;
     match spec.about().key {
@@ -178,7 +178,7 @@ fn init(tuned: &Tuned) -> String {
     }
 }
 
-/// GB (10^9 bytes) a second, or nothing where it was not measured.
+/// Formats the speed in GB (10^9 bytes) per second, or `-` if it was not measured.
 fn speed(tuned: &Tuned) -> String {
     match tuned.bytes_per_second > 0.0 {
         true => format!("{:.2}", tuned.bytes_per_second / 1e9),
@@ -186,12 +186,12 @@ fn speed(tuned: &Tuned) -> String {
     }
 }
 
-/// Savings over speed: the best as `*`, Table I as `T`, others as dots.
+/// Draws savings over speed: the best as `*`, Table I as `T`, others as dots.
 fn chart(tuned: &[Tuned]) -> Vec<String> {
     let measured: Vec<&Tuned> = tuned.iter().filter(|each| each.bytes_per_second > 0.0).collect();
     let Some((savings, speeds)) = ranges(&measured) else { return Vec::new() };
     let mut grid = vec![vec![' '; CHART_WIDTH]; CHART_HEIGHT];
-    // What matters most is drawn last.
+    // The most important marks are drawn last.
     for pass in 0..3 {
         for each in &measured {
             let (level, mark) = match (each.is_best, each.origin) {
@@ -225,7 +225,7 @@ fn chart(tuned: &[Tuned]) -> Vec<String> {
     lines
 }
 
-/// From the least to the most of net savings and of speeds; `None` where there is nothing.
+/// Returns the ranges of net savings and of speeds; `None` if there are no values.
 fn ranges(tuned: &[&Tuned]) -> Option<((f64, f64), (f64, f64))> {
     let range = |values: &dyn Fn(&Tuned) -> f64| {
         tuned.iter().map(|each| values(each)).fold(None, |range: Option<(f64, f64)>, value| {
@@ -238,17 +238,18 @@ fn ranges(tuned: &[&Tuned]) -> Option<((f64, f64), (f64, f64))> {
     Some((savings, speeds))
 }
 
-/// Where a value is between two ends, from 0 to 1.
+/// Returns the position of a value between two ends, from 0 to 1.
 fn share(value: f64, (low, high): (f64, f64)) -> f64 {
     if high > low { (value - low) / (high - low) } else { 0.5 }
 }
 
-/// Where a speed is, by its logarithm: fixed sizes are a hundred times as fast as others.
+/// Returns the position of a speed on a logarithmic scale, because fixed sizes are a hundred times
+/// as fast as others.
 fn speed_share(tuned: &Tuned, (low, high): (f64, f64)) -> f64 {
     share(tuned.bytes_per_second.ln(), (low.ln(), high.ln()))
 }
 
-/// The cell of a share.
+/// Returns the index of the cell at a position.
 fn place(share: f64, count: usize) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "a cell of a chart")]
     #[expect(clippy::cast_sign_loss, reason = "shares are from 0 to 1")]

@@ -1,11 +1,11 @@
-//! What a program hears of the verbs that look at data before anything is stored.
+//! The events of the commands that examine data before anything is stored.
 
 use std::path::PathBuf;
 
 use cutpoint_estimate::{Bursts, Configured, Savings, ScanCounts, TraceSavings};
 use serde::Serialize;
 
-/// What a way to cut would save. What each field means is in the schema.
+/// The estimated savings of a cut specification. The schema describes the fields.
 #[derive(Serialize)]
 pub(crate) struct Estimate {
     spec: String,
@@ -30,14 +30,14 @@ pub(crate) struct Estimate {
     compressing_ns: u64,
 }
 
-/// The two figures of the field.
+/// The two common figures of deduplication.
 #[derive(Serialize)]
 struct Figures {
     space_savings: Option<f64>,
     dedup_ratio: Option<f64>,
 }
 
-/// How sure an estimate is.
+/// The confidence intervals of an estimate from a sample.
 #[derive(Serialize)]
 struct Sample {
     rate: u64,
@@ -49,7 +49,7 @@ struct Sample {
     space_savings_high: Option<f64>,
 }
 
-/// What it would save beyond that with bursts.
+/// The estimated savings with bursts.
 #[derive(Serialize)]
 struct BurstsEstimate {
     burst_count: u64,
@@ -70,7 +70,7 @@ impl Figures {
 }
 
 impl Estimate {
-    /// The event of a configuration.
+    /// Creates the event of a configuration.
     pub(crate) fn of(found: &Configured) -> Estimate {
         let Configured { dedup, stored, times, .. } = found;
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -119,7 +119,7 @@ impl Estimate {
     }
 }
 
-/// What a scan has read.
+/// The counts of a scan.
 #[derive(Serialize)]
 pub(crate) struct Counted {
     file_count: u64,
@@ -132,7 +132,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// The fields of a summary.
+    /// Creates the fields of a summary.
     pub(crate) fn of(counts: &ScanCounts) -> Counted {
         let ScanCounts { file_count, folder_count, size, hole_bytes, .. } = *counts;
         let ScanCounts { excluded_count, problem_count, is_partial, .. } = *counts;
@@ -148,7 +148,7 @@ impl Counted {
     }
 }
 
-/// What traces say together.
+/// The savings computed from all traces together.
 #[derive(Serialize)]
 pub(crate) struct Trace {
     traces: Vec<String>,
@@ -164,7 +164,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// The event of these files.
+    /// Creates the event of these files.
     pub(crate) fn of(traces: &[PathBuf], found: &TraceSavings) -> Trace {
         let savings = found.savings();
         Trace {
@@ -181,7 +181,7 @@ impl Trace {
     }
 }
 
-/// What a specification did to a sample.
+/// The result of a specification on a sample.
 #[derive(Serialize)]
 pub(crate) struct Tuned {
     spec: String,
@@ -201,7 +201,7 @@ pub(crate) struct Tuned {
 }
 
 impl Tuned {
-    /// The event of a specification.
+    /// Creates the event of a specification.
     pub(crate) fn of(tuned: &cutpoint_estimate::Tuned) -> Tuned {
         let savings = &tuned.savings;
         Tuned {

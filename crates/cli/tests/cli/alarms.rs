@@ -1,4 +1,5 @@
-//! Alarms end: after damage, the commands that a check names bring every command back to exit code 0.
+//! Alarms end: after damage, the commands that a check names bring every command back to exit code
+//! 0.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::sandbox::{Run, Sandbox};
 
-/// A repository without encryption, small containers, and two snapshots of `source`.
+/// Creates a repository without encryption, with small containers and two snapshots of `source`.
 fn with_two_snapshots() -> (Sandbox, [String; 2]) {
     let sandbox = Sandbox::new();
     sandbox.run(["init", "--encryption", "none", "--container-size", "4M"]).well();
@@ -25,8 +26,8 @@ fn with_two_snapshots() -> (Sandbox, [String; 2]) {
     (sandbox, [first, second])
 }
 
-/// Runs every command that looks at snapshots or changes them, those that read nothing before it first;
-/// returns those that did not end with 0, and what they said.
+/// Runs every command that reads or changes snapshots, beginning with those that change nothing.
+/// Returns those that did not end with 0, with their output.
 pub(crate) fn alarms(sandbox: &Sandbox) -> Vec<String> {
     let commands: &[&[&str]] = &[
         &["check", "--read-data"],
@@ -59,12 +60,13 @@ fn all_is_quiet(sandbox: &Sandbox, case: &str) {
     assert!(alarms.is_empty(), "{case}: {}", alarms.join("\n"));
 }
 
-/// The commands that a check names, in their order, without `cutpoint` before them.
+/// Returns the commands that a check names, in their order, without `cutpoint` before them.
 fn remedies(sandbox: &Sandbox) -> Vec<String> {
     remedies_of(&sandbox.json(["check", "--read-data"]))
 }
 
-/// Does what a check names, in its order, until it finds nothing; returns what it has named first.
+/// Runs the commands that a check names, in their order, until it finds nothing. Returns the
+/// commands named first.
 #[track_caller]
 fn cure(sandbox: &Sandbox) -> Vec<String> {
     const ROUNDS_MAX: usize = 4;
@@ -88,7 +90,7 @@ fn cure(sandbox: &Sandbox) -> Vec<String> {
     panic!("still alarmed, after {first:?}: {named:?}")
 }
 
-/// The same of the events of a check.
+/// Returns the commands named in the events of a check.
 pub(crate) fn remedies_of(events: &[Value]) -> Vec<String> {
     const ORDER: [&str; 8] = [
         "snapshots --accept-rollback",
@@ -126,7 +128,7 @@ fn objects(sandbox: &Sandbox, folder: &str) -> Vec<String> {
 }
 
 #[test]
-fn commit_that_is_given_up_alarms_no_command() {
+fn abandoned_commit_raises_no_alarm() {
     let (sandbox, [first, _]) = with_two_snapshots();
     let commit = format!("commits/{first}");
     let mut bytes = fs::read(path_of(&sandbox, &commit)).expect("the commit");
@@ -137,9 +139,10 @@ fn commit_that_is_given_up_alarms_no_command() {
     all_is_quiet(&sandbox, "a commit that was given up");
 }
 
-/// A bit of the version in a header makes another version of an object, which nobody has written.
+/// A flipped bit of the version in a header makes an object of another version, which no program
+/// has written.
 #[test]
-fn commit_of_no_version_can_be_given_up() {
+fn commit_of_unknown_version_can_be_given_up() {
     let (sandbox, [first, _]) = with_two_snapshots();
     let commit = format!("commits/{first}");
     let whole = fs::read(path_of(&sandbox, &commit)).expect("the commit");
@@ -150,16 +153,17 @@ fn commit_of_no_version_can_be_given_up() {
         assert_eq!(remedies(&sandbox), ["repair snapshots --forget"], "byte {at}");
     }
     let mut bytes = whole;
-    // Behind the magic and the kind.
+    // The version follows the magic and the kind.
     bytes[5] ^= 0x40;
     write(&sandbox, &commit, &bytes);
     sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[&commit, "was given up"]);
     all_is_quiet(&sandbox, "a commit of another version");
 }
 
-/// Behind the sealed part of an object nothing is said that does not follow from it.
+/// The part of an object after its sealed content has nothing that does not follow from the
+/// content.
 #[test]
-fn objects_damaged_behind_their_content_are_put_again() {
+fn objects_damaged_after_their_content_are_repaired() {
     let (sandbox, [first, second]) = with_two_snapshots();
     let mut names = vec![format!("commits/{first}"), format!("commits/{second}")];
     for folder in ["index/", "data/", "meta/", "config/", "keys/"] {
@@ -189,9 +193,9 @@ fn objects_damaged_behind_their_content_are_put_again() {
     all_is_quiet(&sandbox, "objects that were put again");
 }
 
-/// Where a backup heals first, nothing is left to alarm anybody either.
+/// If a backup heals the damage first, no alarm is left either.
 #[test]
-fn container_cut_behind_its_chunks_alarms_nobody_after_a_backup() {
+fn container_truncated_after_its_chunks_raises_no_alarm_after_a_backup() {
     let (sandbox, _) = with_two_snapshots();
     let name = objects(&sandbox, "data/").remove(0);
     let whole = fs::read(path_of(&sandbox, &name)).expect("it is there");
@@ -202,9 +206,9 @@ fn container_cut_behind_its_chunks_alarms_nobody_after_a_backup() {
     all_is_quiet(&sandbox, "a container that was cut, and a backup");
 }
 
-/// A container that no index names is nobody's loss: it is told once.
+/// A container that no index names is no loss, and is reported once.
 #[test]
-fn container_that_an_index_made_anew_gave_up_is_told_once() {
+fn container_abandoned_by_index_repair_is_reported_once() {
     let (sandbox, _) = with_two_snapshots();
     let name = objects(&sandbox, "data/").remove(0);
     let whole = fs::read(path_of(&sandbox, &name)).expect("it is there");
@@ -216,9 +220,9 @@ fn container_that_an_index_made_anew_gave_up_is_told_once() {
     all_is_quiet(&sandbox, "a container that was given up");
 }
 
-/// A commit that others have seen, and this machine remembers as the newest snapshot.
+/// Other clients have seen the commit, and this machine remembers it as the newest snapshot.
 #[test]
-fn newest_snapshot_that_is_gone_alarms_nobody_after_its_remedies() {
+fn missing_newest_snapshot_raises_no_alarm_after_its_remedies() {
     let (sandbox, [_, second]) = with_two_snapshots();
     sandbox.run(["tag", "latest", "--add", "word"]).well();
     fs::remove_file(path_of(&sandbox, &format!("commits/{second}"))).expect("it goes");
@@ -233,7 +237,7 @@ fn newest_snapshot_that_is_gone_alarms_nobody_after_its_remedies() {
 }
 
 #[test]
-fn remembered_prune_record_that_is_gone_or_damaged_alarms_nobody_after_its_remedies() {
+fn missing_or_damaged_prune_record_raises_no_alarm_after_its_remedies() {
     for is_damaged in [false, true] {
         let (sandbox, [first, _]) = with_two_snapshots();
         sandbox.run(["forget", &first]).well();
@@ -252,7 +256,7 @@ fn remembered_prune_record_that_is_gone_or_damaged_alarms_nobody_after_its_remed
         let named = cure(&sandbox);
         sandbox.run(["repair", "index"]).well();
         match is_damaged {
-            // It is there by its name, so that the repair that gives it up is not hindered.
+            // The record exists by its name, so that it does not stop the repair that gives it up.
             true => assert_eq!(named[0], give_up),
             false => assert_eq!(named[..2], ["snapshots --accept-rollback", give_up]),
         }
@@ -261,7 +265,7 @@ fn remembered_prune_record_that_is_gone_or_damaged_alarms_nobody_after_its_remed
 }
 
 #[test]
-fn remembered_settings_that_are_damaged_alarm_nobody_after_their_remedies() {
+fn damaged_settings_raise_no_alarm_after_their_remedies() {
     let (sandbox, _) = with_two_snapshots();
     sandbox.run(["config", "--compression-level", "5"]).well();
     let newest = objects(&sandbox, "config/");
@@ -282,7 +286,7 @@ fn remembered_settings_that_are_damaged_alarm_nobody_after_their_remedies() {
     let named = [vec!["snapshots --accept-rollback".to_owned()], removals.clone()].concat();
     assert_eq!(remedies(&sandbox), named);
     sandbox.run(["snapshots", "--accept-rollback"]).ended(1, &[names[0]]);
-    // The copy is left, and named by its own name alone.
+    // The copy is left, and reported under its own name only.
     sandbox.run(removals[0].split(' ')).ended(1, &[names[1], "is left as it is"]);
     let run = sandbox.run(["snapshots"]).ended(1, &[&format!("problem: {}: ", names[1])]);
     assert_eq!(run.stderr.matches("config/").count(), 1, "{}", run.stderr);

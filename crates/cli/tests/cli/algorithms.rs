@@ -1,4 +1,4 @@
-//! `algorithms`: everything about each, for people and for programs.
+//! `algorithms`: all descriptions, for people and for programs.
 
 use crate::sandbox::Sandbox;
 
@@ -19,7 +19,7 @@ fn all_are_listed_with_parameters_and_source() {
 }
 
 #[test]
-fn one_is_explained() {
+fn named_algorithm_is_explained() {
     let sandbox = Sandbox::new();
     for about in cutpoint_chunking::algorithms() {
         let run = sandbox.run(["algorithms", about.name]).well();
@@ -36,7 +36,7 @@ fn one_is_explained() {
 }
 
 #[test]
-fn programs_hear_the_same() {
+fn json_has_the_same_descriptions() {
     let sandbox = Sandbox::new();
     let events = sandbox.json(["algorithms"]);
     let names: Vec<_> = events.iter().filter_map(|event| event["name"].as_str()).collect();

@@ -1,4 +1,4 @@
-//! `bench`: what it measures is its crate's; here is what it says, writes and refuses.
+//! `bench`: its output, files and failures. The measurements are tested in its crate.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -38,13 +38,13 @@ fn every_level_is_measured() {
 }
 
 #[test]
-fn without_a_spec_all_algorithms_are_measured() {
+fn all_algorithms_are_measured_by_default() {
     let sandbox = Sandbox::new();
     let events =
         small(&sandbox, &["--level", "scalar", "--fingerprints", "--json"]).well().events();
     let specs: Vec<_> = events.iter().filter_map(|event| event["spec"].as_str()).collect();
     for about in cutpoint_chunking::algorithms() {
-        // What is learned from data has no parameters for a mean.
+        // Algorithms that are learned from data have no parameters for a mean.
         let has_mean =
             cutpoint_chunking::Spec::for_average(about.name, 8192).is_ok() || about.name == "fixed";
         let is_there = specs.iter().any(|spec| spec.split(':').next() == Some(about.name));
@@ -56,7 +56,7 @@ fn without_a_spec_all_algorithms_are_measured() {
 }
 
 #[test]
-fn a_person_sees_bars() {
+fn bars_are_drawn_for_people() {
     let sandbox = Sandbox::new();
     let run =
         small(&sandbox, &["-a", "ram:avg=8k", "--papers", "--data", "text", "--quiet"]).well();
@@ -71,7 +71,7 @@ fn a_person_sees_bars() {
 }
 
 #[test]
-fn charts_are_whole_files() {
+fn charts_are_self_contained() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("a & b"), SplitMix64::bytes(3, 100_000)).expect("written");
     let files = ["--svg", "speed.svg", "--html", "speed.html", "--file", "a & b"];
@@ -114,7 +114,7 @@ fn instructions_are_timed() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_named() {
+fn unmeasurable_input_is_refused() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("empty"), b"").expect("written");
     fs::write(sandbox.path("short"), [1; 1000]).expect("written");
@@ -140,7 +140,7 @@ fn what_cannot_be_measured_is_named() {
     refused(&["-a", "fixed:size=8k", "--svg", "nowhere/x.svg"], &["nowhere/x.svg: No such file"]);
 }
 
-/// Each form has a spec to cut by among those that are taken without `--algorithm`.
+/// Each form of a paper has a specification among the defaults.
 #[test]
 fn every_form_of_a_paper_is_measured() {
     if cfg!(not(target_arch = "x86_64")) {
@@ -156,7 +156,7 @@ fn every_form_of_a_paper_is_measured() {
 }
 
 #[test]
-fn ctrl_c_ends_it() {
+fn ctrl_c_ends_a_benchmark() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(["bench", "--size", "1M", "--rounds", "10000"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,4 +1,4 @@
-//! `--matching burst`: the settings, a backup, and what is counted.
+//! `--matching burst`: the settings, a backup, and its statistics.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn setting(sandbox: &Sandbox, options: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn the_rule_is_a_setting() {
+fn burst_rule_is_a_setting() {
     let sandbox = Sandbox::new();
     sandbox.run(["init", "--encryption", "none", "--matching", "off"]).well();
     assert_eq!(setting(&sandbox, &[]), "off");
@@ -34,7 +34,7 @@ fn the_rule_is_a_setting() {
     sandbox.run(["config", "--matching", "bust"]).ended(2, &["off, on, or burst"]);
 }
 
-/// Blocks of which some change in one place: bursts, counted by the backup and in the repository.
+/// Some blocks change in one place. The backup and the repository count them as bursts.
 #[test]
 fn bursts_are_counted() {
     let sandbox = Sandbox::new();

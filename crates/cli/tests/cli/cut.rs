@@ -1,4 +1,4 @@
-//! `cut` against the lists of cut-points in `vectors/oracle`.
+//! `cut`, compared with the lists of cut-points in `vectors/oracle`.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn oracle(list: &str) -> String {
 }
 
 #[test]
-fn cut_points_are_those_of_the_originals() {
+fn cut_points_match_the_originals() {
     let sandbox = Sandbox::new();
     for (list, spec, name) in LISTS {
         let data = input::by_name(name).expect("the input is known");
@@ -52,7 +52,7 @@ fn cut_points_are_those_of_the_originals() {
 }
 
 #[test]
-fn formats_say_the_same() {
+fn formats_agree() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("data"), [7; 10_000]).expect("the file is written");
     let cut = |format| {
@@ -72,12 +72,12 @@ fn formats_say_the_same() {
     assert_eq!(sandbox.json(["cut", "-a", "fixed:size=4k", "data"]), events, "--json");
 }
 
-/// Also of standard input, which comes in small portions.
+/// The same holds for standard input, which comes in small portions.
 #[test]
-fn neither_level_nor_threads_move_a_cut_point() {
+fn cut_points_do_not_depend_on_level_or_threads() {
     let sandbox = Sandbox::new();
     let mut data = input::by_name("text2m").expect("the input is known");
-    // More than threads read at once.
+    // More data than the threads read at once.
     data.resize(3 << 20, 0);
     data.extend_from_within(..2 << 20);
     fs::write(sandbox.path("data"), &data).expect("the file is written");
@@ -104,10 +104,10 @@ fn neither_level_nor_threads_move_a_cut_point() {
 }
 
 #[test]
-fn the_level_that_was_used_is_told() {
+fn used_level_is_reported() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("data"), [7; 100]).expect("the file is written");
-    // What there is code for is used; where there is none, what lies below it.
+    // The requested level is used if there is code for it; otherwise, the next one below.
     for (spec, level, used) in [
         ("seqcdc:avg=4k", "scalar", "scalar"),
         ("seqcdc:avg=4k", "emulated", "emulated"),
@@ -143,7 +143,7 @@ fn empty_input_has_no_cut_points() {
 }
 
 #[test]
-fn wrong_specs_and_files_are_named() {
+fn wrong_specs_and_files_are_reported() {
     let sandbox = Sandbox::new();
     sandbox.run(["cut", "-a", "gear:avg=1", "-"]).ended(2, &["--algorithm", "gear"]);
     sandbox.run(["cut", "-a", "fixed:size=0", "-"]).ended(2, &["fixed: size=0"]);

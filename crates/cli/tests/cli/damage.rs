@@ -1,5 +1,5 @@
-//! What is damaged is told, and costs no more than what it held; a check records it, and the next
-//! backup heals it.
+//! Damage is reported and affects only the data in it. A check records it, and the next backup
+//! heals it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::sandbox::{Run, Sandbox};
 
 const FILE_LEN: usize = 1_000_000;
 
-/// A repository with two snapshots, of one file and of two, each of which is more than a region.
-/// Whoever compares with the second has to read neither again.
+/// Creates a repository with two snapshots, of one file and of two, each of which is larger than a
+/// region. A backup that compares with the second snapshot need not read them again.
 fn with_two_snapshots() -> (Sandbox, [String; 2]) {
     let sandbox = Sandbox::with_repository();
     fs::create_dir(sandbox.path("source")).expect("made");
@@ -24,13 +24,13 @@ fn with_two_snapshots() -> (Sandbox, [String; 2]) {
     write(1);
     let first = sandbox.backup("source");
     write(2);
-    // Until change times are settled, which cannot be set.
+    // Waits until change times are settled, because they cannot be set.
     thread::sleep(Duration::from_millis(2_100));
     let second = sandbox.backup("source");
     (sandbox, [first, second])
 }
 
-/// The names of the objects in a folder of the repository, those of one writer or of all.
+/// Returns the names of the objects in a folder of the repository, written by `writer`.
 fn objects(sandbox: &Sandbox, folder: &str, writer: &str) -> Vec<String> {
     let all = sandbox.json(["debug", "--list"]);
     let names = all.iter().filter_map(|object| object["name"].as_str());
@@ -45,7 +45,7 @@ fn back(sandbox: &Sandbox, file: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_damaged_commit_hides_its_snapshot_only() {
+fn damaged_commit_hides_its_snapshot_only() {
     let (sandbox, [first, second]) = with_two_snapshots();
     let commit = format!("commits/{second}");
     flip(&sandbox.path("repo").join(&commit), 100);
@@ -57,7 +57,7 @@ fn a_damaged_commit_hides_its_snapshot_only() {
     assert!(!sandbox.path("back").exists(), "nothing was restored in its place");
     sandbox.run(["restore", "latest", "--to", "back"]).ended(1, named);
     is_back(&sandbox, 1);
-    // The next backup says so, too, and saves everything.
+    // The next backup reports it, too, and saves everything.
     sandbox.run(["backup", "source"]).ended(1, &["is made", &commit]);
     sandbox.run(["restore", "latest", "--to", "back", "--overwrite", "changed"]).ended(1, named);
     is_back(&sandbox, 2);
@@ -71,7 +71,7 @@ fn is_back(sandbox: &Sandbox, seed: u64) {
     assert!(is_back, "file {seed} is not restored");
 }
 
-/// How many bytes a backup reads.
+/// Runs a backup. Returns the number of bytes that it reads.
 fn read_bytes(sandbox: &Sandbox) -> u64 {
     let events = sandbox.json(["backup", "source"]);
     events.last().expect("a summary")["read_bytes"].as_u64().expect("a number")
@@ -82,14 +82,14 @@ fn without_a_segment(of: usize, damage: impl Fn(&Path)) {
     let segment = objects(&sandbox, "index/", &ids[of]).remove(0);
     damage(&sandbox.path("repo").join(&segment));
     let named = &[segment.as_str(), "going on without it"];
-    // Its containers say themselves what they hold: all is restored.
+    // The directories of its containers replace the segment, so everything is restored.
     let latest = ["restore", "latest", "--to", "back", "--no-cache"];
     sandbox.run(latest).ended(1, named);
     is_back(&sandbox, 1);
     is_back(&sandbox, 2);
     sandbox.run(["check"]).ended(1, &[&segment, "1 problem found"]);
-    // A backup goes on without it, and stores again what it needs: its snapshot needs neither the
-    // segment nor what only that had named.
+    // A backup continues without the segment, and stores again the chunks it needs. Its snapshot
+    // needs neither the segment nor the containers that only the segment lists.
     sandbox.run(["backup", "source", "--no-cache"]).ended(1, &[&segment, "is made"]);
     for container in ["data/", "meta/"].iter().flat_map(|kind| objects(&sandbox, kind, &ids[of])) {
         fs::remove_file(sandbox.path("repo").join(container)).expect("it is there");
@@ -101,23 +101,23 @@ fn without_a_segment(of: usize, damage: impl Fn(&Path)) {
 }
 
 #[test]
-fn a_damaged_segment_hides_nothing() {
+fn damaged_segment_hides_nothing() {
     without_a_segment(1, |path| flip(path, 100));
 }
 
 #[test]
-fn a_deleted_segment_hides_nothing() {
+fn deleted_segment_hides_nothing() {
     without_a_segment(1, |path| fs::remove_file(path).expect("it is there"));
 }
 
-/// The tree of the parent is there, and says that nothing has changed; but where a file's chunks are
-/// only the damaged segment says.
+/// The tree of the parent exists and shows no change, but only the damaged segment locates the
+/// chunks of a file.
 #[test]
-fn what_only_a_damaged_segment_knows_is_not_taken_over_unread() {
+fn chunks_known_to_a_damaged_segment_only_are_read() {
     without_a_segment(0, |path| flip(path, 100));
 }
 
-/// Returns the last check, and what was damaged.
+/// Runs a check on damage and heals it. Returns the last check, and the damaged object.
 fn check_and_heal(folder: &str, of: usize, healed_bytes: u64) -> (Run, String) {
     let (sandbox, ids) = with_two_snapshots();
     assert_eq!(read_bytes(&sandbox), 0, "nothing has changed");
@@ -143,30 +143,30 @@ fn check_and_heal(folder: &str, of: usize, healed_bytes: u64) -> (Run, String) {
 }
 
 #[test]
-fn a_backup_heals_what_a_check_has_recorded() {
+fn backup_heals_data_that_a_check_has_recorded() {
     let (last, container) = check_and_heal("data/", 0, FILE_LEN as u64);
     last.ended(0, &["unneeded: ", &container, "Nothing is wrong."]);
 }
 
-/// The recipe of the first file, which the second snapshot's tree names.
+/// Damages the recipe of the first file, which the tree of the second snapshot references.
 #[test]
-fn a_backup_heals_recipes_that_a_check_has_recorded() {
+fn backup_heals_recipes_that_a_check_has_recorded() {
     let (last, container) = check_and_heal("meta/", 0, FILE_LEN as u64);
-    // With the recipe the tree of the first snapshot is lost, which no backup makes again.
+    // The tree of the first snapshot is lost with the recipe, and no backup recreates it.
     last.ended(1, &["corrupt: ", &container, "affected: ", "some of this folder", "2 problems"]);
 }
 
-/// Without the folder's tree, which files have changed is not known.
+/// Without the tree of the folder, the changed files are not known.
 #[test]
-fn a_backup_heals_trees_that_a_check_has_recorded() {
+fn backup_heals_trees_that_a_check_has_recorded() {
     let (last, container) = check_and_heal("meta/", 1, 2 * FILE_LEN as u64);
     last.ended(0, &["unneeded: ", &container, "Nothing is wrong."]);
 }
 
-/// A snapshot whose writer could not read the record of the damage, though it read a commit that names
-/// that record, is no proof that all was healed.
+/// The writer of a snapshot could not read the record of the damage, although it read a commit that
+/// refers to that record. Such a snapshot does not prove that everything was healed.
 #[test]
-fn a_record_that_could_not_be_read_for_a_while_is_not_forgotten() {
+fn temporarily_unreadable_record_is_not_forgotten() {
     let (sandbox, ids) = with_two_snapshots();
     let container = objects(&sandbox, "data/", &ids[0]).remove(0);
     flip(&sandbox.path("repo").join(&container), 200);
@@ -175,10 +175,10 @@ fn a_record_that_could_not_be_read_for_a_while_is_not_forgotten() {
     let mut records = objects(&sandbox, "commits/", "");
     records.retain(|name| !before.contains(name));
     let record = sandbox.path("repo").join(records.remove(0));
-    // Somebody else's snapshot has seen the record.
+    // A snapshot of another client has seen the record.
     fs::create_dir(sandbox.path("other")).expect("made");
     sandbox.backup("other");
-    // This one cannot read it, and takes over unread what is damaged.
+    // This backup cannot read the record, and takes over damaged files without reading them.
     flip(&record, 100);
     let blind = sandbox.json(["backup", "source"]);
     assert_eq!(blind.last().expect("a summary")["unchanged_file_count"], 2, "{blind:?}");

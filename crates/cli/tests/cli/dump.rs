@@ -1,4 +1,4 @@
-//! `backup --stdin-from-command`: only a command that ends well makes a snapshot.
+//! `backup --stdin-from-command`: only a command that succeeds makes a snapshot.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -19,22 +19,22 @@ fn require_no_snapshot(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_command_that_ends_well_is_saved() {
+fn output_of_successful_command_is_saved() {
     let sandbox = Sandbox::with_repository();
-    // Without a shell: a space and a dollar mean themselves.
+    // Without a shell, a space and a dollar sign have no special meaning.
     dump(&sandbox, &["printf", "%s", "a $HOME  b"]).ended(0, &["is made"]);
     let saved = sandbox.run(["cat", "latest:/shop.sql"]).well();
     assert_eq!(saved.text(), "a $HOME  b", "the output of the command");
-    // What it says besides is shown.
+    // The standard error of the command is shown.
     let said = "echo careful >&2; echo data";
     dump(&sandbox, &["sh", "-c", said]).ended(0, &["warning: sh: careful", "is made"]);
-    // It closes its output before it ends well.
+    // The command closes its output before it succeeds.
     dump(&sandbox, &["sh", "-c", "echo early; exec >&-; sleep 0.5"]).ended(0, &["is made"]);
     assert_eq!(sandbox.run(["cat", "latest:/shop.sql"]).well().text(), "early\n", "all of it");
 }
 
 #[test]
-fn a_command_that_fails_makes_no_snapshot() {
+fn failing_command_makes_no_snapshot() {
     let sandbox = Sandbox::with_repository();
     let failing = "seq 200000; for i in $(seq 50); do echo row $i is bad >&2; done; exit 3";
     let run = dump(&sandbox, &["sh", "-c", failing]).ended(
@@ -43,7 +43,7 @@ fn a_command_that_fails_makes_no_snapshot() {
     );
     assert!(!run.stderr.contains("row 30 is bad"), "the last lines only: {}", run.stderr);
     require_no_snapshot(&sandbox);
-    // After it has closed its output, as if it were well.
+    // The command fails after it has closed its output.
     dump(&sandbox, &["sh", "-c", "echo data; exec >&-; sleep 0.5; exit 4"])
         .ended(2, &["ended with exit status 4"]);
     dump(&sandbox, &["sh", "-c", "seq 200000; kill -KILL $$"])
@@ -51,15 +51,15 @@ fn a_command_that_fails_makes_no_snapshot() {
     dump(&sandbox, &["no-such-program", "shop"])
         .ended(2, &["no-such-program: not found", "bash -o pipefail -c"]);
     dump(&sandbox, &[]).ended(2, &[]);
-    // Of a pipe.
+    // A program of a pipe fails.
     let pipe = ["bash", "-o", "pipefail", "-c", "(echo data; exit 5) | cat"];
     dump(&sandbox, &pipe).ended(2, &["ended with exit status 5"]);
     require_no_snapshot(&sandbox);
     sandbox.run(["backup", "--stdin", "--stdin-from-command", "--", "true"]).ended(2, &[]);
 }
 
-/// Returns `true` if the process of this id runs: one that has ended, and that its new parent has not waited for,
-/// does not.
+/// Returns `true` if the process with this id runs. A process that has ended and is not reaped does
+/// not run.
 fn is_running(id: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
@@ -74,8 +74,8 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The command ends with the backup, even one that ignores SIGTERM, and one of a pipe; `count` signals
-/// end the backup.
+/// Checks that the command ends with the backup, even if it ignores SIGTERM or consists of a pipe.
+/// `count` signals end the backup.
 #[track_caller]
 fn require_end_with_backup(sandbox: &Sandbox, words: &[&str], count: usize) {
     fs::remove_file(sandbox.path("pid")).ok();
@@ -96,7 +96,7 @@ fn require_end_with_backup(sandbox: &Sandbox, words: &[&str], count: usize) {
         assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
     }
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{words:?}");
-    // A signal takes its time to arrive.
+    // The delivery of a signal takes time.
     let began = Instant::now();
     while is_running(&id) {
         assert!(began.elapsed() < Duration::from_secs(5), "the command has ended: {words:?}");
@@ -105,7 +105,7 @@ fn require_end_with_backup(sandbox: &Sandbox, words: &[&str], count: usize) {
 }
 
 #[test]
-fn interrupted_backup_ends_its_command_and_what_that_has_started() {
+fn interrupted_backup_ends_its_command_and_its_children() {
     const STUBBORN: &str = "trap '' TERM; while :; do sleep 1; done";
     let sandbox = Sandbox::with_repository();
     let alone = format!("echo $$ > pid; {STUBBORN}");
@@ -119,9 +119,9 @@ fn interrupted_backup_ends_its_command_and_what_that_has_started() {
     require_no_snapshot(&sandbox);
 }
 
-/// One program of a pipe fails; the other does not go on.
+/// One program of a pipe fails, and the other one must not continue.
 #[test]
-fn command_that_fails_leaves_nothing_running() {
+fn failing_command_leaves_nothing_running() {
     let sandbox = Sandbox::with_repository();
     let script = "sleep 1000 >&- 2>&- & echo $! > pid; echo data; exit 3";
     dump(&sandbox, &["bash", "-c", script]).ended(2, &["ended with exit status 3"]);
@@ -130,9 +130,10 @@ fn command_that_fails_leaves_nothing_running() {
     require_no_snapshot(&sandbox);
 }
 
-/// Only the foreground of a terminal may read it: a command that tries is stopped, and would never end.
+/// Only the foreground process group of a terminal may read it. A command that tries is stopped,
+/// and would never end.
 #[test]
-fn command_that_is_stopped_at_the_terminal_fails() {
+fn command_stopped_at_the_terminal_fails() {
     let sandbox = Sandbox::with_repository();
     for signal in ["TTIN", "TTOU"] {
         let script = format!("echo data; kill -s {signal} $$; echo more");
@@ -142,9 +143,10 @@ fn command_that_is_stopped_at_the_terminal_fails() {
     assert_eq!(sandbox.run(["cat", "latest:/shop.sql"]).well().text(), "data\n", "no input");
 }
 
-/// Neither does the command get the secrets of this program, nor do messages have those of the command.
+/// The command does not get the secrets of this program, and messages do not contain those of the
+/// command.
 #[test]
-fn secrets_are_kept_from_the_command_and_its_own_from_messages() {
+fn secrets_are_hidden_from_the_command_and_from_messages() {
     let sandbox = Sandbox::new();
     let secret = |arguments: &[&str]| {
         let mut command = sandbox.command(arguments);

@@ -1,4 +1,4 @@
-//! `estimate`: what it says, beside what a repository really takes; how it ends.
+//! `estimate`: its results, compared with the real size of a repository, and its exit codes.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use crate::sandbox::{Sandbox, make_source, run};
 
-/// Some 8 MiB as people have them: versions, copies, text, random bytes, zeros, holes, many small files.
+/// Makes about 8 MiB of realistic data: versions, copies, text, random bytes, zeros, holes, many
+/// small files.
 fn make_data(folder: &Path) {
     make_source(folder);
     let write = |name: &str, bytes: &[u8]| {
@@ -46,9 +47,9 @@ fn near(found: &Value, truth: &Value, tolerance: f64) {
     assert!((found / truth - 1.0).abs() < tolerance, "{found} is not {truth}");
 }
 
-/// The promise of it all: the same chunks to the byte, and what they take within 3 %.
+/// The central promise: the same chunks to the byte, and their stored size within 3 %.
 #[test]
-fn an_estimate_is_what_a_backup_takes() {
+fn estimate_matches_the_backup() {
     let sandbox = Sandbox::new();
     make_data(&sandbox.path("source"));
     let specs = ["fastcdc:avg=64k", "seqcdc:avg=4k", "fixed:size=2k"];
@@ -102,9 +103,9 @@ fn bursts_are_found() {
     assert_eq!(estimate, plain, "the rest does not change");
 }
 
-/// What it says does not depend on threads.
+/// The results do not depend on the number of threads.
 #[test]
-fn threads_change_nothing() {
+fn results_do_not_depend_on_threads() {
     let sandbox = Sandbox::new();
     make_data(&sandbox.path("source"));
     let run = |threads: &str| {
@@ -122,7 +123,7 @@ fn threads_change_nothing() {
 }
 
 #[test]
-fn a_sample_says_how_sure_it_is() {
+fn sample_has_a_confidence_interval() {
     let sandbox = Sandbox::new();
     make_data(&sandbox.path("source"));
     let base = ["estimate", "source", "-a", "fixed:size=256", "--no-compression"];
@@ -140,7 +141,7 @@ fn a_sample_says_how_sure_it_is() {
     assert!(sample["space_savings_low"].as_f64() <= truth, "{sample} and {truth:?}");
     assert!(sample["space_savings_high"].as_f64() >= truth, "{sample} and {truth:?}");
     assert_eq!(estimate["bursts"], Value::Null, "not of a sample");
-    // Where all fits into the sample, nothing is estimated.
+    // If everything fits into the sample, the result is exact.
     let events = sandbox.json([&base[..], &["--sample"]].concat());
     let exact = estimates(&events)[0];
     assert_eq!(exact["sample"]["rate"], 1, "all");
@@ -148,7 +149,7 @@ fn a_sample_says_how_sure_it_is() {
 }
 
 #[test]
-fn a_person_sees_a_table() {
+fn table_is_printed_for_people() {
     let sandbox = Sandbox::new();
     make_data(&sandbox.path("source"));
     let run = sandbox.run(["estimate", "source", "--html", "page.html"]).well();
@@ -175,7 +176,7 @@ fn a_person_sees_a_table() {
 }
 
 #[test]
-fn little_and_nothing() {
+fn empty_and_tiny_input_is_handled() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("empty")).expect("a folder");
     fs::write(sandbox.path("one"), b"x").expect("written");
@@ -201,13 +202,13 @@ fn little_and_nothing() {
     assert_eq!(estimate["unique_chunk_count"], 1, "in one chunk");
     assert_eq!(estimate["space_savings"], 0.0, "nothing is saved");
     assert!(estimate["stored_space_savings"].as_f64() < Some(-1000.0), "a repository has a size");
-    // What is left out is not read.
+    // Excluded files are not read.
     fs::write(sandbox.path("empty/a.iso"), [1; 5000]).expect("written");
     refused(&["empty", "--exclude", "*.iso"], 2, &["0 files without a byte"]);
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn unreadable_files_are_reported() {
     const NOBODY: u32 = 65_534;
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
@@ -219,7 +220,7 @@ fn what_cannot_be_read_is_named() {
     let id = Command::new("id").arg("-u").output().expect("`id` runs");
     let mut command = sandbox.command(["estimate", "source", "--json"]);
     if id.stdout == b"0\n" {
-        // Root may read everything: somebody else has to try.
+        // Root may read everything, so another user has to try.
         let owner = format!("{NOBODY}:{NOBODY}");
         let given = Command::new("chown").args(["-R", &owner]).arg(sandbox.path("")).status();
         assert!(given.is_ok_and(|status| status.success()), "the files are given away");
@@ -240,7 +241,7 @@ fn what_cannot_be_read_is_named() {
 }
 
 #[test]
-fn an_interrupted_estimate_says_what_it_has() {
+fn interrupted_estimate_prints_partial_results() {
     let sandbox = Sandbox::new();
     let folder = sandbox.path("source");
     fs::create_dir(&folder).expect("a folder");
@@ -248,7 +249,7 @@ fn an_interrupted_estimate_says_what_it_has() {
     for number in 0..24 {
         fs::write(folder.join(number.to_string()), &bytes).expect("written");
     }
-    // Small chunks, and one thread: it takes a while.
+    // Small chunks and one thread make the estimate slow.
     let mut command = sandbox.command(["estimate", "source", "--json", "--threads", "1"]);
     for size in 64..96 {
         command.args(["-a", &format!("fixed:size={size}")]);

@@ -1,4 +1,4 @@
-//! Each failure has a message that names object and remedy, and an exit code.
+//! Each failure has an exit code, and a message that names the object and the remedy.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -12,7 +12,7 @@ use cutpoint_testing::SplitMix64;
 
 use crate::sandbox::{Run, Sandbox, describe, make_source, run};
 
-/// What a file is damaged with.
+/// Flips a bit of the file `path`.
 pub(crate) fn flip(path: &std::path::Path, at: usize) {
     let mut bytes = fs::read(path).expect("the object");
     bytes[at] ^= 1;
@@ -20,7 +20,7 @@ pub(crate) fn flip(path: &std::path::Path, at: usize) {
     fs::write(path, bytes).expect("damaged");
 }
 
-/// A user that may do nothing in particular.
+/// A user without privileges.
 const NOBODY: u32 = 65_534;
 
 fn is_root() -> bool {
@@ -29,7 +29,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn no_repository() {
+fn missing_repository_is_reported() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     fs::create_dir(sandbox.path("empty")).expect("made");
@@ -39,17 +39,17 @@ fn no_repository() {
             .run(["snapshots", "--repo", place])
             .ended(10, &[&format!("{place}: there is no repository"), "cutpoint init"]);
     }
-    // A script is not asked, and nothing is made.
+    // A script is not asked, and nothing is created.
     sandbox.run(["backup", "source"]).ended(10, &["there is no repository", "--init"]);
     assert!(!sandbox.path("repo").exists(), "nothing was made");
     run(sandbox.command(["snapshots"]).env_remove("CUTPOINT_REPO"))
         .ended(2, &["no repository is named", "CUTPOINT_REPO"]);
 }
 
-/// Places of other programs: a folder of that name on this machine would be taken for a backup
-/// elsewhere.
+/// Places in the syntax of other programs. A folder of that name on this machine would be mistaken
+/// for a backup elsewhere.
 #[test]
-fn place_of_an_unknown_kind_is_refused_and_nothing_is_made() {
+fn unknown_kind_of_place_is_refused() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     for (place, spelling) in [
@@ -78,7 +78,7 @@ fn place_of_an_unknown_kind_is_refused_and_nothing_is_made() {
 }
 
 #[test]
-fn place_as_a_file_url_is_its_folder() {
+fn file_url_names_its_folder() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     let folder = sandbox.path("a b%");
@@ -90,7 +90,7 @@ fn place_as_a_file_url_is_its_folder() {
     for place in [folder, &urls[0], &urls[1]] {
         assert_eq!(sandbox.run(["snapshots", "--repo", place]).well().text().lines().count(), 2);
     }
-    // The repository is found in what is saved, and left out.
+    // The repository is found among the sources, and excluded.
     let own = sandbox.path("");
     let mut command = sandbox.command(["backup", "--repo", &urls[0]]);
     run(command.arg(own)).ended(0, &["The repository itself", "is left out"]);
@@ -100,7 +100,7 @@ fn place_as_a_file_url_is_its_folder() {
 }
 
 #[test]
-fn variable_that_is_empty_is_as_unset() {
+fn empty_variable_counts_as_unset() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("file"), "x").expect("written");
     let without = |arguments: &[&str]| {
@@ -118,7 +118,7 @@ fn variable_that_is_empty_is_as_unset() {
 }
 
 #[test]
-fn init_where_something_is() {
+fn init_in_an_occupied_place_is_refused() {
     let sandbox = Sandbox::with_repository();
     sandbox.run(["init", "--encryption", "none"]).ended(2, &["there is a repository already"]);
     make_source(&sandbox.path("source"));
@@ -132,7 +132,7 @@ fn init_where_something_is() {
     sandbox
         .run(["init", "--encryption", "none", "--repo", "new", "--cut", "nonsense"])
         .ended(2, &["the cut specification", "nonsense"]);
-    // Its cut-points would be those of everybody, though secret ones are promised.
+    // The cut-points would be the same as those of all users, although secret ones are promised.
     let cut = "bfbc:pairs=6520,min=4k,max=64k";
     sandbox
         .run(["init", "--repo", "secret", "--cut", cut])
@@ -142,7 +142,7 @@ fn init_where_something_is() {
 }
 
 #[test]
-fn an_init_that_was_cut_off() {
+fn interrupted_init_can_be_repeated() {
     let sandbox = Sandbox::new();
     let remove_config = || {
         for copy in ["", ".copy"] {
@@ -153,12 +153,12 @@ fn an_init_that_was_cut_off() {
     sandbox.run(["init", "--key-file", "key"]).well();
     remove_config();
     sandbox.run(["snapshots", "--key-file", "key"]).ended(10, &["there is no repository"]);
-    // The second try is as if the first had not been.
+    // The second attempt behaves as if the first one had not happened.
     sandbox.run(["init", "--key-file", "key"]).well();
     make_source(&sandbox.path("source"));
     sandbox.run(["backup", "source", "--key-file", "key"]).well();
     assert_eq!(fs::read_dir(sandbox.path("repo/keys")).expect("keys").count(), 2, "one key, twice");
-    // With anything stored, it is damage.
+    // With any stored data, the missing config is damage.
     remove_config();
     sandbox
         .run(["snapshots", "--key-file", "key"])
@@ -167,7 +167,7 @@ fn an_init_that_was_cut_off() {
 }
 
 #[test]
-fn missing_sources_and_paths() {
+fn missing_sources_and_paths_are_reported() {
     let sandbox = Sandbox::with_source();
     sandbox
         .run(["backup", "gone", "nowhere"])
@@ -184,8 +184,8 @@ fn missing_sources_and_paths() {
     run(command.arg(sandbox.path("source/hello"))).ended(2, &["source/hello"]);
 }
 
-/// Gives the files of `sandbox` to a user that may do nothing in particular, if the tests are root's.
-/// Returns whether that user can run the program.
+/// Gives the files of `sandbox` to a user without privileges, if the test runs as root. Returns
+/// `true` if that user can run the program.
 fn give_away(sandbox: &Sandbox) -> bool {
     if !is_root() {
         return true;
@@ -201,19 +201,19 @@ fn give_away(sandbox: &Sandbox) -> bool {
     program.is_ok()
 }
 
-/// A command of a user that is not root, to whom the files of `sandbox` were given.
+/// Returns a command of a user other than root, who owns the files of `sandbox`.
 fn as_user(sandbox: &Sandbox, arguments: &[&str]) -> Command {
     let mut command = sandbox.command(arguments);
     if is_root() {
-        // Root may do everything: somebody else has to try.
+        // Root may do everything, so another user has to try.
         command.uid(NOBODY).gid(NOBODY);
     }
     command
 }
 
-/// `/proc/PID/environ` of a process that is not dumpable belongs to root, and only root may read it.
-/// What backup and restore do by `/proc/self/fd` (extended attributes, files without a name) has to go
-/// on all the same.
+/// `/proc/PID/environ` of a process that is not dumpable belongs to root, and only root may read
+/// it. The uses of `/proc/self/fd` in backup and restore (extended attributes, nameless files) must
+/// work all the same.
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_and_environment_are_hidden_from_other_processes_of_the_user() {
@@ -241,7 +241,7 @@ fn memory_and_environment_are_hidden_from_other_processes_of_the_user() {
     let before = tickets();
     command.stdin(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().expect("it starts");
-    // Its ticket says that it is at work.
+    // The ticket shows that the writer is at work.
     while tickets() == before {
         assert!(child.try_wait().expect("a child").is_none(), "it waits for its input");
         std::thread::sleep(Duration::from_millis(10));
@@ -256,7 +256,7 @@ fn memory_and_environment_are_hidden_from_other_processes_of_the_user() {
 }
 
 #[test]
-fn source_that_is_gone_makes_an_incomplete_snapshot_beside_which_complete_ones_stay() {
+fn missing_source_makes_an_incomplete_snapshot() {
     let sandbox = Sandbox::with_source();
     fs::create_dir(sandbox.path("disk")).expect("made");
     fs::write(sandbox.path("disk/file"), "what is on the disk").expect("written");
@@ -276,7 +276,7 @@ fn source_that_is_gone_makes_an_incomplete_snapshot_beside_which_complete_ones_s
     let marked = format!("(incomplete: without {disk})");
     let lines: Vec<bool> = table.text().lines().map(|line| line.contains(&marked)).collect();
     assert_eq!(lines, [false, false, true], "{}", table.text());
-    // The newest is `latest`, and says what it has not.
+    // The newest snapshot is `latest`, and its gaps are reported.
     let arguments = ["restore", "latest", "--to", "back"];
     sandbox.run(arguments).ended(0, &["has nothing of", disk]);
     // No rule takes it for the newest complete one.
@@ -290,7 +290,7 @@ fn source_that_is_gone_makes_an_incomplete_snapshot_beside_which_complete_ones_s
 }
 
 #[test]
-fn no_permission() {
+fn missing_permission_is_reported() {
     let sandbox = Sandbox::with_source();
     if !give_away(&sandbox) {
         return;
@@ -301,7 +301,7 @@ fn no_permission() {
     };
     close("source/big", 0o000);
     as_user(&["backup", "source"]).ended(1, &["source/big: ", "ermission denied", "1 problem"]);
-    // A source that cannot be opened is as one that is not there.
+    // A source that cannot be opened is treated as a missing one.
     close("source/sub", 0o000);
     let two = ["backup", "source/sub", "source/hello"];
     as_user(&two).ended(1, &["source/sub: the source is left out: Permission denied", "1 problem"]);
@@ -319,7 +319,7 @@ fn no_permission() {
 }
 
 #[test]
-fn a_damaged_repository() {
+fn damaged_settings_are_reported() {
     let sandbox = Sandbox::with_source();
     sandbox.backup("source");
     flip(&sandbox.path("repo/config/00000000000000000000"), 100);
@@ -329,10 +329,10 @@ fn a_damaged_repository() {
 }
 
 #[test]
-fn damaged_data_is_named_and_the_rest_restored() {
+fn damaged_data_is_reported_and_the_rest_restored() {
     let sandbox = Sandbox::with_repository();
     fs::create_dir(sandbox.path("source")).expect("made");
-    // Each more than a region, so that they do not share one.
+    // Each file is larger than a region, so that they do not share one.
     for (seed, name) in [(1, "first"), (2, "second")] {
         let bytes = SplitMix64::bytes(seed, 1_000_000);
         fs::write(sandbox.path("source").join(name), bytes).expect("written");
@@ -358,8 +358,8 @@ fn damaged_data_is_named_and_the_rest_restored() {
     crate::sandbox::run(command.arg(path)).ended(11, &["data/"]);
 }
 
-/// Runs the program where a file may have so many blocks only: as good as a full disk, and every user
-/// can set it.
+/// Runs the program with a limit on the number of blocks of a file, which has the effect of a full
+/// disk and can be set by every user.
 fn limited(sandbox: &Sandbox, block_count: u32, arguments: &str) -> Run {
     let program = env!("CARGO_BIN_EXE_cutpoint");
     let mut command = Command::new("sh");
@@ -372,9 +372,9 @@ fn limited(sandbox: &Sandbox, block_count: u32, arguments: &str) -> Run {
     run(&mut command)
 }
 
-/// Another `init` may have read the key file that this one has made, and be the one that wins.
+/// Another `init` may have read the key file created by this one, and be the one that succeeds.
 #[test]
-fn an_init_that_fails_leaves_its_key_file() {
+fn failed_init_leaves_its_key_file() {
     let sandbox = Sandbox::new();
     let init = "init --key-file key --recovery-kit kit";
     limited(&sandbox, 20, init).ended(14, &["File too large"]);
@@ -384,7 +384,7 @@ fn an_init_that_fails_leaves_its_key_file() {
 }
 
 #[test]
-fn a_full_disk() {
+fn full_disk_is_reported() {
     let sandbox = Sandbox::with_repository();
     fs::create_dir(sandbox.path("source")).expect("made");
     let bytes = SplitMix64::bytes(5, 3_000_000);
@@ -395,14 +395,14 @@ fn a_full_disk() {
     limited("backup source").ended(14, &full);
     sandbox.run(["backup", "source"]).well();
     sandbox.run(["restore", "latest", "--to", "back"]).well();
-    // The limit is one of each file, and no reason to leave out those that fit.
+    // The limit applies to each file, so the files that fit are restored.
     let named = ["source/big: cannot be made", "File too large", "ulimit -f", "1 problem"];
     limited("restore latest --to again").ended(1, &named);
     let source = sandbox.path("source");
     let again = sandbox.path("again").join(source.strip_prefix("/").expect("an absolute path"));
     assert!(fs::read(again.join("small")).is_ok_and(|bytes| bytes == b"small"), "what fits");
     assert!(!again.join("big").exists(), "no part of what does not");
-    // What cannot be replaced stays.
+    // A file that cannot be replaced stays.
     fs::write(again.join("big"), "mine").expect("written");
     limited("restore latest --to again --overwrite replace").ended(1, &["1 problem"]);
     assert!(fs::read(again.join("big")).is_ok_and(|bytes| bytes == b"mine"), "it was replaced");
@@ -410,9 +410,9 @@ fn a_full_disk() {
     assert_eq!(names, 2, "and nothing beside it");
 }
 
-/// Names are anybody's: none of them moves the cursor of whoever reads what a run says.
+/// Names can be chosen by attackers. No name in a message may move the cursor of a terminal.
 #[test]
-fn what_is_said_is_fit_for_a_terminal() {
+fn messages_are_escaped_for_a_terminal() {
     let sandbox = Sandbox::with_source();
     let name = "re\u{1b}]0;po\u{7}\u{9b}2J";
     for arguments in [&["init"][..], &["backup", "source"], &["restore", "latest", "--to", "x"]] {
@@ -428,11 +428,11 @@ fn what_is_said_is_fit_for_a_terminal() {
     told.ended(2, &["re\\x1b]0;po\\x07\\u{9b}2J: there is a repository already"]);
 }
 
-/// A small file system of its own at `folder` of the sandbox, until it is dropped.
+/// A small file system at `folder` of the sandbox, until it is dropped.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None` where the test may not mount; it says so.
+    /// Mounts a file system. Returns `None`, with a message, if the test may not mount.
     fn mount(sandbox: &Sandbox, folder: &str, size: &str) -> Option<SmallDisk> {
         let path = sandbox.path(folder);
         fs::create_dir_all(&path).expect("a folder is made");
@@ -460,7 +460,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_small_disk_that_fills_up() {
+fn run_on_a_full_disk_publishes_its_data() {
     let sandbox = Sandbox::new();
     let Some(disk) = SmallDisk::mount(&sandbox, "repo", "120m") else { return };
     sandbox.run(["init", "--encryption", "none"]).well();
@@ -468,16 +468,16 @@ fn a_small_disk_that_fills_up() {
     let small = SplitMix64::bytes(1, 1_000_000);
     fs::write(sandbox.path("source/small"), &small).expect("written");
     sandbox.backup("source");
-    // Less than what an index segment is due for: it is published because the disk is full.
+    // Less data than an index segment waits for, so it is published because the disk is full.
     let big = SplitMix64::bytes(5, 180_000_000);
     fs::write(sandbox.path("source/big"), &big).expect("written");
     for _ in 0..2 {
         let full = sandbox.run(["backup", "source"]);
-        // The object that did not fit, why, and what helps.
+        // The object that did not fit, the reason, and the remedy are reported.
         let full = full.ended(14, &["No space left", "make room and run the same command again"]);
         let object = ["data/", "meta/", "tickets/", "index/", "commits/"];
         assert!(object.iter().any(|name| full.stderr.contains(name)), "named: {}", full.stderr);
-        // All that was finished is whole, on a disk that has no room left for anything.
+        // Everything that was completed is intact, on a disk without any space left.
         sandbox.run(["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
         assert_eq!(sandbox.json(["snapshots"]).len(), 1, "the first snapshot");
         sandbox.run(["restore", "latest", "--to", "first", "--overwrite", "replace"]).well();
@@ -492,7 +492,7 @@ fn a_small_disk_that_fills_up() {
     let back = sandbox.path("second").join(source.strip_prefix("/").expect("an absolute path"));
     assert!(fs::read(back.join("big")).is_ok_and(|bytes| bytes == big), "the big file");
 
-    // A target that is too small.
+    // The target is too small.
     let target = SmallDisk::mount(&sandbox, "target", "12m").expect("the first one was mounted");
     let restore = ["restore", "latest", "--to", "target", "--overwrite", "changed"];
     sandbox.run(restore).ended(14, &["source/big: ", "No space left", "make room", "goes on"]);
@@ -523,10 +523,10 @@ fn closed_standard_output_is_no_error() {
 }
 
 #[test]
-fn an_interrupted_backup_ends_well() {
+fn interrupted_backup_ends_gracefully() {
     for signal in ["INT", "TERM"] {
         let sandbox = Sandbox::with_repository();
-        // A stream that never ends, so that the signal comes while the backup runs.
+        // The stream never ends, so that the signal arrives during the backup.
         let mut child = sandbox
             .command(["backup", "--stdin", "--json"])
             .stdin(Stdio::piped())
@@ -558,7 +558,8 @@ fn an_interrupted_backup_ends_well() {
     }
 }
 
-/// A backup of a stream from which nothing ever comes, and what sends a signal to it.
+/// Starts a backup of a stream that never delivers anything. Returns it with a function that sends
+/// it a signal.
 fn stalled(sandbox: &Sandbox) -> (Child, impl Fn(&str)) {
     let child = sandbox
         .command(["backup", "--stdin"])
@@ -577,7 +578,7 @@ fn stalled(sandbox: &Sandbox) -> (Child, impl Fn(&str)) {
 
 fn end(mut child: Child) -> (Option<i32>, String) {
     let mut said = String::new();
-    // The pipe at its standard input stays open until it has ended.
+    // The pipe at standard input stays open until the process has ended.
     let stdin = child.stdin.take();
     child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
     let status = child.wait().expect("it ends");
@@ -586,7 +587,7 @@ fn end(mut child: Child) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_stalled_stream_hears_the_first_signal() {
+fn first_signal_ends_a_stalled_stream() {
     let sandbox = Sandbox::with_repository();
     let (child, send) = stalled(&sandbox);
     send("INT");
@@ -596,12 +597,12 @@ fn a_stalled_stream_hears_the_first_signal() {
 }
 
 #[test]
-fn a_second_signal_ends_at_once() {
+fn second_signal_ends_at_once() {
     let sandbox = Sandbox::with_repository();
-    // Two threads may take a signal each at the same moment; then neither is the second.
+    // Two threads may handle one signal each at the same moment. Neither is the second one then.
     let ended_at_once = (0..5).any(|_| {
         let (child, send) = stalled(&sandbox);
-        // Both arrive before the run can end well.
+        // Both signals arrive before the run can end by itself.
         for signal in ["STOP", "INT", "TERM", "CONT"] {
             send(signal);
         }
@@ -610,19 +611,19 @@ fn a_second_signal_ends_at_once() {
         said.is_empty()
     });
     assert!(ended_at_once, "there is no time for words");
-    // What it has left behind is in nobody's way.
+    // The objects left behind do no harm.
     sandbox.run(["snapshots"]).well();
 }
 
-/// The kernel's own files claim a page and have a few bytes.
+/// A file of the kernel that claims a page in size and has a few bytes.
 #[test]
-fn file_whose_bytes_end_early_is_named_by_backup_restore_and_cat() {
+fn file_that_ends_early_is_reported_by_backup_restore_and_cat() {
     let file = "/sys/kernel/uevent_seqnum";
     if !fs::metadata(file).is_ok_and(|meta| meta.len() == 4096) {
         return cutpoint_testing::skipped(&format!("there is no {file} of 4096 bytes"));
     }
     let sandbox = Sandbox::with_repository();
-    // Such a file gets new times when its attributes are asked for the first time.
+    // Such a file gets new times when its attributes are read for the first time.
     sandbox.run(["backup", file]).ended(1, &[file, "1 problem"]);
     sandbox.run(["backup", file]).ended(1, &[file, "end early (expected 4096, read "]);
     let told = &["was made with 1 problem", &file[1..], "ended early"];
@@ -631,7 +632,7 @@ fn file_whose_bytes_end_early_is_named_by_backup_restore_and_cat() {
 }
 
 #[test]
-fn help_teaches() {
+fn help_has_examples_and_exit_codes() {
     let sandbox = Sandbox::new();
     let help = sandbox.run(["--help"]).well();
     for text in ["Examples:", "Exit codes:", "  130  interrupted", "CUTPOINT_PASSPHRASE"] {

@@ -1,4 +1,4 @@
-//! Snapshots that are forgotten, brought back, held and tagged.
+//! Snapshots that are forgotten, put back, held and tagged.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ use cutpoint_store::writer::{Committed, Writer};
 use crate::sandbox::{Sandbox, run};
 
 const HOUR_NS: i64 = 3600 * 1_000_000_000;
-/// 2026-01-01, 00:00 in UTC.
+/// 2026-01-01, 00:00 UTC.
 const BEGIN_NS: i64 = 1_767_225_600 * 1_000_000_000;
 
 fn begin(sandbox: &Sandbox, purpose: Purpose) -> Writer {
@@ -28,7 +28,7 @@ fn begin(sandbox: &Sandbox, purpose: Purpose) -> Writer {
     Writer::begin(Arc::new(repository.expect("it opens")), purpose).expect("it begins")
 }
 
-/// Makes an empty snapshot of so many hours after the beginning; returns its id.
+/// Makes an empty snapshot `hours` after the beginning. Returns its id.
 fn snapshot_at(sandbox: &Sandbox, host: &str, hours: i64, tags: &[&str]) -> String {
     let mut writer = begin(sandbox, Purpose::Backup);
     let snapshot = Snapshot {
@@ -45,7 +45,7 @@ fn snapshot_at(sandbox: &Sandbox, host: &str, hours: i64, tags: &[&str]) -> Stri
     writer.ticket().to_string()
 }
 
-/// What a prune does that takes this snapshot, and condemns nothing.
+/// Commits a prune that takes this snapshot and condemns nothing.
 fn take(sandbox: &Sandbox, id: &str) {
     let mut writer = begin(sandbox, Purpose::Prune);
     let forgotten = vec![TicketId::parse(id).expect("an id")];
@@ -55,14 +55,14 @@ fn take(sandbox: &Sandbox, id: &str) {
     assert!(matches!(recorded, Ok(Recorded::Done(_))), "{recorded:?}");
 }
 
-/// The ids that are listed.
+/// Returns the listed ids.
 fn ids(sandbox: &Sandbox, options: &[&str]) -> Vec<String> {
     let events = sandbox.json(["snapshots"].iter().chain(options));
     events.iter().map(|event| event["id"].as_str().expect("an id").to_owned()).collect()
 }
 
 #[test]
-fn a_dry_run_shows_a_table() {
+fn dry_run_shows_a_table() {
     let sandbox = Sandbox::with_repository();
     let at = |hours, tags: &[&str]| snapshot_at(&sandbox, "one", hours, tags);
     let all = [at(0, &[]), at(23, &["kept"]), at(30, &[]), at(34, &[]), at(1_525_248, &[])];
@@ -93,7 +93,7 @@ fn a_dry_run_shows_a_table() {
     expected.push(format!("  {other_short}  2026-01-01 01:00:00  keep    last 1, daily 1"));
     assert_eq!(in_utc, expected, "{said}");
     assert!(said.contains("Would forget 2 snapshots, keep 4."), "{said}");
-    // Where clocks are 14 hours ahead the day is another one.
+    // In a time zone 14 hours ahead of UTC, the day is a different one.
     let (local, _) = lines(&["-n"], "TST-14");
     assert!(local[2].contains("2026-01-02 13:00:00  keep    tag kept"), "{}", local[2]);
     assert!(local[3].contains("2026-01-02 20:00:00  keep    daily 2"), "{}", local[3]);
@@ -101,7 +101,7 @@ fn a_dry_run_shows_a_table() {
     assert_eq!(ids(&sandbox, &[]).len(), 6, "nothing was forgotten");
     assert_eq!(ids(&sandbox, &["--path", "/home"]).len(), 6, "by path");
     assert_eq!(ids(&sandbox, &["--path", "/root"]).len(), 0, "by another path");
-    // The same, done.
+    // The same rules without the dry run.
     let (done, said) = lines(&["--utc"], "TST-14");
     assert_eq!(done, in_utc, "the same table");
     assert!(said.contains("Forgot 2 snapshots, kept 4."), "{said}");
@@ -113,7 +113,7 @@ fn a_dry_run_shows_a_table() {
 }
 
 #[test]
-fn a_forget_can_be_undone() {
+fn forget_can_be_undone() {
     let sandbox = Sandbox::with_repository();
     let all: Vec<String> = (0..4).map(|hours| snapshot_at(&sandbox, "h", hours, &[])).collect();
     sandbox.run(["forget", &all[0][..8]]).ended(0, &["Forgot 1 snapshot, kept 3."]);
@@ -136,7 +136,7 @@ fn a_forget_can_be_undone() {
     sandbox.run(["hold", short]).ended(2, &["it is too late: prune"]);
     sandbox.run(["ls", short]).ended(2, &["a prune has taken it", "cutpoint snapshots"]);
     sandbox.run(["forget", "--undo", "--last"]).ended(2, &["a prune has taken all"]);
-    // Of two that were forgotten together a prune took one.
+    // Of two snapshots that were forgotten together, a prune takes one.
     sandbox.run(["forget", &all[1], &all[2]]).well();
     take(&sandbox, &all[1]);
     sandbox
@@ -145,8 +145,8 @@ fn a_forget_can_be_undone() {
     assert_eq!(ids(&sandbox, &[]), [all[2].clone(), all[3].clone()], "what is left");
 }
 
-/// What a commit said that cannot be read any more may be that a snapshot is forgotten. It is listed
-/// again then, and a rule would keep it in the place of a good one.
+/// A commit that cannot be read any more may have been a forget. The snapshot is listed again then,
+/// and a rule would keep it in place of an intact one.
 #[test]
 fn rules_need_every_commit() {
     let sandbox = Sandbox::with_repository();
@@ -173,10 +173,10 @@ fn rules_need_every_commit() {
             .run(["forget"].iter().chain(options))
             .ended(11, &[&name, "cannot be read", "nothing is deleted", "`cutpoint check`"]);
     }
-    // By name it is known what is meant.
+    // A snapshot that is named can be forgotten all the same.
     sandbox.run(["forget", &all[0]]).ended(1, &[&name, "Forgot 1 snapshot"]);
 
-    // Whoever came later may have seen it: then it is missed where it is gone.
+    // A later commit may have seen the forget, so its deletion is noticed.
     overwrite(forget, &whole);
     snapshot_at(&sandbox, "other", 9, &[]);
     fs::remove_file(forget).expect("it is removed");
@@ -194,7 +194,7 @@ fn overwrite(path: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn what_is_held_stays() {
+fn held_snapshots_stay() {
     let sandbox = Sandbox::with_repository();
     let all: Vec<String> = (0..3).map(|hours| snapshot_at(&sandbox, "h", hours, &[])).collect();
     let short = &all[0][..8];
@@ -209,7 +209,7 @@ fn what_is_held_stays() {
         .ended(2, &["is held", &format!("cutpoint hold --release {short}")]);
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 1 snapshot, kept 2."]);
     assert_eq!(ids(&sandbox, &[]), [all[0].clone(), all[2].clone()], "the held one stays");
-    // What is forgotten can be held; `latest` is one that is not.
+    // A forgotten snapshot can be held. `latest` is one that is not forgotten.
     sandbox.run(["hold", &all[1]]).ended(0, &["is forgotten; `cutpoint forget --undo"]);
     assert_eq!(sandbox.json(["hold", "latest"])[0]["held_count"], 1, "latest");
     let released = sandbox.json(["hold", "--release", short, "latest"]);
@@ -249,7 +249,7 @@ fn tags_change() {
 }
 
 #[test]
-fn a_program_hears_of_each_snapshot() {
+fn json_reports_each_snapshot() {
     let sandbox = Sandbox::with_repository();
     let all: Vec<String> = (0..2).map(|hours| snapshot_at(&sandbox, "h", hours, &["t"])).collect();
     let events = sandbox.json(["forget", "--keep-last", "1", "--group-by", "tags", "--dry-run"]);
@@ -273,7 +273,7 @@ fn a_program_hears_of_each_snapshot() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn contradictory_options_are_refused() {
     let sandbox = Sandbox::with_repository();
     let id = snapshot_at(&sandbox, "h", 0, &[]);
     let refused: [(&[&str], &[&str]); 10] = [
@@ -299,7 +299,7 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn last_forget_that_was_undone_was_taken_by_no_prune() {
+fn undone_forget_is_not_taken_for_pruned() {
     let sandbox = Sandbox::with_repository();
     let all: Vec<String> = (0..3).map(|hours| snapshot_at(&sandbox, "h", hours, &[])).collect();
     sandbox.run(["forget", &all[0]]).well();

@@ -5,7 +5,7 @@ use std::fs;
 use crate::sandbox::{Sandbox, make_source, run};
 
 #[test]
-fn every_verb_speaks_json() {
+fn every_command_prints_json() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     let types = |events: &[serde_json::Value]| {
@@ -57,7 +57,7 @@ fn errors_are_events_too() {
 }
 
 #[test]
-fn a_pipe_hears_no_progress() {
+fn pipe_gets_no_progress() {
     let sandbox = Sandbox::with_source();
     let run = sandbox.run(["backup", "source"]).well();
     assert!(run.stdout.is_empty(), "results only at standard output: {}", run.text());

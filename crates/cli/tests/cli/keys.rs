@@ -1,4 +1,4 @@
-//! `key`: who can open a repository, and what is told of it.
+//! `key`: the keys of a repository, and the secrecy of its secrets.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ use crate::sandbox::{Run, Sandbox, make_source, run};
 const PASSPHRASE: &str = "correct horse battery";
 const OTHER: &str = "staple of another colour";
 
-/// With a repository that PASSPHRASE opens, and a snapshot in it.
+/// Creates a repository that PASSPHRASE opens, with a snapshot in it.
 fn start() -> Sandbox {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
@@ -27,7 +27,7 @@ fn start() -> Sandbox {
         fs::set_permissions(sandbox.path(name), private).expect("set");
     }
     by_phrase(&sandbox, &["init"]).well();
-    // A pipe and such are no problem, only a warning.
+    // Pipes and sockets cause warnings, but no problems.
     by_phrase(&sandbox, &["backup", "source"]).well();
     sandbox
 }
@@ -41,7 +41,7 @@ fn by_phrase(sandbox: &Sandbox, arguments: &[&str]) -> Run {
     by(sandbox, "phrase", arguments)
 }
 
-/// The keys, as programs see them.
+/// Returns the keys in the output for programs.
 fn keys(sandbox: &Sandbox, file: &str) -> Vec<Value> {
     by(sandbox, file, &["key", "list", "--json"]).well().events()
 }
@@ -75,14 +75,14 @@ fn keys_are_listed_added_and_removed() {
     assert!(lines[2].contains("in use") && lines[2].ends_with("desk\\x1b[2J"), "{}", lines[2]);
     assert!(lines[3].contains("key file") && lines[3].ends_with("server"), "{}", lines[3]);
 
-    // Who reads a key file that everybody may read is told so.
+    // A key file that all users can read causes a warning.
     fs::set_permissions(sandbox.path("made"), fs::Permissions::from_mode(0o644)).expect("set");
     sandbox.run(["snapshots", "--key-file", "made"]).ended(
         0,
         &["warning: made: this secret is open to every user of this machine", "mode 0644"],
     );
 
-    // Removing: by first digits; not the one in use; not the last one.
+    // Removal by the first digits. Neither the key in use nor the last key can be removed.
     let [first, second, third] = [0, 1, 2].map(|at| shown(&listed[at]));
     by_phrase(&sandbox, &["key", "remove", "abc"]).ended(2, &["at least 4 digits"]);
     by_phrase(&sandbox, &["key", "remove", "zzzzzzzz"]).ended(2, &["there is no key"]);
@@ -102,8 +102,9 @@ fn keys_are_listed_added_and_removed() {
     sandbox.run(["restore", "latest", "--to", "back", "--key-file", "made"]).well();
 }
 
-/// Who can write to the storage plants keys that are tried before the user's own, more than are tried: a
-/// machine on which the repository was opened before tries the one of that time first.
+/// An attacker with write access to the storage plants keys that sort before the user's own, more
+/// of them than are tried. A machine that has opened the repository before tries its last key
+/// first.
 #[test]
 fn key_that_opened_last_time_is_tried_before_planted_ones() {
     let sandbox = start();
@@ -122,7 +123,7 @@ fn key_that_opened_last_time_is_tried_before_planted_ones() {
         };
         let mut bytes = own.clone();
         bytes[..HEADER_LEN].copy_from_slice(&header.encode());
-        // Argon2id with 8 KiB, one pass, one lane: the test is not to wait for it.
+        // Argon2id with 8 KiB, one pass and one lane keeps the test fast.
         for (field, value) in [8_u32, 1, 1].into_iter().enumerate() {
             bytes[HEADER_LEN + 4 + 4 * field..][..4].copy_from_slice(&value.to_le_bytes());
         }
@@ -134,7 +135,7 @@ fn key_that_opened_last_time_is_tried_before_planted_ones() {
 }
 
 #[test]
-fn a_passphrase_is_changed() {
+fn passphrase_is_changed() {
     let sandbox = start();
     let mut command = sandbox.command(["key", "passwd", "--passphrase-file", "phrase"]);
     run(command.env("CUTPOINT_NEW_PASSPHRASE", OTHER))
@@ -150,7 +151,7 @@ fn a_passphrase_is_changed() {
 }
 
 #[test]
-fn an_open_repository_has_no_keys_to_change() {
+fn unencrypted_repository_has_no_keys_to_change() {
     let sandbox = Sandbox::with_repository();
     let list = sandbox.run(["key", "list"]).well();
     assert!(list.text().contains("nothing"), "{}", list.text());
@@ -161,7 +162,7 @@ fn an_open_repository_has_no_keys_to_change() {
 }
 
 #[test]
-fn a_recovery_kit_is_tried_and_used() {
+fn recovery_kit_is_verified_and_used() {
     let sandbox = start();
     by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "kit", "--label", "in the safe"])
         .ended(0, &["The recovery kit is in kit. It was read again, and opens the repository."]);
@@ -178,7 +179,7 @@ fn a_recovery_kit_is_tried_and_used() {
     let kits: Vec<&Value> = list.iter().filter(|key| key["method"] == "recovery_kit").collect();
     assert_eq!(kits.len(), 2, "two were made: {list:?}");
     assert!(kits.iter().any(|kit| kit["label"] == "in the safe"), "{kits:?}");
-    // The passphrase is lost: a new key, and the old one goes.
+    // The passphrase is lost. A new key is added, and the old one is removed.
     let mut command = sandbox.command(["key", "passwd", "--key-file", "kit"]);
     run(command.env("CUTPOINT_NEW_PASSPHRASE", OTHER)).ended(2, &["no key was used"]);
     let mut command = sandbox.command(["key", "add", "--key-file", "kit"]);
@@ -191,14 +192,14 @@ fn a_recovery_kit_is_tried_and_used() {
         .run(["key", "add", "--key-file", "kit", "--new-key-file", "kit"])
         .ended(2, &["kit is a recovery kit"]);
 
-    // All of keys/ is lost, both copies.
+    // All of keys/ is lost, including the copies.
     fs::remove_dir_all(sandbox.path("repo/keys")).expect("the keys are lost");
     by(&sandbox, "other", &["snapshots"]).ended(12, &[]);
     sandbox.run(["snapshots", "--key-file", "kit"]).well();
 }
 
 #[test]
-fn an_epoch_begins() {
+fn rotation_begins_an_epoch() {
     let sandbox = start();
     by_phrase(&sandbox, &["key", "add", "--new-passphrase-file", "other", "--label", "desk"])
         .well();
@@ -234,7 +235,7 @@ fn an_epoch_begins() {
     assert_eq!((&summary["verb"], &summary["epoch"]), (&"key".into(), &3.into()), "{summary}");
 }
 
-/// Every form in which a secret of this repository could be told.
+/// Returns every form in which a secret of this repository could appear.
 fn forms(sandbox: &Sandbox) -> Vec<(String, Vec<u8>)> {
     let mut forms = vec![
         ("the passphrase".to_owned(), PASSPHRASE.as_bytes().to_vec()),
@@ -277,10 +278,10 @@ fn assert_silent(forms: &[(String, Vec<u8>)], about: &str, bytes: &[u8]) {
     }
 }
 
-/// Runs all verbs that open a repository, as loudly as they can, with each kind of secret, well and
-/// failing; then reads everything that they have printed and left behind.
+/// Runs all commands that open a repository, with maximum verbosity and with each kind of secret,
+/// successfully and failing. Then searches everything that they have printed and left behind.
 #[test]
-fn no_secret_is_ever_told() {
+fn secrets_are_never_printed() {
     let sandbox = start();
     by_phrase(&sandbox, &["key", "add", "--new-key-file", "made", "--label", "x"]).well();
     by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "kit"]).well();
@@ -308,13 +309,13 @@ fn no_secret_is_ever_told() {
         &["--passphrase-command", "cat phrase"],
         &["--key-file", "made"],
         &["--key-file", "kit"],
-        // Two that open nothing.
+        // Two secrets that open nothing.
         &["--passphrase-file", "other"],
         &["--key-file", "phrase"],
     ];
     let mut runs = 0;
     for (number, verb) in verbs.into_iter().enumerate() {
-        // Each verb with two of the secrets, each secret with some of the verbs.
+        // Each command runs with two of the secrets, and each secret with some of the commands.
         for secret in [secrets[number % 4], secrets[(number * 5 + 1) % 6]] {
             for loud in ["-vv", "--json"] {
                 let mut command = sandbox.command(verb);
@@ -327,13 +328,13 @@ fn no_secret_is_ever_told() {
         }
     }
     assert_eq!(runs, 56, "runs");
-    // What is on the disk: the repository, the cache, what is remembered.
+    // The files on the disk: the repository, the cache, and the remembered state.
     let mut files = 0;
     for folder in ["repo", "home"] {
         files += look_into(&sandbox.path(folder), &forms);
     }
     assert!(files > 20, "only {files} files were looked at");
-    // The test would see it.
+    // The test would detect a secret.
     let told = forms.iter().find(|(name, _)| name.ends_with("as digits")).expect("a form");
     let caught = std::panic::catch_unwind(|| assert_silent(&forms, "x", &told.1));
     assert!(caught.is_err(), "a secret that is told is seen");

@@ -1,4 +1,4 @@
-//! `lab`: what it measures is its crate's; here is what it says, writes and refuses.
+//! `lab`: its messages, files and failures. The measurements are tested in its crate.
 
 use std::fs;
 use std::process::Stdio;
@@ -33,7 +33,7 @@ fn with_definition(definition: &str) -> Sandbox {
 }
 
 #[test]
-fn from_a_definition_to_a_page() {
+fn definition_is_measured_and_reported() {
     let sandbox = with_definition(DEFINITION);
     let events = sandbox.run(["lab", "run", "small.toml", "--json"]).well().events();
     let summary = events.last().expect("a summary");
@@ -82,7 +82,7 @@ fn from_a_definition_to_a_page() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_what_helps() {
+fn failures_come_with_a_remedy() {
     let sandbox = with_definition(&DEFINITION.replace("kind = \"cut\"", "kind = \"cuts\""));
     sandbox.run(["lab", "run", "small.toml"]).ended(2, &["small.toml: line 12:", "cuts"]);
     sandbox.run(["lab", "run", "none.toml"]).ended(2, &["none.toml", "No such file"]);
@@ -106,7 +106,7 @@ fn what_is_wrong_is_said_with_what_helps() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_said() {
+fn full_disk_is_reported() {
     let sandbox = with_definition(DEFINITION);
     sandbox.run(["lab", "run", "small.toml"]).well();
     std::os::unix::fs::symlink("/dev/full", sandbox.path("page.html.new")).expect("a link");
@@ -117,7 +117,7 @@ fn a_full_disk_is_said() {
 }
 
 #[test]
-fn ctrl_c_leaves_what_was_measured() {
+fn ctrl_c_keeps_completed_cells() {
     let long = DEFINITION
         .replace("path = \"one\"", "made = \"random\"\nsize = \"24M\"")
         .replace("[\"4k\"]", "[\"4k\", \"8k\", \"16k\"]")
@@ -130,7 +130,7 @@ fn ctrl_c_leaves_what_was_measured() {
         .spawn()
         .expect("started");
     let csv = sandbox.path("lab-small/results.csv");
-    // Three cells are over; the fourth would take a day.
+    // Three cells are complete, and the fourth one would take a day.
     while fs::read_to_string(&csv).unwrap_or_default().matches(",elapsed,").count() < 4 {
         sleep(Duration::from_millis(50));
     }

@@ -1,4 +1,4 @@
-//! Runs the program as a process: what it prints, what it leaves, how it ends.
+//! Runs the program as a process, and checks its output, its effects and its exit codes.
 
 mod alarms;
 mod algorithms;

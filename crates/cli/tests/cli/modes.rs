@@ -1,4 +1,4 @@
-//! Permissions of what the program makes, whatever the umask, and repositories that a group shares.
+//! The permissions of created files, for any umask, and repositories shared by a group.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -22,7 +22,7 @@ fn with_umask(sandbox: &Sandbox, umask: &str, arguments: &[&str]) -> Run {
     run(&mut command)
 }
 
-/// Checks mode and group of all folders and files below `folder`, and of itself.
+/// Checks the mode and group of `folder` and of everything below it.
 #[track_caller]
 fn assert_modes(folder: &Path, folder_mode: u32, file_mode: u32) {
     let group = fs::metadata(folder).expect("it is there").gid();
@@ -43,7 +43,7 @@ fn assert_modes(folder: &Path, folder_mode: u32, file_mode: u32) {
 }
 
 #[test]
-fn repository_and_state_are_private_whatever_the_umask() {
+fn repository_and_state_are_private_for_any_umask() {
     for umask in ["022", "077", "000"] {
         let sandbox = Sandbox::new();
         make_source(&sandbox.path("source"));
@@ -66,13 +66,13 @@ fn repository_and_state_are_private_whatever_the_umask() {
 }
 
 #[test]
-fn folder_that_exists_keeps_its_mode_and_passes_it_on() {
+fn existing_folder_passes_its_mode_on() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     let repo = sandbox.path("repo");
     fs::create_dir(&repo).expect("it is made");
     fs::set_permissions(&repo, fs::Permissions::from_mode(0o755)).expect("it is set");
-    // A group that what is made in the folder does not have by itself. Only root can give any.
+    // A group that new entries of the folder do not have by default. Only root can set any group.
     chown(&repo, None, Some(54_321)).ok();
     with_umask(&sandbox, "077", &["init", "--encryption", "none"])
         .ended(0, &["every user of this machine can read"]);
@@ -81,7 +81,7 @@ fn folder_that_exists_keeps_its_mode_and_passes_it_on() {
 }
 
 #[test]
-fn shared_repository_is_its_groups() {
+fn shared_repository_belongs_to_its_group() {
     for umask in ["022", "077", "000"] {
         let sandbox = Sandbox::new();
         make_source(&sandbox.path("source"));
@@ -97,7 +97,8 @@ fn two_users_share_a_repository() {
     const GROUP: u32 = 54_321;
     let sandbox = Sandbox::new();
     let repo = sandbox.path("repo");
-    // The sandbox is the tester's alone, and the program may lie where others cannot go.
+    // The sandbox is private to the user of the test, and the program may be in a folder that other
+    // users cannot enter.
     let binary = sandbox.path("cutpoint");
     fs::copy(env!("CARGO_BIN_EXE_cutpoint"), &binary).expect("copied");
     fs::set_permissions(sandbox.path(""), fs::Permissions::from_mode(0o755)).expect("set");
@@ -140,6 +141,6 @@ fn two_users_share_a_repository() {
         assert_modes(&repo, 0o2770, 0o660);
     }
     as_user(1002, "077", &["check", "--read-data"]).well();
-    // Who is not of the group has no part in it.
+    // A user outside of the group has no access.
     as_user(1001, "077", &["forget", "--keep-last", "1"]).well();
 }

@@ -1,4 +1,4 @@
-//! Repositories that older versions have made: `tests/data/format-1/README.md`.
+//! Repositories made by older versions: see `tests/data/format-1/README.md`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::sandbox::{Run, Sandbox, make_source, run};
 
 const SET_IDS: u32 = 0o6000;
 
-/// Without composites, and with them and all that came with them.
+/// A repository without composites, and one with composites and everything introduced with them.
 const FOLDERS: [&str; 2] = ["format-1", "format-1-composites"];
 
 fn data(folder: &str) -> PathBuf {
@@ -30,7 +30,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// As the listings have it: all but letters, digits and `_.-~/` as %XX.
+/// Quotes a name as in the listings: all bytes except letters, digits and `_.-~/` as %XX.
 fn quoted(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, &byte| {
         if byte.is_ascii_alphanumeric() || b"_.-~/".contains(&byte) {
@@ -42,7 +42,7 @@ fn quoted(bytes: &[u8]) -> String {
     })
 }
 
-/// What is below `folder`, one line an entry, as the listings have it.
+/// Appends the entries below `folder`, one line each, as in the listings.
 fn listing(root: &Path, folder: &Path, lines: &mut Vec<(PathBuf, String)>) {
     for entry in fs::read_dir(folder).expect("the folder is read") {
         let path = entry.expect("an entry").path();
@@ -70,7 +70,8 @@ fn listing(root: &Path, folder: &Path, lines: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// Only root restores owners, and without them there are no set-user-ids.
+/// Removes the set-user-id and set-group-id bits, because only root restores owners, and these bits
+/// are not restored without them.
 fn without_set_ids(line: &str) -> String {
     let (mode, rest) = line.split_once(' ').expect("a line has fields");
     let mode = u32::from_str_radix(mode, 8).expect("a mode");
@@ -84,8 +85,8 @@ fn restored(folder: &Path) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Every snapshot of a copy of the repository `name` in `folder` comes back as it was; then the repository
-/// can be written to.
+/// Checks that every snapshot of a copy of the repository `name` in `folder` is restored exactly,
+/// and that the repository can be written to afterwards.
 fn comes_back(folder: &str, name: &str, unlock: &[&str]) {
     let sandbox = Sandbox::new();
     copy(&data(folder), &sandbox.path(""));

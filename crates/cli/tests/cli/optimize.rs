@@ -1,14 +1,14 @@
-//! Making what is stored smaller.
+//! `optimize`: makes the stored data smaller.
 
 use crate::sandbox::{Sandbox, describe};
 
-/// Numbers in words: they compress, and better with others of their kind.
+/// Returns numbers as text, which compresses, and better so with other texts of its kind.
 fn text(version: u32) -> String {
     (0..20_000_u32).map(|n| format!("{} {}\n", n, n.wrapping_mul(version | 1) % 1000)).collect()
 }
 
 #[test]
-fn it_says_what_it_would_do_does_it_once_and_all_comes_back() {
+fn optimize_follows_its_dry_run_and_loses_nothing() {
     let sandbox = Sandbox::with_source();
     for version in 0..4 {
         std::fs::write(sandbox.path("source/text"), text(version)).expect("written");

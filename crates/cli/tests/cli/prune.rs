@@ -1,4 +1,4 @@
-//! Freeing what no snapshot needs.
+//! Freeing the space that no snapshot needs.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use cutpoint_testing::SplitMix64;
 
 use crate::sandbox::{Sandbox, describe};
 
-/// Two snapshots; the first has a file that the second has not, and is forgotten.
+/// Creates two snapshots. The first one has a file that the second one lacks, and is forgotten.
 fn start() -> (Sandbox, String) {
     let sandbox = Sandbox::with_source();
     let bulk = sandbox.path("source/bulk");
@@ -30,7 +30,7 @@ fn data_bytes(sandbox: &Sandbox) -> u64 {
 }
 
 #[test]
-fn a_dry_run_changes_nothing() {
+fn dry_run_changes_nothing() {
     let (sandbox, _) = start();
     let before = describe(&sandbox.path("repo"));
     let run = sandbox.run(["prune", "--dry-run"]).well();
@@ -40,7 +40,7 @@ fn a_dry_run_changes_nothing() {
 }
 
 #[test]
-fn what_is_forgotten_is_freed_once_nobody_can_need_it() {
+fn forgotten_data_is_freed_once_no_client_can_need_it() {
     let (sandbox, _) = start();
     let before = data_bytes(&sandbox);
     let run = sandbox.run(["prune"]).well();
@@ -60,7 +60,7 @@ fn what_is_forgotten_is_freed_once_nobody_can_need_it() {
 }
 
 #[test]
-fn alone_it_frees_at_once() {
+fn exclusive_prune_frees_at_once() {
     let (sandbox, kept) = start();
     let before = data_bytes(&sandbox);
     let events = sandbox.json(["prune", "--exclusive"]);
@@ -70,12 +70,12 @@ fn alone_it_frees_at_once() {
     let listed = sandbox.json(["snapshots"]);
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert!(listed[0]["id"].as_str().is_some_and(|id| id.starts_with(&kept)), "{listed:?}");
-    // A second time there is nothing to do.
+    // The second time, there is nothing to do.
     let run = sandbox.run(["prune", "--exclusive"]).well();
     assert!(run.stderr.contains("There is nothing to condemn."), "{}", run.stderr);
 }
 
-/// A backup that waits for its standard input, as another machine sees it.
+/// A backup waits for its standard input, as if on another machine.
 #[test]
 fn exclusive_beside_another_client_is_refused() {
     let (sandbox, _) = start();
@@ -113,7 +113,7 @@ fn exclusive_beside_another_client_is_refused() {
 }
 
 #[test]
-fn what_is_damaged_is_left_alone() {
+fn damaged_repository_is_not_pruned() {
     let (sandbox, kept) = start();
     let folder = std::fs::read_dir(sandbox.path("repo/commits")).expect("a folder");
     let own = folder.flatten().find(|each| each.file_name().to_string_lossy().starts_with(&kept));
@@ -124,7 +124,7 @@ fn what_is_damaged_is_left_alone() {
 }
 
 #[test]
-fn shares_and_times_are_read() {
+fn shares_and_times_are_parsed() {
     let sandbox = Sandbox::with_repository();
     for wrong in [["--unused-max", "5"], ["--unused-max", "101%"], ["--settle", "3x"]] {
         sandbox.run(["prune"].iter().chain(&wrong)).ended(2, &["it should be like"]);

@@ -1,9 +1,9 @@
-//! Random commands, some of them killed, and random damage, by a seed: after each damage, the commands
-//! that `check` names, in their order, bring every command back to exit code 0; what is lost is told, and
-//! all that is not comes back as it was saved.
+//! Random commands, some of them killed, and random damage, determined by a seed. After each
+//! damage, the commands that `check` names, in their order, bring every command back to exit code
+//! `0`. All losses are reported, and everything else is restored as it was saved.
 //!
-//! `CUTPOINT_SECONDS=600 CUTPOINT_SEED=7 cargo test -p cutpoint --test cli random_damage`
-//! runs that long, from that seed on.
+//! `CUTPOINT_SECONDS=600 CUTPOINT_SEED=7 cargo test -p cutpoint --test cli random_damage` runs for
+//! that time, beginning with that seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,21 +16,22 @@ use serde_json::Value;
 use crate::alarms::{alarms, remedies_of};
 use crate::sandbox::{Run, Sandbox};
 
-/// How long the test runs by default.
+/// The default duration of the test, in seconds.
 const SECONDS: u64 = 6;
-/// Steps of one seed.
+/// The number of steps per seed.
 const STEPS: usize = 40;
-/// Checks, each followed by what it names, until nothing may be wrong any more.
+/// The maximum number of checks, each followed by the commands it names, until nothing may be wrong
+/// any more.
 const ROUNDS_MAX: usize = 4;
 
-/// Files by their names.
+/// The contents of files by their names.
 type Tree = BTreeMap<String, Vec<u8>>;
 
-/// A snapshot that was saved, or what a repair has left of one.
+/// A snapshot that was saved, or the remains of one after a repair.
 #[derive(Clone)]
 struct Saved {
     tree: Tree,
-    /// Files of which something is lost, as a repair has told.
+    /// The files with losses that a repair has reported.
     lossy: BTreeSet<String>,
 }
 
@@ -39,7 +40,7 @@ struct World {
     random: SplitMix64,
     sources: Tree,
     saved: BTreeMap<String, Saved>,
-    /// Objects that were deleted by a command.
+    /// The objects that a command has deleted.
     buried: BTreeMap<String, Vec<u8>>,
     log: Vec<String>,
     damage_count: u64,
@@ -101,7 +102,7 @@ impl World {
         self.saved.insert(id.to_owned(), saved);
     }
 
-    /// Every object, by its path in the repository.
+    /// Returns every object, by its path in the repository.
     fn objects(&self) -> Vec<String> {
         fn walk(root: &Path, folder: &Path, found: &mut Vec<String>) {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -167,7 +168,7 @@ impl World {
                 format!("has the bytes of {other}")
             }
             _ => {
-                // What a command has deleted comes back.
+                // An object that a command has deleted reappears.
                 let buried: Vec<_> = self.buried.iter().collect();
                 if buried.is_empty() {
                     return;
@@ -182,8 +183,8 @@ impl World {
         self.log.push(format!("DAMAGE: {name}: {kind}"));
     }
 
-    /// Does what the messages name until nothing is wrong; then no command is alarmed, and what is left
-    /// comes back.
+    /// Runs the commands that the messages name until nothing is wrong. After that, no command may
+    /// raise an alarm, and the rest must be restorable.
     fn cure(&mut self) {
         for round in 0.. {
             let (code, events) = self.events(&["check", "--read-data"]);
@@ -237,7 +238,7 @@ impl World {
                 self.saved.entry(new.to_owned()).or_insert(saved);
             }
         }
-        // Commits that are given up are told.
+        // Abandoned commits are reported.
         for event in events.iter().filter(|event| event["type"] == "problem") {
             let path = event["path"].as_str().unwrap_or_default();
             if let Some(id) = path.strip_prefix("commits/") {
@@ -259,7 +260,8 @@ impl World {
         snapshots.map(id).collect()
     }
 
-    /// Takes up snapshots of backups that nobody has waited for: the sources are as they were then.
+    /// Adds the snapshots of backups that were killed after their commit, or that were run by
+    /// [`alarms`]. The sources are as they were then.
     fn adopt(&mut self) {
         for (id, is_partial) in self.listed() {
             if !is_partial {
@@ -269,12 +271,12 @@ impl World {
         }
     }
 
-    /// Every snapshot that was saved, and of which no loss was told, is listed and comes back.
+    /// Checks that every saved snapshot without a reported loss is listed and can be restored.
     fn verify(&mut self) {
         let listed: BTreeSet<_> = self.listed().into_iter().map(|(id, _)| id).collect();
         for (id, saved) in self.saved.clone() {
             if !listed.contains(&id) {
-                // The newest commit is remembered by this machine only, which has said so.
+                // Only this machine remembers the newest commit, and it has reported the loss.
                 let is_told = |line: &String| line.contains("is in an older state");
                 if self.log.iter().any(is_told)
                     || self.log.iter().any(|l| l.contains(&format!("commits/{id}: deleted")))
@@ -330,7 +332,7 @@ impl World {
                 }
             }
             3 => {
-                // What it deletes may come back.
+                // The deleted objects may reappear.
                 for name in self.objects() {
                     let bytes = self.read(&name);
                     self.buried.insert(name, bytes);
@@ -349,7 +351,7 @@ impl World {
         }
     }
 
-    /// A backup or a prune that is killed at any time.
+    /// Kills a backup or a prune at a random time.
     fn kill(&mut self) {
         self.change();
         let commands: [&[&str]; 3] =
@@ -367,7 +369,7 @@ impl World {
 }
 
 #[test]
-fn random_damage_ends_in_no_alarm() {
+fn random_damage_leaves_no_alarm() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seconds = Duration::from_secs(number("CUTPOINT_SECONDS").unwrap_or(SECONDS));
     let first = number("CUTPOINT_SEED").unwrap_or(1);

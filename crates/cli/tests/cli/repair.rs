@@ -1,5 +1,4 @@
-//! What is damaged is made good, as far as it goes, and what is lost is told; checks of a part take
-//! turns.
+//! Damage is repaired as far as possible, and losses are reported. Partial checks take turns.
 
 use std::fs;
 
@@ -8,7 +7,7 @@ use cutpoint_testing::SplitMix64;
 use crate::failures::flip;
 use crate::sandbox::{Sandbox, run_with_input};
 
-/// A repository of a file of some containers, and one small file in its own folder.
+/// Creates a repository of a file of several containers, and a small file in a folder of its own.
 fn with_a_large_file() -> (Sandbox, String) {
     let sandbox = Sandbox::new();
     sandbox.run(["init", "--encryption", "none", "--container-size", "4M"]).well();
@@ -26,7 +25,7 @@ fn objects(sandbox: &Sandbox, folder: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_index_that_is_damaged_is_made_anew() {
+fn damaged_index_is_rebuilt() {
     let (sandbox, _) = with_a_large_file();
     for name in objects(&sandbox, "index/") {
         flip(&sandbox.path("repo").join(name), 100);
@@ -43,12 +42,12 @@ fn an_index_that_is_damaged_is_made_anew() {
     sandbox.run(["restore", "latest", "--to", "back"]).well();
 }
 
-/// A container that is gone for good: what only it had is lost, and the next backup hears of it, though
-/// nothing of its sources has changed.
+/// A container is deleted. The chunks that only this container had are lost, and the next backup
+/// must store them again, although its sources are unchanged.
 #[test]
-fn what_a_new_index_gives_up_is_stored_again() {
+fn chunks_abandoned_by_index_repair_are_stored_again() {
     let (sandbox, _) = with_a_large_file();
-    // Until change times are settled, which cannot be set.
+    // Waits until change times are settled, because they cannot be set.
     std::thread::sleep(std::time::Duration::from_millis(2_100));
     sandbox.backup("source");
     let gone = objects(&sandbox, "data/").remove(0);
@@ -60,7 +59,7 @@ fn what_a_new_index_gives_up_is_stored_again() {
 }
 
 #[test]
-fn what_is_left_of_a_snapshot_is_kept() {
+fn remains_of_a_snapshot_are_kept() {
     let (sandbox, id) = with_a_large_file();
     sandbox.run(["repair", "snapshots"]).ended(0, &["has lost anything"]);
     let container = objects(&sandbox, "data/").remove(0);
@@ -108,14 +107,14 @@ fn what_is_left_of_a_snapshot_is_kept() {
 }
 
 #[test]
-fn snapshot_given_up_is_not_brought_back_without_a_warning() {
+fn undo_of_abandoned_snapshot_warns() {
     let sandbox = Sandbox::with_source();
     let whole = sandbox.backup("source/empty folder");
     sandbox.run(["forget", &whole]).well();
     let run = sandbox.run(["forget", "--undo", &whole]).well();
     assert!(!run.stderr.contains("warning"), "nothing of it is lost: {}", run.stderr);
 
-    // Of this one nothing is left.
+    // Nothing of this snapshot is left.
     let mut command = sandbox.command(["backup", "--stdin", "--json"]);
     let events = run_with_input(&mut command, &SplitMix64::bytes(3, 200_000)).well().events();
     let lost = events.last().expect("a summary")["snapshot"].as_str().expect("an id").to_owned();
@@ -126,7 +125,7 @@ fn snapshot_given_up_is_not_brought_back_without_a_warning() {
     let warning = format!("warning: the snapshot {} is lost", &lost[..8]);
     sandbox.run(["forget", "--undo", &lost]).ended(0, &[&warning, "Brought back 1 snapshot"]);
 
-    // A commit that cannot be read any more is gone for good.
+    // A commit that cannot be read any more is lost for good.
     flip(&sandbox.path(format!("repo/commits/{whole}")), 100);
     sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[]);
     sandbox
@@ -134,9 +133,10 @@ fn snapshot_given_up_is_not_brought_back_without_a_warning() {
         .ended(2, &["is gone for good", "`cutpoint repair snapshots --forget` gave it up"]);
 }
 
-/// Four checks of a quarter read everything, also with a backup between; then it begins again.
+/// Four checks of a quarter read everything, even with a backup in between. Then the cycle starts
+/// again.
 #[test]
-fn checks_of_a_part_take_turns() {
+fn partial_checks_take_turns() {
     let (sandbox, _) = with_a_large_file();
     let check = |portion: &str| {
         let events = sandbox.json(["check", "--read-data", portion]);
@@ -170,7 +170,7 @@ fn checks_of_a_part_take_turns() {
     let whole = check("all");
     assert_eq!(whole["read_bytes"], whole["container_bytes"], "{whole}");
 
-    // Without memory nothing was read yet.
+    // Without a record, nothing counts as read.
     let state = sandbox.path("home/.local/state/cutpoint");
     let memory = fs::read_dir(&state)
         .expect("it is there")
@@ -181,15 +181,15 @@ fn checks_of_a_part_take_turns() {
     let texts = ["nothing counts as read yet"];
     sandbox.run(["check", "--read-data", "1M"]).ended(0, &texts);
     sandbox.run(["check", "--read-data", "0%"]).ended(2, &["nothing would be read"]);
-    // It is whole again.
+    // The record is intact again.
     let run = sandbox.run(["check", "--read-data", "1M"]).well();
     assert!(!run.stderr.contains(texts[0]), "{}", run.stderr);
 }
 
-/// Parity that is asked for later is made by the repair; then a damaged container comes back without
-/// its sources.
+/// The repair creates parity that is requested later. After that, a damaged container can be
+/// rebuilt without its sources.
 #[test]
-fn what_has_parity_is_rebuilt() {
+fn container_with_parity_is_rebuilt() {
     let (sandbox, _) = with_a_large_file();
     sandbox
         .run(["repair", "data"])

@@ -1,11 +1,11 @@
-//! What this machine remembers of a repository, and what it does with one that is older.
+//! The remembered state of a repository, and the treatment of an older one.
 
 use std::fs;
 use std::path::Path;
 
 use crate::sandbox::{Run, Sandbox, make_source, run};
 
-/// Copies a folder of plain files and folders, in the place of another.
+/// Copies a folder of plain files and folders, replacing `to`.
 pub(crate) fn copy(from: &Path, to: &Path) {
     if to.exists() {
         fs::remove_dir_all(to).expect("the other goes");
@@ -22,7 +22,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What `sandbox` remembers, as a text.
+/// Returns the remembered state of `sandbox` as text.
 fn remembered(sandbox: &Sandbox) -> String {
     let folder = sandbox.path("home/.local/state/cutpoint");
     let files = fs::read_dir(folder).expect("it is read");
@@ -31,14 +31,14 @@ fn remembered(sandbox: &Sandbox) -> String {
     texts.collect()
 }
 
-/// Runs as another machine does, which remembers nothing of what this one does.
+/// Runs as another machine does, without the remembered state of this one.
 pub(crate) fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> Run {
     let mut command = sandbox.command(arguments);
     run(command.env("HOME", sandbox.path("other home")))
 }
 
 #[test]
-fn an_older_copy_is_refused() {
+fn older_copy_is_refused() {
     let sandbox = Sandbox::with_source();
     let first = sandbox.backup("source");
     copy(&sandbox.path("repo"), &sandbox.path("copy"));
@@ -59,11 +59,12 @@ fn an_older_copy_is_refused() {
     sandbox.run(["backup", "source"]).ended(12, &texts);
     sandbox.run(["config", "--compression-level", "1"]).ended(12, &texts);
     sandbox.run(["key", "list"]).ended(12, &texts);
-    // Who looks for what is wrong is told, and changes nothing that is remembered.
+    // A command that looks for damage reports the older state, and does not change the remembered
+    // one.
     let told = ["problem: rollback: ", &gone, &there, "1 problem found"];
     sandbox.run(["check"]).ended(1, &told);
     assert_eq!(remembered(&sandbox), before, "it is remembered still");
-    // Another machine that has never been here cannot know; a fresh one does not either.
+    // Another machine that was never used here cannot know, and neither can a new one.
     elsewhere(&sandbox, &["snapshots"]).ended(0, &["Nothing is remembered of the repository"]);
 
     sandbox
@@ -78,7 +79,7 @@ fn an_older_copy_is_refused() {
 }
 
 #[test]
-fn an_older_epoch_is_refused() {
+fn older_epoch_is_refused() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     sandbox.run(["init", "--key-file", "key"]).well();
@@ -98,10 +99,10 @@ fn an_older_epoch_is_refused() {
     sandbox.run(["backup", "source", "--key-file", "key"]).well();
 }
 
-/// Others go on, prunes take nothing here, caches and what is remembered go away: nothing of it is
-/// an older state.
+/// Other clients continue, prunes take nothing here, and caches and the remembered state are
+/// deleted. None of this is an older state.
 #[test]
-fn what_is_legitimate_is_not_refused() {
+fn legitimate_changes_are_not_refused() {
     let sandbox = Sandbox::with_source();
     sandbox.backup("source");
     elsewhere(&sandbox, &["backup", "source", "--host", "b"]).well();
@@ -119,11 +120,11 @@ fn what_is_legitimate_is_not_refused() {
     silent(elsewhere(&sandbox, &["snapshots"]));
     fs::remove_dir_all(sandbox.path("home/.cache")).expect("the cache goes");
     silent(sandbox.run(["backup", "source"]));
-    // Nothing has changed, and nobody is told anything the second time.
+    // Nothing has changed, and the second run prints no message.
     let again = sandbox.run(["snapshots"]).well();
     assert!(again.stderr.is_empty(), "{}", again.stderr);
 
-    // What is remembered goes: as when it is seen for the first time, with a note.
+    // Without a remembered state, the repository counts as seen for the first time, with a note.
     let folder = sandbox.path("home/.local/state/cutpoint");
     fs::remove_dir_all(&folder).expect("it goes");
     sandbox.run(["snapshots"]).ended(0, &["Nothing is remembered of the repository"]);
@@ -137,7 +138,7 @@ fn what_is_legitimate_is_not_refused() {
 }
 
 #[test]
-fn a_repository_is_made_where_another_was() {
+fn repository_in_place_of_another_is_reported() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     for encryption in ["aes256-gcm", "chacha20-poly1305"] {
@@ -149,12 +150,12 @@ fn a_repository_is_made_where_another_was() {
         assert!(!saved.stderr.contains("rememb"), "{}", saved.stderr);
         fs::remove_dir_all(sandbox.path("repo")).expect("the repository goes");
     }
-    // The other machine has known both, in turn.
+    // The other machine has used both, one after the other.
     sandbox.run(["init", "--encryption", "none"]).well();
     let known = sandbox.run(["snapshots"]).well();
     assert!(known.stderr.contains("There are no snapshots"), "{}", known.stderr);
     elsewhere(&sandbox, &["snapshots"]).ended(12, &["is not encrypted; what was there before was"]);
-    // Somebody puts another one of ours in its place.
+    // Another repository is put in its place.
     fs::remove_dir_all(sandbox.path("repo")).expect("the repository goes");
     elsewhere(&sandbox, &["init", "--key-file", "key"]).well();
     sandbox
@@ -165,7 +166,7 @@ fn a_repository_is_made_where_another_was() {
 }
 
 #[test]
-fn snapshot_deleted_from_the_middle_is_told_by_every_command_that_lists() {
+fn snapshot_deleted_from_the_middle_is_reported_by_every_listing() {
     let sandbox = Sandbox::with_source();
     let [_, middle, last] = [(); 3].map(|()| sandbox.backup("source"));
     let commit = format!("commits/{middle}");
@@ -188,7 +189,7 @@ fn snapshot_deleted_from_the_middle_is_told_by_every_command_that_lists() {
         sandbox.run(arguments).ended(1, &texts);
     }
     sandbox.run(["check"]).ended(1, &[&commit, "a later writer has seen it"]);
-    // What deletes, or forgets by rules, does nothing.
+    // Commands that delete, or forget by rules, do nothing.
     sandbox.run(["forget", "--keep-last", "1"]).ended(11, &texts);
     for verb in ["prune", "optimize"] {
         let run = sandbox.run([verb]).ended(11, &texts);
@@ -200,9 +201,9 @@ fn snapshot_deleted_from_the_middle_is_told_by_every_command_that_lists() {
     }
 }
 
-/// Commits come and go while they are listed: nothing of that is an alarm.
+/// Commits appear and disappear while they are listed, which raises no alarm.
 #[test]
-fn snapshots_beside_backups_forgets_and_sweeps_are_no_alarm() {
+fn listing_beside_concurrent_changes_raises_no_alarm() {
     let sandbox = Sandbox::with_repository();
     std::fs::create_dir(sandbox.path("source")).expect("made");
     std::fs::write(sandbox.path("source/file"), "a file").expect("written");
@@ -235,8 +236,8 @@ fn snapshots_beside_backups_forgets_and_sweeps_are_no_alarm() {
     assert!(lists > 2, "it has listed: {lists}");
 }
 
-/// Another client takes the writer of a commit that is gone for dead, and ends its ticket: then a commit of
-/// that name is there, and no snapshot.
+/// Another client takes the writer of a deleted commit for dead, and ends its ticket. A commit of
+/// that name exists then, but is no snapshot.
 #[test]
 fn void_in_place_of_newest_snapshot_is_older_state() {
     let sandbox = Sandbox::with_source();
@@ -246,7 +247,7 @@ fn void_in_place_of_newest_snapshot_is_older_state() {
     fs::rename(&commit, sandbox.path("kept")).expect("it goes");
     let texts = ["older state", &newest[..8], "cutpoint snapshots --accept-rollback"];
     sandbox.run(["snapshots"]).ended(12, &texts);
-    // A command that deletes looks first, too.
+    // A command that deletes also checks first.
     for arguments in [&["prune"][..], &["prune", "--dry-run"], &["optimize"]] {
         sandbox.run(arguments).ended(12, &texts);
     }
@@ -286,9 +287,9 @@ fn record_of_own_prune_is_remembered() {
     sandbox.run(["snapshots"]).ended(12, &texts);
 }
 
-/// Every verb that accepts an older state remembers it.
+/// Every command that accepts an older state remembers it.
 #[test]
-fn accepted_older_state_is_remembered_by_every_verb() {
+fn accepted_older_state_is_remembered_by_every_command() {
     let sandbox = Sandbox::with_source();
     sandbox.backup("source");
     copy(&sandbox.path("repo"), &sandbox.path("copy"));
@@ -312,9 +313,9 @@ fn accepted_older_state_is_remembered_by_every_verb() {
     }
 }
 
-/// A command that lists what there is twice tells of it once.
+/// A command that lists the repository twice reports the commit once.
 #[test]
-fn gone_commit_is_told_once() {
+fn missing_commit_is_reported_once() {
     let sandbox = Sandbox::with_source();
     let [_, last] = [(); 2].map(|()| sandbox.backup("source"));
     sandbox.run(["tag", "latest", "--add", "word"]).well();

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::sandbox::{Sandbox, describe, make_source, run, run_with_input};
 
-/// `latest:` and a path of the sandbox.
+/// Returns `latest:` with a path of the sandbox.
 fn latest(sandbox: &Sandbox, path: &str) -> OsString {
     let mut text = b"latest:".to_vec();
     text.extend_from_slice(sandbox.path(path).as_os_str().as_bytes());
@@ -19,7 +19,7 @@ fn latest(sandbox: &Sandbox, path: &str) -> OsString {
 }
 
 #[test]
-fn a_folder_comes_back_as_it_was() {
+fn folder_is_restored_as_it_was() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     let before = describe(&sandbox.path("source"));
@@ -43,7 +43,7 @@ fn a_folder_comes_back_as_it_was() {
 
     let mut restore = sandbox.command(["restore"]);
     run(restore.arg(&source).args(["--to", "back"]).args(key)).well();
-    // The folder itself is the user's, and stays as it is.
+    // The target folder itself existed, and keeps its metadata.
     assert_eq!(describe(&sandbox.path("back"))[1..], before[1..], "what came back");
     sandbox.run(["restore", "latest", "--to", "whole"].iter().chain(&key)).well();
     let whole = sandbox.path("whole").join(sandbox.path("source").strip_prefix("/").expect("/"));
@@ -52,11 +52,11 @@ fn a_folder_comes_back_as_it_was() {
 }
 
 #[test]
-fn the_second_backup_pays_for_changes_only() {
+fn second_backup_stores_changes_only() {
     let sandbox = Sandbox::with_source();
     let first = sandbox.backup("source");
-    // Last, and too large to share a chunk: small files that had just been written at the first backup
-    // are read again, and are the same bundles then.
+    // The file sorts last and is too large to share a chunk. Small files that had just been written
+    // at the first backup are read again, and form the same bundles.
     fs::write(sandbox.path("source/zz new"), SplitMix64::bytes(9, 100_000)).expect("a new file");
     let events = sandbox.json(["backup", "source", "--tag", "a", "--tag", "b"]);
     let summary = events.last().expect("a summary");
@@ -106,7 +106,7 @@ fn standard_input_becomes_a_file() {
 }
 
 #[test]
-fn a_restore_overwrites_only_if_told() {
+fn restore_overwrites_only_on_request() {
     let sandbox = Sandbox::with_source();
     sandbox.backup("source");
     let restore = |how: &[&str]| {
@@ -131,7 +131,7 @@ fn a_restore_overwrites_only_if_told() {
 }
 
 #[test]
-fn a_target_that_is_made_is_like_its_folder() {
+fn created_target_gets_the_metadata_of_its_folder() {
     let sandbox = Sandbox::with_source();
     let source = sandbox.path("source/sub");
     fs::set_permissions(&source, fs::Permissions::from_mode(0o2751)).expect("permissions");
@@ -159,7 +159,7 @@ fn a_target_that_is_made_is_like_its_folder() {
 }
 
 #[test]
-fn a_restore_can_be_of_some_paths() {
+fn restore_can_select_paths() {
     let sandbox = Sandbox::with_source();
     sandbox.backup("source");
     let mut command = sandbox.command(["restore"]);
@@ -174,7 +174,7 @@ fn a_restore_can_be_of_some_paths() {
 }
 
 #[test]
-fn what_is_excluded_is_not_there() {
+fn excluded_files_are_not_saved() {
     let sandbox = Sandbox::with_source();
     fs::write(sandbox.path("patterns"), "# a comment\n\n/**/sub/deep/\n").expect("written");
     let arguments =
@@ -187,7 +187,7 @@ fn what_is_excluded_is_not_there() {
 }
 
 #[test]
-fn a_repository_inside_of_a_source_is_left_out() {
+fn repository_inside_of_a_source_is_excluded() {
     let sandbox = Sandbox::with_source();
     sandbox.run(["backup", "."]).ended(0, &["The repository itself", "is left out"]);
     let list = sandbox.run(["ls", "-R", "latest"]).well();
@@ -199,7 +199,7 @@ fn a_repository_inside_of_a_source_is_left_out() {
 }
 
 #[test]
-fn nothing_changed_needs_no_snapshot() {
+fn unchanged_source_needs_no_snapshot() {
     let sandbox = Sandbox::with_source();
     sandbox.backup("source");
     let arguments = ["backup", "source", "--skip-if-unchanged", "--force-read"];
@@ -225,9 +225,9 @@ fn settings_change() {
     sandbox.run(["config", "--cut", "seqcdc:avg=1"]).ended(2, &["cut specification"]);
 }
 
-/// A mode is some settings at once; what is given by itself goes before it.
+/// A mode sets several settings at once. An explicit setting overrides it.
 #[test]
-fn a_mode_sets_what_is_not_given() {
+fn mode_sets_only_settings_that_are_not_given() {
     let sandbox = Sandbox::new();
     let names = ["region-size", "container-size", "compression-level", "cut", "matching"];
     let values = |settings: &[serde_json::Value]| -> Vec<serde_json::Value> {

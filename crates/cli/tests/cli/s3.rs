@@ -1,4 +1,4 @@
-//! Repositories in an object storage: a server that is built and started here (`S3Server`).
+//! Repositories in an object storage, on a server that is built and started here (`S3Server`).
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn server() -> Option<&'static S3Server> {
     S3Server::shared(Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 
-/// The program with a repository in the bucket, below `prefix`.
+/// Returns a command with a repository in the bucket, below `prefix`.
 fn command(sandbox: &Sandbox, server: &S3Server, prefix: &str, arguments: &[&str]) -> Command {
     let mut command = sandbox.command(arguments);
     command.env("CUTPOINT_REPO", format!("s3://{}/{prefix}", server.bucket));
@@ -21,11 +21,11 @@ fn command(sandbox: &Sandbox, server: &S3Server, prefix: &str, arguments: &[&str
 }
 
 #[test]
-fn a_backup_over_s3_comes_back() {
+fn backup_over_s3_is_restored() {
     let Some(server) = server() else { return };
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
-    // Two that know nothing of each other.
+    // Two repositories that are independent of each other.
     for prefix in ["round/trip", "round/trip2"] {
         let run =
             |arguments: &[&str]| -> Run { run(&mut command(&sandbox, server, prefix, arguments)) };
@@ -52,7 +52,7 @@ fn a_backup_over_s3_comes_back() {
     }
 }
 
-/// What is wrong is said at once, with what helps.
+/// Refusals are reported at once, with a remedy.
 #[test]
 fn refusals_come_with_a_remedy() {
     let Some(server) = server() else { return };
@@ -83,9 +83,9 @@ fn refusals_come_with_a_remedy() {
     run(&set("AWS_PROFILE", "nobody"), &["snapshots"], &["no profile nobody"]);
 }
 
-/// Keys and address may stand in the shared files, too.
+/// Keys and address can also come from the shared files.
 #[test]
-fn a_profile_has_it_all() {
+fn profile_provides_keys_and_address() {
     let Some(server) = server() else { return };
     let sandbox = Sandbox::new();
     let folder = sandbox.path("home/.aws");
@@ -104,10 +104,11 @@ fn a_profile_has_it_all() {
     run(&mut command).ended(0, &["Made the repository"]);
 }
 
-/// A storage whose creates are emulated by a look before each put: several creators win. Everything
-/// but deleting works there, and the settings say so until it is found otherwise.
+/// A storage that emulates creates by a lookup before each put, so that several creators succeed.
+/// Everything but deletion works there, and the settings record the restriction until a probe finds
+/// otherwise.
 #[test]
-fn a_place_that_lets_several_create_is_told() {
+fn storage_without_atomic_creates_is_reported() {
     let Some(server) = server() else { return };
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
@@ -128,13 +129,13 @@ fn a_place_that_lets_several_create_is_told() {
     assert_eq!(atomic(emulated(&["config", "--json"]).events()), false, "it is noted");
     emulated(&["backup", "source"]).ended(0, &["is made"]);
     emulated(&["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
-    // The same bucket, by a client that uses conditions.
+    // The same bucket, used by a client with conditional puts.
     let mut probe = command(&sandbox, server, "emulated", &["config", "--probe", "--json"]);
     assert_eq!(atomic(run(&mut probe).events()), true, "it was moved to a better place");
 }
 
 #[test]
-fn doctor_tries_places_out() {
+fn doctor_tests_places() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("repo")).expect("it is made");
     let folder = sandbox.json(["doctor"]);

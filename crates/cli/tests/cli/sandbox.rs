@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use crate::schema;
 
-/// A folder of its own for one test. Nothing of the user's environment reaches the program.
+/// A separate folder for one test. The program gets nothing of the user's environment.
 pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-/// What a run of the program has said.
+/// The result of a run of the program.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<u8>,
@@ -31,14 +31,14 @@ impl Sandbox {
         Sandbox { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
-    /// With a repository `repo` that is not encrypted.
+    /// Creates a sandbox with a repository `repo` that is not encrypted.
     pub(crate) fn with_repository() -> Sandbox {
         let sandbox = Sandbox::new();
         sandbox.run(["init", "--encryption", "none"]).well();
         sandbox
     }
 
-    /// With such a repository and a small folder `source`.
+    /// Creates a sandbox with such a repository and a small folder `source`.
     pub(crate) fn with_source() -> Sandbox {
         let sandbox = Sandbox::with_repository();
         make_source(&sandbox.path("source"));
@@ -46,7 +46,7 @@ impl Sandbox {
     }
 
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        // Resolved, as snapshots have it.
+        // Resolved, as in snapshots.
         self.folder.path().canonicalize().expect("the folder is there").join(name)
     }
 
@@ -60,7 +60,7 @@ impl Sandbox {
             .env("HOME", self.path("home"))
             .env("USER", "tester")
             .env("CUTPOINT_REPO", self.path("repo"))
-            // Else what a test has just written is settled after a minute.
+            // Otherwise, files that a test has just written would take a minute to settle.
             .env("CUTPOINT_TEST_SETTLING_S", "2")
             .stdin(Stdio::null());
         command
@@ -70,14 +70,14 @@ impl Sandbox {
         run(&mut self.command(arguments))
     }
 
-    /// Runs with `--json`; every line is valid.
+    /// Runs with `--json`. Every line must be valid.
     pub(crate) fn json<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> Vec<Value> {
         let mut command = self.command(arguments);
         command.arg("--json");
         run(&mut command).events()
     }
 
-    /// Makes a backup of `source` and returns the snapshot's id.
+    /// Makes a backup of `source`. Returns the id of the snapshot.
     pub(crate) fn backup(&self, source: &str) -> String {
         let events = self.json(["backup", source]);
         let summary = events.last().expect("a summary");
@@ -118,7 +118,7 @@ pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> Run {
 }
 
 impl Run {
-    /// It ended with `code`, and said each of `texts` at standard error.
+    /// Checks that the run ended with `code` and printed each of `texts` to standard error.
     #[track_caller]
     pub(crate) fn ended(self, code: i32, texts: &[&str]) -> Run {
         let Run { arguments, stderr, .. } = &self;
@@ -139,7 +139,7 @@ impl Run {
         std::str::from_utf8(&self.stdout).expect("UTF-8")
     }
 
-    /// The lines of standard output, each an event of the schema.
+    /// Returns the lines of standard output, each of which must be an event of the schema.
     #[track_caller]
     pub(crate) fn events(&self) -> Vec<Value> {
         self.text()
@@ -153,7 +153,7 @@ impl Run {
     }
 }
 
-/// Makes a small folder with one of each kind that any user can make.
+/// Makes a small folder with one entry of each kind that any user can create.
 pub(crate) fn make_source(folder: &Path) {
     let write = |name: &str, bytes: &[u8]| {
         fs::write(folder.join(name), bytes).expect("the file is written");
@@ -175,7 +175,7 @@ pub(crate) fn make_source(folder: &Path) {
         .expect("permissions are set");
     let sparse = fs::File::create(folder.join("sparse")).expect("a file is made");
     sparse.set_len(3_000_000).expect("the file grows");
-    // Sockets and pipes are in the snapshot, too; making a pipe needs no rights.
+    // Sockets and pipes are saved, too. Creating a pipe needs no privileges.
     assert!(
         Command::new("mkfifo").arg(folder.join("pipe")).status().is_ok_and(|s| s.success()),
         "a pipe is made"

@@ -1,5 +1,5 @@
-//! Validates events against the committed schema. Knows as much of JSON Schema as that needs, and
-//! refuses all else.
+//! Validates events against the committed schema. Supports only the parts of JSON Schema that this
+//! needs, and refuses all others.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(text).expect("the schema is JSON")
 });
 
-/// Says what is wrong with `event`.
+/// Checks `event` against the schema. Returns the first error.
 pub(crate) fn validate(event: &Value) -> Result<(), String> {
     check(&SCHEMA, event, "")
 }
@@ -79,7 +79,8 @@ fn one_of(rule: &Value, value: &Value, at: &str) -> Result<(), String> {
     match results.iter().filter(|result| result.is_ok()).count() {
         1 => Ok(()),
         0 => {
-            // The one that is meant says most: it does not complain of type or verb.
+            // The error of the intended alternative is the most useful. It is the one that does not
+            // concern type or verb.
             let meant = results.into_iter().filter_map(Result::err).find(|error| {
                 !error.starts_with(&format!("{at}.type:"))
                     && !error.starts_with(&format!("{at}.verb:"))
@@ -104,7 +105,7 @@ fn is_type(name: &Value, value: &Value) -> bool {
 }
 
 #[test]
-fn the_validator_refuses() {
+fn validator_refuses_wrong_events() {
     let error = |text: &str| validate(&serde_json::from_str(text).expect("JSON")).is_err();
     assert!(!error(r#"{"version":1,"type":"warning","message":"x"}"#), "a warning");
     assert!(error(r#"{"version":2,"type":"warning","message":"x"}"#), "another version");

@@ -1,4 +1,4 @@
-//! Where secrets come from, and what they open.
+//! The sources of secrets, and what they open.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use crate::sandbox::{Sandbox, make_source, run};
 
 #[test]
-fn a_passphrase_comes_from_any_source() {
+fn passphrase_comes_from_any_source() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("phrase"), "correct horse\n").expect("written");
     fs::write(sandbox.path("wrong"), "correct horses\n").expect("written");
@@ -34,7 +34,7 @@ fn a_passphrase_comes_from_any_source() {
 }
 
 #[test]
-fn a_key_file_is_made_and_used() {
+fn key_file_is_created_and_used() {
     let sandbox = Sandbox::new();
     sandbox.run(["init", "--key-file", "key"]).well();
     let mode = fs::metadata(sandbox.path("key")).expect("the key file").permissions().mode();
@@ -42,7 +42,7 @@ fn a_key_file_is_made_and_used() {
     let key = fs::read_to_string(sandbox.path("key")).expect("the key file");
     assert!(key.starts_with("cutpoint-key-v1 "), "the word: {key}");
     sandbox.run(["snapshots", "--key-file", "key"]).well();
-    // The same key opens another repository; the file stays as it is.
+    // The same key opens another repository, and the file stays unchanged.
     sandbox.run(["init", "--key-file", "key", "--repo", "other"]).well();
     assert_eq!(fs::read_to_string(sandbox.path("key")).expect("the key file"), key, "unchanged");
     sandbox.run(["init", "--key-file", "third", "--repo", "third repo"]).well();
@@ -55,13 +55,13 @@ fn a_key_file_is_made_and_used() {
         .ended(12, &["junk: is neither a key file nor a recovery kit"]);
     fs::write(sandbox.path("short"), &key[..40]).expect("written");
     sandbox.run(["snapshots", "--key-file", "short"]).ended(12, &["short: is damaged"]);
-    // Only `init` makes key files.
+    // Only `init` creates key files.
     sandbox.run(["snapshots", "--key-file", "no"]).ended(2, &["key file no: No such file"]);
     assert!(!sandbox.path("no").exists(), "nothing was made");
 }
 
 #[test]
-fn a_recovery_kit_opens_its_repository() {
+fn recovery_kit_opens_its_repository() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     let init = sandbox.run(["init", "--key-file", "key", "--recovery-kit", "kit"]).well();
@@ -72,7 +72,7 @@ fn a_recovery_kit_opens_its_repository() {
     fs::remove_file(sandbox.path("key")).expect("the key is lost");
     sandbox.run(["restore", "latest", "--to", "back", "--key-file", "kit"]).well();
 
-    // Typed by hand, with a slip.
+    // A kit typed by hand, with a mistake.
     let kit = fs::read_to_string(sandbox.path("kit")).expect("the kit");
     let lines: Vec<&str> = kit.lines().filter(|line| line.contains(" = ")).collect();
     assert_eq!(lines.len(), 3, "repository, two halves of a secret: {kit}");
@@ -98,7 +98,7 @@ fn a_recovery_kit_opens_its_repository() {
 }
 
 #[test]
-fn nothing_is_overwritten_or_left_behind() {
+fn failed_init_overwrites_and_leaves_nothing() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("kit"), "precious").expect("written");
     sandbox
@@ -128,12 +128,12 @@ fn encryption_and_secrets_must_agree() {
 }
 
 #[test]
-fn what_was_encrypted_is_not_taken_for_open() {
+fn unencrypted_replacement_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.run(["init", "--key-file", "key"]).well();
     fs::remove_dir_all(sandbox.path("repo")).expect("the repository is taken away");
     fs::create_dir(sandbox.path("fake home")).expect("made");
-    // Somebody else puts another in its place.
+    // Another repository is put in its place.
     let mut command = sandbox.command(["init", "--encryption", "none"]);
     run(command.env("HOME", sandbox.path("fake home"))).well();
     sandbox
@@ -158,7 +158,7 @@ fn older_settings_are_refused() {
 }
 
 #[test]
-fn a_vanished_snapshot_is_missed() {
+fn missing_snapshot_is_reported() {
     let sandbox = Sandbox::with_source();
     let id = sandbox.backup("source");
     fs::remove_file(sandbox.path(format!("repo/commits/{id}"))).expect("the commit goes");
@@ -169,10 +169,10 @@ fn a_vanished_snapshot_is_missed() {
     sandbox.run(["snapshots"]).well();
 }
 
-/// What a process that was killed has left beside the state is removed, once nobody can still be
-/// writing it.
+/// Files that a killed process has left beside the state are removed once no process can still be
+/// writing them.
 #[test]
-fn what_was_left_beside_the_state_is_removed() {
+fn stale_staged_state_is_removed() {
     let sandbox = Sandbox::with_source();
     let folder = sandbox.path("home/.local/state/cutpoint");
     let file = fs::read_dir(&folder).expect("it lists").next().expect("one").expect("it lists");
@@ -194,7 +194,7 @@ fn what_was_left_beside_the_state_is_removed() {
 }
 
 #[test]
-fn secret_file_open_to_its_group_or_to_all_is_warned_of() {
+fn secret_file_open_to_others_causes_a_warning() {
     let sandbox = Sandbox::new();
     sandbox.run(["init", "--key-file", "key"]).ended(0, &[]);
     let warned = |mode: u32| {

@@ -16,11 +16,11 @@ use crate::untrusted::{Lie, Server, over_s3};
 /// The maximum time from a signal to the end of a command.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The address of a server that accepts, and never answers.
+/// Returns the address of a server that accepts connections and never answers.
 fn silent_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("http://{}", listener.local_addr().expect("it listens"));
-    // It ends with the process.
+    // The server runs until the process ends.
     std::thread::spawn(move || {
         let mut open = Vec::new();
         for stream in listener.incoming() {
@@ -35,12 +35,13 @@ fn send(signal: &str, child: &Child) {
     assert!(sent.is_ok_and(|status| status.success()), "SIG{signal} is sent");
 }
 
-/// The exit code, what was said, and the time until then.
+/// Waits for the end. Returns the exit code, the standard error, and the time until the end.
 fn end(child: &mut Child, what: &str) -> (Option<i32>, String, Duration) {
     end_within(child, what, 5 * LIMIT)
 }
 
-/// The same of one that has longer until it is killed.
+/// Waits for the end within `limit`, after which the process is killed. Returns the same as
+/// [`end`].
 fn end_within(child: &mut Child, what: &str, limit: Duration) -> (Option<i32>, String, Duration) {
     let began = Instant::now();
     let status = loop {
@@ -58,9 +59,9 @@ fn end_within(child: &mut Child, what: &str, limit: Duration) -> (Option<i32>, S
     (status.code(), said, began.elapsed())
 }
 
-/// Every command that reaches a storage, at its first wait.
+/// Runs every command that reaches a storage, up to its first wait.
 #[test]
-fn a_signal_ends_the_wait_for_a_server() {
+fn signal_ends_the_wait_for_a_server() {
     const COMMANDS: &[&[&str]] = &[
         &["init", "--encryption", "none"],
         &["config"],
@@ -114,9 +115,9 @@ fn a_signal_ends_the_wait_for_a_server() {
     }
 }
 
-/// `prune --wait` waits for a backup to end; the wait ends first.
+/// `prune --wait` waits for a backup to end, and the signal comes first.
 #[test]
-fn a_signal_ends_the_wait_for_another_client() {
+fn signal_ends_the_wait_for_another_client() {
     let sandbox = Sandbox::with_source();
     sandbox.backup("source");
     sandbox.run(["forget", "latest"]).well();
@@ -158,7 +159,8 @@ struct Waiting {
 }
 
 impl Silenced {
-    /// A repository with two snapshots, of which one is forgotten: a container is in use in part.
+    /// Creates a repository with two snapshots, one of them forgotten, so that a container is
+    /// partly in use.
     fn new() -> Silenced {
         let sandbox = Sandbox::with_repository();
         make_source(&sandbox.path("source"));
@@ -201,7 +203,7 @@ impl Silenced {
 }
 
 impl Waiting {
-    /// One signal ends it, within `limit`.
+    /// Sends a signal, and checks that the command ends within `limit`.
     fn ends_within(mut self, limit: Duration) {
         assert!(self.child.try_wait().expect("it is asked").is_none(), "{}: it waits", self.what);
         send("INT", &self.child);
@@ -214,10 +216,10 @@ impl Waiting {
 
 const PRUNE: [&str; 3] = ["prune", "--unused-max", "0%"];
 
-/// In the middle of a command nothing comes any more, or half of what was asked for. All else is answered:
-/// what is stored is published.
+/// In the middle of a command, the storage sends nothing more, or half of what was requested. All
+/// other requests are answered, so stored data is published.
 #[test]
-fn signal_ends_the_wait_for_a_storage_that_falls_silent() {
+fn signal_ends_the_wait_for_a_silent_storage() {
     let mut silenced = Silenced::new();
     for is_half in [false, true] {
         for (arguments, folder) in [
@@ -237,9 +239,9 @@ fn signal_ends_the_wait_for_a_storage_that_falls_silent() {
     silenced.start(&exclusive, "DELETE", "data/").ends_within(LIMIT);
 }
 
-/// What is to be stored or published has longer, but not after a second signal.
+/// Storing and publishing get more time, but not after a second signal.
 #[test]
-fn second_signal_ends_a_publishing_at_once() {
+fn second_signal_ends_publishing_at_once() {
     let mut silenced = Silenced::new();
     let mut waiting = [
         silenced.start(&["backup", "source"], "PUT", "data/"),
@@ -257,7 +259,8 @@ fn second_signal_ends_a_publishing_at_once() {
     }
 }
 
-/// What a backup is to store, and what any command is to publish, has its time from the signal on.
+/// The time limits for the storing of a backup and the publishing of any command count from the
+/// signal on.
 #[test]
 #[ignore = "waits for 30 s: `cargo test -p cutpoint --test cli publishing -- --ignored --nocapture`"]
 fn storing_and_publishing_end_within_their_limits() {

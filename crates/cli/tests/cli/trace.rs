@@ -1,4 +1,4 @@
-//! `trace`: rows that say what `estimate` says, to this program and to DuckDB.
+//! `trace`: its rows agree with `estimate`, as read by this program and by DuckDB.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -25,7 +25,7 @@ fn figures(events: &[Value], kind: &str) -> Vec<Value> {
 }
 
 #[test]
-fn traces_say_what_an_estimate_says() {
+fn traces_agree_with_the_estimate() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     let estimate = sandbox.json([&["estimate", "source", "--no-compression"][..], &SPEC].concat());
@@ -35,7 +35,7 @@ fn traces_say_what_an_estimate_says() {
     assert_eq!(summary["row_count"], expected[2], "a row for each chunk");
     let all = sandbox.json(["trace", "--read", "all.parquet"]);
     assert_eq!(figures(&all, "trace"), expected, "the same figures");
-    // Parts together are the whole, in any form.
+    // The parts together are the whole, in any format.
     for (number, name) in [("1/3", "1.csv"), ("2/3", "2.parquet"), ("3/3", "3.csv")] {
         let part = ["trace", "source", "-o", name, "--shard", number, "--paths", "paths.txt"];
         sandbox.run([&part[..], &SPEC].concat()).well();
@@ -44,7 +44,7 @@ fn traces_say_what_an_estimate_says() {
     assert_eq!(figures(&parts, "trace"), expected, "of all parts");
     let paths = fs::read_to_string(sandbox.path("paths.txt")).expect("it is written");
     assert!(paths.starts_with("path_id,path\n"), "{paths}");
-    // A key changes fingerprints, and nothing that is counted.
+    // A key changes the fingerprints, but no figure.
     fs::write(sandbox.path("key"), b"secret").expect("written");
     let keyed = ["trace", "source", "-o", "keyed.parquet", "--fingerprint-key", "key"];
     sandbox.run([&keyed[..], &SPEC].concat()).well();
@@ -58,9 +58,9 @@ fn traces_say_what_an_estimate_says() {
     assert!(text.text().contains("space savings"), "{}", text.text());
 }
 
-/// The queries that come with the crate, in DuckDB itself: `pip install duckdb`.
+/// The queries that come with the crate, run in DuckDB itself: `pip install duckdb`.
 #[test]
-fn duckdb_says_the_same() {
+fn duckdb_agrees_with_the_estimate() {
     let sandbox = Sandbox::new();
     let has_duckdb = Command::new("python3").args(["-c", "import duckdb"]).output();
     if !has_duckdb.is_ok_and(|output| output.status.success()) {
@@ -98,7 +98,7 @@ print(json.dumps([run('savings'), run('heavy'), [row[1:] for row in run('growth'
     let heavy = found[1].as_array().expect("rows");
     let saved: i64 = heavy.iter().map(|row| row[4].as_i64().expect("bytes")).sum();
     let number = |at: usize| expected[at].as_i64().expect("bytes");
-    // Those hundred that save most.
+    // The hundred chunks that save most.
     let all = number(0) - number(1) - number(4);
     assert!(heavy.len() == 100 && saved > all / 2 && saved < all, "{saved} of {all}");
     let growth = found[2].as_array().expect("rows");
@@ -106,7 +106,7 @@ print(json.dumps([run('savings'), run('heavy'), [row[1:] for row in run('growth'
 }
 
 #[test]
-fn what_cannot_be_traced_is_said() {
+fn untraceable_input_is_refused() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     fs::write(sandbox.path("empty"), b"").expect("written");

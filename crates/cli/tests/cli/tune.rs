@@ -1,4 +1,4 @@
-//! `tune`: what it tries, what it prints, and how it ends.
+//! `tune`: its candidates, its output and its exit codes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ fn parameters_are_found() {
         each["spec"].as_str().and_then(|spec| spec.split(':').next()).expect("a name").to_owned()
     };
     let names: BTreeSet<String> = tuned.iter().map(|each| algorithm(each)).collect();
-    // Two are learned from data, and tried when asked for only.
+    // Two algorithms are learned from data, and tried only if they are requested.
     let learned = ["bfbc", "samplebyte"];
     let expected: BTreeSet<String> = cutpoint_chunking::algorithms()
         .iter()
@@ -41,7 +41,7 @@ fn parameters_are_found() {
     let of_seqcdc = grid.iter().filter(|each| algorithm(each) == "seqcdc").count();
     assert!(of_seqcdc > 10 && grid.len() > of_seqcdc + 50, "{of_seqcdc} of {}", grid.len());
     let candidate_count = summary["candidate_count"].as_u64().expect("a number");
-    // Some are what `avg=` gives.
+    // Some candidates come from `avg=`.
     assert!(candidate_count >= grid.len() as u64, "{candidate_count} of {}", grid.len());
     for each in &grid {
         let mean = number(&each["random_chunk_size_mean"]);
@@ -51,7 +51,7 @@ fn parameters_are_found() {
         of("paper").iter().map(|each| number(&each["random_chunk_size_mean"])).collect();
     assert_eq!(papers.len(), 3, "Table I");
     assert!(of("average").len() >= 10, "what avg= gives");
-    // The best of each algorithm is the first of it, but of no paper.
+    // The best of each algorithm is the first one of it that is not from a paper.
     let best: Vec<&Value> =
         tuned.iter().copied().filter(|each| each["is_best_of_algorithm"] == true).collect();
     for name in &names {
@@ -60,7 +60,7 @@ fn parameters_are_found() {
         assert_eq!(marked.len(), 1, "{name}");
         assert_eq!(Some(marked[0]), first, "{name}");
     }
-    // Ranked, and the front is what it says.
+    // The results are ranked, and the front is correct.
     let savings: Vec<f64> = tuned.iter().map(|each| number(&each["net_space_savings"])).collect();
     assert!(savings.is_sorted_by(|one, other| one >= other), "{savings:?}");
     for each in &tuned {
@@ -71,12 +71,12 @@ fn parameters_are_found() {
         });
         assert!(!(each["is_best"] == true && beaten), "beaten: {each}");
         assert!(!(each["is_best"] == true && each["origin"] == "paper"), "another mean: {each}");
-        // What it prints can be used.
+        // The printed specifications are valid.
         let spec = each["spec"].as_str().expect("text");
         let parsed: Spec = spec.parse().expect("a specification");
         assert_eq!(parsed.to_string(), spec, "written out");
     }
-    // What `init` asks of a specification where there is a secret.
+    // `init` demands this of a specification for a repository with a secret.
     for each in &tuned {
         let spec: Spec = each["spec"].as_str().expect("text").parse().expect("a specification");
         spec.bounded().and_then(Spec::keyable).expect("it can be used");
@@ -86,7 +86,7 @@ fn parameters_are_found() {
 }
 
 #[test]
-fn a_person_sees_a_front() {
+fn front_is_drawn_for_people() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     let run = sandbox
@@ -110,7 +110,7 @@ fn a_person_sees_a_front() {
     let count =
         |name: &str| page.descendants().filter(|node| node.tag_name().name() == name).count();
     let algorithm_count = cutpoint_chunking::algorithms().len() - 2;
-    // Below each table's head: the best of each algorithm beside Table I, and all.
+    // Below the head of each table: the best of each algorithm beside Table I, and all results.
     assert_eq!(
         count("circle") + algorithm_count + 3 + 2,
         count("tr"),
@@ -120,7 +120,7 @@ fn a_person_sees_a_front() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_tried() {
+fn only_requested_algorithms_are_tried() {
     let sandbox = Sandbox::new();
     make_source(&sandbox.path("source"));
     let events = sandbox.json(["tune", "source", "--average", "2k", "-a", "gear,bfbc,samplebyte"]);
@@ -138,14 +138,14 @@ fn only_what_is_asked_for_is_tried() {
     let table_one = "cutpoint init --cut seqcdc:";
     let text = learned.text();
     assert!(text.contains(command) || text.matches(table_one).count() == 2, "{text}");
-    // What has no such mean is named.
+    // An algorithm without such a mean is named.
     let none = sandbox.run(["tune", "source", "-a", "samplebyte"]);
     none.ended(2, &["nothing has a mean near 16.0 KiB: samplebyte"]);
     sandbox.run(["tune", "source", "-a", "gaer"]).ended(2, &["gaer", "gear"]);
 }
 
 #[test]
-fn what_cannot_be_tuned_is_said() {
+fn untunable_input_is_refused() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("empty"), b"").expect("written");
     let refused = |arguments: &[&str], code: i32, texts: &[&str]| {

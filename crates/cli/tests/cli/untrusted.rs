@@ -1,5 +1,5 @@
-//! A storage that lies: an S3 look-alike over a folder, with bodies and listings that never end and
-//! lengths that are not true. The program's memory is limited while it asks, and its time is.
+//! A lying storage: an S3 look-alike over a folder, with endless bodies and listings, and with
+//! false lengths. The memory and the time of the program are limited.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,43 +15,43 @@ use cutpoint_testing::SplitMix64;
 use crate::rollback::{copy, elsewhere};
 use crate::sandbox::{Run, Sandbox, make_source, run};
 
-/// The largest data segment of a client, in KiB: less than any of the attacks would take.
+/// The maximum data segment of a client, in KiB, which is less than any of the attacks would take.
 const MEMORY_KIB_MAX: u64 = 300_000;
-/// The time that a client may take, whatever it is answered.
+/// The maximum time of a client, whatever the answers are.
 const TIME_MAX: Duration = Duration::from_secs(60);
-/// A length that no client should believe.
+/// A length that no client may believe.
 const HUGE: u64 = 1 << 44;
 
-/// What is not as it should be.
+/// The misbehavior of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lie {
-    /// Nothing.
+    /// The server behaves.
     None,
-    /// A key's body has no end, and says so; the listing gives its true length.
+    /// The body of a key is endless and announced as such, while the listing gives its true length.
     EndlessBody,
-    /// A listing gives keys of 2^44 bytes, and the bodies have them.
+    /// A listing gives the keys a length of 2^44 bytes, and the bodies have it.
     HugeObjects,
-    /// The first bodies of keys are shorter than they say.
+    /// The first bodies of keys are shorter than announced.
     ShortBody,
-    /// Each page of the listing of keys names another, by a new token.
+    /// Each page of the listing of keys refers to another page, by a new token.
     EndlessPages,
-    /// The same by the same token.
+    /// Each page of the listing of keys refers to another page, by the same token.
     RepeatedToken,
-    /// Each page of the listing of keys is empty and names another.
+    /// Each page of the listing of keys is empty and refers to another page.
     EmptyPages,
-    /// A page of the listing has no end.
+    /// A page of the listing is endless.
     EndlessPage,
-    /// From the first listing of commits on another folder is served.
+    /// From the first listing of commits on, another folder is served.
     Switches,
-    /// No request of this method for an object of this folder is answered; half of the body of the first
-    /// one is sent where that is said.
+    /// Requests of this method for objects of this folder are not answered. With `is_half`, half of
+    /// the body of the first one is sent.
     Silent { method: &'static str, folder: &'static str, is_half: bool },
 }
 
-/// The number of bodies that [`Lie::ShortBody`] cuts.
+/// The number of bodies that [`Lie::ShortBody`] cuts short.
 const SHORT_COUNT: u64 = 3;
 
-/// A server over a folder; it ends with the process.
+/// A server over a folder, which runs until the process ends.
 pub(crate) struct Server {
     address: String,
     serving: Arc<Serving>,
@@ -86,14 +86,14 @@ impl Server {
         Server { address, serving }
     }
 
-    /// Set once it has fallen silent.
+    /// Returns `true` once the server has fallen silent.
     pub(crate) fn is_silent(&self) -> bool {
         self.serving.is_silent()
     }
 }
 
 impl Serving {
-    /// Answers one request and hangs up.
+    /// Answers one request and closes the connection.
     fn serve(&self, mut stream: TcpStream) -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
         let mut line = String::new();
@@ -149,7 +149,7 @@ impl Serving {
         match method.as_str() {
             "PUT" => {
                 {
-                    // One at a time creates it.
+                    // The lock makes the creation atomic.
                     let _one = self.folder.lock().expect("no panic");
                     if is_conditional && file.exists() {
                         return error(&mut stream, "412 Precondition Failed", "PreconditionFailed");
@@ -257,7 +257,7 @@ impl Serving {
     }
 }
 
-/// Waits until the client hangs up.
+/// Waits until the client closes the connection.
 fn wait_for_end(mut reader: impl Read) -> Option<()> {
     reader.read_to_end(&mut Vec::new()).ok().map(drop)
 }
@@ -275,14 +275,14 @@ fn endless(stream: &mut TcpStream, len: u64, piece: &[u8]) -> Option<()> {
     endless_bytes(stream, piece)
 }
 
-/// Sends `piece` again and again until the client hangs up.
+/// Sends `piece` repeatedly until the client closes the connection.
 fn endless_bytes(stream: &mut TcpStream, piece: &[u8]) -> Option<()> {
     let block = piece.repeat(65_536 / piece.len());
     while stream.write_all(&block).is_ok() {}
     Some(())
 }
 
-/// Names and lengths of all files below `folder`, relative to `root`.
+/// Collects the names and lengths of all files below `folder`, relative to `root`.
 fn gather(root: &Path, folder: &Path, names: &mut Vec<(String, u64)>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -295,7 +295,7 @@ fn gather(root: &Path, folder: &Path, names: &mut Vec<(String, u64)>) {
     }
 }
 
-/// Runs with a limit of memory; nothing takes longer than [`TIME_MAX`].
+/// Runs with limited memory. No run takes longer than [`TIME_MAX`].
 fn bounded(mut command: Command) -> Run {
     let mut limited = Command::new("sh");
     limited.arg("-c").arg(format!("ulimit -d {MEMORY_KIB_MAX}; exec \"$@\"")).arg("sh");
@@ -311,7 +311,7 @@ fn bounded(mut command: Command) -> Run {
     run
 }
 
-/// A command over `server`.
+/// Returns a command over `server`.
 pub(crate) fn over_s3(sandbox: &Sandbox, server: &Server, arguments: &[&str]) -> Command {
     let mut command = sandbox.command(arguments);
     command.env("CUTPOINT_REPO", "s3://bucket/repo");
@@ -329,7 +329,7 @@ fn with_key_file() -> Sandbox {
 }
 
 #[test]
-fn server_that_lies_costs_a_client_little() {
+fn lying_server_costs_a_client_little() {
     let sandbox = with_key_file();
     for (lie, code, text) in [
         (Lie::None, 0, ""),
@@ -349,9 +349,9 @@ fn server_that_lies_costs_a_client_little() {
     }
 }
 
-/// Sparse objects of 1 TB in a folder: nothing is read of them.
+/// The folder has sparse objects of 1 TB, which are not read.
 #[test]
-fn folder_that_lies_costs_a_client_little() {
+fn lying_folder_costs_a_client_little() {
     let sandbox = with_key_file();
     for name in ["keys/00000000000000000000000000000000", "commits/000000000000000000000000"] {
         let file = fs::File::create(sandbox.path("repo").join(name)).expect("a file is made");
@@ -386,7 +386,7 @@ fn junk_prune_excuses_nothing_and_is_not_remembered() {
         sandbox.run(arguments).ended(12, &["older state", "--accept-rollback"]);
     }
     assert!(!sandbox.path("back").exists(), "nothing was restored");
-    // It is there, and does not open: damage, which is told.
+    // The commit exists and does not open, which is reported as damage.
     junk(&sandbox, &format!("commits/{second}"));
     sandbox.run(["snapshots"]).ended(1, &["is there and does not open", &second[..8]]);
     sandbox.run(["snapshots"]).ended(1, &["is there and does not open"]);
@@ -395,7 +395,7 @@ fn junk_prune_excuses_nothing_and_is_not_remembered() {
 }
 
 #[test]
-fn junk_settings_are_damage_and_no_end() {
+fn junk_settings_are_damage_but_not_fatal() {
     let sandbox = Sandbox::with_source();
     let highest = "config/18446744073709551615";
     junk(&sandbox, highest);
@@ -409,7 +409,7 @@ fn junk_settings_are_damage_and_no_end() {
     fs::remove_file(sandbox.path("repo").join(highest)).expect("it goes");
     sandbox.run(["config"]).well();
     sandbox.run(["check"]).well();
-    // Settings that are gone are an older state all the same.
+    // Missing settings are an older state all the same.
     for copy in ["", ".copy"] {
         let name = format!("repo/config/00000000000000000001{copy}");
         fs::remove_file(sandbox.path(name)).expect("it goes");
@@ -418,7 +418,7 @@ fn junk_settings_are_damage_and_no_end() {
     sandbox.run(["snapshots"]).ended(12, &["Remembered: settings 1", "There: settings 0"]);
 }
 
-/// Settings and keys of before are put back: a client that remembers nothing does not write with the
+/// Old settings and keys are put back. A client without a remembered state must not write with the
 /// keys that were given up.
 #[test]
 fn older_epoch_is_not_written_with() {
@@ -435,7 +435,8 @@ fn older_epoch_is_not_written_with() {
     let texts = ["key of epoch 2", "commits/", "--ignore-newer"];
     elsewhere(&["backup", "source"]).ended(12, &texts);
     elsewhere(&["backup", "source", "--ignore-newer"]).ended(1, &["key of epoch 2"]);
-    // Settings and keys are read again; what was told before is not told again, and no command is started.
+    // Settings and keys are read again, earlier messages are not repeated, and no command is
+    // started.
     let begin = ["backup", "--key-file", "key", "--stdin-from-command", "--"];
     let command = ["sh", "-c", "echo x >> started; echo data"];
     let dump = [&begin[..], &command].concat();
@@ -446,9 +447,9 @@ fn older_epoch_is_not_written_with() {
     }
 }
 
-/// Between opening the repository and listing what is in it, another client begins an epoch.
+/// Another client begins an epoch between the opening of the repository and its listing.
 #[test]
-fn epoch_that_begins_while_a_backup_begins_is_taken_up() {
+fn epoch_begun_meanwhile_is_adopted_by_a_backup() {
     let sandbox = with_key_file();
     copy(&sandbox.path("repo"), &sandbox.path("before"));
     sandbox.run(["key", "rotate", "--key-file", "key"]).well();
@@ -471,7 +472,7 @@ fn epoch_that_begins_while_a_backup_begins_is_taken_up() {
 #[test]
 fn first_backup_of_an_epoch_reads_all_and_stores_nothing_twice() {
     let sandbox = with_key_file();
-    // What the former member can write: a snapshot of the same sources, with the keys of before.
+    // A former member can write a snapshot of the same sources with the old keys.
     copy(&sandbox.path("repo"), &sandbox.path("former"));
     let mut former = sandbox.command(["backup", "source", "--key-file", "key"]);
     former.env("CUTPOINT_REPO", sandbox.path("former")).env("HOME", sandbox.path("other home"));

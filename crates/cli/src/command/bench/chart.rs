@@ -1,4 +1,4 @@
-//! The bars that a terminal shows.
+//! The bars of a benchmark, for a terminal.
 
 use anyhow::Result;
 use cutpoint_bench::Samples;
@@ -6,9 +6,9 @@ use cutpoint_bench::Samples;
 use super::{Measured, Setting, scale};
 use crate::report::Report;
 
-/// How wide a line is where no terminal says so.
+/// The width of a line if standard output is no terminal, in columns.
 const WIDTH: usize = 100;
-/// How short a bar may be drawn for the fastest.
+/// The minimum width reserved for the longest bar, in columns.
 const BAR_MIN: usize = 10;
 
 pub(super) fn print(setting: &Setting, measured: &[Measured], report: &Report) -> Result<()> {
@@ -48,7 +48,7 @@ pub(super) fn print(setting: &Setting, measured: &[Measured], report: &Report) -
     Ok(())
 }
 
-/// A bar of `share` of the width; one that does not fit ends in an arrow.
+/// Returns a bar of `share` of the width. A bar that does not fit ends in an arrow.
 fn bar(share: f64, width: usize) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "a share of the width of a terminal")]
     #[expect(clippy::cast_sign_loss, reason = "speeds are positive")]
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_are_as_long_as_shares() {
+    fn bar_length_is_the_share() {
         assert_eq!(bar(1.0, 10), "##########", "all");
         assert_eq!(bar(0.24, 10), "##", "a quarter");
         assert_eq!(bar(30.0, 10), "#########>", "more than fits");

@@ -1,4 +1,4 @@
-//! The chart as a file that needs nothing else: SVG, alone or in a page with a table.
+//! The chart as a self-contained file: SVG, alone or in a page with a table.
 
 use std::fmt::Write;
 
@@ -11,14 +11,14 @@ use plotters::style::{Color, IntoFont, RGBColor};
 
 use super::{Measured, Setting, scale};
 
-/// All lengths are in pixels.
+/// The width of the figure. All lengths are in pixels.
 const WIDTH: i32 = 900;
 const MARGIN: i32 = 12;
 const LINE_HEIGHT: i32 = 17;
-/// Where bars begin, and how long the longest is.
+/// The left end of the bars, and the length of the longest one.
 const BAR_LEFT: i32 = 150;
 const BAR_WIDTH: i32 = 520;
-/// How many characters of a name fit into a line.
+/// The maximum number of characters of a name in a line.
 const TITLE_LENGTH: usize = 110;
 
 const BLACK: RGBColor = RGBColor(0x22, 0x22, 0x22);
@@ -26,7 +26,7 @@ const READ: RGBColor = RGBColor(0xb0, 0xb0, 0xb0);
 const LEVEL: RGBColor = RGBColor(0x2f, 0x6f, 0xb5);
 const PAPER: RGBColor = RGBColor(0xd9, 0x8c, 0x2b);
 
-/// The chart.
+/// Draws the chart.
 pub(super) fn svg(setting: &Setting, measured: &[Measured]) -> Result<String> {
     let mut text = String::new();
     draw(setting, measured, &mut text).map_err(|error| anyhow!("the chart: {error}"))?;
@@ -39,14 +39,14 @@ fn draw(
     text: &mut String,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let scale = scale(measured);
-    // A work has its name, the plain read, its rows, and an empty line.
+    // Each work has a line for its name, one for the plain read, its rows, and an empty line.
     let line_count =
         setting.lines().len() + measured.iter().map(|each| each.rows.len() + 3).sum::<usize>();
     let height = 2 * MARGIN + LINE_HEIGHT * i32::try_from(line_count)?;
     let area = SVGBackend::with_string(text, (WIDTH.cast_unsigned(), height.cast_unsigned()))
         .into_drawing_area();
     area.fill(&plotters::style::WHITE)?;
-    // The backend makes them smaller by a quarter.
+    // The backend reduces the size by a quarter.
     let style = |size: i32| ("sans-serif", size).into_font().color(&BLACK);
     let mut y = MARGIN;
     for line in setting.lines() {
@@ -64,7 +64,8 @@ fn draw(
             (row.name.as_str(), &row.speeds, color, ratio)
         });
         for (name, speeds, color, ratio) in read.chain(rows) {
-            // One that does not fit is as long as the longest; its number says more.
+            // A bar that does not fit is as long as the longest one; its number shows the
+            // difference.
             let length = (speeds.median() / scale).min(1.0) * f64::from(BAR_WIDTH);
             #[expect(clippy::cast_possible_truncation, reason = "at most the width of the chart")]
             let right = BAR_LEFT + length.round() as i32;
@@ -80,7 +81,7 @@ fn draw(
     Ok(())
 }
 
-/// A spec may be longer than a line.
+/// Shortens a name, because a specification can be longer than a line.
 fn shortened(name: &str) -> String {
     match name.char_indices().nth(TITLE_LENGTH) {
         Some((end, _)) => format!("{}...", &name[..end]),
@@ -88,7 +89,7 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// A page with the chart and all numbers. It is XML, too.
+/// Returns a page with the chart and all numbers, which is also valid XML.
 pub(super) fn html(setting: &Setting, measured: &[Measured]) -> Result<String> {
     let mut page = String::from(
         "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n\

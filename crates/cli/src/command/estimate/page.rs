@@ -1,4 +1,4 @@
-//! A page that needs no other file: a chart and all numbers.
+//! A self-contained page with a chart and all numbers.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use super::{Row, gigabytes_per_second, percent};
 use crate::command::page::{self, escaped};
 use crate::units;
 
-/// All lengths are in pixels of the chart, which grows and shrinks with the page.
+/// The width of the chart. All lengths are in pixels of the chart, which scales with the page.
 const WIDTH: f64 = 640.0;
 const BAR_HEIGHT: f64 = 16.0;
 const LINE_HEIGHT: f64 = 22.0;
 const LABEL_HEIGHT: f64 = 20.0;
-/// Room for a number behind the longest bar.
+/// The space for a number behind the longest bar.
 const NUMBER_WIDTH: f64 = 150.0;
 
-/// What a bar is of, and how it is drawn.
+/// The meaning of each bar, and its style class.
 const BARS: [(&str, &str); 4] = [
     ("dedup", "one"),
     ("dedup, with bursts", "two"),
@@ -52,7 +52,7 @@ pub(super) fn html(estimated: &Estimated, rows: &[Row<'_>], elapsed: Duration) -
     Ok(page::page("cutpoint estimate", &body))
 }
 
-/// The bars of a configuration, in bytes.
+/// Returns the bars of a configuration, in bytes.
 fn bars(row: &Row<'_>) -> [Option<Savings>; 4] {
     let bursts = row.found.bursts;
     [

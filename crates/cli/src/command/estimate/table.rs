@@ -1,4 +1,4 @@
-//! The table that a terminal shows.
+//! The table of an estimate, for a terminal.
 
 use anyhow::Result;
 use cutpoint_estimate::Estimated;
@@ -42,7 +42,7 @@ pub(super) fn print(estimated: &Estimated, rows: &[Row<'_>], report: &Report) ->
     report.line("")?;
     let mut lines = vec![HEADINGS.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));
-    // Without bursts there is nothing to show of them.
+    // Without bursts, their columns are left out.
     let has_bursts = rows.iter().any(|row| row.found.bursts.is_some());
     let is_shown = |column: usize| has_bursts || !matches!(column, 3 | 5);
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! A page with the front drawn, and all numbers.
+//! A page with a chart of the Pareto front, and all numbers.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::{is_compared, percent, ranges, share, speed, speed_share};
 use crate::command::page::{self, escaped};
 use crate::units;
 
-/// All lengths are in pixels of the chart, which grows and shrinks with the page.
+/// The width of the chart. All lengths are in pixels of the chart, which scales with the page.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 360.0;
 const MARGIN: f64 = 56.0;
