@@ -1,8 +1,8 @@
 //! A request to stop, and the time that waits have left after it.
 //!
-//! A client that is asked to stop gives up what it waits for at once, but for what makes its work of
-//! use: storing what is on its way takes [`STORING_MAX`] at most, and publishing it
-//! [`PUBLISHING_MAX`], both from the request on. A wait looks for a request 20 times a second.
+//! A client that is asked to stop gives up its waits at once, except those that save its work:
+//! storing the objects that are on their way may take [`STORING_MAX`], and publishing them
+//! [`PUBLISHING_MAX`], both counted from the request. A wait looks for a request 20 times a second.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -13,14 +13,14 @@ use std::time::Duration;
 use crate::environment::Environment;
 use crate::error::{Error, Kind};
 
-/// The maximum time after a request to stop in which objects are put that were on their way.
+/// The maximum time after a request to stop for storing the objects that are on their way.
 pub const STORING_MAX: Duration = Duration::from_secs(20);
-/// The maximum time after a request to stop in which stored objects are published.
+/// The maximum time after a request to stop for publishing stored objects.
 pub const PUBLISHING_MAX: Duration = Duration::from_secs(30);
-/// The interval at which a wait looks for a request.
+/// The interval at which a wait looks for a request to stop.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A request to stop, made or not. Clones share it.
+/// A request to stop, which may or may not have been made. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<Inner>);
 
@@ -28,12 +28,12 @@ pub struct Stop(Arc<Inner>);
 struct Inner {
     /// The time of the request, by [`Environment::elapsed_ns`].
     asked_ns: OnceLock<u64>,
-    /// The number of guards that hold off an end.
+    /// The number of guards that delay the end of the process.
     holds: AtomicUsize,
 }
 
 thread_local! {
-    /// The time that waits of this thread have after a request.
+    /// The time after a request in which waits of this thread may go on.
     static LIMIT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
@@ -43,25 +43,26 @@ impl Stop {
         self.0.asked_ns.set(now_ns).ok();
     }
 
-    /// Whether the request was made.
+    /// Returns `true` if the request was made.
     pub fn is_asked(&self) -> bool {
         self.0.asked_ns.get().is_some()
     }
 
-    /// The time that waits of this thread have left at `now_ns`; `None` where no request was made.
+    /// Returns the time that waits of this thread have left at `now_ns`; `None` if no request was
+    /// made.
     pub fn left(&self, now_ns: u64) -> Option<Duration> {
         let since = now_ns.saturating_sub(*self.0.asked_ns.get()?);
         Some(LIMIT.get().saturating_sub(Duration::from_nanos(since)))
     }
 
-    /// Says that the process has something to bring to an end, after a request too, until the guard
-    /// is dropped.
+    /// Marks the process as having work to finish, even after a request, until the guard is
+    /// dropped.
     pub fn hold(&self) -> Hold {
         self.0.holds.fetch_add(1, Ordering::SeqCst);
         Hold(self.clone())
     }
 
-    /// Whether anything is to be brought to an end.
+    /// Returns `true` if there is work to finish.
     pub fn is_held(&self) -> bool {
         self.0.holds.load(Ordering::SeqCst) > 0
     }
@@ -77,7 +78,7 @@ impl Drop for Hold {
     }
 }
 
-/// A guard of [`finishing`]. It stays in its thread.
+/// A guard of [`finishing`]. It cannot leave its thread.
 #[derive(Debug)]
 pub struct Finishing {
     limit_before: Duration,
@@ -85,8 +86,8 @@ pub struct Finishing {
     _of_thread: PhantomData<*const ()>,
 }
 
-/// Gives the waits of this thread `limit` from a request to stop on, until the guard is dropped.
-/// Inside another guard the longer time counts.
+/// Allows the waits of this thread to go on for `limit` after a request to stop, until the guard is
+/// dropped. Of nested guards, the longest time counts.
 pub fn finishing(environment: &dyn Environment, limit: Duration) -> Finishing {
     let limit_before = LIMIT.get();
     LIMIT.set(limit.max(limit_before));
@@ -100,13 +101,14 @@ impl Drop for Finishing {
     }
 }
 
-/// Whether waits of this thread are over, because of a request to stop.
+/// Returns `true` if waits of this thread are over because of a request to stop.
 pub fn is_over(environment: &dyn Environment) -> bool {
     let left = environment.stop().and_then(|stop| stop.left(environment.elapsed_ns()));
     left.is_some_and(|left| left.is_zero())
 }
 
-/// Waits for `time`, or until a request to stop ends the wait. Returns whether the time has passed.
+/// Waits for `time`, or until a request to stop ends the wait. Returns `true` if the whole time has
+/// passed.
 pub fn sleep(environment: &dyn Environment, time: Duration) -> bool {
     let mut left = time;
     while !is_over(environment) {
@@ -120,7 +122,7 @@ pub fn sleep(environment: &dyn Environment, time: Duration) -> bool {
     false
 }
 
-/// The error of a wait that a request to stop has ended.
+/// Returns the error of a wait that a request to stop has ended.
 pub fn interrupted(object: impl std::fmt::Display) -> Error {
     Error::new(Kind::Interrupted, object, "interrupted")
 }
