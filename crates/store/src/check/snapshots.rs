@@ -1,4 +1,4 @@
-//! Snapshots: does everything that they reach exist?
+//! Checks of snapshots: that everything they reach exists.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -16,32 +16,33 @@ use crate::reach::{self, Visit};
 use crate::reader::{ChunkBytes, Reader};
 use crate::view::View;
 
-/// The container of a chunk to which no hint leads.
+/// A placeholder for the container of a chunk to which no hint leads.
 const NOWHERE: PartName = PartName { ticket: TicketId([0; 12]), count: 0 };
 
-/// What cannot be read any more.
+/// The data that cannot be read any more.
 #[derive(Debug)]
 pub(crate) struct Lost {
-    /// Chunks that no place gives.
+    /// Chunks that cannot be read from any place.
     pub(crate) chunks: HashSet<(Class, Fingerprint)>,
-    /// Those of them that a listed snapshot needs.
+    /// The lost chunks that a listed snapshot needs.
     pub(crate) needed: HashSet<(Class, Fingerprint)>,
-    /// Those of them that the storage would not give: it may do so again.
+    /// The lost chunks that the storage refused to read, and may return another time.
     pub(crate) refused: HashSet<Fingerprint>,
-    /// Commits that somebody has seen and that are gone.
+    /// Commits that a writer has seen and that are gone.
     pub(crate) commits: BTreeSet<TicketId>,
-    /// Containers that have parity which can be used.
+    /// Containers that have usable parity.
     pub(crate) protected: HashSet<(Class, PartName)>,
-    /// Containers that the storage did not give.
+    /// Containers that the storage refused to read.
     pub(crate) refused_containers: HashSet<(Class, PartName)>,
-    /// The snapshots that were walked: of others nothing is known.
+    /// The snapshots that were walked; nothing is known about others.
     pub(crate) walked: BTreeSet<TicketId>,
-    /// Commits that could not be read when they were looked at.
+    /// Commits that could not be read at the time of the check.
     pub(crate) unread: BTreeSet<TicketId>,
 }
 
-/// Walks every snapshot; then, where something is lost, names the paths that need it. Returns
-/// what is to be recorded ([`CheckReport::damages`](super::CheckReport::damages)), and what is lost.
+/// Walks every snapshot and, if chunks are lost, reports the paths that need them. Returns the
+/// damages to be recorded ([`CheckReport::damages`](super::CheckReport::damages)), and the lost
+/// data.
 pub(super) fn check(
     check: &Check<'_>,
     seen: &mut Seen,
@@ -60,7 +61,8 @@ pub(super) fn check(
         (std::mem::take(&mut state.weak), known)
     };
     let mut walk = Walk::run(check, reader, seen, &known)?;
-    // A prune may have moved what seems to be lost. Where it did, what it has published tells.
+    // A prune may have moved chunks that seem to be lost, in which case it has published new
+    // segments.
     if !walk.lost.is_empty()
         && seen.list_again(check)?
         && reader.index().refresh(&seen.view).is_ok()
@@ -91,7 +93,7 @@ pub(super) fn check(
         let mut unhealed = HashSet::new();
         for root in &roots {
             let lost = affected.name_all(root.snapshot, &root.content, root.is_listed)?;
-            // Whoever compares with this snapshot hears nothing of these.
+            // A backup that compares with this snapshot learns only of damage recorded after it.
             let heard = seen.view.damaged_since(root.snapshot);
             unhealed.extend(lost.into_iter().filter(|lost| !heard.contains(lost)));
         }
@@ -130,23 +132,23 @@ fn commit_of(name: &ObjectName) -> Option<TicketId> {
     }
 }
 
-/// What was found, or recorded, of places of chunks.
+/// The findings and records about the places of chunks.
 pub(super) struct Known {
     /// Containers that are gone.
     gone: HashSet<(Class, PartName)>,
-    /// Records whose chunk cannot be read: this check has tried.
+    /// Places from which this check could not read the chunk.
     bad: HashSet<Damage>,
-    /// The containers of which this check has read all.
+    /// The containers that this check has read completely.
     read: HashSet<(Class, PartName)>,
-    /// Composites that lack a whole, and wholes that cannot be had: this check has tried.
+    /// Composites that lack a whole, and wholes that cannot be read, as found by this check.
     pub(super) unbuilt: HashSet<Damage>,
     pub(super) lacking: HashMap<(Class, Fingerprint), Error>,
-    /// Records of which an earlier check says that they are damaged.
+    /// Places that an earlier check has recorded as damaged.
     recorded: HashSet<Damage>,
 }
 
 impl Known {
-    /// Whether nothing is known against a place.
+    /// Returns `true` if this check has found nothing wrong with a place.
     pub(super) fn is_there(&self, location: &Location) -> bool {
         let place = place(location);
         !self.gone.contains(&(place.class, place.container)) && !self.bad.contains(&place)
@@ -156,11 +158,12 @@ impl Known {
         self.recorded.contains(&place(location))
     }
 
-    /// Reads a place where nothing is known against it, unless this check has done so.
+    /// Reads a place with which nothing is known to be wrong, unless this check has read it
+    /// already.
     ///
     /// # Errors
     ///
-    /// As [`Reader::read`].
+    /// Returns any error of [`Reader::read`].
     pub(super) fn try_read(&self, reader: &Reader, location: &Location) -> Result<()> {
         let place = place(location);
         if self.read.contains(&(place.class, place.container)) && !self.unbuilt.contains(&place) {
@@ -170,22 +173,23 @@ impl Known {
     }
 }
 
-/// What a record of damage would say of a place.
+/// Returns the damage record that would describe a place.
 pub(super) fn place(location: &Location) -> Damage {
     let container = location.container;
     let fingerprint = location.chunk().fingerprint;
     Damage { class: container.class, container: container.name, fingerprint }
 }
 
-/// A snapshot that is walked.
+/// A snapshot to be walked.
 struct Root {
     snapshot: TicketId,
     content: Content,
-    /// Whether it is on the lists, not forgotten.
+    /// Set if the snapshot is listed, that is, not forgotten.
     is_listed: bool,
 }
 
-/// Every snapshot that no prune has taken; forgotten ones, which can be brought back, come last.
+/// Returns every snapshot that no prune has taken. Forgotten ones, which can be brought back, come
+/// last.
 fn roots(view: &View) -> Vec<Root> {
     let (taken, forgotten) = (view.taken(), view.forgotten());
     let commits = view.commits.iter().filter(|(id, _)| !taken.contains(id));
@@ -204,28 +208,29 @@ pub(super) struct Walk<'a> {
     reader: &'a Reader,
     known: &'a Known,
     wholes: Wholes<'a>,
-    /// Whether the snapshot that is walked is on the lists.
+    /// Set if the current snapshot is listed.
     is_listed: bool,
     references: u64,
-    /// The snapshots that it has gone through.
+    /// The snapshots that were walked completely.
     walked: BTreeSet<TicketId>,
-    /// Chunks that cannot be read from anywhere.
+    /// Chunks that cannot be read from any place.
     pub(super) lost: HashMap<(Class, Fingerprint), LostChunk>,
-    /// Those of them that the storage would not give: it may do so again.
+    /// The lost chunks that the storage refused to read, and may return another time.
     refused: HashSet<Fingerprint>,
-    /// Places that are recorded as damaged, that can be read, and that listed snapshots need because
-    /// there is no other.
+    /// Places that are recorded as damaged, but can be read, and that listed snapshots need because
+    /// there is no other place.
     relied: HashSet<Damage>,
-    /// Composites that can be read, though others of their region lack a whole; there is no other
-    /// place. They should be stored again: what is kept of a region is kept with all that it refers to.
+    /// Composites that can be read, but whose region has others that lack a whole, and for which
+    /// there is no other place. They should be stored again, because a region is kept only together
+    /// with everything it refers to.
     shaken: HashSet<Damage>,
 }
 
-/// A chunk that cannot be read from anywhere.
+/// A chunk that cannot be read from any place.
 pub(super) struct LostChunk {
-    /// Why, unless that was said of a container.
+    /// The reason, unless it was reported about a container.
     error: Option<Error>,
-    /// Whether a snapshot that is on the lists needs it.
+    /// Set if a listed snapshot needs the chunk.
     is_listed: bool,
 }
 
@@ -253,7 +258,7 @@ impl Visit for Walk<'_> {
 }
 
 impl<'a> Walk<'a> {
-    /// Looks at everything that the snapshots of the view reach.
+    /// Walks everything that the snapshots of the view reach.
     fn run(
         check: &'a Check<'a>,
         reader: &'a Reader,
@@ -282,7 +287,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Notes where a metadata chunk is, if each of its places is recorded as damaged.
+    /// Notes the places of a metadata chunk if all of them are recorded as damaged.
     fn rely_on_meta(&mut self, fingerprint: Fingerprint) {
         let place = |container| Damage { class: Class::Meta, container, fingerprint };
         let index = self.reader.index();
@@ -331,11 +336,12 @@ impl<'a> Walk<'a> {
         self.lose(Class::Data, fingerprint, error);
     }
 
-    /// Looks at every place of a chunk of data.
+    /// Examines every place of a data chunk.
     ///
     /// # Errors
     ///
-    /// Why none gives it; `None` where its containers have been named.
+    /// Returns the reason for which no place provides the chunk, or `None` if its containers were
+    /// reported.
     fn look_closely(&mut self, fingerprint: &Fingerprint) -> Result<Location, Option<Error>> {
         let known = self.known;
         let (mut places, failure) = self.reader.index().locations(Class::Data, fingerprint);
@@ -352,7 +358,8 @@ impl<'a> Walk<'a> {
                     continue;
                 }
             };
-            // What is recorded may be readable, or may have been made good since.
+            // A place recorded as damaged may be readable, or may have been repaired in the
+            // meantime.
             if known.is_recorded(&location) {
                 if let Err(failed) = known.try_read(self.reader, &location) {
                     error = error.or(Some(failed));
@@ -378,7 +385,7 @@ impl<'a> Walk<'a> {
         Err(error.or(failure).or_else(nowhere))
     }
 
-    /// Every place from which a lost chunk could have come.
+    /// Returns every place from which a lost chunk could have been read.
     fn places_of_lost(&self) -> Result<BTreeSet<Damage>> {
         let mut damages = BTreeSet::new();
         for (class, fingerprint) in self.lost.keys() {
@@ -405,8 +412,8 @@ impl<'a> Walk<'a> {
         self.lost.insert((class, fingerprint), LostChunk { error, is_listed });
     }
 
-    /// Names the chunks that are lost, but not those of containers that have been named. Those that
-    /// only forgotten snapshots need are counted.
+    /// Reports the lost chunks, except those in containers that were reported. Chunks that only
+    /// forgotten snapshots need are counted.
     fn name_lost(&mut self) -> Result<()> {
         let mut errors: Vec<_> = self
             .lost

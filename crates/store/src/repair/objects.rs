@@ -1,8 +1,9 @@
-//! Objects of which all that counts can still be read, or of which there is a second copy: the bytes
-//! with which each was put follow from that, and are put in its place.
+//! Repair of objects of which all significant bytes can still be read, or of which there is a
+//! second copy. The original bytes of each object follow from these, and are put in its place.
 //!
-//! Nothing that an object says is changed by it: header and sealed parts are authenticated, padding
-//! and trailer follow from them. The copies of settings and keyrings are the same bytes.
+//! The repair cannot change the content of an object: header and sealed parts are authenticated,
+//! and padding and trailer follow from them. The two copies of settings and keyrings have the same
+//! bytes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,40 +27,41 @@ use crate::view::View;
 #[cfg(feature = "mutants")]
 use crate::writer::mutant::{self, Mutant};
 
-/// How to repair objects.
+/// The options of a repair of objects.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectsOptions {
-    /// Write nothing.
+    /// Set to write nothing.
     pub dry_run: bool,
-    /// How much of the containers is read to look for damage; without, what shows without reading
-    /// data.
+    /// The portion of the containers that is read to look for damage; `None` to use only damage
+    /// that shows without reading data.
     pub read_data: Option<Portion>,
-    /// How many threads read containers; 0 is as many as the machine has.
+    /// Number of threads that read containers; 0 for one per processor.
     pub threads: usize,
-    /// Settings that no key opens, and that are deleted. Without them the settings before count.
+    /// Settings that no key opens, and that are to be deleted. The previous settings count then.
     pub removed: BTreeSet<ObjectName>,
 }
 
-/// What a repair of objects did, or would do.
+/// The results of a repair of objects; in a dry run, the expected ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectsRepair {
-    /// Objects that are again what was put.
+    /// Objects that have their original bytes again.
     pub mended: Vec<ObjectName>,
-    /// Objects that are damaged or gone, that something needs, and that nothing gives again.
+    /// Objects that are damaged or gone, that something needs, and that cannot be restored.
     pub left: Vec<ObjectName>,
-    /// Objects that were deleted, because that was asked for.
+    /// Objects that were deleted on request.
     pub removed: Vec<ObjectName>,
 }
 
-/// Puts each object that a check names, and whose bytes follow from what is left, as it was. All other
-/// damage is left to other repairs.
+/// Restores each object that a check reports and whose original bytes follow from the remaining
+/// ones. All other damage is left to other repairs.
 ///
 /// # Errors
 ///
-/// As [`check`](crate::check::check), and as the medium where it does not take an object. `Invalid`
-/// where an object that is to be removed is not there, opens, or is none that can be removed; then
-/// nothing was done. `WrongKey` where such an object is of a newer key epoch, and `Unsupported` where
-/// it is of a newer version: another client may open it.
+/// Returns any error of [`check`](crate::check::check), and any error of the medium if it does not
+/// accept an object. Returns an `Invalid` error if an object that is to be removed does not exist,
+/// opens, or is of a kind that cannot be removed; nothing was done in that case. Returns `WrongKey`
+/// if such an object has a newer key epoch, and `Unsupported` if it has a newer version, because
+/// another client may open it.
 pub fn repair_objects(
     repository: &Arc<Repository>,
     options: &ObjectsOptions,
@@ -116,8 +118,9 @@ pub fn repair_objects(
     Ok(done)
 }
 
-/// Puts an object as it was. A key whose other copy has gone meanwhile was removed, and stays so: that
-/// client looks for what came back after it has deleted both. Returns whether the object is there now.
+/// Puts the original bytes of an object. A key whose other copy has disappeared meanwhile was
+/// removed, and stays removed: the client that removes a key looks for restored copies after it has
+/// deleted both. Returns `true` if the object exists now.
 fn put_again(repository: &Repository, name: ObjectName, bytes: Bytes) -> Result<bool> {
     let media = repository.media();
     media.replace(&name.to_string(), bytes)?;
@@ -131,7 +134,7 @@ fn put_again(repository: &Repository, name: ObjectName, bytes: Bytes) -> Result<
     Ok(true)
 }
 
-/// Whether nobody can open an object, and nothing depends on it.
+/// Requires that no client can open the object, and that nothing depends on it.
 fn require_useless(repository: &Repository, name: ObjectName) -> Result<()> {
     let ObjectName::Config { number, .. } = name else {
         let message =
@@ -149,7 +152,7 @@ fn require_useless(repository: &Repository, name: ObjectName) -> Result<()> {
     }
 }
 
-/// The objects that findings name, and whether one is an error.
+/// Collects the objects that findings name, and for each whether a finding is an error.
 struct Named<'a> {
     monitor: &'a dyn CheckMonitor,
     objects: Mutex<BTreeMap<ObjectName, bool>>,
@@ -179,7 +182,7 @@ impl CheckMonitor for Named<'_> {
     }
 }
 
-/// What the index says of containers.
+/// The records of containers in the index.
 type Records = HashMap<(Class, PartName), ContainerRecord>;
 
 fn containers(repository: &Arc<Repository>) -> Result<Records> {
@@ -189,17 +192,17 @@ fn containers(repository: &Arc<Repository>) -> Result<Records> {
     Ok(records.map(|record| ((record.class, record.name), record)).collect())
 }
 
-/// How an object that a check names could be as it was.
+/// The result of reconstructing an object that a check has reported.
 pub(crate) enum Again {
-    /// It is.
+    /// The object has its original bytes.
     Whole,
-    /// With these bytes.
+    /// The original bytes, which differ from the present ones.
     AsPut(Bytes),
-    /// Nothing gives its bytes; why it cannot be read, if it cannot.
+    /// The original bytes cannot be determined; with the error of reading the object, if any.
     Unknown(Option<Error>),
 }
 
-/// Finds the bytes with which an object was put; `record` is what the index says of a container.
+/// Finds the original bytes of an object. `record` is the index record of a container.
 pub(crate) fn again(
     repository: &Repository,
     name: ObjectName,
@@ -207,7 +210,7 @@ pub(crate) fn again(
 ) -> Again {
     let (found, error) = match repository.media().get(&name.to_string()) {
         Ok(bytes) => (Some(bytes), None),
-        // What cannot be read may have a copy that can.
+        // An object that cannot be read may have a copy that can.
         Err(error) => (None, Some(error)),
     };
     let keys = repository.keys();
@@ -224,8 +227,9 @@ pub(crate) fn again(
     }
 }
 
-/// The bytes with which a keyring was put. Without its secret nobody can open it, so that it must be
-/// whole; one that opens with nothing can have its padding and checksum anew.
+/// Returns the original bytes of a keyring. A keyring cannot be opened without its secret, so that
+/// it must be intact. Padding and checksum can be restored only for one that opens without a
+/// secret.
 fn keyring_as_put(keys: &Keys, name: ObjectName, bytes: &Bytes) -> Option<Bytes> {
     if object_is_intact(bytes) && KeyMethod::of_object(name, bytes).is_ok() {
         return Some(bytes.clone());
@@ -237,7 +241,7 @@ fn keyring_as_put(keys: &Keys, name: ObjectName, bytes: &Bytes) -> Option<Bytes>
     is_own.then(|| with_tail_anew(name, bytes, trailer.offset, trailer.length))?
 }
 
-/// The other copy of settings or of a keyring.
+/// Returns the name of the other copy of settings or of a keyring.
 fn twin(name: ObjectName) -> Option<ObjectName> {
     match name {
         ObjectName::Config { number, copy } => Some(ObjectName::Config { number, copy: !copy }),
@@ -246,7 +250,7 @@ fn twin(name: ObjectName) -> Option<ObjectName> {
     }
 }
 
-/// The bytes of an object from its other copy, which has the same.
+/// Returns the bytes of an object from its other copy, which has the same bytes.
 fn from_copy(repository: &Repository, name: ObjectName) -> Option<Bytes> {
     let twin = twin(name)?;
     let bytes = repository.media().get(&twin.to_string()).ok()?;
@@ -256,7 +260,7 @@ fn from_copy(repository: &Repository, name: ObjectName) -> Option<Bytes> {
     object_as_put(repository.keys(), twin, &bytes)
 }
 
-/// The bytes with which a container was put, where its regions and its directory are undamaged.
+/// Returns the original bytes of a container whose regions and directory are undamaged.
 fn container_as_put(
     keys: &Keys,
     name: ObjectName,
