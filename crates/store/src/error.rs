@@ -24,7 +24,7 @@ pub enum Kind {
     Media,
     /// The storage is full.
     Full,
-    /// This machine computes wrong results: data that was compressed or sealed a moment ago does
+    /// The results of this machine are wrong: data that was compressed or sealed a moment ago does
     /// not come back unchanged. Nothing that is stored is damaged by this error, or known to be
     /// damaged.
     Machine,
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tolerance_of_errors_that_no_object_causes_is_none() {
+    fn errors_not_caused_by_one_object_are_not_tolerated() {
         let error = |kind| Error::new(kind, "data/00/x", "as the test has it");
         for kind in [Kind::Interrupted, Kind::Full, Kind::Conflict, Kind::Machine] {
             let returned = Tolerance::default().of_one(error(kind)).expect_err("it ends the run");

@@ -8,7 +8,6 @@
 //!    this start. The age of the renewal is needed because clones of a machine share its value and
 //!    name, and may run at the same time.
 //! 3. The writer has not renewed its ticket for 24 hours.
-//! 3. It has not renewed its ticket for 24 hours.
 //!
 //! The age of a renewal is the difference between two stamps of the storage: that of the renewal,
 //! and that of an object which this process has just put. The clock of another client decides

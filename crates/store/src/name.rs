@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_no_names() {
+    fn noncanonical_spellings_are_no_names() {
         for path in [
             "",
             "config",

@@ -133,7 +133,7 @@ mod tests {
     use crate::environment::{Interruptible, System};
 
     #[test]
-    fn time_is_left_only_for_what_is_finished() {
+    fn time_is_left_only_for_finishing_work() {
         let stop = Stop::default();
         let second_ns = 1_000_000_000;
         assert_eq!(stop.left(second_ns), None, "nothing was asked");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_request_sleeps_last() {
+    fn sleep_without_request_lasts() {
         let environment = Interruptible::new(System, Stop::default());
         assert!(sleep(&environment, Duration::from_millis(1)), "the time has passed");
         assert!(sleep(&System, Duration::from_millis(1)), "nobody can ask");

@@ -1,6 +1,6 @@
 //! The extra of hints objects that BURST needs to find old chunks.
 //!
-//! It holds the HeadDT and TailDT of one writer: the ends of its wholes, of the length that tau
+//! The extra holds the HeadDT and TailDT of one writer: the ends of its wholes, of the length that tau
 //! defines, and the number of bursts that the writer has put on each reference chunk. Like all
 //! hints, it is optional.
 

@@ -118,7 +118,7 @@ pub struct Statistics {
     pub new_bytes: u64,
     /// Number of bytes written for this snapshot, without ticket and commit.
     pub stored_bytes: u64,
-    /// Number of objects that could not be saved.
+    /// Number of problems in saving the sources.
     pub problem_count: u64,
     /// Number of new chunks that are stored as composites.
     pub composite_count: u64,

@@ -50,7 +50,7 @@ pub struct Segment {
     pub extra: Extra,
 }
 
-/// Bit of the byte that describes the contents of a container.
+/// Bits of the byte that describes the contents of a container.
 const META: u8 = 1;
 const COMPOSITES: u8 = 2;
 

@@ -1,7 +1,7 @@
 //! Trees: the contents of folders.
 //!
 //! A tree is a stream of [`Entry`]s, one CBOR map each, sorted by the bytes of their names; each
-//! name occurs once. `crate::tree` cuts the stream into chunks.
+//! name occurs once. `crate::writer` cuts the stream into chunks.
 
 use minicbor::{Decoder, Encoder};
 

@@ -149,8 +149,7 @@ mod tests {
         PartName { ticket: TicketId([1; 12]), count }
     }
 
-    /// Returns the fingerprint of chunk `chunk` of directory `directory`; fingerprints rise with
-    /// the chunk number.
+    /// Returns the fingerprint of chunk `chunk` of directory `directory`.
     fn fingerprint(directory: u32, chunk: u64) -> Fingerprint {
         let mut fingerprint = Fingerprint([0; FINGERPRINT_LEN]);
         let number = (u64::from(directory) << 32) + chunk;

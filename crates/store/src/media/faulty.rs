@@ -21,16 +21,16 @@ const STAMP_ERROR_NS_MAX: u64 = 40 * 24 * 3600 * 1_000_000_000;
 pub enum Fault {
     /// No fault.
     None,
-    /// Every call from this one on fails and does nothing, as if the process were dead.
+    /// Every call from this number on fails and does nothing, as if the process were dead.
     DeadBefore(u64),
-    /// This call is carried out, but its answer and every later call fail.
+    /// The call with this number is carried out, but its answer and every later call fail.
     DeadAfter(u64),
-    /// This call fails and does nothing; everything else works.
+    /// The call with this number fails and does nothing; everything else works.
     FailsAt(u64),
     /// A put at or after this call finds the storage full, except for the space that later
     /// deletions have freed. Everything else works.
     FullFrom(u64),
-    /// This call, a put, is carried out and visible, but does not reach the disk, and reports that.
+    /// The put with this number is carried out and visible, but does not reach the disk, and reports that.
     /// A second sync makes up for it.
     UnsyncedAt(u64),
     /// From this call on no put reaches the disk, even after a sync; each one reports that.

@@ -9,7 +9,6 @@
 //! visible to every later get and list; of several puts of one name exactly one is answered with
 //! `Created` (media that cannot promise this can still be written to, but not be pruned); a listing
 //! contains every object that existed throughout.
-//! what existed throughout.
 
 mod faulty;
 mod layer;

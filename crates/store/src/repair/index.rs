@@ -72,7 +72,6 @@ pub struct IndexRepair {
 ///
 /// If the storage refuses to read the directory of a container, the readable segments that name the
 /// container stay.
-/// read.
 ///
 /// # Errors
 ///
@@ -111,8 +110,8 @@ pub fn repair_index(
 }
 
 /// Returns all lost prune records, if some of them are given up. The others do not prevent that,
-/// because a rebuilt index names the existing containers and refers to none, whatever the records
-/// condemned. They are still reported as missing.
+/// because a rebuild names the containers that exist but makes no new references to them, whatever
+/// the records condemned. They are still reported as missing.
 ///
 /// # Errors
 ///
