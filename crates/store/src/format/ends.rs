@@ -12,7 +12,7 @@ use crate::name::PartName;
 pub const END_LEN: usize = 256;
 /// The length of encoded ends: hashes of head and tail, 4 bytes each.
 pub const ENDS_LEN: usize = 8;
-/// The length of a container's name and the number of its chunks.
+/// The length of a container's name and the number of its chunks, in bytes.
 const CONTAINER_LEN: usize = 20;
 
 /// Hashes of the head and of the tail of a chunk.

@@ -95,7 +95,7 @@ impl Directories {
     pub(super) fn insert(&mut self, loaded: Arc<Loaded>) {
         let name = (loaded.container.class, loaded.container.name);
         if self.by_name.contains_key(&name) {
-            return; // Two have read it at once.
+            return; // Two threads have read it at once.
         }
         let number = self.next_slot;
         self.next_slot = self.next_slot.wrapping_add(1);

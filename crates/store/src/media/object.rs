@@ -535,8 +535,8 @@ fn modified_ns(about: &std::fs::Metadata) -> Option<i64> {
     about.mtime().checked_mul(1_000_000_000)?.checked_add(about.mtime_nsec())
 }
 
-/// Cleans one folder and one level of sub-folders of staging files (`name#number`). `now_ns` is the
-/// file system's time, if it is known.
+/// Removes stale staging files (`name#number`) from one folder and one level of sub-folders.
+/// `now_ns` is the file system's time, if it is known.
 fn clean_folder(
     root: &Path,
     folder: &str,

@@ -301,7 +301,7 @@ mod tests {
 
         /// A container that was truncated or extended is restored.
         #[test]
-        fn truncated_or_extended_container_is_restored(len in 1..200_000_usize, keep in 0..=100_usize) {
+        fn cut_or_extended_container_is_restored(len in 1..200_000_usize, keep in 0..=100_usize) {
             let bytes = SplitMix64::bytes(5, len);
             let coded = coded(&bytes, 100);
             let mut cut = bytes[..len * keep / 100].to_vec();
