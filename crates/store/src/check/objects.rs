@@ -33,7 +33,7 @@ pub(super) fn list(repository: &Repository) -> Result<BTreeMap<String, u64>> {
 /// million of them.
 const LISTED_AGAIN_MAX: u32 = 100;
 
-/// The named objects, and the obstacles to knowing them.
+/// The commits, prunes and writers that a check has seen, and the objects that are hidden or gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// The commits and prunes.
