@@ -1,8 +1,8 @@
-//! Who can open a repository: the `keys/` objects, and new key epochs.
+//! Access to a repository: the `keys/` objects, and new key epochs.
 //!
-//! Each step leaves a repository that opens, wherever it is cut off: what is new is put and tried
-//! before what is old is deleted. Which epoch counts is decided by one put, that of the settings
-//! (`docs/decisions/0007-key-epochs.md`).
+//! Each step leaves a repository that can be opened, wherever the step is cut off: new objects are
+//! put and tried before old ones are deleted. A single put, that of the settings, decides which
+//! epoch counts (`docs/decisions/0007-key-epochs.md`).
 
 use std::collections::BTreeMap;
 
@@ -16,38 +16,39 @@ use crate::seal::{
     wrap_keyring,
 };
 
-/// One way to open a repository: a `keys/` object.
+/// A `keys/` object: one way to open a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyEntry {
-    /// Its name is `keys/<id>`.
+    /// The id of the key, whose name is `keys/<id>`.
     pub id: [u8; 16],
-    /// With what it is opened; `None` where neither copy can be read.
+    /// The method by which the key is opened; `None` if neither copy can be read.
     pub method: Option<KeyMethod>,
-    /// When it was made, and for what; `None` where it does not say so, or that cannot be read.
+    /// The creation time and the purpose of the key; `None` if the key does not record them, or
+    /// they cannot be read.
     pub about: Option<KeyAbout>,
-    /// How many of its two copies are there and whole.
+    /// The number of intact copies of the key, at most two.
     pub copy_count: usize,
-    /// Whether this repository was opened with it.
+    /// Set if this repository was opened with the key.
     pub is_in_use: bool,
-    /// What is known of its epoch.
+    /// The relation of the key's epoch to the current one.
     pub epoch: KeyEpoch,
 }
 
-/// How the epoch of a key stands to the one that counts.
+/// The relation of a key's epoch to the epoch that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyEpoch {
-    /// It is the same.
+    /// The key belongs to the current epoch.
     Current,
-    /// It is an older one: the key cannot open the repository any more.
+    /// The key belongs to an older epoch and cannot open the repository any more.
     Old,
-    /// It cannot be told: a new epoch was cut off when it had put this key, or is about to begin; or
-    /// somebody else's key was put here.
+    /// The epoch cannot be determined. A new epoch was cut off after it had put this key, or is
+    /// about to begin, or a foreign key was put here.
     Unknown,
 }
 
 impl KeyEntry {
-    /// Returns `true` if the repository can be opened with it, as far as that is known. The key that has
-    /// just opened it does, whatever its copies look like.
+    /// Returns `true` if the key is known to open the repository. The key with which the repository
+    /// was opened does, whatever the state of its copies.
     pub fn opens(&self) -> bool {
         let is_kit = self.method == Some(KeyMethod::RecoveryKit);
         let is_sound = self.epoch == KeyEpoch::Current && self.copy_count > 0;
@@ -55,26 +56,27 @@ impl KeyEntry {
     }
 }
 
-/// What becomes of the keys that a new epoch is not told to.
+/// The treatment of existing keys that are not given the secret of a new epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
-    /// There must be none.
+    /// Fail if there are such keys.
     Refuse,
-    /// They are removed: they would open nothing any more.
+    /// Remove such keys, because they would open nothing any more.
     Remove,
 }
 
-/// The name of a key, as it is shown.
+/// Returns the name by which a key is shown.
 pub fn key_name(id: [u8; 16]) -> ObjectName {
     ObjectName::Key { id, copy: false }
 }
 
 impl Repository {
-    /// Every `keys/` object, oldest first where that is known.
+    /// Returns every `keys/` object, sorted by creation time; keys of unknown time come first.
     ///
     /// # Errors
     ///
-    /// As the medium. What cannot be read is in the list, and says so.
+    /// Returns any error of the medium. A key that cannot be read is part of the list, and marked
+    /// as such.
     pub fn list_keys(&self) -> Result<Vec<KeyEntry>> {
         let mut copies: BTreeMap<[u8; 16], Vec<Bytes>> = BTreeMap::new();
         for (path, _) in self.media().list(ObjectKind::Key.folder())? {
@@ -82,7 +84,7 @@ impl Repository {
             let bytes = match self.media().get(&path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == Kind::Missing => continue,
-                // It is longer than a key can be.
+                // The object is longer than a key can be.
                 Err(error) if error.kind() == Kind::Corrupt => Bytes::new(),
                 Err(error) => return Err(error),
             };
@@ -95,7 +97,7 @@ impl Repository {
             let about =
                 copies.iter().find_map(|bytes| KeyAbout::of_object(self.keys(), name, bytes).ok());
             let is_in_use = self.key_id() == Some(id);
-            // What says nothing is of the time before there were epochs.
+            // A key that records nothing about itself belongs to the first epoch.
             let epoch = about.as_ref().map(|about| about.as_ref().map_or(1, |about| about.epoch));
             let epoch = match epoch {
                 _ if is_in_use => KeyEpoch::Current,
@@ -119,13 +121,14 @@ impl Repository {
         Ok(entries)
     }
 
-    /// Adds a way to open the repository, and tries it. Returns its id.
+    /// Adds a key for `unlock` to the repository, and tries it. Returns the id of the key.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the repository is not encrypted, or the label too long; `Conflict` where
-    /// somebody began a new epoch meanwhile; `Corrupt` where what was put does not open. None of the
-    /// key is left then, if the medium lets it be deleted.
+    /// Returns an `Invalid` error if the repository is not encrypted or the label is too long,
+    /// `Conflict` if another client began a new epoch meanwhile, and `Corrupt` if the stored key
+    /// does not open. After an error no copy of the key is left, provided that the medium permits
+    /// deleting it.
     pub fn add_key(&self, unlock: &Unlock, label: &str) -> Result<[u8; 16]> {
         let is_open = self.keys().suite() == Suite::None;
         if is_open || matches!(unlock, Unlock::Nothing) {
@@ -150,11 +153,12 @@ impl Repository {
         Ok(id)
     }
 
-    /// Puts `keyring`, wrapped, twice. Returns its id.
+    /// Wraps `keyring` and puts it in two copies. Returns the id of the key.
     ///
     /// # Errors
     ///
-    /// As the medium. What was put then is taken back, if the medium lets it.
+    /// Returns any error of the medium. A copy that was put before the error is deleted again, if
+    /// the medium permits.
     pub(crate) fn put_key(
         &self,
         keyring: &Keyring,
@@ -179,19 +183,19 @@ impl Repository {
         Ok(id)
     }
 
-    /// Reads both copies of a key back, opens them, and opens the settings with what is in them.
+    /// Reads back and opens both copies of a key, and opens the settings with the keyring in them.
     fn try_key(&self, id: [u8; 16], unlock: &Unlock) -> Result<()> {
         let keyring = self.open_key(id, unlock)?;
         self.try_settings(&Keys::derive(&keyring, self.keys().suite()))
     }
 
-    /// Whether `keys` open the newest settings.
+    /// Fails unless `keys` open the newest settings.
     fn try_settings(&self, keys: &Keys) -> Result<()> {
         let configs = self.media().list(ObjectKind::Config.folder())?;
         newest_config(&**self.media(), &configs, keys, self.ignores_newer()).map(drop)
     }
 
-    /// The keyring in both copies of a key.
+    /// Returns the keyring of a key, of which both copies must be equal and intact.
     fn open_key(&self, id: [u8; 16], unlock: &Unlock) -> Result<Keyring> {
         let get = |copy| {
             let name = ObjectName::Key { id, copy };
@@ -207,9 +211,9 @@ impl Repository {
         }
     }
 
-    /// Deletes both copies of a key; the one that is looked at first goes last. Then looks for a copy
-    /// that a repair has put again meanwhile, from the other: a repair that puts one later finds the
-    /// other gone, and takes back what it has put.
+    /// Deletes both copies of a key. The original, which readers try first, goes last. Then deletes
+    /// any copy that a repair has restored from the other meanwhile. A repair that restores a copy
+    /// later finds the other gone, and takes its own copy back.
     pub(crate) fn delete_key(&self, id: [u8; 16]) -> Result<()> {
         let names = [true, false].map(|copy| ObjectName::Key { id, copy }.to_string());
         for name in &names {
@@ -223,18 +227,18 @@ impl Repository {
         Ok(())
     }
 
-    /// Removes a way to open the repository: both copies of `keys/<id>`.
+    /// Removes a key, that is, both copies of `keys/<id>`.
     ///
-    /// Who knows the secret and has a copy of the object can still open what is there: only a new
-    /// epoch keeps from them what comes. Of two that remove the last two keys at the same moment at
-    /// least one puts its own back.
+    /// A client that knows the secret and has a copy of the object can still open the data that
+    /// exists now; only a new epoch protects future data from it. If two clients remove the last
+    /// two keys at the same time, at least one of them puts its key back.
     ///
     /// # Errors
     ///
-    /// `Invalid` where there is no such key, or where it is the last that opens the repository. Also,
-    /// unless `is_meant`, where the repository was opened with it, or where nobody can tell what it
-    /// is: it may belong to an epoch that begins at this moment. `Conflict` where somebody else
-    /// changes keys at this moment.
+    /// Returns an `Invalid` error if there is no such key, or if it is the last one that opens the
+    /// repository. Unless `is_meant` is set, also returns `Invalid` if the repository was opened
+    /// with the key, or if the key's epoch is unknown, because the key may belong to an epoch that
+    /// is just beginning. Returns `Conflict` if another client changes keys at the same time.
     pub fn remove_key(&self, id: [u8; 16], is_meant: bool) -> Result<()> {
         let entries = self.list_keys()?;
         let Some(entry) = entries.iter().find(|entry| entry.id == id) else {
@@ -267,7 +271,7 @@ impl Repository {
             }
             _ => error,
         };
-        // Who does not know the newest epoch does not know what is the last key.
+        // A client that does not know the newest epoch cannot tell which key is the last one.
         self.try_settings(self.keys()).map_err(changed)?;
         let mut kept: Vec<(ObjectName, Bytes)> = Vec::new();
         for copy in [false, true] {
@@ -275,7 +279,7 @@ impl Repository {
             match self.media().get(&name.to_string()) {
                 Ok(bytes) => kept.push((name, bytes)),
                 Err(error) if error.kind() == Kind::Missing => {}
-                // What cannot be read cannot be put back.
+                // A copy that cannot be read cannot be put back.
                 Err(error) => return Err(error),
             }
         }
@@ -294,13 +298,13 @@ impl Repository {
         ))
     }
 
-    /// Replaces a key by another: adds the new one, tries it, removes the old one. Returns the id of
-    /// the new one, which has the label of the old one.
+    /// Replaces a key: adds the new one, tries it, and removes the old one. Returns the id of the
+    /// new key, which has the label of the old one.
     ///
     /// # Errors
     ///
-    /// As [`Repository::add_key`] and [`Repository::remove_key`]. Where removing fails, both open the
-    /// repository.
+    /// Returns any error of [`Repository::add_key`] and [`Repository::remove_key`]. If removing
+    /// fails, both keys open the repository.
     pub fn replace_key(&mut self, id: [u8; 16], unlock: &Unlock) -> Result<[u8; 16]> {
         let entries = self.list_keys()?;
         let Some(entry) = entries.iter().find(|entry| entry.id == id) else {
@@ -315,22 +319,23 @@ impl Repository {
         Ok(new)
     }
 
-    /// Begins a new epoch: makes a secret, puts it into a new key for each of `secrets`, and seals
-    /// everything with it from then on. Returns the ids of the new keys, in the order of `secrets`;
-    /// those that they replace are removed.
+    /// Begins a new epoch: generates a secret, stores it in a new key for each of `secrets`, and
+    /// seals all new objects with it from then on. Returns the ids of the new keys, in the order of
+    /// `secrets`. The keys that they replace are removed.
     ///
-    /// Each of `secrets` opens a key of the repository already. A key that none of them opens cannot
-    /// be given the new secret; `others` says what becomes of it. Recovery kits of before open the
-    /// repository no more. Who is at work goes on with the old epoch until the work ends.
+    /// Each of `secrets` has to open an existing key of the repository. A key that none of them
+    /// opens cannot be given the new secret; `others` decides what happens to it. Older recovery
+    /// kits do not open the repository any more. Running writers go on with the old epoch until
+    /// their work ends.
     ///
-    /// Until the settings are put, everything is as it was. From then on the new epoch counts.
+    /// Until the settings are put, nothing changes. From then on the new epoch counts.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the repository is not encrypted, or where there are other keys and
-    /// [`Others::Refuse`]; `WrongKey` where one of `secrets` opens no key; `Conflict` where somebody
-    /// changed keys or settings meanwhile. After an error of the medium either epoch may count; keys
-    /// for both are there.
+    /// Returns an `Invalid` error if the repository is not encrypted, or if there are other keys
+    /// and `others` is [`Others::Refuse`]; `WrongKey` if one of `secrets` opens no key; and
+    /// `Conflict` if another client changed keys or settings meanwhile. After an error of the
+    /// medium either epoch may count; keys for both exist.
     pub fn begin_epoch(&mut self, secrets: &[Unlock], others: Others) -> Result<Vec<[u8; 16]>> {
         let suite = self.keys().suite();
         if suite == Suite::None || secrets.is_empty() {
@@ -381,8 +386,8 @@ impl Repository {
         let was_put = put.is_ok();
         let first = made.first().copied().unwrap_or_default();
         if let Err(error) = put.and_then(|()| self.take_keys(keys.clone(), first)) {
-            // Without settings of the new epoch its keys are good for nothing. Where the medium does
-            // not say whether the settings were put, they stay.
+            // Without settings of the new epoch, the keys of that epoch are useless. They stay if
+            // the medium does not say whether the settings were put.
             let opens_nothing =
                 || self.try_settings(&keys).is_err_and(|error| error.kind() != Kind::Media);
             if !was_put || (error.kind() == Kind::Conflict && opens_nothing()) {
@@ -401,7 +406,7 @@ impl Repository {
         Ok(made)
     }
 
-    /// The keyring with one more epoch.
+    /// Returns the keyring with one more epoch.
     fn next_keyring(&self) -> Result<Keyring> {
         let mut secret = Secret([0; 32]);
         self.environment().random(&mut secret.0)?;
@@ -413,7 +418,7 @@ impl Repository {
         Ok(keyring)
     }
 
-    /// Puts `keyring` into a key for each of `secrets`, with a label, and reads it back.
+    /// Puts `keyring` into a key with a label for each of `secrets`, and reads each key back.
     fn put_keys(
         &self,
         keyring: &Keyring,
@@ -430,7 +435,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Those of `entries` that `unlock` opens.
+    /// Returns those of `entries` that `unlock` opens.
     fn keys_opened_by<'a>(
         &self,
         entries: &'a [KeyEntry],
@@ -459,7 +464,7 @@ impl Repository {
                 }
                 Ok(opened.is_some())
             };
-            // Either copy will do.
+            // Either copy is enough.
             if opens(false).or_else(|error| opens(true).map_err(|_| error))? {
                 opened.push(entry);
             }

@@ -1,9 +1,10 @@
-//! Days, months and weeks of the Gregorian calendar, before and after any year that matters.
+//! Days, weeks and months of the Gregorian calendar, which is extended without limit in both
+//! directions.
 
-/// Seconds of a day.
+/// The length of a day in seconds.
 pub const DAY_S: i64 = 86_400;
 
-/// Year, month (1 to 12) and day (1 to 31) of a number of days since 1970-01-01.
+/// Returns year, month (1 to 12) and day (1 to 31) for a number of days since 1970-01-01.
 ///
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 pub fn civil(days: i64) -> (i64, i64, i64) {
@@ -20,9 +21,10 @@ pub fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// The inverse of [`civil`], of years within a million.
+/// Returns the number of days since 1970-01-01; the inverse of [`civil`], for years within a
+/// million.
 ///
-/// Source: as there, `days_from_civil`.
+/// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `days_from_civil`.
 pub fn days(year: i64, month: i64, day: i64) -> i64 {
     let shifted_year = year - i64::from(month <= 2);
     let era = shifted_year.div_euclid(400);
@@ -33,8 +35,8 @@ pub fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The day `months` months before, at most 12 million of them. Where that month is shorter: its last
-/// day.
+/// Returns the same day of the month `months` months before `from`, or the last day of that month
+/// if it is shorter. `months` is at most 12 million.
 pub fn months_before(from: i64, months: i64) -> i64 {
     let (year, month, day) = civil(from);
     let first = year * 12 + month - 1 - months;
@@ -44,7 +46,8 @@ pub fn months_before(from: i64, months: i64) -> i64 {
     days(year, month, day.min(length))
 }
 
-/// The number of the week that a day is in, from any week on. Weeks begin on Monday (ISO 8601).
+/// Returns the number of the week that contains a day, counted from an arbitrary week. Weeks begin
+/// on Monday (ISO 8601).
 pub fn week(days: i64) -> i64 {
     // 1970-01-01 was a Thursday.
     (days + 3).div_euclid(7)

@@ -1,12 +1,12 @@
-//! Checking: is everything there, and is it what was written?
+//! Checks: verification that every object exists and holds what was written.
 //!
-//! A check takes no ticket and changes nothing; [`record`] writes down what it found, so that the
-//! next backup stores it again. A check goes on after every finding: what is damaged
-//! must not hide what else is. Others may write, prune and sweep meanwhile: what is gone is looked
-//! for in a second listing before it is said to be missing.
+//! A check takes no ticket and changes nothing; [`record`] records its findings, so that the next
+//! backup stores the damaged data again. A check goes on after every finding, because one damage
+//! must not hide another. Other clients may write, prune and sweep meanwhile, so an object that is
+//! absent is looked for in a second listing before it is reported as missing.
 //!
-//! What it cannot see by design stands in `docs/reliability.md`, which a test compares with what it
-//! finds.
+//! The damage that a check cannot detect by design is listed in `docs/reliability.md`, which a test
+//! compares with the findings.
 
 mod affected;
 mod composites;
@@ -39,159 +39,164 @@ pub use coverage::{Coverage, Covered, Portion};
 pub use remedy::Remedy;
 pub(crate) use snapshots::Lost;
 
-/// How to check.
+/// The options of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckOptions<'a> {
-    /// How much of the containers is read, every byte of it; without, only what says where things
-    /// are.
+    /// The portion of the containers that is read completely; `None` to read only directories and
+    /// other metadata.
     pub read_data: Option<Portion>,
-    /// What was read when, by earlier checks: of a part, what was not read for longest comes first.
-    /// What is read is noted there, as soon as it is.
+    /// The times at which earlier checks read containers. A check of a part begins with the
+    /// containers that were not read for longest. Each container is noted here as soon as it is
+    /// read.
     pub coverage: Option<&'a Mutex<Coverage>>,
-    /// How many threads read containers; 0 is as many as the machine has.
+    /// Number of threads that read containers; 0 for one per processor.
     pub threads: usize,
 }
 
-/// What is wrong, or worth knowing.
+/// The kind of a finding: an error, or a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingKind {
-    /// Bytes are not what was written, or the storage does not give them.
+    /// Bytes differ from those that were written, or the storage does not return them.
     Corrupt,
-    /// Something that is named is not there.
+    /// An object that is named does not exist.
     Missing,
     /// A file or folder of a snapshot cannot be restored, because of another finding.
     Affected,
-    /// Something that this cutpoint has not written, or that is damaged but that nothing names. No
+    /// An object that cutpoint has not written, or a damaged object that nothing names. Not an
     /// error.
     Foreign,
-    /// Something is damaged or gone, and that is known: no snapshot that is listed needs it any
-    /// more. No error; a prune clears it away.
+    /// An object that is damaged or gone, and that no listed snapshot needs any more. Not an error;
+    /// a prune removes it.
     Unneeded,
-    /// A writer that has neither ended nor been ended. No error: it may be at work.
+    /// A writer that has neither ended nor been ended. Not an error, because the writer may be at
+    /// work.
     Unfinished,
 }
 
-/// One finding.
+/// A finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of thing is wrong.
+    /// The kind of the finding.
     pub kind: FindingKind,
     /// The object, or the snapshot and path.
     pub object: String,
-    /// What was found there.
+    /// A description of the problem.
     pub message: String,
-    /// The commands that end this finding, in the order in which they are to be tried: what is named
-    /// is as it was then, or nothing misses it any more. None where it is no error, or where there is
-    /// none.
+    /// The commands that resolve the finding, in the order in which they should be tried. After
+    /// them, the object is as it was, or nothing misses it any more. Empty if the finding is not an
+    /// error, or if no command helps.
     pub remedies: Vec<Remedy>,
 }
 
 impl Finding {
-    /// Whether something is lost or damaged.
+    /// Returns `true` if data is lost or damaged.
     pub fn is_error(&self) -> bool {
         use FindingKind::{Affected, Corrupt, Missing};
         matches!(self.kind, Corrupt | Missing | Affected)
     }
 }
 
-/// Hears of what a check does. Methods can be called from several threads.
+/// Receives the progress and the findings of a check. Methods can be called from several threads.
 pub trait CheckMonitor: Sync {
-    /// So many containers and bytes are to be read.
+    /// Announces the number of containers and bytes that will be read.
     fn expected(&self, containers: u64, bytes: u64) {
         let _ = (containers, bytes);
     }
 
-    /// So many more have been read.
+    /// Reports the number of containers and bytes that were read since the last call.
     fn progress(&self, containers: u64, bytes: u64) {
         let _ = (containers, bytes);
     }
 
-    /// Something was found.
+    /// Reports a finding.
     fn finding(&self, finding: &Finding) {
         let _ = finding;
     }
 
-    /// Whether to stop. Asked often.
+    /// Returns `true` to stop the check. Called often.
     fn cancelled(&self) -> bool {
         false
     }
 }
 
-/// A monitor that hears nothing.
+/// A monitor that ignores everything.
 impl CheckMonitor for () {}
 
-/// What a check has seen.
+/// The results of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Findings that are errors.
+    /// Number of findings that are errors.
     pub error_count: u64,
-    /// Findings that are not.
+    /// Number of findings that are not errors.
     pub note_count: u64,
-    /// Snapshots walked.
+    /// Number of snapshots walked.
     pub snapshot_count: u64,
-    /// References to chunks that were followed; each tree and recipe was read once.
+    /// Number of references to chunks that were followed; each tree and recipe was read once.
     pub reference_count: u64,
-    /// Containers that the index names, or may have named before parts of it became unreadable.
+    /// Number of containers that the index names, or may have named before parts of it became
+    /// unreadable.
     pub container_count: u64,
-    /// Containers that nothing names, nor anything unreadable can have named: what interrupted runs
-    /// left.
+    /// Number of containers that nothing names and nothing unreadable can have named: remains of
+    /// interrupted runs.
     pub unreferenced_count: u64,
-    /// Their size in bytes.
+    /// The total size of the unreferenced containers in bytes.
     pub unreferenced_bytes: u64,
-    /// The size of the containers that there are, in bytes.
+    /// The total size of all existing containers in bytes.
     pub container_bytes: u64,
-    /// Containers that have no parity that can be used, though the settings ask for it.
+    /// Number of containers that have no usable parity, although the settings ask for it.
     pub unprotected_count: u64,
-    /// Their size in bytes.
+    /// The total size of the unprotected containers in bytes.
     pub unprotected_bytes: u64,
-    /// Bytes of containers read, with `read_data`.
+    /// Number of container bytes read, with `read_data`.
     pub read_bytes: u64,
-    /// How much this check and those before have read, as far as it is remembered.
+    /// The part of the containers that this check and remembered earlier checks have read.
     pub covered: Covered,
-    /// Chunks whose fingerprints were verified, with `read_data`.
+    /// Number of chunks whose fingerprints were verified, with `read_data`.
     pub chunk_count: u64,
-    /// Chunks that listed snapshots need and that cannot be read from anywhere.
+    /// Number of chunks that listed snapshots need and that cannot be read from any place.
     pub lost_count: u64,
-    /// The key epochs that are over, each with the number of commits that are sealed with its key. Those
-    /// who were shut out by a newer epoch can have written them.
+    /// The key epochs that are over, each with the number of commits that are sealed with its key.
+    /// A client that a newer epoch has locked out can have written such commits.
     pub old_epochs: BTreeMap<u32, u64>,
-    /// Where chunks cannot be read, sorted: for [`record`]. Without what was recorded before, unless a
-    /// snapshot that was made since by somebody who knew needs such a chunk all the same.
+    /// The places from which chunks cannot be read, sorted, for [`record`]. Places that were
+    /// recorded earlier are omitted, unless a snapshot whose writer knew of the record needs such a
+    /// chunk all the same.
     pub damages: Vec<Damage>,
 }
 
-/// At most so many lost chunks and affected paths are named; the rest is counted.
+/// Maximum number of lost chunks, and of affected paths, that are reported one by one; the rest is
+/// counted.
 const NAMED_MAX: u64 = 1000;
-/// At most so many chunks are recorded in one commit: 5 MB.
+/// Maximum number of chunks that are recorded in one commit: 5 MB.
 const RECORDED_MAX: usize = 100_000;
 
-/// Whether anything could need an object. Decides how bad it is when it is damaged.
+/// The degree to which an object is needed, which decides the severity of damage to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// A commit, a prune or a writer that has not ended names it.
+    /// A commit, a prune or a writer that has not ended names the object.
     Named,
-    /// The same of a container of which it is recorded that it is damaged. Whether something needs
-    /// it all the same the snapshots will tell.
+    /// A container that is named, and recorded as damaged. The walk through the snapshots decides
+    /// whether anything still needs it.
     Recorded(Class, PartName),
-    /// Nothing names it.
+    /// Nothing names the object.
     Unnamed,
-    /// It has been of use, and nobody reads it any more.
+    /// The object has served its purpose, and no client reads it any more.
     Past,
 }
 
-/// A finding of a container that was known to be damaged.
+/// A finding about a container that was recorded as damaged before.
 struct Deferred {
     container: (Class, PartName),
     finding: Finding,
 }
 
-/// What the parts of a check share.
+/// The state that the parts of a check share.
 struct Check<'a> {
     repository: &'a Arc<Repository>,
     monitor: &'a dyn CheckMonitor,
-    /// Every object: its name and length.
+    /// The name and the length of every object.
     listing: BTreeMap<String, u64>,
-    /// Those of them that are parity.
+    /// The parity objects of the listing.
     parity: Listed,
     state: Mutex<State>,
 }
@@ -200,30 +205,30 @@ struct Check<'a> {
 struct State {
     report: CheckReport,
     tolerance: Tolerance,
-    /// Objects of which an error was found.
+    /// Objects about which an error was found.
     named: HashSet<String>,
-    /// What the index says of containers.
+    /// The records of containers in the index.
     records: HashMap<(Class, PartName), ContainerRecord>,
-    /// Records whose chunk cannot be read.
+    /// Places from which the chunk cannot be read.
     bad: HashSet<Damage>,
-    /// Records whose chunk can be read, though their container is damaged elsewhere: what it holds
-    /// should be stored again.
+    /// Places from which the chunk can be read, although another part of their container is
+    /// damaged. Their chunks should be stored again.
     weak: HashSet<Damage>,
-    /// Composites that lack a whole. What is stored of them themselves is well.
+    /// Composites that lack a whole. The composites themselves are stored correctly.
     unbuilt: HashSet<Damage>,
-    /// Wholes that composites lack, and why.
+    /// Wholes that composites lack, each with the reason.
     lacking: HashMap<(Class, Fingerprint), Error>,
     /// Containers of which every byte was read.
     read: HashSet<(Class, PartName)>,
-    /// Containers of which a parity object can be used.
+    /// Containers with a usable parity object.
     protected: HashSet<(Class, PartName)>,
-    /// Containers that the storage did not give when they were to be read.
+    /// Containers that the storage refused to read.
     refused: HashSet<(Class, PartName)>,
-    /// Findings whose weight is not known yet.
+    /// Findings whose severity is not known yet.
     deferred: Vec<Deferred>,
-    /// Remedies by the object that was damaged: a container can have thousands of findings.
+    /// The remedies by damaged object, cached because a container can have thousands of findings.
     remedies: HashMap<String, Vec<Remedy>>,
-    /// The key epochs that the headers of commits give.
+    /// The key epochs in the headers of commits.
     epochs: BTreeMap<TicketId, u32>,
 }
 
@@ -251,7 +256,8 @@ impl Check<'_> {
         self.monitor.finding(&finding);
     }
 
-    /// The commands that end an error that was found of `object`; which these are is found out once.
+    /// Returns the commands that resolve an error about `object`. They are determined once per
+    /// object.
     fn remedies(&self, object: &str) -> Vec<Remedy> {
         if let Some(known) = self.lock().remedies.get(object) {
             return known.clone();
@@ -263,11 +269,12 @@ impl Check<'_> {
         remedies
     }
 
-    /// Names `object` and what is wrong with it, and goes on.
+    /// Reports `error` as a finding about `object`, so that the check can go on.
     ///
     /// # Errors
     ///
-    /// Where the check was cancelled, or so much cannot be read that the storage is to blame.
+    /// Returns an `Interrupted` error if the check was cancelled, or `error` if so many objects
+    /// cannot be read that the storage itself has failed.
     fn failed(&self, object: impl ToString, error: Error, need: Need) -> Result<()> {
         let kind = match error.kind() {
             Kind::Interrupted => return Err(error),
@@ -290,7 +297,7 @@ impl Check<'_> {
         self.lock().tolerance.of_one(error).map(drop)
     }
 
-    /// Names what is wrong with `object`, as heavily as it is needed.
+    /// Reports a problem of `object`, with a severity according to `need`.
     fn wrong(&self, kind: FindingKind, object: impl ToString, message: String, need: Need) {
         match need {
             Need::Named => self.finding(kind, object, message),
@@ -312,7 +319,7 @@ impl Check<'_> {
         }
     }
 
-    /// Names what was put off: it is an error still where something of the container is `needed`.
+    /// Reports the deferred findings. They are errors if something in the container is `needed`.
     fn name_deferred(&self, needed: &HashSet<(Class, PartName)>) {
         let deferred = std::mem::take(&mut self.lock().deferred);
         for Deferred { container, finding: Finding { kind, object, message, .. } } in deferred {
@@ -326,7 +333,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the object that `error` is about has been named.
+    /// Returns `true` if a finding about the object of `error` was reported.
     fn is_named(&self, error: &Error) -> bool {
         let object = error.object();
         let object = object.split_once(": ").map_or(object, |(object, _)| object);
@@ -350,7 +357,7 @@ fn is_commit(object: &impl ToString) -> bool {
     ObjectName::parse(&object.to_string()).is_ok_and(|name| name.kind() == ObjectKind::Commit)
 }
 
-/// A message without the object that it begins with: most errors name it themselves.
+/// Removes the name of the object from the beginning of a message, because most errors include it.
 fn plain(object: &impl ToString, message: impl ToString) -> String {
     let message = message.to_string();
     let prefix = format!("{}: ", object.to_string());
@@ -361,8 +368,8 @@ fn plain(object: &impl ToString, message: impl ToString) -> String {
 ///
 /// # Errors
 ///
-/// Only where the check itself cannot go on: `Media`, and `Interrupted` where the monitor says so.
-/// What is wrong with the repository are findings.
+/// Returns a `Media` error if the storage fails, and `Interrupted` if the monitor asks to stop.
+/// Problems of the repository are not errors, but findings.
 pub fn check(
     repository: &Arc<Repository>,
     options: &CheckOptions<'_>,
@@ -371,7 +378,7 @@ pub fn check(
     Ok(find_lost(repository, options, monitor)?.0)
 }
 
-/// As [`check`]; returns the chunks that cannot be read, too.
+/// Performs a [`check`], and also returns the chunks that cannot be read.
 pub(crate) fn find_lost(
     repository: &Arc<Repository>,
     options: &CheckOptions<'_>,
@@ -390,7 +397,7 @@ pub(crate) fn find_lost(
     check.lock().records = records.map(|record| ((record.class, record.name), record)).collect();
     let tasks = objects::check_containers(&check, &mut seen, containers)?;
     parity::check_others(&check, &seen, &tasks)?;
-    // What this machine has cached must not be taken for damage of the repository.
+    // A damaged cache of this machine must not be taken for damage of the repository.
     let index = Arc::new(Index::open_without_cache(repository.clone(), &seen.view)?);
     let reader = Reader::new(repository.clone(), index, seen.view.clone());
     data::check(&check, &seen, &reader, &tasks, options)?;
@@ -408,13 +415,14 @@ pub(crate) fn find_lost(
     Ok((report, Lost { protected, refused_containers, ..lost }))
 }
 
-/// Records that chunks cannot be read from where they are said to be, in `damage` commits: from
-/// then on no writer refers to them (W2), and files that need them are read again (W3). `recorded`
-/// hears of each commit that was made, and how many of `damages` it has: those before a failure count.
+/// Records in `damage` commits that chunks cannot be read from their recorded places. From then on
+/// no writer refers to them (W2), and files that need them are read again (W3). `recorded` is
+/// called for each commit with the number of `damages` in it; commits made before a failure count.
 ///
 /// # Errors
 ///
-/// As [`crate::writer::Writer::commit`]; `Conflict` where others ended the ticket every time.
+/// Returns any error of [`crate::writer::Writer::commit`], and `Conflict` if other clients ended
+/// the ticket in every attempt.
 pub fn record(
     repository: &Arc<Repository>,
     damages: &[Damage],

@@ -1,4 +1,4 @@
-//! Any object, decoded, as text: for people who look for a fault, or learn the format.
+//! Descriptions of any object as text, for diagnosis and for learning the format.
 
 use std::fmt::{Debug, Write};
 use std::sync::Arc;
@@ -29,20 +29,20 @@ use crate::seal::{
     Header, KeyAbout, KeyMethod, Opener, PartKind, Trailer, object_is_intact, open_object,
 };
 
-/// So many extents of a composite are shown.
+/// Maximum number of extents of a composite that are shown.
 const EXTENTS_SHOWN_MAX: usize = 32;
 
 /// Describes the object `name`. The text is for reading; its form may change.
 ///
 /// # Errors
 ///
-/// `Missing`, `Corrupt` or `WrongKey`, as reading it gives.
+/// Returns the `Missing`, `Corrupt` or `WrongKey` error of reading the object.
 pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
     let bytes = repository.media().get(&name.to_string())?;
     let header = Header::decode(&name, &bytes)?;
     let mut text = String::new();
     let mut line = |key: &str, value: &dyn std::fmt::Display| {
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         writeln!(text, "{key:<12}{value}").ok();
     };
     line("object", &name);
@@ -89,7 +89,7 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
 ///
 /// # Errors
 ///
-/// As [`Reader::chunk`].
+/// Returns any error of [`Reader::chunk`].
 pub fn describe_chunk(reader: &Reader, class: Class, fingerprint: &Fingerprint) -> Result<String> {
     let bytes = reader.chunk(class, fingerprint)?;
     let mut text = format!("{:<12}{class} chunk {fingerprint}\n", "object");
@@ -104,7 +104,7 @@ pub fn describe_chunk(reader: &Reader, class: Class, fingerprint: &Fingerprint) 
     if class == Class::Data {
         return Ok(text);
     }
-    // A chunk does not say what it is: a recipe is one map that no entry could be.
+    // A chunk does not record its type, but a recipe is a single map that no entry could be.
     if let Ok(recipe) = RecipeChunk::decode(&bytes) {
         text.push_str(&pretty(&recipe));
         return Ok(text);
@@ -130,7 +130,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a `keys/` object says of itself; the keyring in it is secret.
+/// Describes the public part of a `keys/` object; its keyring is secret.
 fn key(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<String> {
     let mut text = format!("method      {:?}\n", KeyMethod::of_object(name, bytes)?);
     match KeyAbout::of_object(repository.keys(), name, bytes) {
@@ -219,7 +219,7 @@ fn decode(opener: &Opener, number: u16, region: &RegionRecord, bytes: &[u8]) -> 
     decode_region(&mut decompressor, region.codec, part, region.raw_len)
 }
 
-/// What a composite is made of: the first of its extents.
+/// Describes the first extents of a composite.
 fn describe_extents(
     chunk: &ChunkRecord,
     region: &Result<Arc<Vec<u8>>>,

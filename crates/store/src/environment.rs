@@ -1,60 +1,65 @@
-//! Clocks, randomness and the identity of this process: what a run takes from outside.
+//! The inputs that a run takes from outside: clocks, randomness, and the identity of this process.
 //!
 //! Everything else in the store is a function of its arguments and of the media, so that a test
-//! which supplies its own [`Environment`] repeats a run byte for byte.
+//! with its own [`Environment`] repeats a run byte for byte.
 
 use std::fmt::Debug;
 
 use crate::error::{Error, Kind, Result};
 use crate::stop::Stop;
 
-/// What the store asks the world for.
+/// The source of time, randomness, and process identity.
 pub trait Environment: Debug + Send + Sync {
-    /// Wall-clock time in nanoseconds since 1970. Only politeness and reports depend on it.
+    /// Returns the wall-clock time in nanoseconds since 1970. Only courtesy between clients and
+    /// reports depend on it.
     fn now_ns(&self) -> i64;
 
-    /// A clock that never goes back and goes on while the machine sleeps, in nanoseconds.
+    /// Returns the time of a clock that never goes back and keeps running while the machine sleeps,
+    /// in nanoseconds.
     fn elapsed_ns(&self) -> u64;
 
-    /// As [`Environment::elapsed_ns`], without the time in which the machine was asleep, where the
-    /// system tells the difference.
+    /// Returns the time of a clock like [`Environment::elapsed_ns`] that stops while the machine
+    /// sleeps, on systems that have one.
     fn awake_ns(&self) -> u64 {
         self.elapsed_ns()
     }
 
-    /// Fills `bytes` with random bytes that nobody can guess.
+    /// Fills `bytes` with unpredictable random bytes.
     ///
     /// # Errors
     ///
-    /// `Media` where the system has no randomness to give.
+    /// Returns a `Media` error if the system cannot provide randomness.
     fn random(&self, bytes: &mut [u8]) -> Result<()>;
 
-    /// The identity of this process.
+    /// Returns the identity of this process.
     fn process(&self) -> Process;
 
-    /// The request to stop that ends waits; `None` where nobody can make one.
+    /// Returns the request to stop that ends waits; `None` if this environment cannot be asked to
+    /// stop.
     fn stop(&self) -> Option<&Stop> {
         None
     }
 
-    /// The random identity of this machine's installation (`/etc/machine-id`), which stays over
-    /// starts and is shared by clones. `None` where the system does not tell; then no process but the
-    /// own one is ever known to be dead.
+    /// Returns the random identity of this machine's installation (`/etc/machine-id`), which
+    /// survives restarts and is shared by clones. `None` if the system has none; then no
+    /// other process is ever known to be dead.
     ///
-    /// It is confidential: only what [`crate::liveness::machine_value`] makes of it leaves the machine.
+    /// The identity is confidential: only the value that [`crate::liveness::machine_value`] derives
+    /// from it leaves the machine.
     fn machine_id(&self) -> Option<[u8; 16]> {
         None
     }
 
-    /// The time since this machine started, in nanoseconds, sleep included. `None` where the system
-    /// does not tell; then a process of an earlier start is not known to be dead.
+    /// Returns the time since this machine started, in nanoseconds, sleep included. `None` if the
+    /// system does not provide it; then a process from before the last start is not known to be
+    /// dead.
     fn since_boot_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Tells a process that may still be running (`true`) from one that this machine knows to be gone.
-    /// `other` has run on this machine since its last start, as a machine value and a boot id say;
-    /// the answer for any other process is `true`.
+    /// Returns `true` if `other` may still be running, and `false` if this machine knows that it is
+    /// gone. The answer is exact only for a process that has run on this machine since its last
+    /// start, as its machine value and boot id show; it is `true` for any other process.
     fn may_be_alive(&self, other: &Process) -> bool;
 }
 
@@ -66,13 +71,13 @@ pub struct Interruptible<E> {
 }
 
 impl<E> Interruptible<E> {
-    /// `inner`, with `stop`.
+    /// Wraps `inner` with the request `stop`.
     pub fn new(inner: E, stop: Stop) -> Interruptible<E> {
         Interruptible { inner, stop }
     }
 }
 
-// A method that is added with a default has to be passed on here, too.
+// A method that is added to the trait with a default has to be forwarded here, too.
 #[deny(clippy::missing_trait_methods)]
 impl<E: Environment> Environment for Interruptible<E> {
     fn now_ns(&self) -> i64 {
@@ -112,20 +117,20 @@ impl<E: Environment> Environment for Interruptible<E> {
     }
 }
 
-/// Identifies a process, across machines and restarts.
+/// The identity of a process, across machines and restarts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// The name of the machine.
     pub host: String,
-    /// Changes whenever the machine starts; empty where the system does not tell.
+    /// A value that changes whenever the machine starts; empty if the system has none.
     pub boot_id: String,
-    /// The namespaces in which the process id and the start count: containers of one machine number
-    /// their processes apart from each other. Empty where the system does not tell.
+    /// The namespaces of the process id and the start time, because containers of one machine
+    /// number their processes independently. Empty if the system has none.
     pub namespace: String,
     /// The process id.
     pub process_id: u32,
-    /// When the process started, in the system's own ticks since boot: tells apart processes that
-    /// had the same id. 0 where the system does not tell.
+    /// The start of the process, in the system's own ticks since boot. It distinguishes processes
+    /// that had the same id. 0 if the system does not provide it.
     pub started: u64,
 }
 
@@ -141,7 +146,7 @@ impl Environment for System {
     }
 
     fn elapsed_ns(&self) -> u64 {
-        // Boottime counts sleep; where there is none, monotonic is the best there is.
+        // Boottime counts sleep; elsewhere, monotonic is the best that is available.
         #[cfg(target_os = "linux")]
         let clock = rustix::time::ClockId::Boottime;
         #[cfg(not(target_os = "linux"))]
@@ -176,7 +181,7 @@ impl Environment for System {
     }
 
     fn since_boot_ns(&self) -> Option<u64> {
-        // Elsewhere the clock may stand still while the machine sleeps.
+        // On other systems the clock may stand still while the machine sleeps.
         cfg!(target_os = "linux").then(|| self.elapsed_ns())
     }
 
@@ -194,11 +199,11 @@ impl Environment for System {
 /// The answer of the system to a signal that is not sent (`kill` with 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Existence {
-    /// There is such a process: one that may be signalled, or one that may not.
+    /// There is such a process, whether or not this process may signal it.
     Exists,
     /// There is no such process in this namespace.
     Absent,
-    /// The system did not say.
+    /// The system did not answer.
     Unknown,
 }
 
@@ -211,7 +216,7 @@ fn clock_ns(clock: rustix::time::ClockId) -> u64 {
 
 fn existence(process_id: u32) -> Existence {
     let raw = i32::try_from(process_id).ok();
-    // 0 would stand for the own group.
+    // 0 would stand for this process's own group.
     let Some(pid) = raw.and_then(rustix::process::Pid::from_raw) else {
         return Existence::Unknown;
     };
@@ -222,9 +227,10 @@ fn existence(process_id: u32) -> Existence {
     }
 }
 
-/// Decides that `other`, a process of this start and this namespace, is gone: by its existence, and
-/// only then by the start of the process that has its id now (0: not told). `/proc` may hide the
-/// processes of other users, or be another namespace's, so its silence says nothing.
+/// Returns `true` if `other`, a process of this start and this namespace, is gone. Its existence
+/// decides, and if the id exists, the start of the process that has it now (0: unknown). `/proc`
+/// may hide the processes of other users or belong to another namespace, so that its silence proves
+/// nothing.
 fn is_gone(other: &Process, existence: Existence, started: impl FnOnce() -> u64) -> bool {
     match existence {
         Existence::Absent => true,
@@ -242,31 +248,31 @@ fn boot_id() -> String {
         .unwrap_or_default()
 }
 
-/// Reads the text of `/etc/machine-id`: 32 hexadecimal digits. `None` for anything else, such as
-/// nothing or `uninitialized`.
+/// Parses the text of `/etc/machine-id`: 32 hexadecimal digits. Returns `None` for anything else,
+/// such as an empty text or `uninitialized`, and for all zeros.
 fn parse_machine_id(text: &str) -> Option<[u8; 16]> {
     let id = crate::name::parse_hex(text.trim())?;
     (id != [0; 16]).then_some(id)
 }
 
-/// The namespaces of the process ids and of the clock that their starts are counted by: on Linux a
+/// Returns the namespaces of the process ids and of the clock for their start times: on Linux a
 /// text such as `pid:[4026531836] time:[4026531834]`.
 fn process_namespace() -> String {
     let namespace = |kind: &str| std::fs::read_link(format!("/proc/self/ns/{kind}"));
     let Ok(pid) = namespace("pid") else { return String::new() };
     let mut text = pid.to_string_lossy().into_owned();
-    // Older kernels have none.
+    // Older kernels have no time namespaces.
     if let Ok(time) = namespace("time") {
         text = format!("{text} {}", time.to_string_lossy());
     }
     text
 }
 
-/// When a process started, in clock ticks since boot; 0 where there is no such process, or no
+/// Returns the start of a process in clock ticks since boot; 0 if there is no such process, or no
 /// `/proc` of this namespace that shows it.
 #[expect(clippy::disallowed_methods, reason = "this is where the rest of the store asks")]
 fn process_started(process_id: u32) -> u64 {
-    // Who makes a namespace need not mount its `/proc`; the numbers of the old one mean others.
+    // A new namespace may still see the `/proc` of the old one, whose ids mean other processes.
     let own = std::fs::read_link("/proc/self").ok();
     let own = own.and_then(|own| own.to_str()?.parse::<i32>().ok());
     if own != Some(rustix::process::getpid().as_raw_nonzero().get()) {
@@ -275,7 +281,8 @@ fn process_started(process_id: u32) -> u64 {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{process_id}/stat")) else {
         return 0;
     };
-    // The command, in parentheses, may hold anything; the numbers follow the last parenthesis.
+    // The command, in parentheses, may contain any character; the numbers follow the last
+    // parenthesis.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     fields.split_whitespace().nth(19).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
@@ -316,7 +323,8 @@ mod tests {
 
     #[test]
     fn process_of_another_user_exists() {
-        // The first process of a namespace is seldom the tester's own; either answer is `Exists`.
+        // The first process of a namespace seldom belongs to the user of the test; either answer is
+        // `Exists`.
         assert_eq!(existence(1), Existence::Exists, "EPERM is an answer");
         assert_eq!(existence(0), Existence::Unknown, "0 is no process");
         assert_eq!(existence(u32::MAX), Existence::Unknown, "nor is a number that no process has");

@@ -1,52 +1,55 @@
-//! The one error type of the store.
+//! The error type of the store.
 
 use std::fmt;
 
-/// What a caller can do about an [`Error`].
+/// The class of an [`Error`], by the action it leaves to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Bytes that were read back are not what was written. `check --read-data` finds all of them.
+    /// Bytes that were read back differ from those that were written. `check --read-data` finds all
+    /// of them.
     Corrupt,
-    /// Something that must exist does not. Listing again and retrying has been done already.
+    /// An object or chunk that must exist does not. Listing again and retrying has been done
+    /// already.
     Missing,
-    /// What was asked for makes no sense; the caller has to ask for something else.
+    /// The request makes no sense, and can only be replaced by a different one.
     Invalid,
-    /// Written by a newer version, or needs a feature that this version lacks.
+    /// The object was written by a newer version, or needs a feature that this version lacks.
     Unsupported,
     /// The passphrase or key does not open this repository.
     WrongKey,
-    /// What another client did made this impossible; trying again from the start may work.
+    /// A change by another client made the operation impossible. Starting it again may work.
     Conflict,
-    /// The storage failed or refused. Trying again later may work.
+    /// The storage failed or refused the request. Trying again later may work.
     Media,
     /// The storage is full.
     Full,
-    /// This machine does not compute what it should: what was compressed or sealed a moment ago does
-    /// not come back as it was. Nothing that is stored is damaged by that, nor known to be.
+    /// The results of this machine are wrong: data that was compressed or sealed a moment ago does
+    /// not come back unchanged. Nothing that is stored is damaged by this error, or known to be
+    /// damaged.
     Machine,
     /// The caller asked to stop.
     Interrupted,
 }
 
-/// So many objects may fail to be read before the storage itself is what fails.
+/// Maximum number of objects that may fail to be read before the storage itself counts as failed.
 const MEDIA_FAILURES_MAX: u32 = 16;
 
-/// What one object's failure means for the others: a bad sector is one object's, a connection that
-/// is gone is everybody's.
+/// Decides whether a failure concerns one object, as a bad sector does, or the whole run, as a lost
+/// connection does.
 #[derive(Debug, Default)]
 pub(crate) struct Tolerance {
     media_failures: u32,
 }
 
 impl Tolerance {
-    /// Returns `error`, which reading has caused, where it is about one object.
+    /// Returns `error`, a failure to read an object, if it concerns only that object.
     ///
     /// # Errors
     ///
-    /// `error` where it is about more: the caller asked to stop, a storage or this machine does not do
-    /// what it should, what another client did has ended the run, or the storage has failed for the
-    /// seventeenth object.
+    /// Returns `error` as the failure of the whole run if the caller asked to stop, a storage is
+    /// full, this machine computes wrong results, another client's change has ended the run, or the
+    /// storage has failed for more than [`MEDIA_FAILURES_MAX`] objects.
     pub(crate) fn of_one(&mut self, error: Error) -> Result<Error> {
         match error.kind {
             Kind::Interrupted | Kind::Full | Kind::Conflict | Kind::Machine => return Err(error),
@@ -57,16 +60,17 @@ impl Tolerance {
     }
 }
 
-/// The source of an error about an object whose header says that it is newer than what the program and
-/// the keys at hand know. Headers are not authenticated: anyone who can write to the storage can
+/// The source of an error about an object whose header claims to be newer than the program or the
+/// available keys. Headers are not authenticated, so that anyone who can write to the storage can
 /// plant such an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Newer {
-    /// It is sealed with a key of this epoch, which is above those of the keys.
+    /// The object is sealed with a key of this epoch, which is newer than those of the available
+    /// keys.
     Epoch(u32),
-    /// It is of this version of the format.
+    /// The object has this version of the format.
     Format(u8),
-    /// It is sealed with the suite of this code.
+    /// The object is sealed with the cipher suite of this code.
     Suite(u8),
 }
 
@@ -82,7 +86,7 @@ impl fmt::Display for Newer {
 
 impl std::error::Error for Newer {}
 
-/// An error that names the object it is about, and what was found there.
+/// An error about an object, with a message that says what is wrong with it.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -92,11 +96,11 @@ pub struct Error {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// The result of what the store does.
+/// The result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of `kind` about `object`.
+    /// Creates an error of `kind` about `object`.
     pub fn new(kind: Kind, object: impl fmt::Display, message: impl fmt::Display) -> Error {
         Error {
             kind,
@@ -107,29 +111,29 @@ impl Error {
         }
     }
 
-    /// Bytes of `object` are not what was written.
+    /// Creates a [`Kind::Corrupt`] error: bytes of `object` differ from those that were written.
     pub fn corrupt(object: impl fmt::Display, message: impl fmt::Display) -> Error {
         Error::new(Kind::Corrupt, object, message)
     }
 
-    /// `object` should exist, and does not.
+    /// Creates a [`Kind::Missing`] error: `object` should exist, and does not.
     pub fn missing(object: impl fmt::Display, message: impl fmt::Display) -> Error {
         Error::new(Kind::Missing, object, message)
     }
 
-    /// The request makes no sense.
+    /// Creates a [`Kind::Invalid`] error: the request makes no sense.
     pub fn invalid(object: impl fmt::Display, message: impl fmt::Display) -> Error {
         Error::new(Kind::Invalid, object, message)
     }
 
-    /// Names what helps, where that is known here and does not follow from the kind.
+    /// Adds a remedy that is known at this place and does not follow from the kind.
     #[must_use]
     pub(crate) fn with_remedy(mut self, remedy: &'static str) -> Error {
         self.remedy = Some(remedy);
         self
     }
 
-    /// Adds what caused this error.
+    /// Adds the error that caused this one.
     #[must_use]
     pub fn with_source(
         mut self,
@@ -139,7 +143,8 @@ impl Error {
         self
     }
 
-    /// Names the object where the decoder that failed did not know it.
+    /// Prefixes the object of this error with `object`, for decoders that do not know which object
+    /// they decode.
     #[must_use]
     pub fn of(mut self, object: impl fmt::Display) -> Error {
         if self.object.is_empty() {
@@ -150,40 +155,42 @@ impl Error {
         self
     }
 
-    /// What the caller can do about it.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What helps, where that does not follow from the kind.
+    /// Returns the remedy, if there is one that does not follow from the kind.
     pub fn remedy(&self) -> Option<&'static str> {
         self.remedy
     }
 
-    /// This error as one of a put. What is about to be made is neither damaged nor missing, so that
-    /// `Corrupt` and `Missing` (a staged file or a folder that another client has removed) become
-    /// `Media`; every other kind stays.
+    /// Converts this error into that of a put. An object that is about to be stored can be neither
+    /// damaged nor missing, so that `Corrupt` and `Missing` (a staged file or a folder that another
+    /// client has removed) become `Media`. Every other kind stays.
     #[must_use]
     pub(crate) fn of_put(self) -> Error {
         if self.is_loss() { Error { kind: Kind::Media, ..self } } else { self }
     }
 
-    /// Whether something is damaged or gone: trying again does not help, but doing without may.
+    /// Returns `true` if data is damaged or gone: trying again does not help, but going on without
+    /// that data may.
     pub fn is_loss(&self) -> bool {
         matches!(self.kind, Kind::Corrupt | Kind::Missing)
     }
 
-    /// What the header of the object claims, where that is newer than what is known here.
+    /// Returns the claim in the object's header that is newer than the program or the available
+    /// keys, if that is the cause.
     pub fn newer(&self) -> Option<Newer> {
         self.source.as_deref()?.downcast_ref().copied()
     }
 
-    /// Whether the object claims a key epoch above those of the keys.
+    /// Returns `true` if the object claims a key epoch newer than those of the available keys.
     pub fn is_of_newer_epoch(&self) -> bool {
         matches!(self.newer(), Some(Newer::Epoch(_)))
     }
 
-    /// The object that the error is about; may be empty.
+    /// Returns the object that the error is about; may be empty.
     pub fn object(&self) -> &str {
         &self.object
     }
@@ -210,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tolerance_of_errors_that_no_object_causes_is_none() {
+    fn errors_not_caused_by_one_object_are_not_tolerated() {
         let error = |kind| Error::new(kind, "data/00/x", "as the test has it");
         for kind in [Kind::Interrupted, Kind::Full, Kind::Conflict, Kind::Machine] {
             let returned = Tolerance::default().of_one(error(kind)).expect_err("it ends the run");

@@ -1,18 +1,18 @@
-//! Fingerprints: the names of chunks.
+//! Fingerprints, which name chunks.
 
 use std::fmt;
 
 /// The length of a fingerprint in bytes.
 pub const FINGERPRINT_LEN: usize = 32;
 
-/// A chunk's identity: keyed BLAKE3 of its plain bytes. Data and metadata have different keys, so
-/// that a file can never pose as a tree.
+/// The identity of a chunk: keyed BLAKE3 of its plain bytes. Data and metadata have different keys,
+/// so that a file can never pose as a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub [u8; FINGERPRINT_LEN]);
 
 impl Fingerprint {
-    /// The first 8 bytes, big-endian, so that hints sort as fingerprints do: all that an index
-    /// segment keeps.
+    /// Returns the first 8 bytes, the only part that an index segment keeps. They are read as
+    /// big-endian, so that hints sort as fingerprints do.
     pub fn hint(&self) -> u64 {
         let mut first = [0; 8];
         first.copy_from_slice(&self.0[..8]);
@@ -35,7 +35,8 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// What a chunk is part of. Decides the fingerprint key, the sealing key and the kind of container.
+/// The class of a chunk. It decides the fingerprint key, the sealing key, and the kind of
+/// container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// Bytes of files.

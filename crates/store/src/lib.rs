@@ -1,4 +1,4 @@
-//! Cutpoint's repository: its format, its write rules, its reader and checker.
+//! Cutpoint's repository: the object format, the write rules, the reader, and the checker.
 #![forbid(unsafe_code)]
 
 pub mod access;

@@ -1,16 +1,17 @@
 //! Liveness: the evidence by which a writer that has not ended is presumed dead.
 //!
-//! Three things are evidence, and nothing else is (`docs/ordering.md`, "Interrupted runs"):
+//! Only three things are evidence (`docs/ordering.md`, "Interrupted runs"):
 //!
-//! 1. The writer ran on this machine since its last start, and its process is gone.
-//! 2. It ran on this machine before its last start: its machine value and host name are this
-//!    machine's, its boot id is another, and its last renewal is older than this start. Clones of a
-//!    machine have its value and name, and may run at the same time: hence the renewal.
-//! 3. It has not renewed its ticket for 24 hours.
+//! 1. The writer ran on this machine since its last start, and the writer's process is gone.
+//! 2. The writer ran on this machine before its last start: the writer's machine value and host
+//!    name are those of this machine, its boot id is another, and its last renewal is older than
+//!    this start. The age of the renewal is needed because clones of a machine share its value and
+//!    name, and may run at the same time.
+//! 3. The writer has not renewed its ticket for 24 hours.
 //!
-//! The age of a renewal is judged by the storage's own stamps: that of the renewal, compared with that
-//! of an object which this process has just put. The clock of another client decides nothing.
-//! A writer that is wrongly presumed dead begins anew; its data stays.
+//! The age of a renewal is the difference between two stamps of the storage: that of the renewal,
+//! and that of an object which this process has just put. The clock of another client decides
+//! nothing. A writer that is wrongly presumed dead has to start again; its data stays.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -29,24 +30,24 @@ use crate::repository::Repository;
 const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3600 * SECOND_NS;
 
-/// The age from which on any writer is presumed dead, in nanoseconds without a renewal: 24 hours.
+/// The age above which any writer is presumed dead, in nanoseconds without a renewal: 24 hours.
 pub const STALE_NS: i64 = 24 * HOUR_NS;
 
-/// The age up to which a writer that is not known to be dead counts as at work for a client that wants to
-/// be alone, in nanoseconds without a renewal: two intervals between renewals (1 hour each), and an
-/// hour for an object that is on its way.
+/// The maximum age at which a writer that is not known to be dead counts as at work, for a client
+/// that has to be alone, in nanoseconds without a renewal: two intervals between renewals (1 hour
+/// each), and an hour for an object that is on its way.
 pub const AT_WORK_NS: i64 = 3 * HOUR_NS;
 
-/// The time by which a renewal must precede the start of this machine, in nanoseconds: stamps are
-/// rounded, to 2 s at most, and servers of one storage differ a little.
+/// The margin by which a renewal must precede the start of this machine, in nanoseconds: stamps are
+/// rounded, by 2 s at most, and the servers of one storage differ a little.
 const BOOT_MARGIN_NS: i64 = 5 * SECOND_NS;
 
-/// Separates machine values from whatever else is derived from a repository's id.
+/// The context that separates machine values from everything else derived from a repository's id.
 const MACHINE_CONTEXT: &str = "cutpoint v1 machine of a ticket";
 
-/// Returns the value of a machine in the repository `repository`: the identity of its installation
-/// ([`Environment::machine_id`]) hashed with a key derived from the repository's id. The identity
-/// cannot be computed from it, and values of two repositories cannot be compared.
+/// Returns the value of a machine in `repository`: the identity `id` of its installation
+/// ([`Environment::machine_id`]), hashed with a key derived from the repository's id. The identity
+/// cannot be computed from the value, and values of two repositories cannot be compared.
 pub fn machine_value(id: &[u8; 16], repository: RepositoryId) -> MachineValue {
     let key = blake3::derive_key(MACHINE_CONTEXT, &repository.0);
     let hash = blake3::keyed_hash(&key, id);
@@ -55,19 +56,18 @@ pub fn machine_value(id: &[u8; 16], repository: RepositoryId) -> MachineValue {
     MachineValue(value)
 }
 
-/// Returns the value of this machine in `repository`; `None` where the machine does not tell its
-/// identity.
+/// Returns the value of this machine in `repository`; `None` if the machine has no identity.
 pub(crate) fn own_machine(repository: &Repository) -> Option<MachineValue> {
     let id = repository.environment().machine_id()?;
     Some(machine_value(&id, repository.keys().repository()))
 }
 
-/// Returns the storage's own time, in nanoseconds since 1970: the stamp of an object that is put for
-/// this in `tmp/`, and removed. `None` where the medium has no stamps.
+/// Returns the storage's own time, in nanoseconds since 1970: the stamp of an object that is put in
+/// `tmp/` for this purpose, and removed again. `None` if the medium has no stamps.
 ///
 /// # Errors
 ///
-/// As the medium, but for deleting.
+/// Returns any error of the medium, except one of deleting the object.
 pub(crate) fn storage_now_ns(
     media: &dyn Media,
     environment: &dyn Environment,
@@ -79,32 +79,33 @@ pub(crate) fn storage_now_ns(
     stamp_ns
 }
 
-/// Judges the writers that have not ended. Its time is that of its first question for an age.
+/// Judges the writers that have not ended. The storage's time is read once, when the first age is
+/// needed.
 #[derive(Debug)]
 pub(crate) struct Judge<'a> {
     repository: &'a Repository,
-    /// The ticket that this process has just put, if it has.
+    /// The ticket that this process has just put, if any.
     own: Option<TicketId>,
     process: Process,
     machine: Option<MachineValue>,
-    /// The storage's own time, not later than now; `None` inside where it cannot be known.
+    /// The storage's own time, not later than now; `None` inside if it cannot be determined.
     now_ns: OnceCell<Option<i64>>,
 }
 
 impl<'a> Judge<'a> {
-    /// A judge for a process whose ticket `own` was put a moment ago, or that has none.
+    /// Creates a judge for a process that has put the ticket `own` a moment ago, or has no ticket.
     pub(crate) fn new(repository: &'a Repository, own: Option<TicketId>) -> Judge<'a> {
         let process = repository.environment().process();
         let machine = own_machine(repository);
         Judge { repository, own, process, machine, now_ns: OnceCell::new() }
     }
 
-    /// Tells a writer that is dead, by the evidence that there is: `ticket` is its newest renewal, and
-    /// `name` that object's name.
+    /// Returns `true` if a writer is dead by the available evidence. `ticket` is the writer's
+    /// newest renewal, and `name` that object's name.
     ///
     /// # Errors
     ///
-    /// As the medium.
+    /// Returns any error of the medium.
     pub(crate) fn is_dead(&self, name: ObjectName, ticket: &Ticket) -> Result<bool> {
         let environment = self.repository.environment();
         let (this, other) = (&self.process, &ticket.process);
@@ -130,12 +131,12 @@ impl<'a> Judge<'a> {
         Ok(since_boot_ns.is_some_and(|ns| age_ns > ns.saturating_add(BOOT_MARGIN_NS)))
     }
 
-    /// Returns the time for which `name` has been lying there, in nanoseconds, by the storage's own
-    /// stamps; never more than it is. `None` where the medium has no stamps, or the object is gone.
+    /// Returns a lower bound of the age of the object `name` in nanoseconds, by the storage's own
+    /// stamps. `None` if the medium has no stamps, or the object is gone.
     ///
     /// # Errors
     ///
-    /// As the medium.
+    /// Returns any error of the medium.
     pub(crate) fn age_ns(&self, name: ObjectName) -> Result<Option<i64>> {
         #[cfg(feature = "mutants")]
         if crate::mutant::is_active(crate::mutant::Mutant::TrustsClocks) {
@@ -145,7 +146,7 @@ impl<'a> Judge<'a> {
         let Some(stamp_ns) = self.repository.media().stamp_ns(&name.to_string())? else {
             return Ok(None);
         };
-        // In this order: what was put before now is not younger than now.
+        // The order matters: an object stamped before now is read cannot be younger than now.
         let Some(now_ns) = self.now_ns()? else { return Ok(None) };
         Ok(Some(now_ns.saturating_sub(stamp_ns)))
     }
@@ -164,7 +165,8 @@ impl<'a> Judge<'a> {
                 match ask() {
                     Err(error) if error.kind() == Kind::Full => {
                         self.repository.give_up_reserve();
-                        // A client that frees room must be able to; by age it then presumes nobody dead.
+                        // A client that frees space must be able to proceed; it then presumes no
+                        // writer dead by age.
                         ask().or_else(|error| match error.kind() {
                             Kind::Full => Ok(None),
                             _ => Err(error),
@@ -204,21 +206,22 @@ pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId,
 /// A writer that may be at work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtWork {
-    /// Its ticket.
+    /// The ticket of the writer.
     pub ticket: TicketId,
-    /// The process; `None` where the ticket cannot be read.
+    /// The writer's process; `None` if the ticket cannot be read.
     pub process: Option<Process>,
-    /// The time since it last said that it is at work, in nanoseconds, by the storage's own stamps;
-    /// `None` where the medium has none.
+    /// The time since the last renewal of the ticket, in nanoseconds, by the storage's own stamps;
+    /// `None` if the medium has no stamps.
     pub age_ns: Option<i64>,
 }
 
-/// Returns the writers that may be at work but `own`: those that have not ended, are not known to be
-/// dead, and renewed their tickets within [`AT_WORK_NS`], by the storage's own stamps.
+/// Returns the writers other than `own` that may be at work: those that have not ended, are not
+/// known to be dead, and have renewed their tickets within [`AT_WORK_NS`], by the storage's own
+/// stamps.
 ///
 /// # Errors
 ///
-/// As the medium.
+/// Returns any error of the medium.
 pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<Vec<AtWork>> {
     let mut open: BTreeMap<TicketId, u32> = open_tickets(repository)?;
     open.retain(|ticket, _| Some(*ticket) != own);
@@ -229,9 +232,9 @@ pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<
         let process = match repository.read(name, Ticket::decode) {
             Ok(body) if judge.is_dead(name, &body)? => continue,
             Ok(body) => Some(body.process),
-            // A sweep has taken it.
+            // A sweep may have taken it.
             Err(error) if error.kind() == Kind::Missing => continue,
-            // It says nothing about its writer.
+            // A damaged ticket tells nothing about its writer.
             Err(error) if error.kind() == Kind::Corrupt => None,
             Err(error) => return Err(error),
         };
@@ -243,11 +246,12 @@ pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<
     Ok(found)
 }
 
-/// Refuses where another writer may be at work, for a client that has to be alone.
+/// Requires that no other writer may be at work, for a client that has to be alone.
 ///
 /// # Errors
 ///
-/// `Conflict`, naming one; as [`others_at_work`].
+/// Returns a `Conflict` error that names one of the other writers, or any error of
+/// [`others_at_work`].
 pub(crate) fn require_alone(repository: &Repository, own: Option<TicketId>) -> Result<()> {
     let Some(other) = others_at_work(repository, own)?.into_iter().next() else { return Ok(()) };
     let name = ObjectName::Ticket { ticket: other.ticket, renewal: 0 };

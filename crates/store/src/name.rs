@@ -5,17 +5,17 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::fingerprint::Class;
 
-/// Who wrote something: 12 random bytes, made unique by putting `tickets/<t>`.
+/// The identity of a writer: 12 random bytes, made unique by putting `tickets/<t>`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TicketId(pub [u8; 12]);
 
 impl TicketId {
-    /// Reads 24 hexadecimal digits.
+    /// Parses 24 hexadecimal digits.
     pub fn parse(text: &str) -> Option<TicketId> {
         Some(TicketId(parse_hex(text)?))
     }
 
-    /// The first 8 digits: how a snapshot is shown.
+    /// Returns the first 8 digits, by which a snapshot is shown.
     pub fn short(&self) -> String {
         self.to_string()[..8].to_owned()
     }
@@ -33,17 +33,18 @@ impl fmt::Debug for TicketId {
     }
 }
 
-/// The name of a container or segment: its writer and a count.
+/// The name of a container or segment: its writer and a sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartName {
-    /// Who wrote it.
+    /// The ticket of the writer.
     pub ticket: TicketId,
-    /// The how-manieth of its kind by this writer, from 0.
+    /// The sequence number among the writer's objects of this kind, from 0.
     pub count: u32,
 }
 
 impl PartName {
-    /// The 16 bytes that stand in headers, directories and segments: ticket, count (big-endian).
+    /// Encodes the name in the 16 bytes used in headers, directories and segments: ticket, count
+    /// (big-endian).
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..12].copy_from_slice(&self.ticket.0);
@@ -72,33 +73,33 @@ impl fmt::Debug for PartName {
     }
 }
 
-/// What an object is; the code stands in its header.
+/// The kind of an object. Its code is part of the object's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
-    /// Settings.
+    /// The settings of the repository.
     Config,
     /// The keyring, wrapped.
     Key,
-    /// "A writer has begun."
+    /// The announcement that a writer has begun.
     Ticket,
-    /// How a writer ended.
+    /// The outcome of a writer.
     Commit,
-    /// What a prune has condemned and published.
+    /// The containers that a prune has condemned, and the segments that it has published.
     Prune,
-    /// Where chunks are.
+    /// An index segment: the locations of chunks.
     Segment,
     /// A container of file chunks.
     Data,
     /// A container of trees and recipes.
     Meta,
-    /// Candidates for imperfect matching.
+    /// Candidates for similarity search.
     Hints,
-    /// What a damaged container can be rebuilt from.
+    /// Parity data, from which a damaged container can be rebuilt.
     Parity,
 }
 
 impl ObjectKind {
-    /// Every kind.
+    /// Every kind, in the order of the codes.
     pub const ALL: [ObjectKind; 10] = [
         ObjectKind::Config,
         ObjectKind::Key,
@@ -112,7 +113,7 @@ impl ObjectKind {
         ObjectKind::Parity,
     ];
 
-    /// The code in the header.
+    /// Returns the code of this kind in headers.
     pub fn code(self) -> u8 {
         match self {
             ObjectKind::Config => 1,
@@ -128,7 +129,7 @@ impl ObjectKind {
         }
     }
 
-    /// The folder that holds objects of this kind.
+    /// Returns the folder that holds objects of this kind.
     pub fn folder(self) -> &'static str {
         match self {
             ObjectKind::Config => "config",
@@ -144,8 +145,8 @@ impl ObjectKind {
         }
     }
 
-    /// The maximum length of an object of this kind in bytes (`docs/format.md`, section 2): no longer
-    /// one is written, and of a longer one nothing is read.
+    /// Returns the maximum length of an object of this kind in bytes (`docs/format.md`, section 2).
+    /// Writers never exceed this length, and readers refuse longer objects without reading them.
     pub fn len_max(self) -> u64 {
         const KIB: u64 = 1024;
         const MIB: u64 = 1024 * KIB;
@@ -160,8 +161,8 @@ impl ObjectKind {
         }
     }
 
-    /// The maximum number of names in one listing of this kind (`docs/format.md`, section 2): a
-    /// listing that goes on is ended by an error.
+    /// Returns the maximum number of names in one listing of this kind (`docs/format.md`, section
+    /// 2). A longer listing ends with an error.
     pub fn count_max(self) -> usize {
         match self {
             ObjectKind::Key | ObjectKind::Config => 10_000,
@@ -171,36 +172,36 @@ impl ObjectKind {
         }
     }
 
-    /// The kind of the objects in the folder that the path or prefix `path` begins with; `None` where
-    /// that is no folder of objects.
+    /// Returns the kind of the objects in the folder that the path or prefix `path` begins with;
+    /// `None` if that is not a folder of objects.
     pub fn of_path(path: &str) -> Option<ObjectKind> {
         let folder = path.split('/').next().unwrap_or_default();
         ObjectKind::ALL.into_iter().find(|kind| kind.folder() == folder)
     }
 }
 
-/// The name of an object, and so its place in the repository.
+/// The name of an object, which determines its place in the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectName {
     /// `config/<n>` or `config/<n>.copy`.
     Config {
-        /// The how-manieth settings; the highest hold.
+        /// The sequence number of the settings; the highest number counts.
         number: u64,
-        /// Whether this is the second copy.
+        /// Set for the second copy.
         copy: bool,
     },
     /// `keys/<id>` or `keys/<id>.copy`.
     Key {
-        /// Random.
+        /// A random id.
         id: [u8; 16],
-        /// Whether this is the second copy.
+        /// Set for the second copy.
         copy: bool,
     },
     /// `tickets/<t>` (renewal 0) or `tickets/<t>.<k>`.
     Ticket {
-        /// Whose.
+        /// The writer that announces itself.
         ticket: TicketId,
-        /// 0 at the beginning, then once an hour one more.
+        /// The number of renewals: 0 at the beginning, and one more every hour.
         renewal: u32,
     },
     /// `commits/<t>`.
@@ -215,17 +216,17 @@ pub enum ObjectName {
     Hints(PartName),
     /// `parity/<xx>/<class>-<t><k>-<t of its writer>`.
     Parity {
-        /// The class of the container that it protects.
+        /// The class of the protected container.
         class: Class,
-        /// That container.
+        /// The name of the protected container.
         container: PartName,
-        /// Who wrote this, and put no other for the same container.
+        /// The writer of this object, which has put no other parity object for the same container.
         writer: TicketId,
     },
 }
 
 impl ObjectName {
-    /// What it is.
+    /// Returns the kind of the object.
     pub fn kind(&self) -> ObjectKind {
         match self {
             ObjectName::Config { .. } => ObjectKind::Config,
@@ -241,9 +242,9 @@ impl ObjectName {
         }
     }
 
-    /// The 16 bytes in the header: ticket and count, a number as u128 (little-endian), the id, or the
-    /// start of a hash where a name says more than 16 bytes.
-    /// Both copies of an object have the same bytes.
+    /// Returns the 16 bytes of the name in the header: ticket and count, a number as u128
+    /// (little-endian), the id, or the start of a hash where a name has more than 16 bytes. Both
+    /// copies of an object have the same bytes.
     pub fn header_bytes(&self) -> [u8; 16] {
         match *self {
             ObjectName::Config { number, .. } | ObjectName::Prune(number) => {
@@ -268,11 +269,11 @@ impl ObjectName {
         }
     }
 
-    /// The inverse of `Display`.
+    /// Parses a path; the inverse of `Display`.
     ///
     /// # Errors
     ///
-    /// `Invalid` where no object has this name.
+    /// Returns an `Invalid` error if `path` is not the name of an object.
     pub fn parse(path: &str) -> Result<ObjectName> {
         parse(path).ok_or_else(|| Error::invalid(path, "is not the name of an object"))
     }
@@ -304,7 +305,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// The sub-folder of a container: the first byte of the BLAKE3 hash of its 16-byte name.
+/// Returns the sub-folder of a container: the first byte of the BLAKE3 hash of its 16-byte name.
 fn spread(part: PartName) -> u8 {
     blake3::hash(&part.to_bytes()).as_bytes()[0]
 }
@@ -350,7 +351,7 @@ fn parse(path: &str) -> Option<ObjectName> {
         }
         _ => return None,
     };
-    // Only the one spelling that writers use is a name: no upper case, no leading zeros.
+    // Only the canonical spelling, which writers use, is a name: no upper case, no leading zeros.
     (name.to_string() == path).then_some(name)
 }
 
@@ -362,7 +363,7 @@ fn parse_class(text: &str) -> Option<Class> {
     }
 }
 
-/// Ticket and count without anything between them.
+/// Parses a ticket and a count with nothing between them.
 fn parse_container(text: &str) -> Option<PartName> {
     let (ticket, count) = text.split_at_checked(24)?;
     Some(PartName { ticket: TicketId::parse(ticket)?, count: parse_count(count)? })
@@ -380,7 +381,7 @@ fn parse_count(text: &str) -> Option<u32> {
     if text.len() == 8 { u32::from_str_radix(text, 16).ok() } else { None }
 }
 
-/// Reads exactly `2 N` hexadecimal digits.
+/// Parses exactly `2 N` hexadecimal digits.
 pub(crate) fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let text = text.as_bytes();
     if text.len() != 2 * N {
@@ -430,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_no_names() {
+    fn noncanonical_spellings_are_no_names() {
         for path in [
             "",
             "config",

@@ -1,5 +1,5 @@
-//! Repair: making the most of what is left. Nothing here deletes an object; what is given up is
-//! named, and given up only where that was asked for.
+//! Repairs, which save as much as possible of the remaining data. No repair deletes an object
+//! unless asked to; data that is given up is named, and given up only on request.
 
 mod data;
 mod index;
@@ -16,27 +16,28 @@ pub use snapshots::{
     repaired_as,
 };
 
-/// How often others may end the ticket of a repair before it gives up.
+/// Maximum number of attempts of a repair whose ticket is ended by other clients.
 const TRIES: usize = 3;
 
-/// Whether an object is not what was put: no error of the medium, which may give it another time, and
-/// nothing that a newer version wrote.
+/// Returns `true` if the object is damaged. An error of the medium does not count, because the
+/// object may be readable another time, nor does an object of a newer version.
 fn is_damage(error: &Error) -> bool {
     matches!(error.kind(), Kind::Corrupt | Kind::WrongKey)
 }
 
-/// Returns `true` if an object that is listed is damaged, or is not there when it is asked for.
+/// Returns `true` if a listed object is damaged, or is missing when it is read.
 fn is_lost(error: &Error) -> bool {
     is_damage(error) || error.kind() == Kind::Missing
 }
 
-/// The outcome of an attempt that failed: `None` where another client had ended its ticket, so that it
-/// is made anew.
+/// Converts the error of a failed attempt: `None` if another client has ended its ticket, so that
+/// the attempt is repeated.
 fn anew_if_ended<T>(error: Error) -> Result<Option<T>> {
     if error.kind() == Kind::Conflict { Ok(None) } else { Err(error) }
 }
 
-/// Tries until nobody else has ended the ticket: `attempt` returns `None` where somebody has.
+/// Repeats `attempt` until it returns a result; `None` means that another client has ended its
+/// ticket.
 fn persist<T>(object: &str, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     for _ in 0..TRIES {
         if let Some(done) = attempt()? {

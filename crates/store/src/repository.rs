@@ -1,4 +1,4 @@
-//! A repository: a medium, the keys that open it, its settings.
+//! A repository: a medium, the keys that open it, and its settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,32 +16,32 @@ use crate::seal::{
     object_is_intact, open_object, seal_object, unwrap_keyring,
 };
 
-/// Given up when a disk is so full that not even the small objects fit that make use of the others.
+/// A file that reserves space. It is deleted when the disk is too full even for the small objects
+/// that publish the others.
 const RESERVE: &str = "tmp/reserve";
 const RESERVE_LEN: usize = 64 * 1024;
 
-/// The maximum number of `keys/` objects for which one passphrase is stretched.
+/// Maximum number of `keys/` objects for which one passphrase is stretched.
 pub const KDF_TRIALS_MAX: usize = 64;
-/// The maximum number of names that a change of settings passes over because something lies there that
-/// is no settings.
+/// Maximum number of names that a change of settings skips because an object that is not settings
+/// occupies them.
 const SETTINGS_PASSED_MAX: u32 = 1000;
 
-/// What is asked for when a repository is opened.
+/// The options for opening a repository.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// The maximum work that a key may ask for.
+    /// The maximum cost that a key may demand for its derivation.
     pub kdf_limits: KdfLimits,
-    /// Keys that are tried before the others: those that opened the repository the last time.
+    /// Keys that are tried first: those that opened the repository the last time.
     pub first_keys: Vec<[u8; 16]>,
-    /// The only key that is tried; `None`: all of them.
+    /// The only key that is tried; `None` to try all of them.
     pub only_key: Option<[u8; 16]>,
-    /// Whether objects count as junk whose headers claim a key epoch, a suite or a format that is not
-    /// known here. Else settings of such a kind refuse to open, and such commits and prune records
-    /// refuse writers.
+    /// Set to ignore objects whose headers claim an unknown key epoch, suite or format. Otherwise
+    /// such settings prevent opening, and such commits and prune records prevent writing.
     pub ignores_newer: bool,
 }
 
-/// Settings that were passed over: their names, and why they do not count.
+/// Settings that were skipped, each with the error that prevents it from being opened.
 pub type Unopened = Vec<(ObjectName, Arc<Error>)>;
 
 /// An unlocked repository.
@@ -61,33 +61,33 @@ pub struct Repository {
 /// The settings of a new repository.
 #[derive(Clone, Debug)]
 pub struct InitOptions {
-    /// How objects are sealed.
+    /// The cipher suite by which objects are sealed.
     pub suite: Suite,
-    /// How data is cut, written out in full.
+    /// The specification of the cutting algorithm, with all parameters written out.
     pub cut: String,
-    /// How many bytes of chunks a region gathers.
+    /// The number of chunk bytes that a region gathers.
     pub region_size: u32,
-    /// How large a container becomes, in bytes.
+    /// The size that a container grows to, in bytes.
     pub container_size: u32,
     /// The zstd level.
     pub compression_level: i32,
-    /// Whether chunks that resemble others are stored as composites.
+    /// Set if chunks that resemble others are stored as composites.
     pub composites: bool,
-    /// How much parity a container gets, in percent of its length; 0 is none.
+    /// The parity of a container, in percent of its length; 0 for none.
     pub parity_percent: u32,
 }
 
 impl Repository {
-    /// Makes a new repository on an empty medium and opens it. A repository that is sealed cuts
-    /// with a secret.
+    /// Creates a new repository on an empty medium and opens it. Cutting in an encrypted repository
+    /// is keyed with a secret.
     ///
-    /// Keys that an `init` has left which was cut off are removed: without a config they open
-    /// nothing. Of two that make it at the same moment, one wins.
+    /// Keys left by an `init` that was cut off are removed, because they open nothing without a
+    /// config. If two clients create the repository at the same time, one of them succeeds.
     ///
     /// # Errors
     ///
-    /// `Invalid` where there is a repository already, or the settings make no sense; `Conflict`
-    /// where somebody else was faster.
+    /// Returns an `Invalid` error if there is a repository already or the settings make no sense,
+    /// and `Conflict` if another client was faster.
     pub fn init(
         media: Arc<dyn Media>,
         environment: Arc<dyn Environment>,
@@ -160,19 +160,19 @@ impl Repository {
             }
             Err(error) => return Err(error),
         }
-        // Now that it has won: whoever else was at it is told so by the config. What of others'
-        // keys stays opens nothing, and is passed over.
+        // The config now tells every other `init` that it has lost. Keys that remain of other
+        // clients open nothing, and are skipped.
         for (name, _) in left_over {
             repository.media.delete(&name).ok();
         }
         Ok(repository)
     }
 
-    /// Opens the repository on `media`, with default [`OpenOptions`].
+    /// Opens the repository on `media` with default [`OpenOptions`].
     ///
     /// # Errors
     ///
-    /// As [`Repository::open_with`].
+    /// Returns any error of [`Repository::open_with`].
     pub fn open(
         media: Arc<dyn Media>,
         environment: Arc<dyn Environment>,
@@ -181,13 +181,14 @@ impl Repository {
         Repository::open_with(media, environment, unlock, OpenOptions::default())
     }
 
-    /// Opens the repository on `media`. The newest settings that open count; those above them that do
-    /// not are in [`Repository::unopened`].
+    /// Opens the repository on `media`. The newest settings that can be opened count; newer ones
+    /// that cannot are listed in [`Repository::unopened`].
     ///
     /// # Errors
     ///
-    /// `Missing` where there is none; `WrongKey` where `unlock` does not open it; `Unsupported`
-    /// where it is newer; `Corrupt` where both copies of the keyring or of all settings are damaged.
+    /// Returns a `Missing` error if there is no repository, `WrongKey` if `unlock` does not open
+    /// it, `Unsupported` if it is newer than this version, and `Corrupt` if both copies of the
+    /// keyring or of all settings are damaged.
     pub fn open_with(
         media: Arc<dyn Media>,
         environment: Arc<dyn Environment>,
@@ -214,13 +215,13 @@ impl Repository {
                 Ok(opened) => break opened,
                 Err(error) => error,
             };
-            // Only where no key opens all that is there.
+            // Newer objects are ignored only if no key opens everything that is there.
             if options.ignores_newer
                 && let Ok(opened) = open(true)
             {
                 break opened;
             }
-            // Somebody may have changed keys between the two listings, or since.
+            // Another client may have changed keys between the two listings, or after them.
             let again = list()?;
             let is_transient = matches!(error.kind(), Kind::WrongKey | Kind::Missing);
             if !is_transient || again == names {
@@ -244,87 +245,88 @@ impl Repository {
         })
     }
 
-    /// Keeps what can be made anew (the index) in `folder` from now on.
+    /// Keeps data that can be rebuilt (the index) in `folder` from now on.
     #[must_use]
     pub fn with_cache(mut self, folder: PathBuf) -> Repository {
         self.cache = Some(folder.join(self.keys.repository().to_string()));
         self
     }
 
-    /// Where the cache of this repository lies, if it has one.
+    /// Returns the cache folder of this repository, if it has one.
     pub fn cache(&self) -> Option<&PathBuf> {
         self.cache.as_ref()
     }
 
-    /// Where temporary files of this repository lie, if anywhere.
+    /// Returns the folder for temporary files of this repository, if it has one.
     pub(crate) fn temporary_folder(&self) -> Option<PathBuf> {
         self.cache.as_ref().map(|cache| cache.join("tmp"))
     }
 
-    /// The medium.
+    /// Returns the medium.
     pub fn media(&self) -> &Arc<dyn Media> {
         &self.media
     }
 
-    /// Clocks and randomness.
+    /// Returns the source of time and randomness.
     pub fn environment(&self) -> &Arc<dyn Environment> {
         &self.environment
     }
 
-    /// The keys.
+    /// Returns the keys.
     pub fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// Which of the `keys/` objects has opened the repository. `None` where that was a recovery kit
-    /// that none of them tells of.
+    /// Returns the id of the `keys/` object that opened the repository. `None` if a recovery kit
+    /// did, and no object records that kit.
     pub fn key_id(&self) -> Option<[u8; 16]> {
         self.key_id
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The number of the settings: how often they were changed.
+    /// Returns the number of the settings, which rises with each change.
     pub fn config_number(&self) -> u64 {
         self.config_number
     }
 
-    /// The objects above the settings that lie where newer settings would, and do not open.
+    /// Returns the objects that have the names of newer settings, and cannot be opened.
     pub fn unopened(&self) -> &Unopened {
         &self.unopened
     }
 
-    /// Looks again for the number of the newest settings that open: they may have been changed since.
+    /// Reads the number of the newest settings that open, which another client may have changed
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// As [`Repository::open_with`].
+    /// Returns any error of [`Repository::open_with`].
     pub fn newest_config_number(&self) -> Result<u64> {
         let names = self.media.list(ObjectKind::Config.folder())?;
         let newest = newest_config(&*self.media, &names, &self.keys, self.ignores_newer())?;
         Ok(newest.number)
     }
 
-    /// The maximum work that a key may ask for.
+    /// Returns the maximum cost that a key may demand for its derivation.
     pub(crate) fn kdf_limits(&self) -> KdfLimits {
         self.options.kdf_limits
     }
 
-    /// Whether what claims to be newer than what is known here counts as junk
+    /// Returns `true` if objects that claim to be newer than this version and its keys are ignored
     /// ([`OpenOptions::ignores_newer`]).
     pub fn ignores_newer(&self) -> bool {
         self.options.ignores_newer
     }
 
-    /// Changes the settings: puts `config/<n + 1>`, or the next number at which nothing lies.
+    /// Changes the settings: puts `config/<n + 1>`, or the next number that is free.
     ///
     /// # Errors
     ///
-    /// `Invalid` where they make no sense, or no number is left; `Conflict` where another client
-    /// changed them meanwhile.
+    /// Returns an `Invalid` error if the settings make no sense or no number is left, and
+    /// `Conflict` if another client changed the settings meanwhile.
     pub fn set_config(&mut self, config: Config) -> Result<()> {
         config.check()?;
         self.config_number = self.put_settings(&config, &self.keys)?;
@@ -332,16 +334,17 @@ impl Repository {
         Ok(())
     }
 
-    /// Notes that the key that opened the repository has made place for another.
+    /// Records that the key which opened the repository was replaced by another.
     pub(crate) fn opened_with(&mut self, key_id: [u8; 16]) {
         self.key_id = Some(key_id);
     }
 
-    /// Puts the settings anew, sealed with `keys`, whose newest epoch counts from then on.
+    /// Puts the settings again, sealed with `keys`, whose newest epoch counts from then on.
     ///
     /// # Errors
     ///
-    /// `Conflict` where somebody changed the settings, or began an epoch, meanwhile.
+    /// Returns a `Conflict` error if another client changed the settings, or began an epoch,
+    /// meanwhile.
     pub(crate) fn take_keys(&mut self, keys: Keys, key_id: [u8; 16]) -> Result<()> {
         self.config_number = self.put_settings(&self.config, &keys)?;
         self.keys = keys;
@@ -349,16 +352,17 @@ impl Repository {
         Ok(())
     }
 
-    /// Puts settings under the first number after the own ones at which nothing lies, and returns it.
-    /// What lies there and does not open was planted, or is damaged: nothing refers to it, and readers
-    /// pass over it as well.
+    /// Puts settings under the first free number above the current one, and returns that number. An
+    /// object that occupies a number and does not open was planted or is damaged. No object refers
+    /// to it, and readers skip it as well.
     fn put_settings(&self, config: &Config, keys: &Keys) -> Result<u64> {
         let mut number = self.config_number;
         for _ in 0..SETTINGS_PASSED_MAX {
             number = number.checked_add(1).ok_or_else(|| {
                 Error::invalid(ObjectKind::Config.folder(), "no number is left for new settings")
             })?;
-            // A copy alone takes the number, too: the settings would have none.
+            // A copy without an original occupies the number, too, because it would deny the
+            // settings their copy.
             let copy = ObjectName::Config { number, copy: true }.to_string();
             if self.media.head(&copy)?.is_none() && self.put_config_sealed(number, config, keys)? {
                 return Ok(number);
@@ -371,7 +375,8 @@ impl Repository {
         Err(Error::corrupt(ObjectKind::Config.folder(), message))
     }
 
-    /// Whether another client has put settings of this number: they open, or claim to be newer.
+    /// Returns `true` if another client has put settings of this number: they open, or claim to be
+    /// newer.
     fn has_settings(&self, number: u64) -> Result<bool> {
         for copy in [false, true] {
             let name = ObjectName::Config { number, copy };
@@ -390,12 +395,12 @@ impl Repository {
         Ok(false)
     }
 
-    /// Puts settings and their copy; whether nothing else lay there.
+    /// Puts settings and their copy. Returns `false` if another object has the name already.
     fn put_config_sealed(&self, number: u64, config: &Config, keys: &Keys) -> Result<bool> {
         let body = config.encode();
         let name = ObjectName::Config { number, copy: false };
         let bytes = seal_object(keys, name, self.salt()?, &body);
-        // The copy is the same object: header and seal do not know which copy they are in.
+        // The copy is the same object: neither header nor seal depends on which copy it is.
         if !self.put_or_find(name, &bytes)? {
             return Ok(false);
         }
@@ -406,35 +411,36 @@ impl Repository {
         self.media.put_new(RESERVE, Bytes::from(vec![0; RESERVE_LEN])).map(drop)
     }
 
-    /// Puts the reserve where it was given up, if there is room.
+    /// Puts the reserve again after it was given up, if there is space.
     pub(crate) fn keep_reserve(&self) {
         if let Ok(None) = self.media.head(RESERVE) {
             self.put_reserve().ok();
         }
     }
 
-    /// Frees the room that is kept for a full disk. It is no object, so that a writer may.
+    /// Frees the space that is reserved for a full disk. The reserve is not an object, so that a
+    /// writer may delete it.
     pub(crate) fn give_up_reserve(&self) {
         self.media.delete(RESERVE).ok();
     }
 
-    /// Fresh random bytes for one object.
+    /// Returns fresh random bytes for one object.
     pub fn salt(&self) -> Result<[u8; SALT_LEN]> {
         let mut salt = [0; SALT_LEN];
         self.environment.random(&mut salt)?;
         Ok(salt)
     }
 
-    /// Puts an object whose name nobody else uses.
+    /// Puts an object whose name no other client uses.
     ///
     /// # Errors
     ///
-    /// `Conflict` where another object has the name.
+    /// Returns a `Conflict` error if another object has the name.
     pub fn put(&self, name: ObjectName, bytes: Bytes) -> Result<()> {
         if self.put_or_find(name, &bytes)? { Ok(()) } else { Err(shared_ticket(name)) }
     }
 
-    /// Whether the object at `path` is `bytes`. A longer one is not read.
+    /// Returns `true` if the object at `path` equals `bytes`. A longer one is not read.
     fn is_there(&self, path: &str, bytes: &Bytes) -> Result<bool> {
         match self.media.get_at_most(path, bytes.len() as u64) {
             Ok(found) => Ok(found == *bytes),
@@ -443,13 +449,15 @@ impl Repository {
         }
     }
 
-    /// Puts an object; whether what lies there now is `bytes`. No error of it is a loss.
+    /// Puts an object. Returns `true` if the object stored under the name is now `bytes`. No error
+    /// is a loss ([`Error::is_loss`]).
     fn put_or_find(&self, name: ObjectName, bytes: &Bytes) -> Result<bool> {
         require_len(name, bytes.len() as u64)?;
         let path = name.to_string();
         let put = || match self.media.put_new(&path, bytes.clone())? {
             Put::Created => Ok(true),
-            // A medium may answer so to its own second try: then what lies there is ours.
+            // A medium that retries on its own may find its first attempt, in which case the object
+            // is the right one.
             Put::Exists if self.is_there(&path, bytes)? => self.media.sync(&path).map(|()| true),
             Put::Exists => Ok(false),
         };
@@ -460,7 +468,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// As [`Repository::put`].
+    /// Returns any error of [`Repository::put`].
     pub(crate) fn put_staged(&self, name: ObjectName, staged: Box<dyn Staged>) -> Result<()> {
         match staged.finish().map_err(Error::of_put)? {
             Put::Created => Ok(()),
@@ -472,18 +480,19 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `Missing`, `Corrupt`, `WrongKey`, as [`open_object`].
+    /// Returns the `Missing`, `Corrupt` and `WrongKey` errors of reading and of [`open_object`].
     pub fn get(&self, name: ObjectName) -> Result<Vec<u8>> {
         let bytes = self.media.get(&name.to_string())?;
         open_object(&self.keys, name, &bytes).map_err(|error| as_damage(name, &bytes, error))
     }
 
-    /// Gets, opens and decodes an object of one part that a listing has given with its length. Returns
-    /// the key epoch with which it is sealed as well.
+    /// Reads, opens and decodes an object of one part whose length a listing has given. Also
+    /// returns the key epoch with which the object is sealed.
     ///
     /// # Errors
     ///
-    /// As [`Repository::get`] and `decode`, naming the object; `Corrupt` where it is longer.
+    /// Returns any error of [`Repository::get`] and `decode`, naming the object; `Corrupt` if the
+    /// object is longer than listed.
     pub(crate) fn read_listed<T>(
         &self,
         name: ObjectName,
@@ -497,11 +506,11 @@ impl Repository {
         decode(&body).map(|value| (epoch, value)).map_err(|error| error.of(name))
     }
 
-    /// Gets, opens and decodes an object of one part.
+    /// Reads, opens and decodes an object of one part.
     ///
     /// # Errors
     ///
-    /// As [`Repository::get`] and `decode`, naming the object.
+    /// Returns any error of [`Repository::get`] and `decode`, naming the object.
     pub(crate) fn read<T>(
         &self,
         name: ObjectName,
@@ -514,20 +523,20 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// As [`Repository::put`].
+    /// Returns any error of [`Repository::put`].
     pub fn seal_and_put(&self, name: ObjectName, body: &[u8]) -> Result<()> {
         self.put(name, seal_object(&self.keys, name, self.salt()?, body))
     }
 }
 
-/// What a repository is opened by.
+/// The keys and settings by which a repository was opened.
 struct Opened {
     key_id: Option<[u8; 16]>,
     keys: Keys,
     newest: Newest,
 }
 
-/// The objects of one listing by what tells them apart: the listed lengths of original and copy.
+/// Groups the objects of one listing by `key_of`, with the listed lengths of original and copy.
 fn copies<K: Ord>(
     names: &[(String, u64)],
     key_of: impl Fn(ObjectName) -> Option<(K, bool)>,
@@ -541,16 +550,17 @@ fn copies<K: Ord>(
     found
 }
 
-/// Gets an object of at most the length that a listing gave, and of its kind's maximum.
+/// Reads an object of at most the length that a listing gave, and at most the maximum of its kind.
 fn get_listed(media: &dyn Media, name: ObjectName, len: u64) -> Result<Bytes> {
     media.get_at_most(&name.to_string(), len.min(name.kind().len_max()))
 }
 
 /// Tries every keyring that `unlock` opens, each in both copies, until one opens the settings.
 ///
-/// There can be several: of two that made the repository at the same time one has left a keyring that
-/// opens nothing; who was cut off while a new epoch began has left the old one or the new one. The
-/// settings decide: only one is of their epoch.
+/// There can be several such keyrings. Of two clients that created the repository at the same time,
+/// one has left a keyring that opens nothing. A client that was cut off while a new epoch began has
+/// left the old keyring or the new one. The settings decide, because only one keyring matches their
+/// epoch.
 fn open_by_any(
     media: &dyn Media,
     key_names: &[(String, u64)],
@@ -562,8 +572,8 @@ fn open_by_any(
         let keys = Keys::derive(keyring, suite);
         let newest = newest_config(media, config_names, &keys, options.ignores_newer)?;
         let config = &newest.config;
-        // The settings are sealed with keys that the keyring gave; what they say of themselves must
-        // agree, or somebody mixed two repositories.
+        // The settings are sealed with keys of the keyring. The repository id and the suite in them
+        // must agree with the keyring; otherwise two repositories were mixed.
         if config.repository == keyring.repository && config.suite == suite {
             return Ok(Opened { key_id, keys, newest });
         }
@@ -571,8 +581,8 @@ fn open_by_any(
         Err(Error::corrupt(name, "belongs to another repository than the keys"))
     };
     if let Unlock::Keyring(keyring) = unlock {
-        // A kit has all that is needed, also where `keys/` is lost. The settings say the suite; keys of
-        // either cipher open them.
+        // A recovery kit is sufficient even if `keys/` is lost. The settings record the suite, and
+        // the keys of either cipher open them.
         let read = |suite| {
             let keys = Keys::derive(keyring, suite);
             newest_config(media, config_names, &keys, options.ignores_newer)
@@ -594,7 +604,7 @@ fn open_by_any(
         }
         ids = vec![only];
     }
-    // The order of the rest is that of the listing.
+    // The order of the others is that of the listing.
     ids.sort_by_key(|id| !options.first_keys.contains(id));
     let (mut failure, mut damaged, mut refused) = (None, None, None);
     let (mut trial_count, mut untried_count) = (0, 0);
@@ -607,21 +617,21 @@ fn open_by_any(
             let name = ObjectName::Key { id, copy };
             let bytes = match get_listed(media, name, len) {
                 Ok(bytes) => bytes,
-                // Its owner has removed it at this moment.
+                // The key was removed at this moment.
                 Err(error) if error.kind() == Kind::Missing => continue,
                 Err(error) if error.kind() == Kind::Corrupt => {
                     damaged = Some(error);
                     continue;
                 }
-                // Its copy may lie on a sector that can be read.
+                // The other copy may lie on a readable sector.
                 Err(error) if error.kind() == Kind::Media => {
                     unread = Some(error);
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            // A bit in what an object says of its own opening makes it one that opens by no secret of
-            // this user, or by no version: then the copy counts.
+            // A flipped bit in the fields that describe how the object is opened can make it
+            // unopenable with this secret, or by this version. Then the other copy counts.
             let is_intact = object_is_intact(&bytes);
             let is_passphrase = matches!(unlock, Unlock::Passphrase(_))
                 && KeyMethod::of_object(name, &bytes)
@@ -639,7 +649,8 @@ fn open_by_any(
                     match open(Some(id), &keyring, suite) {
                         Ok(opened) => return Ok(opened),
                         Err(error) => {
-                            // That a key is of another epoch says least: there may be one that fits.
+                            // A key of another epoch is the least informative error, because
+                            // another key may fit.
                             let says_little =
                                 matches!(error.kind(), Kind::WrongKey | Kind::Missing);
                             if failure.is_none() || !says_little {
@@ -653,13 +664,14 @@ fn open_by_any(
                     was_read = true;
                     is_open |= unwrap_keyring(name, &bytes, &Unlock::Nothing, options.kdf_limits)
                         .is_ok_and(|opened| opened.is_some());
-                    // The copy of a keyring that was read well needs no second try, as stretching takes
-                    // time; of the only one that is asked for the copy may be another.
+                    // A keyring that was read intact needs no trial of its copy, because stretching
+                    // takes time. If only one key is asked for, its copy is tried because it may
+                    // differ.
                     if options.only_key.is_none() && is_intact {
                         break;
                     }
                 }
-                // Nothing was stretched.
+                // The passphrase was not stretched.
                 Err(error) if error.kind() == Kind::Unsupported => {
                     trial_count -= usize::from(is_passphrase);
                     if !is_intact && error.newer().is_some() {
@@ -721,7 +733,7 @@ fn open_by_any(
     Err(Error::new(Kind::WrongKey, media.describe(), message))
 }
 
-/// The object that tells of a recovery kit, if there is one that can be read.
+/// Returns the id of the object that records a recovery kit, if there is one that can be read.
 fn kit_of(media: &dyn Media, key_names: &[(String, u64)], kit: &Unlock) -> Option<[u8; 16]> {
     key_names.iter().find_map(|(path, len)| {
         let Ok(name @ ObjectName::Key { id, .. }) = ObjectName::parse(path) else { return None };
@@ -731,11 +743,11 @@ fn kit_of(media: &dyn Media, key_names: &[(String, u64)], kit: &Unlock) -> Optio
     })
 }
 
-/// Refuses an object that is longer than its kind may be.
+/// Refuses to write an object that is longer than the maximum of its kind.
 ///
 /// # Errors
 ///
-/// `Invalid`.
+/// Returns an `Invalid` error if the object is too long.
 pub(crate) fn require_len(name: ObjectName, len: u64) -> Result<()> {
     let len_max = name.kind().len_max();
     if len <= len_max {
@@ -745,11 +757,11 @@ pub(crate) fn require_len(name: ObjectName, len: u64) -> Result<()> {
     Err(Error::invalid(name, message))
 }
 
-/// Refuses to believe what an object says of itself that is longer than its kind may be.
+/// Refuses to read an object that is longer than the maximum of its kind.
 ///
 /// # Errors
 ///
-/// `Corrupt`.
+/// Returns a `Corrupt` error if the object is too long.
 pub(crate) fn refuse_longer(name: ObjectName, stored_len: u64) -> Result<()> {
     let len_max = name.kind().len_max();
     if stored_len <= len_max {
@@ -774,23 +786,23 @@ fn changed_settings(number: u64) -> Error {
     )
 }
 
-/// The newest settings that open.
+/// The newest settings that can be opened.
 #[derive(Debug)]
 pub(crate) struct Newest {
     pub(crate) number: u64,
     pub(crate) config: Config,
-    /// What lies above them and does not open.
+    /// The newer settings that cannot be opened.
     pub(crate) unopened: Unopened,
 }
 
-/// Whether an object that failed so is there, or was listed, and is no object that these keys open;
-/// a storage that does not answer says nothing of that.
+/// Returns `true` if `error` shows that an object which was listed cannot be opened with these
+/// keys. A storage that does not answer proves nothing about the object.
 fn does_not_open(error: &Error) -> bool {
     matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::WrongKey | Kind::Unsupported)
 }
 
-/// `error`, unless it is about a header that claims to be newer and the object is not whole: then a bit
-/// has made another version or epoch of it, which nothing has written.
+/// Returns `error`, or a `Corrupt` error if the header claims to be newer but the object is not
+/// intact: then a flipped bit has produced a version or an epoch that no writer has written.
 fn as_damage(name: ObjectName, bytes: &[u8], error: Error) -> Error {
     let is_claim = error.newer().is_some() || error.kind() == Kind::Unsupported;
     if is_claim && !object_is_intact(bytes) {
@@ -799,12 +811,12 @@ fn as_damage(name: ObjectName, bytes: &[u8], error: Error) -> Error {
     error
 }
 
-/// Opens settings. Returns their key epoch as well.
+/// Opens settings. Also returns the key epoch of the settings.
 ///
 /// # Errors
 ///
-/// `WrongKey` where they claim an epoch that `keys` do not have ([`Newer::Epoch`]); others as
-/// [`open_object`].
+/// Returns a `WrongKey` error if the settings claim an epoch that `keys` lack ([`Newer::Epoch`]),
+/// or any other error of [`open_object`].
 fn open_config(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<(u32, Config)> {
     let epoch = Header::decode(&name, bytes)?.epoch;
     if epoch > keys.epoch() {
@@ -824,14 +836,15 @@ fn open_config(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<(u32, Conf
     Config::decode(&body).map(|config| (epoch, config)).map_err(|error| error.of(name))
 }
 
-/// The newest settings that `keys` open; either copy will do. Above them only what does not open may
-/// lie, and what was sealed with an epoch that was over by then.
+/// Reads the newest settings that `keys` open, from either copy. Newer names may only hold objects
+/// that do not open, or that were sealed with an epoch that had ended by then.
 ///
 /// # Errors
 ///
-/// `WrongKey` or `Unsupported` where an object above them claims to be newer than what is known here,
-/// unless `ignores_newer`; `Missing` where `keys` have a newer epoch than all settings: then there
-/// should be newer settings. `Corrupt` where none open; others as reading gives.
+/// Returns a `WrongKey` or `Unsupported` error if an object with a newer name claims to be newer
+/// than this version and `keys`, unless `ignores_newer` is set. Returns `Missing` if `keys` have a
+/// newer epoch than all settings, because newer settings should then exist. Returns `Corrupt` if no
+/// settings open, or any other error of reading.
 pub(crate) fn newest_config(
     media: &dyn Media,
     names: &[(String, u64)],
@@ -869,15 +882,15 @@ pub(crate) fn newest_config(
                 }
                 Err(error) => error,
             };
-            // Both that the object is newer and that the storage fails is no damage; the copy may still
-            // open. What decodes only with the key was not planted.
+            // Neither a newer object nor a failing storage is damage, and the copy may still open.
+            // An object that can be decoded only with the key was not planted.
             let is_newer = error.kind() == Kind::Unsupported || error.newer().is_some();
             let may_pass = error.newer().is_some() && ignores_newer;
             if !does_not_open(&error) || (is_newer && !may_pass) {
                 end.get_or_insert(error);
                 continue;
             }
-            // The first error is the one that says most.
+            // The first error is the most informative one.
             failure.get_or_insert(error);
         }
         if let Some(error) = end {
@@ -888,7 +901,7 @@ pub(crate) fn newest_config(
             unopened.push((name, Arc::new(error)));
         }
     }
-    // Of what is damaged more is known than of what may have been there.
+    // An error about damage says more than one about an object that may never have existed.
     let says_most = |(_, error): &&(ObjectName, Arc<Error>)| error.kind() == Kind::Corrupt;
     match unopened.iter().find(says_most).or(unopened.first()) {
         Some((_, error)) => {

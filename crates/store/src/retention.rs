@@ -1,26 +1,28 @@
-//! Retention: which snapshots rules keep, and which they do not.
+//! Retention: rules that decide which snapshots are kept.
 //!
-//! Snapshots are parted into groups, by default those of one host and the same paths, and each
-//! group is judged alone. A rule of a count keeps, of each of the newest N hours (days, weeks ...)
-//! that have a snapshot, the newest one; rules do not know of each other, and what any of them keeps
-//! is kept. While a rule has places left, it keeps the oldest snapshot of the group as well, so that
-//! a history can grow to the length that was asked for. restic has the same rules.
+//! Snapshots are divided into groups, by default by host and paths, and each group is judged alone.
+//! A count rule keeps, for each of the newest N hours (days, weeks ...) that have a snapshot, the
+//! newest one in it. Rules are independent of each other, and a snapshot is kept if any rule keeps
+//! it. A rule that has places left also keeps the oldest snapshot of the group, so that a history
+//! can grow to the requested length. restic has the same rules.
 //!
-//! Set aside are snapshots that are held, and those that are dated in the future: they are kept,
-//! fill no place and are the newest of nothing, so that a clock that was wrong once costs no
+//! Held snapshots and snapshots dated in the future are set aside: they are kept, fill no place,
+//! and never count as the newest of a period, so that a clock that was wrong once costs no
 //! snapshot.
 //!
-//! A partial snapshot, which a run that was cut off has left, does not displace a whole one either:
-//! the whole ones are judged as if there were no other. A partial one is kept where its period has
-//! no whole one and is among those that the rule covers; and where it is newer than all whole ones,
-//! for the next run goes on from there.
+//! A *partial* snapshot, left by a run that was cut off, does not displace a whole one either:
+//! whole snapshots are judged as if no partial ones existed. A partial snapshot is kept if its
+//! period has no whole one and is among those that the rule covers. It is also kept if it is newer
+//! than all whole ones, because the next run continues from it.
 //!
-//! Neither does an *incomplete* one, of which a source was not there or could not be opened: while a rule
-//! covers complete ones, these are kept as if there were no others, however many incomplete ones are
-//! newer. Unlike what a cut-off run has left, no later run has completed an incomplete one, and what it
-//! has of its other sources nothing else has: it is kept in addition where it is among the newest N of
-//! all (or, of a period, the newest of it, and the period has no complete one), or young enough beside
-//! the newest of all. Where a group has no complete one, incomplete ones are judged as complete ones are.
+//! An *incomplete* snapshot, of which a source was absent or could not be opened, displaces no
+//! complete one: while a rule covers complete snapshots, these are kept as if no incomplete ones
+//! existed, however many of those are newer. Unlike a partial snapshot, an incomplete one is not
+//! completed by any later run, and the data of its other sources may exist in no other snapshot. An
+//! incomplete snapshot is therefore kept in addition if it is among the newest N of all (or the
+//! newest of such a period that has no complete one), or within the time span measured from the
+//! newest of all. In a group without complete snapshots, incomplete ones are judged as complete
+//! ones are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -34,7 +36,7 @@ use crate::view::View;
 const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3600 * SECOND_NS;
 
-/// What a rule keeps one snapshot of.
+/// The period of which a rule keeps one snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Period {
     /// Every snapshot is a period of its own.
@@ -43,7 +45,7 @@ pub enum Period {
     Hour,
     /// A day of the calendar.
     Day,
-    /// A week, from Monday on (ISO 8601).
+    /// A week, beginning on Monday (ISO 8601).
     Week,
     /// A month of the calendar.
     Month,
@@ -52,12 +54,12 @@ pub enum Period {
 }
 
 impl Period {
-    /// Every one, from the shortest on.
+    /// Every period, shortest first.
     pub const ALL: [Period; 6] =
         [Period::Each, Period::Hour, Period::Day, Period::Week, Period::Month, Period::Year];
 
-    /// The number of the period that `local_s`, seconds since 1970 by the clock on the wall, is in.
-    /// Not for [`Period::Each`].
+    /// Returns the number of the period that contains `local_s`, in seconds since 1970 of local
+    /// time. Meaningless for [`Period::Each`].
     fn number(self, local_s: i64) -> i64 {
         let day = local_s.div_euclid(DAY_S);
         let (year, month, _) = civil(day);
@@ -83,17 +85,17 @@ impl Period {
     }
 }
 
-/// A length of time: months of the calendar, and hours. A day is 24 hours.
+/// A length of time: calendar months, and hours. A day is 24 hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Months; a year has twelve. At most 12 million count.
+    /// Months; a year has twelve. More than 12 million count as 12 million.
     pub months: u32,
     /// Hours.
     pub hours: u32,
 }
 
 impl Span {
-    /// The time so long before `ns`, in nanoseconds since 1970.
+    /// Returns the time that lies this span before `ns`, in nanoseconds since 1970.
     fn before(self, ns: i64) -> i64 {
         let (day, rest) = (ns.div_euclid(DAY_S * SECOND_NS), ns.rem_euclid(DAY_S * SECOND_NS));
         let day = months_before(day, i64::from(self.months.min(12_000_000)));
@@ -102,33 +104,34 @@ impl Span {
     }
 }
 
-/// What is to be kept. A snapshot is kept if any of these keeps it.
+/// The rules of retention. A snapshot is kept if any rule keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// One snapshot of each of the newest N periods that have any; [`Period::Each`]: the last N.
+    /// Keep one snapshot of each of the newest N periods that have any; for [`Period::Each`], the
+    /// last N.
     pub counts: Vec<(Period, u32)>,
-    /// One snapshot of each period within this time before the newest of the group;
-    /// [`Period::Each`]: all.
+    /// Keep one snapshot of each period within this time before the newest of the group; for
+    /// [`Period::Each`], all.
     pub spans: Vec<(Period, Span)>,
-    /// Whatever has one of these tags.
+    /// Keep every snapshot that has one of these tags.
     pub tags: Vec<String>,
 }
 
 impl Policy {
-    /// Whether there is no rule at all: it would keep nothing.
+    /// Returns `true` if the policy has no rule and would keep nothing.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty() && self.spans.is_empty() && self.tags.is_empty()
     }
 }
 
-/// In what snapshots have to agree to be of one group.
+/// The properties in which the snapshots of a group agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouping {
-    /// In their host.
+    /// Set if snapshots of a group have the same host.
     pub by_host: bool,
-    /// In the paths that were saved, in any order.
+    /// Set if snapshots of a group have the same saved paths, in any order.
     pub by_paths: bool,
-    /// In all of their tags, in any order.
+    /// Set if snapshots of a group have the same tags, in any order.
     pub by_tags: bool,
 }
 
@@ -138,29 +141,30 @@ impl Default for Grouping {
     }
 }
 
-/// A snapshot that is to be judged.
+/// A snapshot to be judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Which.
+    /// The id of the snapshot.
     pub id: TicketId,
-    /// When it began, in nanoseconds since 1970: the time that rules go by.
+    /// The time at which the backup began, in nanoseconds since 1970. Rules use this time.
     pub started_ns: i64,
-    /// Whether a run that was cut off has left it: not all of its sources is in it.
+    /// Set if the snapshot was left by a run that was cut off, and lacks a part of its sources.
     pub is_partial: bool,
-    /// Whether one of its sources was not there or could not be opened.
+    /// Set if one of the sources was absent or could not be opened.
     pub is_incomplete: bool,
-    /// Whether it is held.
+    /// Set if the snapshot is held.
     pub is_held: bool,
-    /// Its host.
+    /// The host of the snapshot.
     pub host: &'a str,
-    /// Its paths.
+    /// The saved paths of the snapshot.
     pub paths: &'a [Vec<u8>],
-    /// Its tags, as they are now.
+    /// The current tags of the snapshot.
     pub tags: &'a [String],
 }
 
 impl<'a> Candidate<'a> {
-    /// A snapshot of `view`, of which `held` are held.
+    /// Creates the candidate for the snapshot `id` of `view`, in which the snapshots `held` are
+    /// held.
     pub fn new(
         view: &'a View,
         held: &HashSet<TicketId>,
@@ -180,27 +184,28 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Why a snapshot is kept.
+/// The reason for which a snapshot is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// It is held.
+    /// The snapshot is held.
     Held,
-    /// It is dated in the future.
+    /// The snapshot is dated in the future.
     Future,
-    /// It is the newest of a period that counts: the how-manieth, from 1.
+    /// The snapshot is the newest of a period that a rule covers; with the place of the period,
+    /// from 1.
     Count(Period, u32),
-    /// It is the oldest of its group, and the rule has places left.
+    /// The snapshot is the oldest of its group, and the rule has places left.
     Oldest(Period),
-    /// It is young enough, and the newest of its period.
+    /// The snapshot is the newest of its period, and within the time span of the rule.
     Span(Period),
-    /// It has this tag.
+    /// The snapshot has this tag.
     Tag(String),
-    /// It is partial, and newer than all that are whole: the next run goes on from there.
+    /// The snapshot is partial, and newer than all whole ones: the next run continues from it.
     Unfinished,
 }
 
 impl Reason {
-    /// The rule's name, as options have it: `last`, `daily`, `within-daily`.
+    /// Returns the name of the rule as options spell it: `last`, `daily`, `within-daily`.
     pub fn rule(&self) -> String {
         match self {
             Reason::Held => "held".to_owned(),
@@ -228,56 +233,56 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What becomes of a snapshot.
+/// The decision about a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Which.
+    /// The id of the snapshot.
     pub id: TicketId,
-    /// Why it is kept; nothing where it is to be forgotten.
+    /// The reasons for which the snapshot is kept; empty if it is to be forgotten.
     pub reasons: Vec<Reason>,
 }
 
 impl Verdict {
-    /// Whether it is kept.
+    /// Returns `true` if the snapshot is kept.
     pub fn is_kept(&self) -> bool {
         !self.reasons.is_empty()
     }
 }
 
-/// In what the snapshots of a group agree; `None` where that was not asked for.
+/// The properties that the snapshots of a group share; `None` for each one that is not grouped by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupKey<'a> {
-    /// Their host.
+    /// The shared host.
     pub host: Option<&'a str>,
-    /// Their paths, sorted.
+    /// The shared paths, sorted.
     pub paths: Option<Vec<&'a [u8]>>,
-    /// Their tags, sorted.
+    /// The shared tags, sorted.
     pub tags: Option<Vec<&'a str>>,
 }
 
-/// Snapshots that were judged together.
+/// A group of snapshots that were judged together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group<'a> {
-    /// In what they agree.
+    /// The shared properties of the group.
     pub key: GroupKey<'a>,
-    /// What becomes of each, oldest first.
+    /// The decisions about the snapshots, oldest first.
     pub verdicts: Vec<Verdict>,
 }
 
 impl Group<'_> {
-    /// Whether nothing of it is kept.
+    /// Returns `true` if no snapshot of the group is kept.
     pub fn is_lost(&self) -> bool {
         !self.verdicts.iter().any(Verdict::is_kept)
     }
 }
 
-/// Judges `candidates` by `policy`. `now_ns` is the time, in nanoseconds since 1970; `offset_s` tells
-/// how many seconds clocks on the wall are ahead of UTC at a time, in seconds since 1970: by these
-/// clocks hours, days and so on begin. Groups are sorted by what they agree in.
+/// Judges `candidates` by `policy`. `now_ns` is the current time, in nanoseconds since 1970.
+/// `offset_s` returns the offset of local time from UTC in seconds, at a time in seconds since
+/// 1970; hours, days and longer periods begin by local time. Groups are sorted by their keys.
 ///
 /// # Errors
 ///
-/// `Invalid` where the policy has no rule.
+/// Returns an `Invalid` error if the policy has no rule.
 pub fn judge<'a>(
     policy: &Policy,
     grouping: Grouping,
@@ -311,10 +316,10 @@ fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
     items.collect::<BTreeSet<T>>().into_iter().collect()
 }
 
-/// The snapshots of a group that rules are applied to, newest first.
+/// The snapshots of a group to which rules are applied, newest first.
 struct Members<'a> {
     all: Vec<&'a Candidate<'a>>,
-    /// Whether any of them is neither partial nor incomplete.
+    /// Set if any snapshot is neither partial nor incomplete.
     has_complete: bool,
     offset_s: &'a dyn Fn(i64) -> i64,
 }
@@ -367,12 +372,12 @@ impl Members<'_> {
         self.all.iter().copied().filter(|each| self.is_whole(each))
     }
 
-    /// Whether `of` fills places.
+    /// Returns `true` if `of` fills a place of a rule.
     fn is_whole(&self, of: &Candidate<'_>) -> bool {
         !of.is_partial && (!of.is_incomplete || !self.has_complete)
     }
 
-    /// The one of a higher rank stands for a period.
+    /// Returns the rank of a snapshot within its period; the highest rank represents the period.
     fn rank(&self, of: &Candidate<'_>) -> u8 {
         if self.is_whole(of) { 2 } else { u8::from(!of.is_partial) }
     }
@@ -382,8 +387,9 @@ impl Members<'_> {
         period.number(seconds.saturating_add((self.offset_s)(seconds)))
     }
 
-    /// The newest of each period, the newest period first, of those that `passes` lets through: of a
-    /// period a whole one goes before an incomplete one, and that before a partial one.
+    /// Returns the newest snapshot of each period among those that `passes` accepts, newest period
+    /// first. Within a period, a whole snapshot precedes an incomplete one, and that precedes a
+    /// partial one.
     fn newest_of_each(
         &self,
         period: Period,
@@ -393,7 +399,7 @@ impl Members<'_> {
         let mut last = None;
         for each in self.all.iter().copied().filter(|each| passes(each)) {
             let number = (period != Period::Each).then(|| self.number(period, each));
-            // Clocks on the wall go back now and then: that begins no period anew.
+            // Local time goes back now and then, which does not begin a period again.
             if last.is_none() || number < last {
                 newest.push(each);
                 last = number;
@@ -424,7 +430,7 @@ impl Members<'_> {
         }
         let all = self.newest_of_each(period, |_| true);
         for (each, place) in all.iter().zip(1..=count).filter(|(each, _)| each.is_partial) {
-            // Of the last N one that a newer run has completed is of no use.
+            // Among the last N, a partial snapshot that a newer run has completed is of no use.
             if period != Period::Each || whole.is_empty() {
                 keep(each.id, Reason::Count(period, place));
             }
@@ -432,11 +438,12 @@ impl Members<'_> {
     }
 
     fn span(&self, period: Period, span: Span, keep: &mut impl FnMut(TicketId, Reason)) {
-        // Measured from the newest, not from now: the history of a machine that is gone stays.
+        // Spans are measured from the newest snapshot, not from now, so that the history of a
+        // retired machine stays.
         let newest = self.whole().next().or(self.all.first().copied());
         let Some(newest) = newest else { return };
         let since_ns = span.before(newest.started_ns);
-        // A source that never comes back must not let the others' history grow for ever.
+        // A source that never comes back must not make the history of the others grow for ever.
         let newest_done = self.all.iter().find(|each| !each.is_partial).unwrap_or(&newest);
         let since_incomplete_ns = span.before(newest_done.started_ns);
         for each in self.newest_of_each(period, |_| true) {

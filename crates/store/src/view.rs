@@ -1,4 +1,5 @@
-//! Views: what a writer or reader has seen of commits and prunes. Nothing counts but by a view.
+//! Views: the commits and prune records that a writer or reader has seen. Only objects in a view
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -12,34 +13,37 @@ use crate::mutant::{self, Mutant};
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::repository::Repository;
 
-/// So many missing prune records are named: a number can be anything.
+/// Maximum number of missing prune records that are reported, because a record number can have any
+/// value.
 const MISSING_MAX: usize = 1000;
 
-/// Every commit and every prune record that one listing found.
+/// All commits and prune records that one listing found.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// How writers ended.
+    /// The outcomes of writers.
     pub commits: BTreeMap<TicketId, Arc<Commit>>,
-    /// What was condemned and published.
+    /// The containers that prunes have condemned, and the segments that they have published.
     pub prunes: BTreeMap<u64, Arc<Prune>>,
-    /// Commits and prune records that are there, and cannot be read. What they say is not in the
-    /// view: readers do without it, and say so. A writer does without commits, but not without
-    /// prunes ([`View::require_prunes`]); what deletes needs all of them ([`View::whole`]).
+    /// Commits and prune records that exist but cannot be read. Their contents are not part of the
+    /// view. Readers go on without them, and report them. A writer can do without commits, but not
+    /// without prune records ([`View::require_prunes`]); operations that delete need all of them
+    /// ([`View::whole`]).
     pub unreadable: BTreeMap<ObjectName, Arc<Error>>,
     /// Lost prune records that a repair is about to give up.
     accepted: BTreeSet<u64>,
-    /// Prune records that were given up, as the records say, those among them that were given up too.
+    /// The prune records that other records give up, including records that were given up
+    /// themselves.
     given_up: BTreeSet<u64>,
     /// The key epoch with which each commit is sealed.
     pub epochs: BTreeMap<TicketId, u32>,
-    /// The key epoch of the settings by which the view was read; 0 where it was not read.
+    /// The key epoch of the settings with which the view was read; 0 if it was not read.
     pub epoch: u32,
-    /// Whether what claims a newer key epoch counts as junk
+    /// Set if objects that claim a newer key epoch are ignored
     /// ([`crate::repository::OpenOptions::ignores_newer`]).
     pub ignores_newer: bool,
 }
 
-/// Whose containers may be named by nothing but what cannot be read.
+/// The writers whose containers may be named only by objects that cannot be read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hidden {
     writers: BTreeSet<TicketId>,
@@ -47,28 +51,29 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
-    /// Whether something that cannot be read may name containers of `writer`.
+    /// Returns `true` if an object that cannot be read may name containers of `writer`.
     pub(crate) fn may_name(&self, writer: TicketId) -> bool {
         self.is_anybody || self.writers.contains(&writer)
     }
 }
 
 impl View {
-    /// Lists and reads commits, then prunes. One that cannot be read does not stop the others: it
-    /// is in [`View::unreadable`].
+    /// Lists and reads commits, then prunes. An object that cannot be read does not stop the
+    /// others; it is added to [`View::unreadable`].
     ///
     /// # Errors
     ///
-    /// Where the medium does not list, or fails for so many objects that it is to blame itself.
+    /// Returns an error if the medium cannot list, or fails for so many objects that the medium
+    /// itself has to be considered broken.
     pub fn list(repository: &Repository) -> Result<View> {
         View::default().list_again(repository)
     }
 
-    /// Lists again; what was read before is not read again.
+    /// Lists again, without reading objects again that were read before.
     ///
     /// # Errors
     ///
-    /// As [`View::list`].
+    /// Returns any error of [`View::list`].
     pub fn list_again(&self, repository: &Repository) -> Result<View> {
         let mut view = View {
             epoch: repository.keys().epoch(),
@@ -112,8 +117,8 @@ impl View {
             view.prunes.insert(number, prune);
         }
         view.drop_given_up();
-        // A sweep may delete a commit between the listing and now, but none that no record has taken:
-        // such a one is there, and only this storage says otherwise.
+        // Between the listing and the read, a sweep may delete a commit, but only one that a record
+        // has taken. Any other commit exists, although the storage denies it.
         let taken = view.taken();
         for (ticket, error) in gone.into_iter().filter(|(ticket, _)| !taken.contains(ticket)) {
             view.unreadable.insert(ObjectName::Commit(ticket), Arc::new(error));
@@ -122,14 +127,16 @@ impl View {
         Ok(view)
     }
 
-    /// Commits and prune records that others have seen, and that are not in this view.
+    /// Returns the commits and prune records that other writers have seen, and that are not in this
+    /// view.
     pub(crate) fn missed(&self) -> Vec<ObjectName> {
         let commits = self.gone_commits().into_iter().map(ObjectName::Commit);
         commits.chain(self.missing_prunes().into_iter().map(ObjectName::Prune)).collect()
     }
 
-    /// Reads what the listings lack though others have seen it: a listing may lag, pass over what came
-    /// during it, or have lost an entry. What is there by its name is there.
+    /// Reads the objects that the listings lack although other writers have seen them. A listing
+    /// may lag, miss an object that was put during it, or have lost an entry. An object that can be
+    /// read by its name exists.
     fn look_by_name(&mut self, repository: &Repository, tolerance: &mut Tolerance) -> Result<()> {
         let mut asked: BTreeSet<ObjectName> = BTreeSet::new();
         loop {
@@ -166,26 +173,27 @@ impl View {
         }
     }
 
-    /// An empty view to which the prune records of these numbers, which are lost, do not count.
+    /// Creates an empty view that ignores the lost prune records of these numbers.
     pub(crate) fn without(lost: BTreeSet<u64>) -> View {
         View { accepted: lost, ..View::default() }
     }
 
-    /// The numbers of prune records that are lost and were given up.
+    /// Returns the numbers of prune records that are lost and were given up.
     pub fn given_up_prunes(&self) -> BTreeSet<u64> {
         let mut given_up = self.recorded_as_given_up();
         given_up.extend(&self.accepted);
         given_up
     }
 
-    /// As [`View::given_up_prunes`], without those that are only about to be given up.
+    /// Returns the numbers of [`View::given_up_prunes`] that are recorded, without those that are
+    /// only about to be given up.
     pub(crate) fn recorded_as_given_up(&self) -> BTreeSet<u64> {
         let given_up = self.prunes.values().flat_map(|prune| prune.given_up.iter().copied());
         given_up.chain(self.given_up.iter().copied()).collect()
     }
 
-    /// A record that was given up counts no more, even if it can be read again: what it condemned may
-    /// have been referred to since.
+    /// Removes the records that were given up. Such a record does not count any more, even if it
+    /// can be read again, because data that it condemned may have been referred to in the meantime.
     pub(crate) fn drop_given_up(&mut self) {
         #[cfg(feature = "mutants")]
         if mutant::is_active(Mutant::CountsGivenUp) {
@@ -196,14 +204,14 @@ impl View {
         self.prunes.retain(|number, _| !given_up.contains(number));
     }
 
-    /// The highest number of a prune record that is there and can be read, or that a writer has seen.
+    /// Returns the highest number of a prune record that can be read, or that a writer has seen.
     pub(crate) fn highest_prune(&self) -> u64 {
         let seen = self.commits.values().map(|commit| commit.view.prune);
         seen.chain(self.prunes.keys().copied()).max().unwrap_or(0)
     }
 
-    /// The first prune records that are not there, though later ones are, or writers have seen them.
-    /// None is ever deleted.
+    /// Returns the numbers of the first prune records that are absent, although later ones exist or
+    /// writers have seen them. Prune records are never deleted.
     pub fn missing_prunes(&self) -> Vec<u64> {
         let unreadable = |number| self.unreadable.contains_key(&ObjectName::Prune(number));
         let given_up = self.given_up_prunes();
@@ -214,13 +222,13 @@ impl View {
             .collect()
     }
 
-    /// Whether nothing claims a key epoch above that of the settings. A writer that begins and has been
-    /// shown the settings and keys of before would else seal with a secret that was given up. A writer
-    /// that is at work when an epoch begins goes on with its own.
+    /// Requires that no object claims a key epoch above that of the settings. Otherwise a writer
+    /// that begins, and was shown outdated settings and keys, would seal with a secret that was
+    /// given up. A writer that is running when an epoch begins goes on with its own.
     ///
     /// # Errors
     ///
-    /// `WrongKey` ([`Error::is_of_newer_epoch`]), naming the first that does.
+    /// Returns a `WrongKey` error ([`Error::is_of_newer_epoch`]) that names the first such object.
     pub fn require_epoch(&self) -> Result<()> {
         #[cfg(feature = "mutants")]
         if mutant::is_active(Mutant::WritesBelowEpoch) {
@@ -256,17 +264,18 @@ impl View {
         .with_source(*newer))
     }
 
-    /// The key epoch with which a commit is sealed; 0 where that is not known.
+    /// Returns the key epoch with which a commit is sealed; 0 if it is not known.
     pub fn epoch_of(&self, commit: TicketId) -> u32 {
         self.epochs.get(&commit).copied().unwrap_or(0)
     }
 
-    /// Whether every prune record is there and could be read. A writer that does not know what is
-    /// condemned would refer to what is about to be deleted.
+    /// Requires that every prune record exists and could be read. A writer that does not know which
+    /// containers are condemned would refer to data that is about to be deleted.
     ///
     /// # Errors
     ///
-    /// Naming the first that could not: `Corrupt`, or `Media` where the storage failed; `Missing`.
+    /// Returns an error that names the first record that is absent (`Missing`) or could not be read
+    /// (`Corrupt`, or `Media` if the storage failed).
     pub fn require_prunes(&self) -> Result<()> {
         if let Some(number) = self.missing_prunes().first() {
             return Err(Error::missing(
@@ -286,16 +295,16 @@ impl View {
         }
     }
 
-    /// This view, or a newer one where something seems to be missing: it may have come while this
-    /// one was listed. Nothing of it is unreadable, and nothing is gone that somebody has seen, but
-    /// commits that a prune has taken, or a repair has given up. Only by such a view anything may be
-    /// deleted, or forgotten by rules: what is not known may be a snapshot, or what has forgotten one
-    /// that a rule would keep in the place of another.
+    /// Returns this view, or a newer one if objects seem to be missing, because they may have been
+    /// put while this one was listed. In the returned view nothing is unreadable, and no commit is
+    /// gone that a writer has seen, except those that a prune has taken or a repair has given up.
+    /// Only by such a view may anything be deleted, or forgotten by rules: an unknown commit may be
+    /// a snapshot, or may have forgotten a snapshot that a rule would keep in place of another.
     ///
     /// # Errors
     ///
-    /// Naming the first that is: `Corrupt`, `Media` where the storage failed, or `Missing`; as
-    /// [`View::list`].
+    /// Returns an error that names the first such object (`Corrupt`, `Media` if the storage failed,
+    /// or `Missing`), or any error of [`View::list`].
     pub fn whole(self, repository: &Repository) -> Result<View> {
         if self.require_all().is_ok() {
             return Ok(self);
@@ -304,10 +313,10 @@ impl View {
         view.require_all().map(|()| view)
     }
 
-    /// What is in [`View::unreadable`] and still counts: not the commits that a prune has taken or a
-    /// repair has given up, nor prune records that were given up: nothing needs them any more. Every command that tells what it cannot
-    /// read, and every one that stops for it, goes by this list, so that none is alarmed where
-    /// another is not.
+    /// Returns the part of [`View::unreadable`] that still counts. Commits that a prune has taken
+    /// or a repair has given up, and prune records that were given up, do not: nothing needs them
+    /// any more. Every command that reports unreadable objects, and every one that stops because of
+    /// them, uses this list, so that all commands agree.
     pub fn unresolved(&self) -> impl Iterator<Item = (&ObjectName, &Arc<Error>)> {
         let (taken, given_up) = match self.unreadable.is_empty() {
             true => (HashSet::new(), BTreeSet::new()),
@@ -320,9 +329,9 @@ impl View {
         })
     }
 
-    /// The commits that some writer of this view has seen and that are gone, though no prune has taken
-    /// them and no repair has given them up. One that came while this view was listed can seem to be
-    /// gone: a newer view tells ([`View::look_for_gone`]).
+    /// Returns the commits that some writer of this view has seen and that are gone, although no
+    /// prune has taken them and no repair has given them up. A commit that was put while this view
+    /// was listed can seem to be gone; a newer view decides ([`View::look_for_gone`]).
     pub fn gone_commits(&self) -> BTreeSet<TicketId> {
         let taken = self.taken();
         let is_gone = |id: &TicketId| {
@@ -333,14 +342,15 @@ impl View {
         self.seen().into_iter().filter(is_gone).collect()
     }
 
-    /// As [`View::gone_commits`], each with an error for messages, for commands that only list: it looks
-    /// again before it says so. A commit that came while this view was listed is in a newer one; of one
-    /// that a prune has taken and a sweep deleted meanwhile the record is there, for records come before
-    /// any deletion.
+    /// Returns [`View::gone_commits`], each with an error for messages, for commands that only
+    /// list. If any commit seems to be gone, this lists again first. A commit that was put while
+    /// this view was listed is in the newer view. For a commit that a prune has taken and a sweep
+    /// has deleted meanwhile the newer view has the record, because records are put before anything
+    /// is deleted.
     ///
     /// # Errors
     ///
-    /// As [`View::list`], only where any seems to be gone.
+    /// Returns any error of [`View::list`], which is called only if a commit seems to be gone.
     pub fn look_for_gone(&self, repository: &Repository) -> Result<Vec<(ObjectName, Error)>> {
         if self.gone_commits().is_empty() {
             return Ok(Vec::new());
@@ -373,8 +383,9 @@ impl View {
         }
     }
 
-    /// What `unreadable` objects may name: segments and commits the containers of their writer;
-    /// prune records, and the segments that they have published, those of anybody.
+    /// Returns the writers whose containers `unreadable` objects may name. A segment or a commit
+    /// can name only containers of its own writer; a prune record, or a segment that it has
+    /// published, those of any writer.
     pub(crate) fn hidden<'a>(
         &self,
         unreadable: impl IntoIterator<Item = &'a ObjectName>,
@@ -397,10 +408,10 @@ impl View {
         hidden
     }
 
-    /// The segments that count: named by a commit or a prune, and not superseded.
+    /// Returns the segments that count: those named by a commit or a prune, and not superseded.
     ///
-    /// Not what a void names that ended a writer whose lost commit was given up: the void goes with
-    /// the next sweep, and no prune has published its segments anew.
+    /// Segments named by the void of a writer whose lost commit was given up do not count: the next
+    /// sweep deletes the void, and no prune has republished them.
     pub fn segments(&self) -> BTreeSet<PartName> {
         let mut segments: BTreeSet<PartName> = BTreeSet::new();
         let taken = self.taken();
@@ -420,12 +431,13 @@ impl View {
         segments
     }
 
-    /// The containers that are going: never hit, read as long as they exist.
+    /// Returns the condemned containers: writers never refer to them, and readers use them as long
+    /// as they exist.
     pub fn condemned(&self) -> HashSet<(Class, PartName)> {
         self.prunes.values().flat_map(|prune| prune.condemned.iter().copied()).collect()
     }
 
-    /// The records that a check found broken.
+    /// Returns the chunk records that a check found to be broken.
     pub fn damaged(&self) -> HashSet<Damage> {
         self.commits
             .values()
@@ -438,8 +450,9 @@ impl View {
             .collect()
     }
 
-    /// The chunks that a check has found broken since the writer of `snapshot` took its view: that
-    /// writer may have referred to them. Those found before it has stored again, or found elsewhere.
+    /// Returns the chunks that a check has found broken after the writer of `snapshot` took its
+    /// view, and to which that writer may have referred. Chunks found broken earlier were stored
+    /// again by the writer, or found elsewhere.
     pub fn damaged_since(&self, snapshot: TicketId) -> HashSet<Fingerprint> {
         let known = self.seen_by(snapshot);
         self.commits
@@ -454,17 +467,18 @@ impl View {
             .collect()
     }
 
-    /// The commits that some writer of this view has had in its own, whether they are there or not.
+    /// Returns the commits that some writer of this view had in its own view, whether or not they
+    /// still exist.
     pub fn seen(&self) -> BTreeSet<TicketId> {
         self.commits.values().flat_map(|commit| commit.view.new.iter().copied()).collect()
     }
 
-    /// The commits that the writer of `of` had in its view, as far as that is certain.
+    /// Returns the commits that the writer of `of` had in its view, as far as that is certain.
     ///
-    /// A commit names only what no other commit of its view names, so the rest follows from those; but
-    /// one that could not be read then was not in the view, though others name it. The digest tells:
-    /// where it disagrees, as it also does once a prune has taken commits, only those count that are
-    /// named outright.
+    /// A commit names only the commits that no other commit of its view names, so that the rest
+    /// follows from those. However, a commit that could not be read then was not in the view,
+    /// although others name it. The digest reveals this. If it differs, as it also does after a
+    /// prune has taken commits, only the commits that are named directly count.
     fn seen_by(&self, of: TicketId) -> BTreeSet<TicketId> {
         let mut seen = BTreeSet::new();
         let Some(commit) = self.commits.get(&of) else { return seen };
@@ -479,12 +493,13 @@ impl View {
         seen
     }
 
-    /// F of all prunes: the snapshots that are gone for good.
+    /// Returns the union of F over all prunes: the snapshots that are gone for good.
     pub fn taken(&self) -> HashSet<TicketId> {
         self.prunes.values().flat_map(|prune| prune.forgotten.iter().copied()).collect()
     }
 
-    /// The `forget` commits that no record has cancelled, and the snapshots that each names.
+    /// Returns the `forget` commits that no record has cancelled, and the snapshots that each
+    /// names.
     pub fn forgets(&self) -> Vec<(TicketId, &[TicketId])> {
         let cancelled: HashSet<_> =
             self.prunes.values().flat_map(|prune| prune.unforgotten.iter().copied()).collect();
@@ -497,15 +512,15 @@ impl View {
             .collect()
     }
 
-    /// The snapshots that a `forget` has taken off the lists.
+    /// Returns the snapshots that a `forget` has removed from the lists.
     pub fn forgotten(&self) -> HashSet<TicketId> {
         self.forgets().into_iter().flat_map(|(_, snapshots)| snapshots.iter().copied()).collect()
     }
 
-    /// The snapshots that are held: no rule forgets them, and no prune takes them.
+    /// Returns the snapshots that are held: no rule forgets them, and no prune takes them.
     pub fn held(&self) -> HashSet<TicketId> {
         let mut held = HashSet::new();
-        // A later record outdoes an earlier one, whatever their clocks said.
+        // A later record overrides an earlier one, whatever the clocks of the writers said.
         for prune in self.prunes.values() {
             for snapshot in &prune.released {
                 held.remove(snapshot);
@@ -515,15 +530,16 @@ impl View {
         held
     }
 
-    /// The snapshots that a prune may take (F, rule P2): forgotten, not held, not taken before.
+    /// Returns the snapshots that a prune may take (F, rule P2): forgotten, not held, not taken
+    /// before.
     pub fn takeable(&self) -> BTreeSet<TicketId> {
         let held = self.held();
         let forgotten = self.forgotten_snapshots().into_iter().map(|(id, _)| id);
         forgotten.filter(|id| !held.contains(id)).collect()
     }
 
-    /// Whether a writer with this view may take over unread what `snapshot` holds (W3): it is in
-    /// the view, and no prune has taken it.
+    /// Returns `true` if a writer with this view may reuse the contents of `snapshot` unread (W3):
+    /// the snapshot is in the view, and no prune has taken it.
     pub fn may_take_over(&self, snapshot: TicketId) -> bool {
         let is_snapshot = self.commits.get(&snapshot).is_some_and(|c| c.snapshot().is_some());
         #[cfg(feature = "mutants")]
@@ -533,10 +549,11 @@ impl View {
         is_snapshot && !self.taken().contains(&snapshot)
     }
 
-    /// Whether a backup with this view may compare with `snapshot` and take files over unread (W3): it
-    /// may be taken over, and neither it nor a snapshot that it was itself compared with is sealed with
-    /// a key epoch that is over. Whoever was shut out by a new epoch can still write with the keys of
-    /// the old one; what is taken over unread would become part of an honest snapshot.
+    /// Returns `true` if a backup with this view may compare with `snapshot` and reuse files unread
+    /// (W3): [`View::may_take_over`] holds, and neither the snapshot nor one that it was itself
+    /// compared with is sealed with a key epoch that is over. A client that was locked out by a new
+    /// epoch can still write with the keys of the old one, and contents reused unread would become
+    /// part of an honest snapshot.
     pub fn may_be_parent(&self, snapshot: TicketId) -> bool {
         if !self.may_take_over(snapshot) {
             return false;
@@ -548,7 +565,7 @@ impl View {
         let mut seen = HashSet::new();
         let mut next = Some(snapshot);
         while let Some(id) = next.filter(|id| seen.insert(*id)) {
-            // What a sweep has deleted cannot be asked any more.
+            // A commit that a sweep has deleted cannot be examined any more.
             let Some(commit) = self.commits.get(&id) else { break };
             if self.epoch_of(id) < self.epoch {
                 return false;
@@ -558,19 +575,20 @@ impl View {
         true
     }
 
-    /// The snapshots that exist: in no F, and not forgotten. Oldest first.
+    /// Returns the snapshots that exist, oldest first: those in no F, and not forgotten.
     pub fn snapshots(&self) -> Vec<(TicketId, &Snapshot)> {
         let forgotten = self.forgotten();
         self.untaken(|id| !forgotten.contains(id))
     }
 
-    /// The snapshots that are forgotten and can be brought back: in no F. Oldest first.
+    /// Returns the snapshots that are forgotten and can be brought back, oldest first: those in no
+    /// F.
     pub fn forgotten_snapshots(&self) -> Vec<(TicketId, &Snapshot)> {
         let forgotten = self.forgotten();
         self.untaken(|id| forgotten.contains(id))
     }
 
-    /// The snapshots that no prune has taken, as far as `passes` lets them through. Oldest first.
+    /// Returns the snapshots that no prune has taken and that `passes` accepts, oldest first.
     fn untaken(&self, passes: impl Fn(&TicketId) -> bool) -> Vec<(TicketId, &Snapshot)> {
         let taken = self.taken();
         let mut snapshots: Vec<_> = self
@@ -583,23 +601,23 @@ impl View {
         snapshots
     }
 
-    /// The tags of a snapshot as they are now: a note can have changed them.
+    /// Returns the current tags of a snapshot, which a note can have changed.
     pub fn tags<'a>(&'a self, id: TicketId, snapshot: &'a Snapshot) -> &'a [String] {
         self.note(id).map_or(&snapshot.tags, |note| &note.tags)
     }
 
-    /// The description of a snapshot as it is now: a note can have changed it.
+    /// Returns the current description of a snapshot, which a note can have changed.
     pub fn description<'a>(&'a self, id: TicketId, snapshot: &'a Snapshot) -> &'a str {
         self.note(id).map_or(&snapshot.description, |note| &note.description)
     }
 
-    /// Tags and description of a snapshot: those of the newest note. Of concurrent ones the greater
-    /// ticket wins.
+    /// Returns the newest note with tags and description of a snapshot. Of concurrent notes, the
+    /// one with the greatest ticket wins.
     pub fn note(&self, snapshot: TicketId) -> Option<&Note> {
         self.notes(snapshot).last().map(|(_, note)| *note)
     }
 
-    /// The notes about a snapshot that no other note has replaced, by their tickets.
+    /// Returns the notes about a snapshot that no other note has replaced, sorted by ticket.
     pub fn notes(&self, snapshot: TicketId) -> Vec<(TicketId, &Note)> {
         let notes: Vec<(TicketId, &Note)> = self
             .commits
@@ -614,8 +632,8 @@ impl View {
         notes.into_iter().filter(|(id, _)| !replaced.contains(id)).collect()
     }
 
-    /// This view in few words, for a commit: what earlier commits of the view have named need not
-    /// be named again.
+    /// Summarizes this view for a commit. Commits that earlier commits of the view have named are
+    /// not named again.
     pub fn record(&self) -> ViewRecord {
         let named = self.seen();
         ViewRecord {
@@ -626,8 +644,8 @@ impl View {
     }
 }
 
-/// The error of a command that needs `name`, which `error` kept from being read. Where the storage
-/// failed, or a newer version wrote the object, nothing is known to be damaged.
+/// Returns the error of a command that needs `name`, which `error` prevented from being read. If
+/// the storage failed, or a newer version wrote the object, no damage is known.
 fn hindered(name: &ObjectName, error: &Error, consequence: &str) -> Error {
     let (kind, remedy) = match error.kind() {
         kind @ (Kind::Media | Kind::Unsupported) => (kind, ""),
@@ -636,7 +654,7 @@ fn hindered(name: &ObjectName, error: &Error, consequence: &str) -> Error {
     Error::new(kind, name, format!("cannot be read, and {consequence}{remedy} ({error})"))
 }
 
-/// BLAKE3 of ids, which rise.
+/// Returns the BLAKE3 hash of ids, which must be sorted.
 fn digest<'a>(ids: impl Iterator<Item = &'a TicketId>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     ids.for_each(|id| {
@@ -653,7 +671,8 @@ mod tests {
         TicketId([number; 12])
     }
 
-    /// A view to which each of these is added by a writer that has seen all before.
+    /// Returns a view with one commit for each outcome, each by a writer that has seen all earlier
+    /// ones.
     fn view(outcomes: impl IntoIterator<Item = Outcome>) -> View {
         let mut view = View::default();
         for (outcome, number) in outcomes.into_iter().zip(1..) {
@@ -670,9 +689,10 @@ mod tests {
         Outcome::Damage(vec![Damage { class: Class::Data, container, fingerprint }])
     }
 
-    /// A commit names what no other of its view has named; the digest tells whether the rest follows.
+    /// A commit names only those that no other of its view has named; the digest tells whether the
+    /// rest follows.
     #[test]
-    fn what_a_writer_had_in_its_view_follows_from_what_is_named() {
+    fn seen_commits_follow_from_named_ones() {
         let nothing = || Outcome::Void;
         let mut view = view([damage(1), nothing(), nothing(), damage(4)]);
         assert_eq!(view.commits[&ticket(3)].view.new, [ticket(2)], "the rest was named before");
@@ -705,9 +725,9 @@ mod tests {
         }
     }
 
-    /// A prune record that cannot be read may name what anybody has put.
+    /// A prune record that cannot be read may name containers of any writer.
     #[test]
-    fn storage_that_fails_is_not_called_damage() {
+    fn failing_storage_is_not_reported_as_damage() {
         for (kind, told) in [(Kind::Media, Kind::Media), (Kind::WrongKey, Kind::Corrupt)] {
             let name = ObjectName::Prune(1);
             let error = Error::new(kind, name, "as the test has it");
@@ -719,7 +739,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unreadable_hides_what_it_may_name() {
+    fn unreadable_object_hides_containers_it_may_name() {
         let part = PartName { ticket: ticket(1), count: 0 };
         for (name, hides) in [
             (ObjectName::Commit(ticket(1)), [true, false]),

@@ -7,10 +7,10 @@ use crate::environment::Environment;
 use crate::error::{Error, Kind};
 use crate::stop::{Hold, LIMIT, Stop};
 
-/// The interval at which a wait looks for a request.
+/// The interval at which a wait looks for a request to stop.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A guard of [`finishing`]. It stays in its thread.
+/// A guard of [`finishing`]. It cannot leave its thread.
 #[derive(Debug)]
 pub struct Finishing {
     limit_before: Duration,
@@ -18,8 +18,8 @@ pub struct Finishing {
     _of_thread: PhantomData<*const ()>,
 }
 
-/// Gives the waits of this thread `limit` from a request to stop on, until the guard is dropped.
-/// Inside another guard the longer time counts.
+/// Allows the waits of this thread to go on for `limit` after a request to stop, until the guard is
+/// dropped. Of nested guards, the longest time counts.
 pub fn finishing(environment: &dyn Environment, limit: Duration) -> Finishing {
     let limit_before = LIMIT.get();
     LIMIT.set(limit.max(limit_before));
@@ -33,13 +33,14 @@ impl Drop for Finishing {
     }
 }
 
-/// Whether waits of this thread are over, because of a request to stop.
+/// Returns `true` if waits of this thread are over because of a request to stop.
 pub fn is_over(environment: &dyn Environment) -> bool {
     let left = environment.stop().and_then(|stop| stop.left(environment.elapsed_ns()));
     left.is_some_and(|left| left.is_zero())
 }
 
-/// Waits for `time`, or until a request to stop ends the wait. Returns whether the time has passed.
+/// Waits for `time`, or until a request to stop ends the wait. Returns `true` if the whole time has
+/// passed.
 pub fn sleep(environment: &dyn Environment, time: Duration) -> bool {
     let mut left = time;
     while !is_over(environment) {
@@ -53,7 +54,7 @@ pub fn sleep(environment: &dyn Environment, time: Duration) -> bool {
     false
 }
 
-/// The error of a wait that a request to stop has ended.
+/// Returns the error of a wait that a request to stop has ended.
 pub fn interrupted(object: impl std::fmt::Display) -> Error {
     Error::new(Kind::Interrupted, object, "interrupted")
 }

@@ -1,4 +1,4 @@
-//! Which paths of a snapshot cannot be restored.
+//! The paths of a snapshot that cannot be restored.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -13,12 +13,13 @@ use crate::name::TicketId;
 use crate::reach::{Inside, Node, enter, enter_recipe};
 use crate::recent::{Key, Recent};
 
-/// What is wrong with a part of a stream, and below it.
+/// The damage in a part of a stream, and below it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Below {
-    /// Whether some of the stream cannot be read.
+    /// Set if a part of the stream cannot be read.
     is_broken: bool,
-    /// How many paths below cannot be restored; the highest number is so many or more.
+    /// Number of paths below that cannot be restored; the maximum of the type means that number or
+    /// more.
     count: u64,
 }
 
@@ -33,7 +34,7 @@ impl Below {
     }
 }
 
-/// A folder, a file, or a metadata chunk of one, that is gone through.
+/// A folder, a file, or a metadata chunk of one, that is being traversed.
 struct Frame {
     what: What,
     path: Rc<str>,
@@ -49,20 +50,21 @@ enum What {
     Chunk(Key),
 }
 
-/// Names the paths that cannot be restored. Of what several paths share, the paths below are named one
-/// by one as long as any are, and then counted: there can be very many. What is well is looked at once.
+/// Reports the paths that cannot be restored. Paths below a shared part are reported one by one
+/// until [`NAMED_MAX`] is reached, and only counted after that, because there can be very many.
+/// Undamaged parts are traversed once.
 pub(super) struct Affected<'a> {
     walk: &'a Walk<'a>,
-    /// How many paths of listed snapshots are affected.
+    /// Number of affected paths of listed snapshots.
     count: u64,
     /// Chunks below which nothing is lost, in any snapshot.
     well: Recent<()>,
-    // Of the snapshot at hand:
-    /// Whether it is on the lists. The paths of one that is not are counted only.
+    // State of the current snapshot:
+    /// Set if the snapshot is listed. The affected paths of a forgotten one are only counted.
     is_listed: bool,
-    /// The lost chunks that were come across.
+    /// The lost chunks that the traversal has met.
     lost: HashSet<Fingerprint>,
-    /// The other chunks.
+    /// The damage below the other chunks.
     ailing: Recent<Below>,
 }
 
@@ -78,16 +80,16 @@ impl<'a> Affected<'a> {
         }
     }
 
-    /// How many paths of listed snapshots there were that have not been named.
+    /// Returns the number of affected paths of listed snapshots that were not reported.
     pub(super) fn more(&self) -> u64 {
         self.count.saturating_sub(NAMED_MAX)
     }
 
-    /// Goes through a snapshot. Returns the lost chunks that it needs.
+    /// Traverses a snapshot. Returns the lost chunks that it needs.
     ///
     /// # Errors
     ///
-    /// `Interrupted`.
+    /// Returns an `Interrupted` error if the check was cancelled.
     pub(super) fn name_all(
         &mut self,
         id: TicketId,
@@ -97,7 +99,7 @@ impl<'a> Affected<'a> {
         self.is_listed = is_listed;
         self.ailing.clear();
         let mut all = Below::default();
-        // A stack of its own: folders can be nested deeper than a thread's stack.
+        // An explicit stack, because folders can be nested deeper than a thread's stack allows.
         let root = self.content(What::Folder, format!("snapshot {}: ", id.short()).into(), root);
         let mut stack = vec![root];
         while let Some(frame) = stack.last_mut() {
@@ -132,7 +134,7 @@ impl<'a> Affected<'a> {
         Ok(std::mem::take(&mut self.lost))
     }
 
-    /// Whether paths are named still.
+    /// Returns `true` while affected paths are reported one by one.
     fn names(&self) -> bool {
         self.is_listed && self.count < NAMED_MAX
     }
@@ -143,7 +145,7 @@ impl<'a> Affected<'a> {
         }
     }
 
-    /// What is known of a chunk, unless there are paths below it to be named.
+    /// Returns the known damage below a chunk, unless paths below it still have to be reported.
     fn known(&mut self, node: &Node) -> Option<Below> {
         let key = node.key();
         if self.well.get(&key).is_some() {
@@ -174,7 +176,8 @@ impl<'a> Affected<'a> {
         frame
     }
 
-    /// What is in a chunk of a stream. What cannot be read breaks the stream.
+    /// Creates the frame of a chunk of a stream. A chunk that cannot be read makes the stream
+    /// broken.
     fn chunk(&mut self, node: &Node, path: Rc<str>) -> Result<Frame> {
         self.walk.check.stop_if_cancelled()?;
         let mut frame = Frame::new(What::Chunk(node.key()), path);
@@ -203,7 +206,7 @@ impl<'a> Affected<'a> {
         Ok(frame)
     }
 
-    /// Says what is wrong with what has been gone through, to what it is a part of.
+    /// Ends the traversal of `frame`. Returns the damage that it passes on to the frame above.
     fn leave(&mut self, frame: Frame) -> Below {
         let Frame { what, path, below, .. } = frame;
         match what {
@@ -219,7 +222,8 @@ impl<'a> Affected<'a> {
         below
     }
 
-    /// Names a folder or a file, where its own stream is broken. Returns whether it is.
+    /// Reports a folder or a file if its own stream is broken. Returns `true` if the stream is
+    /// broken.
     fn name(&mut self, what: What, path: &str, below: Below) -> bool {
         if !below.is_broken {
             return false;

@@ -1,4 +1,4 @@
-//! Composites: is what is stored of them what was written, and do they become what they say?
+//! Checks of composites: their stored bytes, and the chunks that they rebuild to.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -13,20 +13,21 @@ use crate::format::extents;
 use crate::name::ObjectName;
 use crate::reader::{ChunkBytes, Reader, gather};
 
-/// So many composites of a container may be rebuilt to something else than they say. Nobody writes
-/// such; who seals them himself could have each of very many cost 16 MiB. The others are not tried.
+/// Maximum number of composites per container that may rebuild to wrong bytes before the others are
+/// no longer tried. No writer produces such composites, but a client that seals them itself could
+/// make each of very many cost 16 MiB.
 const LIES_MAX: u64 = 16;
 
-/// What became of a composite.
+/// The result of rebuilding a composite.
 pub(super) enum Built {
-    /// It is what it says.
+    /// The composite rebuilds to its chunk.
     Well,
-    /// A whole cannot be had. That is the whole's fault, and of no importance where nothing needs the
-    /// composite: the snapshots will tell.
+    /// A whole cannot be read. The fault is that of the whole, and matters only if something needs
+    /// the composite, which the walk through the snapshots decides.
     Lacks,
-    /// What is stored of it is wrong.
+    /// The stored bytes of the composite are wrong.
     Bad(Error),
-    /// It was not tried, after so many others.
+    /// The composite was not tried, because too many others were wrong.
     Unbelieved,
 }
 
@@ -44,7 +45,7 @@ impl<'a> Composites<'a> {
         Composites { check, reader, task, lie_count: 0, unbelieved_count: 0 }
     }
 
-    /// What is to be said of those that were not tried.
+    /// Returns the message about the composites that were not tried, if any.
     pub(super) fn more(&self) -> Option<String> {
         let count = self.unbelieved_count;
         (count > 0).then(|| {
@@ -52,8 +53,8 @@ impl<'a> Composites<'a> {
         })
     }
 
-    /// Rebuilds the composite `chunk` of a region whose bytes are `decoded` and whose wholes, verified,
-    /// are `near`.
+    /// Rebuilds the composite `chunk` of a region. `decoded` holds the bytes of the region, and
+    /// `near` the region's verified wholes.
     pub(super) fn rebuild(
         &mut self,
         region: &RegionRecord,
@@ -72,8 +73,8 @@ impl<'a> Composites<'a> {
             Ok(extents) => extents,
             Err(error) => return Built::Bad(error),
         };
-        // Most wholes are well: the chunk's own fingerprint tells. Only where it does not are they looked
-        // at one by one.
+        // Most wholes are undamaged, and the chunk's own fingerprint confirms it. The wholes are
+        // verified one by one only if the fingerprint differs.
         let class = self.task.class;
         let name = ObjectName::Container(class, self.task.name);
         let gather = |whole: &dyn Fn(&Fingerprint) -> Result<ChunkBytes>| {
@@ -117,7 +118,7 @@ impl<'a> Composites<'a> {
         self.check.repository.keys().fingerprint(self.task.class, bytes)
     }
 
-    /// A whole, verified. One that cannot be had is not tried again.
+    /// Returns a verified whole. One that could not be read is not tried again.
     fn try_whole(&self, reference: &Fingerprint) -> Result<ChunkBytes> {
         let key = (self.task.class, *reference);
         if let Some(error) = self.check.lock().lacking.get(&key) {

@@ -1,10 +1,12 @@
-//! What was read when, so that checks of a part read what was not read for longest.
+//! The times at which containers were read, so that checks of a part begin with those that were not
+//! read for longest.
 //!
-//! Reading goes in rounds: in each, every container is read once. Checks of a share keep step:
-//! after n checks of 5 %, n times 5 % of what there is by then have been read in this round, so twenty
-//! make a round, whatever was backed up between. What is new was never read and comes first.
+//! Reading proceeds in rounds, in each of which every container is read once. Checks of a share
+//! keep pace: after n checks of 5 %, n times 5 % of the data that exists by then have been read in
+//! this round, so that twenty checks make a round, whatever was backed up in between. New
+//! containers were never read, and come first.
 //!
-//! To lose this costs time only: who has no such memory has read nothing yet.
+//! Losing this information costs only time: a client without it has to read everything again.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,45 +15,46 @@ use crate::fingerprint::Class;
 use crate::name::PartName;
 use crate::seal::RepositoryId;
 
-/// A whole, in millionths.
+/// The whole, in millionths.
 const WHOLE: u32 = 1_000_000;
 
-/// How much of the containers one check reads.
+/// The portion of the containers that one check reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Portion {
     /// Everything.
     All,
-    /// So many millionths of what is stored, or somewhat more: containers are read in whole.
+    /// A share of the stored data in millionths; somewhat more is read, because containers are read
+    /// completely.
     Share(u32),
-    /// So many bytes at most, but one container at least.
+    /// A maximum number of bytes; at least one container is read.
     Bytes(u64),
 }
 
-/// When a container was read.
+/// The round and the time of the last read of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Mark {
     round: u32,
     time_ns: i64,
 }
 
-/// What was read when: the memory of one client of one repository.
+/// The read times of all containers, as remembered by one client of one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// The round that is under way, from 1 on.
+    /// The number of the current round, from 1.
     round: u32,
-    /// How much of the round is done, in millionths.
+    /// The completed part of the round, in millionths.
     done: u32,
     marks: BTreeMap<(Class, PartName), Mark>,
 }
 
-/// How much is covered.
+/// The part of the containers that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Covered {
-    /// Containers that have been read.
+    /// Number of containers that have been read.
     pub container_count: u64,
-    /// Their size in bytes.
+    /// The total size of these containers in bytes.
     pub bytes: u64,
-    /// When the one was read that was not read for longest, in nanoseconds since 1970.
+    /// The oldest of the read times, in nanoseconds since 1970.
     pub since_ns: Option<i64>,
 }
 
@@ -64,8 +67,8 @@ impl Coverage {
         mark.is_some_and(|mark| mark.round == self.round)
     }
 
-    /// The containers that a check of `portion` is to read. Begins another round where the last one
-    /// is done.
+    /// Returns the containers that a check of `portion` has to read. Begins another round if the
+    /// last one is complete.
     pub(super) fn choose(
         &mut self,
         portion: Portion,
@@ -89,7 +92,7 @@ impl Coverage {
         let before = read;
         let wanted = |share: u32, read: u64| {
             let target = self.done.saturating_add(share).min(WHOLE);
-            // What has no length is read with the last.
+            // Containers without a length are read with the last share.
             target == WHOLE
                 || u128::from(read) * u128::from(WHOLE) < u128::from(all) * u128::from(target)
         };
@@ -112,13 +115,13 @@ impl Coverage {
         chosen
     }
 
-    /// A container was read.
+    /// Notes that a container was read.
     pub(super) fn note(&mut self, class: Class, part: PartName, time_ns: i64) {
         self.marks.insert((class, part), Mark { round: self.round, time_ns });
     }
 
-    /// A check of `portion` has read all that it was to read. One that was stopped before leaves the
-    /// rest to the next.
+    /// Notes that a check of `portion` has read everything that it had to read. A check that was
+    /// stopped earlier leaves the rest to the next one.
     pub(super) fn finish(&mut self, portion: Portion, containers: &[Container]) {
         let there: HashSet<_> = containers.iter().map(|(class, part, _)| (*class, *part)).collect();
         self.marks.retain(|container, _| there.contains(container));
@@ -135,7 +138,7 @@ impl Coverage {
         };
     }
 
-    /// How much of `containers` is covered.
+    /// Returns the part of `containers` that was read.
     pub(super) fn covered(&self, containers: &[Container]) -> Covered {
         let mut covered = Covered::default();
         for (class, part, len) in containers {
@@ -148,9 +151,9 @@ impl Coverage {
         covered
     }
 
-    /// The memory as a file: `CutPread`, the repository's id 16, round 4, millionths done 4, then 29
-    /// bytes a container (class 1, name 16, round 4, time 8) and the BLAKE3 hash of all that. Numbers
-    /// are little-endian. No part of a repository.
+    /// Encodes the read times as a file: `CutPread`, the repository's id 16, round 4, millionths
+    /// done 4, then 29 bytes per container (class 1, name 16, round 4, time 8) and the BLAKE3 hash
+    /// of all that. Numbers are little-endian. The file is not part of a repository.
     pub fn encode(&self, repository: RepositoryId) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_LEN + self.marks.len() * MARK_LEN + HASH_LEN);
         bytes.extend_from_slice(MAGIC);
@@ -168,11 +171,11 @@ impl Coverage {
         bytes
     }
 
-    /// The inverse of [`Coverage::encode`].
+    /// Decodes the read times; the inverse of [`Coverage::encode`].
     ///
     /// # Errors
     ///
-    /// `Corrupt` where it is not what was written, or of another repository.
+    /// Returns a `Corrupt` error if the bytes are damaged, or belong to another repository.
     pub fn decode(repository: RepositoryId, bytes: &[u8]) -> Result<Coverage> {
         let bad = || Error::corrupt("", "is not what was written");
         let (body, hash) = bytes.split_last_chunk::<HASH_LEN>().ok_or_else(bad)?;
@@ -213,7 +216,7 @@ mod tests {
         (Class::Data, PartName { ticket: TicketId([1; 12]), count: number }, len)
     }
 
-    /// Reads `portion`; returns the numbers of the containers that were read.
+    /// Reads `portion`, and returns the numbers of the containers that were read.
     fn read(
         coverage: &mut Coverage,
         portion: Portion,
@@ -230,9 +233,10 @@ mod tests {
         numbers
     }
 
-    /// Twenty checks of 5 % read everything once, of whatever sizes, and however much comes between.
+    /// Twenty checks of 5 % read everything once, whatever the sizes, and whatever is added in
+    /// between.
     #[test]
-    fn twenty_parts_make_a_whole() {
+    fn twenty_shares_of_five_percent_read_everything_once() {
         for (count, growth) in [(1, 0), (3, 0), (20, 0), (1000, 0), (7, 1), (100, 3), (100, 40)] {
             let len = |number: u32| u64::from(number * 7919 % 1000) * 20_000;
             let mut containers: Vec<_> = (0..count).map(|n| container(n, len(n))).collect();
@@ -243,7 +247,7 @@ mod tests {
                     let next = u32::try_from(containers.len()).expect("few");
                     containers.extend((next..next + growth).map(|n| container(n, len(n))));
                     all.extend(read(&mut coverage, Portion::Share(50_000), &containers, part));
-                    // Beginning again with what was written down changes nothing.
+                    // Encoding and decoding in between changes nothing.
                     let id = RepositoryId([5; 16]);
                     let again = Coverage::decode(id, &coverage.encode(id)).expect("it is whole");
                     assert_eq!(again, coverage, "written and read");
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_for_longest_comes_first() {
+    fn container_read_longest_ago_comes_first() {
         let mut coverage = Coverage::default();
         let mut containers: Vec<_> = (0..4).map(|n| container(n, 100)).collect();
         let bytes = Portion::Bytes(200);
@@ -270,7 +274,7 @@ mod tests {
         assert_eq!(covered, Covered { container_count: 5, bytes: 500, since_ns: Some(2) });
         containers.push(container(10, 5000));
         assert_eq!(read(&mut coverage, bytes, &containers, 5), [10], "new, though it is large");
-        // What is gone and comes back was not read.
+        // A container that disappears and comes back counts as unread.
         let gone = containers.remove(0);
         assert_eq!(read(&mut coverage, bytes, &containers, 6), [2, 3]);
         containers.push(gone);
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_was_stopped_leaves_the_rest_to_the_next() {
+    fn stopped_check_leaves_rest_to_next() {
         let containers: Vec<_> = (0..10).map(|n| container(n, 100)).collect();
         let mut coverage = Coverage::default();
         let chosen = coverage.choose(Portion::Share(500_000), &containers);
@@ -290,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_not_believed() {
+    fn damaged_encoding_is_rejected() {
         let mut coverage = Coverage::default();
         read(&mut coverage, Portion::All, &[container(1, 5), container(2, 5)], 7);
         let id = RepositoryId([5; 16]);

@@ -1,4 +1,4 @@
-//! Containers: their directories, and on request every byte.
+//! Checks of containers: their directories and, on request, every byte.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::name::ObjectName;
 use crate::reader::{ChunkBytes, Reader};
 use crate::seal::{Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact};
 
-/// Checks all containers of `tasks`, several at once.
+/// Checks the containers of `tasks`, several at a time.
 pub(super) fn check(
     check: &Check<'_>,
     seen: &Seen,
@@ -60,7 +60,7 @@ pub(super) fn check(
                     let Some(task) = next else { return };
                     if let Err(error) = one(task) {
                         *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                        // The other threads find nothing more to do.
+                        // The other threads find no more work.
                         *queue.lock().unwrap_or_else(PoisonError::into_inner) = [].iter();
                         return;
                     }
@@ -89,7 +89,7 @@ fn stored_len(check: &Check<'_>, task: &Task) -> u64 {
     check.listing.get(&name(task).to_string()).copied().unwrap_or(0)
 }
 
-/// Reads a container in whole, where there is a `reader` for what its composites refer to.
+/// Checks a container. With a `reader` for the wholes of its composites, reads it completely.
 fn check_container(
     check: &Check<'_>,
     seen: &Seen,
@@ -116,7 +116,7 @@ fn check_container(
     parity::check_container(check, seen, task, protected)?;
     match result {
         Ok(_) => Ok(()),
-        // A sweep has taken it since the listing.
+        // A sweep has deleted the container after the listing.
         Err(error) if error.kind() == Kind::Missing && may_be_gone(check, seen, task)? => Ok(()),
         Err(error) => {
             if error.kind() == Kind::Media {
@@ -127,7 +127,8 @@ fn check_container(
     }
 }
 
-/// What deletes looks for references only where the index says that there are composites.
+/// Compares the index with the directory, because operations that delete look for references only
+/// in containers that have composites according to the index.
 fn compare_with_index(check: &Check<'_>, task: &Task, directory: &Directory) {
     let Some(record) = task.record else { return };
     let message = match (record.has_composites, directory.has_composites()) {
@@ -148,11 +149,11 @@ fn may_be_gone(check: &Check<'_>, seen: &Seen, task: &Task) -> Result<bool> {
     Ok(later.list_again(check)? && later.view.condemned().contains(&key))
 }
 
-/// Reads a whole container; names each region and chunk that is not what it was.
+/// Reads a whole container, and reports each region and chunk that is damaged.
 ///
 /// # Errors
 ///
-/// Where nothing of the container can be read.
+/// Returns an error if nothing of the container can be read.
 fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Protected> {
     let name = name(task);
     let bytes = check.repository.media().get(&name.to_string())?;
@@ -169,8 +170,8 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
     let is_intact = object_is_intact(&scan.bytes);
     let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
     let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
-    // The index says where the directory is, and the trailer does too: it is needed where the index
-    // is lost.
+    // The place of the directory is recorded in the index and in the trailer. The trailer is needed
+    // if the index is lost.
     let (offset, length) = match (task.record, trailer.as_ref()) {
         (Some(record), _) => (u64::from(record.directory_offset), record.directory_len),
         (None, Ok(trailer)) => (trailer.offset, trailer.length),
@@ -209,7 +210,7 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
         let damages = directory.chunks.iter().map(|chunk| task.damage(chunk));
         check.lock().weak.extend(damages);
     }
-    // What of it is bad has been noted; the rest is well.
+    // The damaged chunks have been noted; all others are undamaged.
     check.lock().read.insert((task.class, task.name));
     Ok(if scan.found { Protected::Damaged } else { Protected::Whole(scan.bytes) })
 }
@@ -220,9 +221,9 @@ struct Scan<'a> {
     name: ObjectName,
     bytes: Bytes,
     decompressor: Option<Decompressor<'static>>,
-    /// Whether there was a finding.
+    /// Set if there was a finding.
     found: bool,
-    /// Whether something is damaged without which chunks can be read.
+    /// Set if a part is damaged that is not needed for reading chunks.
     is_weak: bool,
     composites: Composites<'a>,
 }
@@ -262,7 +263,7 @@ impl Scan<'_> {
         decode_region(decompressor, region.codec, part, region.raw_len)
     }
 
-    /// Opens and decodes one region, and verifies every chunk in it.
+    /// Opens and decodes a region, and verifies every chunk in it.
     fn region(
         &mut self,
         opener: &Opener,

@@ -9,23 +9,23 @@ use crate::index::Location;
 use crate::name::PartName;
 use crate::reader::Reader;
 
-/// What was found, or recorded, of places of chunks.
+/// The findings and records about the places of chunks.
 pub(super) struct Known {
     /// Containers that are gone.
     pub(super) gone: HashSet<(Class, PartName)>,
-    /// Records whose chunk cannot be read: this check has tried.
+    /// Places from which this check could not read the chunk.
     pub(super) bad: HashSet<Damage>,
-    /// The containers of which this check has read all.
+    /// The containers that this check has read completely.
     pub(super) read: HashSet<(Class, PartName)>,
-    /// Composites that lack a whole, and wholes that cannot be had: this check has tried.
+    /// Composites that lack a whole, and wholes that cannot be read, as found by this check.
     pub(super) unbuilt: HashSet<Damage>,
     pub(super) lacking: HashMap<(Class, Fingerprint), Error>,
-    /// Records of which an earlier check says that they are damaged.
+    /// Places that an earlier check has recorded as damaged.
     pub(super) recorded: HashSet<Damage>,
 }
 
 impl Known {
-    /// Whether nothing is known against a place.
+    /// Returns `true` if this check has found nothing wrong with a place.
     pub(super) fn is_there(&self, location: &Location) -> bool {
         let place = place(location);
         !self.gone.contains(&(place.class, place.container)) && !self.bad.contains(&place)
@@ -35,11 +35,12 @@ impl Known {
         self.recorded.contains(&place(location))
     }
 
-    /// Reads a place where nothing is known against it, unless this check has done so.
+    /// Reads a place with which nothing is known to be wrong, unless this check has read it
+    /// already.
     ///
     /// # Errors
     ///
-    /// As [`Reader::read`].
+    /// Returns any error of [`Reader::read`].
     pub(super) fn try_read(&self, reader: &Reader, location: &Location) -> Result<()> {
         let place = place(location);
         if self.read.contains(&(place.class, place.container)) && !self.unbuilt.contains(&place) {
@@ -49,7 +50,7 @@ impl Known {
     }
 }
 
-/// What a record of damage would say of a place.
+/// Returns the damage record that would describe a place.
 pub(super) fn place(location: &Location) -> Damage {
     let container = location.container;
     let fingerprint = location.chunk().fingerprint;

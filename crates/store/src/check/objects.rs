@@ -1,4 +1,5 @@
-//! Every object but containers: does it open, and is what it names there?
+//! Checks of all objects except containers: that each one opens, and that the objects it names
+//! exist.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::repository::Repository;
 use crate::seal::{Header, object_is_intact, open_object};
 use crate::view::{Hidden, View};
 
-/// Lists every object.
+/// Lists all objects.
 pub(super) fn list(repository: &Repository) -> Result<BTreeMap<String, u64>> {
     let mut listing = BTreeMap::new();
     for kind in ObjectKind::ALL {
@@ -29,46 +30,47 @@ pub(super) fn list(repository: &Repository) -> Result<BTreeMap<String, u64>> {
     Ok(listing)
 }
 
-/// So often it is listed again for the sake of segments that are gone: anybody can name a million.
+/// Maximum number of new listings for segments that are gone, because a malicious client can name a
+/// million of them.
 const LISTED_AGAIN_MAX: u32 = 100;
 
-/// What is named, and what stands in its way.
+/// The commits, prunes and writers that a check has seen, and the objects that are hidden or gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Commits and prunes.
+    /// The commits and prunes.
     pub(super) view: View,
-    /// Writers that have not ended.
+    /// The writers that have not ended.
     unfinished: BTreeSet<TicketId>,
-    /// Whose containers may be named only by what cannot be read.
+    /// The writers whose containers may be named only by objects that cannot be read.
     hidden: Hidden,
     /// Containers that are gone.
     pub(super) gone: HashSet<(Class, PartName)>,
     /// Commits that a later writer has seen, and that are gone.
     pub(super) lost_commits: BTreeSet<TicketId>,
-    /// Containers that are going.
+    /// Containers that are condemned.
     condemned: HashSet<(Class, PartName)>,
-    /// Containers of which it is recorded that chunks cannot be read from there.
+    /// Containers with chunks that are recorded as unreadable.
     recorded: HashSet<(Class, PartName)>,
 }
 
 impl Seen {
-    /// How much is known of what this writer has put and no segment or commit names.
+    /// Returns the need for an object that this writer has put and no segment or commit names.
     fn need(&self, ticket: TicketId) -> Need {
         let is_in_doubt = self.unfinished.contains(&ticket) || self.hidden.may_name(ticket);
         if is_in_doubt { Need::Named } else { Need::Unnamed }
     }
 
-    /// Whether a container is going.
+    /// Returns `true` if a container is condemned.
     pub(super) fn is_condemned(&self, container: &(Class, PartName)) -> bool {
         self.condemned.contains(container)
     }
 
-    /// Whether it is recorded that chunks cannot be read from a container.
+    /// Returns `true` if chunks of a container are recorded as unreadable.
     pub(super) fn is_recorded(&self, container: &(Class, PartName)) -> bool {
         self.recorded.contains(container)
     }
 
-    /// How much a container that is named, or may be, is needed.
+    /// Returns the need for a container, given the need for the object that names it.
     fn need_of_container(&self, class: Class, part: PartName, need: Need) -> Need {
         match need {
             Need::Named if self.recorded.contains(&(class, part)) => Need::Recorded(class, part),
@@ -76,11 +78,12 @@ impl Seen {
         }
     }
 
-    /// Takes up commits and prunes that have come since. Returns whether there were any.
+    /// Adds commits and prunes that were put after the listing. Returns `true` if there were any.
     ///
     /// # Errors
     ///
-    /// As the medium. What cannot be read is passed over: the next check will name it.
+    /// Returns any error of the medium. Objects that cannot be read are skipped; the next check
+    /// reports them.
     pub(super) fn list_again(&mut self, check: &Check<'_>) -> Result<bool> {
         let media = check.repository.media();
         let given_up = self.view.given_up_prunes();
@@ -105,7 +108,8 @@ impl Seen {
         Ok(is_newer)
     }
 
-    /// Takes up what others have seen, no listing has shown, and is there by its name.
+    /// Adds commits and prunes that other writers have seen, that no listing shows, and that can be
+    /// read by their names.
     fn look_by_name(&mut self, check: &Check<'_>) {
         let mut was_found = true;
         while was_found {
@@ -131,7 +135,7 @@ impl Seen {
     }
 }
 
-/// The names of one kind.
+/// Returns the listed names of one kind.
 fn names(check: &Check<'_>, kind: ObjectKind) -> Vec<ObjectName> {
     let folder = format!("{}/", kind.folder());
     let paths = check.listing.range(folder.clone()..).map(|(path, _)| path);
@@ -141,7 +145,7 @@ fn names(check: &Check<'_>, kind: ObjectKind) -> Vec<ObjectName> {
         .collect()
 }
 
-/// Names what no version of cutpoint has put there.
+/// Reports objects with names that no version of cutpoint uses.
 pub(super) fn check_names(check: &Check<'_>) {
     for path in check.listing.keys() {
         if ObjectName::parse(path).is_err() {
@@ -150,14 +154,15 @@ pub(super) fn check_names(check: &Check<'_>) {
     }
 }
 
-/// Gets an object and looks at its checksum. `None` where there is a finding, or where the object
-/// has been deleted since the listing by somebody who may do so.
+/// Reads an object and verifies its checksum. Returns `None` if there is a finding, or if the
+/// object was legitimately deleted after the listing.
 pub(super) fn get(check: &Check<'_>, name: ObjectName, need: Need) -> Result<Option<Bytes>> {
     get_unless(check, name, need, || Ok(may_go(name)))
 }
 
-/// Whether an object is of a kind that may go at any time: sweeps take tickets and commits; the owner
-/// takes keys. What is missing for good, the next check finds, or what follows in this one.
+/// Returns `true` if an object is of a kind that may disappear at any time: sweeps delete tickets
+/// and commits, and owners delete keys. An object that is missing for good is found by a later part
+/// of this check, or by the next check.
 fn may_go(name: ObjectName) -> bool {
     matches!(
         name.kind(),
@@ -169,7 +174,8 @@ fn may_go(name: ObjectName) -> bool {
     )
 }
 
-/// As [`get`]; where the object is missing, `may_be_gone` says whether that is right.
+/// Reads an object as [`get`] does; `may_be_gone` decides whether it is legitimate that the object
+/// is missing.
 fn get_unless(
     check: &Check<'_>,
     name: ObjectName,
@@ -183,7 +189,7 @@ fn get_unless(
         Err(error) => return check.failed(name, error, need).map(|()| None),
     };
     if !object_is_intact(&bytes) {
-        // What is wrong in particular, where the seal can tell.
+        // Opening the object gives a more specific error, if the seal is damaged.
         let error = match open_object(check.repository.keys(), name, &bytes) {
             Err(error) if name.kind() != ObjectKind::Key => Error::corrupt("", error),
             _ => Error::corrupt("", "the checksum in its trailer does not match"),
@@ -193,8 +199,8 @@ fn get_unless(
     Ok(Some(bytes))
 }
 
-/// Gets, opens and decodes an object of one part. `None` as [`get`], or where it cannot be read.
-/// What is damaged in its padding only can be.
+/// Reads, opens and decodes an object of one part. Returns `None` as [`get`] does, or if the object
+/// cannot be decoded. An object of which only the padding is damaged can be.
 fn open<T>(
     check: &Check<'_>,
     name: ObjectName,
@@ -204,7 +210,8 @@ fn open<T>(
     open_unless(check, name, need, decode, || Ok(may_go(name)))
 }
 
-/// As [`open`]; where the object is missing, `may_be_gone` says whether that is right.
+/// Reads, opens and decodes an object as [`open`] does; `may_be_gone` decides whether it is
+/// legitimate that the object is missing.
 fn open_unless<T>(
     check: &Check<'_>,
     name: ObjectName,
@@ -220,10 +227,10 @@ fn open_unless<T>(
     }
     match open_object(check.repository.keys(), name, &bytes).and_then(|body| decode(&body)) {
         Ok(value) => Ok(Some(value)),
-        // Named a moment ago.
+        // The damage was reported by `get_unless`.
         Err(_) if !object_is_intact(&bytes) => Ok(None),
-        // It is whole, and says that a newer version wrote it. What a commit or a prune record says
-        // every command needs.
+        // The object is intact, and claims to be of a newer version. Commits and prune records are
+        // excluded, because every command needs their contents.
         Err(error) if error.kind() == Kind::Unsupported && !is_of_view(name) => {
             check.finding(FindingKind::Foreign, name, plain(&name, error));
             Ok(None)
@@ -232,16 +239,16 @@ fn open_unless<T>(
     }
 }
 
-/// Returns `true` for an object that a view is made of.
+/// Returns `true` if views are made of objects like this one.
 fn is_of_view(name: ObjectName) -> bool {
     matches!(name.kind(), ObjectKind::Commit | ObjectKind::Prune)
 }
 
-/// Both copies of every settings object, from number 0 on.
+/// Checks both copies of every settings object, from number 0.
 pub(super) fn check_configs(check: &Check<'_>) -> Result<()> {
     let found: BTreeSet<ObjectName> = names(check, ObjectKind::Config).into_iter().collect();
     let highest = check.repository.config_number();
-    // The highest settings hold.
+    // The settings with the highest number count.
     let need = |number| if number < highest { Need::Past } else { Need::Named };
     for number in 0..=highest {
         for copy in [false, true] {
@@ -269,7 +276,8 @@ pub(super) fn check_configs(check: &Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Both copies of every keyring. What is in it only its own passphrase can tell.
+/// Checks both copies of every keyring. The wrapped contents can be verified only with the key's
+/// own secret.
 pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
     let found: BTreeSet<ObjectName> = names(check, ObjectKind::Key).into_iter().collect();
     let mut copies: HashMap<[u8; 16], Bytes> = HashMap::new();
@@ -286,7 +294,7 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
             }
             continue;
         }
-        // One that is damaged was named a moment ago.
+        // A damaged one was reported a moment ago.
         let is_whole = object_is_intact(&bytes);
         if is_whole && copies.insert(id, bytes.clone()).is_some_and(|first| first != bytes) {
             check.finding(FindingKind::Corrupt, name, "the two copies differ");
@@ -298,7 +306,7 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Hints may vanish at any time; those that are there should be whole.
+/// Checks hints. They may disappear at any time, but those that exist should be intact.
 pub(super) fn check_hints(check: &Check<'_>) -> Result<()> {
     for name in names(check, ObjectKind::Hints) {
         open(check, name, Need::Unnamed, Hints::decode)?;
@@ -306,18 +314,18 @@ pub(super) fn check_hints(check: &Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Tickets, commits and prune records; what could be read of them is the view.
+/// Checks tickets, commits and prune records. The readable ones make up the view.
 pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
     let mut seen = Seen::default();
     let mut given_up = BTreeSet::new();
     let mut unfound = Vec::new();
     for name in names(check, ObjectKind::Prune) {
-        // Those that cannot be read are told below.
+        // Records that cannot be read are reported below.
         if let Ok(prune) = check.repository.read(name, Prune::decode) {
             given_up.extend(prune.given_up);
         }
     }
-    // What prunes have taken nobody reads: hence they come first.
+    // Prunes come first, because commits that they have taken are not needed any more.
     for kind in [ObjectKind::Prune, ObjectKind::Commit] {
         let taken = seen.view.taken();
         for name in names(check, kind) {
@@ -355,7 +363,7 @@ pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
         let message = "a writer that has not ended: at work, or interrupted";
         check.finding(FindingKind::Unfinished, name, message);
     }
-    // A listing may pass over what came during it, lag, or have lost an entry.
+    // A listing may miss an object that was put during it, lag, or have lost an entry.
     if !seen.view.gone_commits().is_empty() {
         seen.list_again(check)?;
     }
@@ -365,8 +373,8 @@ pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
     Ok(seen)
 }
 
-/// Commits that were listed and are not there: a sweep deletes what a record has taken, and nothing else
-/// does.
+/// Reports commits that were listed and do not exist, unless a record has taken them, because a
+/// sweep deletes only such commits.
 fn name_unfound(check: &Check<'_>, seen: &mut Seen, unfound: &[ObjectName]) -> Result<()> {
     if unfound.is_empty() {
         return Ok(());
@@ -384,7 +392,8 @@ fn name_unfound(check: &Check<'_>, seen: &mut Seen, unfound: &[ObjectName]) -> R
     Ok(())
 }
 
-/// Commits that a later writer has seen must be there, unless a prune has taken them.
+/// Reports commits that a later writer has seen and that are gone, although no prune has taken
+/// them.
 fn check_named_commits(check: &Check<'_>, seen: &mut Seen) {
     let message = "a later writer has seen it, and no prune has taken it: it was deleted";
     for ticket in seen.view.gone_commits() {
@@ -401,12 +410,12 @@ fn check_prune_numbers(check: &Check<'_>, seen: &Seen) {
     }
 }
 
-/// A container that is to be checked, and where it stands in an index.
+/// A container to be checked, and its record in the index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub(super) class: Class,
     pub(super) name: PartName,
-    /// What a segment says of it; `None` where none does.
+    /// The record of the container in a segment; `None` if no segment names it.
     pub(super) record: Option<ContainerRecord>,
     pub(super) need: Need,
 }
@@ -418,7 +427,7 @@ impl Task {
     }
 }
 
-/// Every segment. Returns what those that can be read say of containers.
+/// Checks every segment. Returns the containers that the readable segments name.
 pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<Task>> {
     let mut tasks: BTreeMap<(Class, PartName), Task> = BTreeMap::new();
     let mut take = |name: ObjectName, segment: Segment, need: Need| {
@@ -445,8 +454,8 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
         for part in new {
             let name = ObjectName::Segment(part);
             let mut is_gone = false;
-            // A prune may have superseded it since, and a sweep taken it: what the prune has
-            // published in its place is read next.
+            // A prune may have superseded the segment after the listing, and a sweep may have
+            // deleted it. The segments that the prune has published in its place are read next.
             let may_be_gone = || {
                 if listed_again_count < LISTED_AGAIN_MAX {
                     listed_again_count += 1;
@@ -463,8 +472,8 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
         }
     }
     seen.hidden = seen.view.hidden(&unreadable);
-    // Those of a writer that has not ended are named by whoever ends it, those of a commit that
-    // cannot be read by that. The others were superseded, or came too late.
+    // Segments of a writer that has not ended will be named when the writer is ended, and those of
+    // an unreadable commit are named by that commit. All others were superseded, or came too late.
     for name in names(check, ObjectKind::Segment) {
         let ObjectName::Segment(part) = name else { continue };
         if live.contains(&part) {
@@ -480,8 +489,8 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
     Ok(tasks.into_values().collect())
 }
 
-/// Are the containers there, with the right lengths? Returns those that are, and those that no
-/// segment names.
+/// Checks that the containers exist and have the right lengths. Returns those that exist, including
+/// those that no segment names.
 pub(super) fn check_containers(
     check: &Check<'_>,
     seen: &mut Seen,
@@ -495,7 +504,7 @@ pub(super) fn check_containers(
     let mut condemned = seen.view.condemned();
     let is_gone =
         |task: &Task| listed(task).is_none() && !condemned.contains(&(task.class, task.name));
-    // A sweep may have taken it since the view.
+    // A sweep may have deleted the container after the view was read.
     if tasks.iter().any(is_gone) && seen.list_again(check)? {
         condemned = seen.view.condemned();
     }
@@ -510,7 +519,8 @@ pub(super) fn check_containers(
                 continue;
             }
             None => {
-                // What a newer segment names may have come since the listing: the next check reads it.
+                // A container that a newer segment names may have been put after the listing; the
+                // next check reads it.
                 let found = check.repository.media().head(&name.to_string());
                 if !matches!(found, Ok(Some(_))) {
                     seen.gone.insert((task.class, task.name));
@@ -531,7 +541,7 @@ pub(super) fn check_containers(
             }
             Some(_) => {}
         }
-        // What is too short may hold chunks all the same.
+        // A container that is too short may still hold chunks.
         checked.push(task);
     }
     for name in names(check, ObjectKind::Data).into_iter().chain(names(check, ObjectKind::Meta)) {
@@ -541,7 +551,7 @@ pub(super) fn check_containers(
             let task = Task { class, name: part, record: None, need };
             let len = listed(&task).unwrap_or(0);
             check.count(|report| {
-                // The index takes these up by their own directories.
+                // The index includes such containers, using their own directories.
                 if seen.hidden.may_name(part.ticket) {
                     report.container_count += 1;
                 } else {

@@ -24,7 +24,7 @@ pub(crate) enum Original {
     Intact,
     /// The object has other bytes, or is gone; these follow from what is left.
     Restorable(Bytes),
-    /// Nothing gives them. The error of reading the object, if there was one.
+    /// The original bytes cannot be determined; with the error of reading the object, if any.
     Unknown(Option<Error>),
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn original(
 ) -> Original {
     let (found, error) = match repository.media().get(&name.to_string()) {
         Ok(bytes) => (Some(bytes), None),
-        // What cannot be read may have a copy that can.
+        // An object that cannot be read may have a copy that can.
         Err(error) => (None, Some(error)),
     };
     let keys = repository.keys();
@@ -53,8 +53,9 @@ pub(crate) fn original(
     }
 }
 
-/// The bytes with which a keyring was put. Without its secret nobody can open it, so that it must be
-/// whole; one that opens with nothing can have its padding and checksum anew.
+/// Returns the original bytes of a keyring. A keyring cannot be opened without its secret, so that
+/// it must be intact. Padding and checksum can be restored only for one that opens without a
+/// secret.
 fn keyring_as_put(keys: &Keys, name: ObjectName, bytes: &Bytes) -> Option<Bytes> {
     if object_is_intact(bytes) && KeyMethod::of_object(name, bytes).is_ok() {
         return Some(bytes.clone());
@@ -66,7 +67,7 @@ fn keyring_as_put(keys: &Keys, name: ObjectName, bytes: &Bytes) -> Option<Bytes>
     is_own.then(|| with_tail_anew(name, bytes, trailer.offset, trailer.length))?
 }
 
-/// The other copy of settings or of a keyring.
+/// Returns the name of the other copy of settings or of a keyring.
 pub(crate) fn twin(name: ObjectName) -> Option<ObjectName> {
     match name {
         ObjectName::Config { number, copy } => Some(ObjectName::Config { number, copy: !copy }),
@@ -75,7 +76,7 @@ pub(crate) fn twin(name: ObjectName) -> Option<ObjectName> {
     }
 }
 
-/// The bytes of an object from its other copy, which has the same.
+/// Returns the bytes of an object from its other copy, which has the same bytes.
 fn from_copy(repository: &Repository, name: ObjectName) -> Option<Bytes> {
     let twin = twin(name)?;
     let bytes = repository.media().get(&twin.to_string()).ok()?;
@@ -85,7 +86,7 @@ fn from_copy(repository: &Repository, name: ObjectName) -> Option<Bytes> {
     object_as_put(repository.keys(), twin, &bytes)
 }
 
-/// The bytes with which a container was put, where its regions and its directory are undamaged.
+/// Returns the original bytes of a container whose regions and directory are undamaged.
 fn container_as_put(
     keys: &Keys,
     name: ObjectName,
@@ -129,9 +130,9 @@ fn container_as_put(
     with_tail_anew(name, bytes, offset, length)
 }
 
-/// Returns `true` if an object's own checksum holds and its header claims a newer key epoch or a newer
-/// version than this client knows. Such an object is not damaged because this client cannot read it,
-/// unless everything that claims to be newer counts as junk (`--ignore-newer`).
+/// Returns `true` if an intact object was put by a client that knows more than this one: a newer
+/// key epoch, or a newer version. Such an object is not damaged, although this client cannot read
+/// it. Returns `false` if objects that claim to be newer are ignored (`--ignore-newer`).
 pub(crate) fn is_newer(repository: &Repository, name: ObjectName) -> bool {
     let Ok(bytes) = repository.media().get(&name.to_string()) else { return false };
     match Header::decode(&name, &bytes) {

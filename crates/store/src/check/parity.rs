@@ -1,4 +1,4 @@
-//! Parity objects: can each be opened, and is it of its container?
+//! Checks of parity objects: that each one opens, and belongs to its container.
 
 use std::collections::HashSet;
 
@@ -12,18 +12,18 @@ use crate::name::{ObjectName, PartName};
 use crate::parity::{Parity, encode_again, read_table};
 use crate::seal::object_is_intact;
 
-/// What is known of a container when its parity is looked at.
+/// The state of a container at the time its parity is checked.
 #[derive(Clone, Debug)]
 pub(super) enum Protected {
-    /// Its bytes were not read. So many were put.
+    /// The bytes were not read; only the length of the container as put is known.
     Unread(u64),
-    /// All of it is as it was put.
+    /// The container is undamaged.
     Whole(Bytes),
-    /// Something of it is damaged.
+    /// A part of the container is damaged.
     Damaged,
 }
 
-/// Looks at the parity of one container. Where several protect it, one that can be used will do.
+/// Checks the parity of one container. If several objects protect it, one usable object is enough.
 pub(super) fn check_container(
     check: &Check<'_>,
     seen: &Seen,
@@ -37,13 +37,13 @@ pub(super) fn check_container(
         check.stop_if_cancelled()?;
         match look(check, *name, *stored_len, container) {
             Ok(()) => is_protected = true,
-            // A sweep has taken it with its container.
+            // A sweep has deleted the object together with its container.
             Err(error) if error.kind() == Kind::Missing => {}
             Err(error) => failures.push((*name, error)),
         }
     }
     let is_asked_for = check.repository.config().parity_percent > 0;
-    // What is recorded as damaged is stored elsewhere, or will be.
+    // Data that is recorded as damaged is stored elsewhere, or will be.
     let is_of_use = is_asked_for
         && task.need == Need::Named
         && !seen.is_recorded(&key)
@@ -68,11 +68,11 @@ pub(super) fn check_container(
     Ok(())
 }
 
-/// Looks at one parity object.
+/// Checks one parity object.
 ///
 /// # Errors
 ///
-/// Where something of it is damaged, or it is not of this container.
+/// Returns an error if a part of the object is damaged, or if it does not belong to this container.
 fn look(check: &Check<'_>, name: ObjectName, stored_len: u64, container: &Protected) -> Result<()> {
     let another = || Error::corrupt("", "is not the parity of what its container holds");
     if let Protected::Unread(container_len) = container {
@@ -98,14 +98,15 @@ fn look(check: &Check<'_>, name: ObjectName, stored_len: u64, container: &Protec
     Ok(())
 }
 
-/// Parity objects of containers that are not among `tasks`.
+/// Checks the parity objects of containers that are not among `tasks`.
 pub(super) fn check_others(check: &Check<'_>, seen: &Seen, tasks: &[Task]) -> Result<()> {
     let known: HashSet<(Class, PartName)> =
         tasks.iter().map(|task| (task.class, task.name)).collect();
     let others = check.parity.iter().filter(|(container, _)| !known.contains(container));
     for (container, listed) in others {
         for (name, _) in listed {
-            // A sweep that was cut off has left it, or it came late; the next one takes it.
+            // A sweep that was cut off has left the object, or the object came late; the next sweep
+            // deletes it.
             if seen.is_condemned(container) {
                 get(check, *name, Need::Past)?;
                 continue;

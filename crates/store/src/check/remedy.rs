@@ -1,4 +1,4 @@
-//! Remedies: the commands that end a finding.
+//! Remedies: the commands that resolve a finding.
 
 use std::fmt;
 
@@ -8,33 +8,34 @@ use crate::error::Kind;
 use crate::index::{Loaded, read_record};
 use crate::name::{ObjectKind, ObjectName};
 
-/// A command that ends a finding. In the order in which several are to be tried.
+/// A command that resolves a finding. Variants are ordered as several of them should be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remedy {
-    /// Puts the bytes again with which an object was put, as far as these follow from what is left.
+    /// Restores the original bytes of objects, as far as they can be derived from the remaining
+    /// ones.
     Objects {
-        /// Whether containers have to be read in whole to find the damage.
+        /// Set if containers have to be read completely to find the damage.
         read_data: bool,
     },
     /// Deletes settings that no key opens.
     RemoveSettings(ObjectName),
-    /// Removes a keyring of which neither copy is whole, and that is not the one in use. Only its own
-    /// secret could tell whether it still opens.
+    /// Removes a keyring that has no intact copy, and that is not the one in use. Only its own
+    /// secret could show whether it still opens.
     RemoveKey([u8; 16]),
-    /// Puts a new key in the place of the one in use.
+    /// Replaces the key in use by a new one.
     ReplaceKey,
-    /// Gives up a prune record that is lost, while no other client is at work.
+    /// Gives up a lost prune record, while no other client is at work.
     GiveUpPrune(u64),
-    /// Rebuilds containers from parity, and makes parity anew that is damaged.
+    /// Rebuilds containers from parity, and damaged parity from containers.
     Data {
-        /// Whether parity has to be read in whole to find the damage.
+        /// Set if parity has to be read completely to find the damage.
         read_data: bool,
     },
-    /// Stores again what the sources still have.
+    /// Stores data again that the sources still have.
     Backup,
-    /// Makes the index anew, and ends writers whose tickets cannot be read.
+    /// Rebuilds the index, and ends writers whose tickets cannot be read.
     Index,
-    /// Lists what is lost for good, keeps the rest, and takes what has lost something off the lists.
+    /// Lists data that is lost for good, keeps the rest, and forgets the damaged snapshots.
     Snapshots,
 }
 
@@ -60,7 +61,7 @@ impl fmt::Display for Remedy {
 }
 
 impl Remedy {
-    /// The effect of the command, in a few words: a verb in the third person.
+    /// Returns the effect of the command in a few words, beginning with a verb in the third person.
     pub fn effect(&self) -> &'static str {
         match self {
             Remedy::Objects { .. } => "puts objects again of which all that counts is left",
@@ -82,16 +83,16 @@ impl Remedy {
     }
 }
 
-/// Parity helps where there is any.
+/// Returns the repair from parity, if there is any parity.
 fn data(check: &Check<'_>) -> Vec<Remedy> {
     if check.parity.is_empty() { Vec::new() } else { vec![Remedy::Data { read_data: false }] }
 }
 
-/// The commands that end an error that was found of `object`.
+/// Returns the commands that resolve an error about `object`.
 pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
     let repository = check.repository;
     let Ok(name) = ObjectName::parse(object) else {
-        // A chunk, or a path of a snapshot; or there is no keyring at all.
+        // The object is a chunk, or a path of a snapshot, or there is no keyring at all.
         return match object {
             "keys" => Vec::new(),
             _ => [data(check), vec![Remedy::Backup, Remedy::Snapshots]].concat(),
@@ -131,7 +132,7 @@ pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
         ObjectName::Commit(_) => vec![Remedy::Snapshots],
         ObjectName::Segment(_) | ObjectName::Ticket { .. } => vec![Remedy::Index],
         ObjectName::Parity { .. } => vec![Remedy::Data { read_data: true }],
-        // The index says something else of it.
+        // The container is intact, but the index disagrees with it.
         ObjectName::Container(..) if is_whole => vec![Remedy::Index],
         ObjectName::Container(class, part) => {
             let record = record.map_or_else(

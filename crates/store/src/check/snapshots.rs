@@ -1,4 +1,4 @@
-//! Snapshots: does everything that they reach exist?
+//! Checks of snapshots: that everything they reach exists.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,29 +13,30 @@ use crate::format::commit::Damage;
 use crate::name::{ObjectName, PartName, TicketId};
 use crate::reader::Reader;
 
-/// What cannot be read any more.
+/// The data that cannot be read any more.
 #[derive(Debug)]
 pub(crate) struct Lost {
-    /// Chunks that no place gives.
+    /// Chunks that cannot be read from any place.
     pub(crate) chunks: HashSet<(Class, Fingerprint)>,
-    /// Those of them that a listed snapshot needs.
+    /// The lost chunks that a listed snapshot needs.
     pub(crate) needed: HashSet<(Class, Fingerprint)>,
-    /// Those of them that the storage would not give: it may do so again.
+    /// The lost chunks that the storage refused to read, and may return another time.
     pub(crate) refused: HashSet<Fingerprint>,
-    /// Commits that somebody has seen and that are gone.
+    /// Commits that a writer has seen and that are gone.
     pub(crate) commits: BTreeSet<TicketId>,
-    /// Containers that have parity which can be used.
+    /// Containers that have usable parity.
     pub(crate) protected: HashSet<(Class, PartName)>,
-    /// Containers that the storage did not give.
+    /// Containers that the storage refused to read.
     pub(crate) refused_containers: HashSet<(Class, PartName)>,
-    /// The snapshots that were walked: of others nothing is known.
+    /// The snapshots that were walked; nothing is known about others.
     pub(crate) walked: BTreeSet<TicketId>,
-    /// Commits that could not be read when they were looked at.
+    /// Commits that could not be read at the time of the check.
     pub(crate) unread: BTreeSet<TicketId>,
 }
 
-/// Walks every snapshot; then, where something is lost, names the paths that need it. Returns
-/// what is to be recorded ([`CheckReport::damages`](super::CheckReport::damages)), and what is lost.
+/// Walks every snapshot and, if chunks are lost, reports the paths that need them. Returns the
+/// damages to be recorded ([`CheckReport::damages`](super::CheckReport::damages)), and the lost
+/// data.
 pub(super) fn check(
     check: &Check<'_>,
     seen: &mut Seen,
@@ -54,7 +55,8 @@ pub(super) fn check(
         (std::mem::take(&mut state.weak), known)
     };
     let mut walk = Walk::run(check, reader, seen, &known)?;
-    // A prune may have moved what seems to be lost. Where it did, what it has published tells.
+    // A prune may have moved chunks that seem to be lost, in which case it has published new
+    // segments.
     if !walk.lost.is_empty()
         && seen.list_again(check)?
         && reader.index().refresh(&seen.view).is_ok()
@@ -85,7 +87,7 @@ pub(super) fn check(
         let mut unhealed = HashSet::new();
         for root in &roots {
             let lost = affected.name_all(root.snapshot, &root.content, root.is_listed)?;
-            // Whoever compares with this snapshot hears nothing of these.
+            // A backup that compares with this snapshot learns only of damage recorded after it.
             let heard = seen.view.damaged_since(root.snapshot);
             unhealed.extend(lost.into_iter().filter(|lost| !heard.contains(lost)));
         }

@@ -16,18 +16,19 @@ use crate::reach::{self, Visit};
 use crate::reader::{ChunkBytes, Reader};
 use crate::view::View;
 
-/// The container of a chunk to which no hint leads.
+/// A placeholder for the container of a chunk to which no hint leads.
 const NOWHERE: PartName = PartName { ticket: TicketId([0; 12]), count: 0 };
 
-/// A snapshot that is walked.
+/// A snapshot to be walked.
 pub(super) struct Root {
     pub(super) snapshot: TicketId,
     pub(super) content: Content,
-    /// Whether it is on the lists, not forgotten.
+    /// Set if the snapshot is listed, that is, not forgotten.
     pub(super) is_listed: bool,
 }
 
-/// Every snapshot that no prune has taken; forgotten ones, which can be brought back, come last.
+/// Returns every snapshot that no prune has taken. Forgotten ones, which can be brought back, come
+/// last.
 pub(super) fn roots(view: &View) -> Vec<Root> {
     let (taken, forgotten) = (view.taken(), view.forgotten());
     let commits = view.commits.iter().filter(|(id, _)| !taken.contains(id));
@@ -47,28 +48,29 @@ pub(super) struct Walk<'a> {
     reader: &'a Reader,
     known: &'a Known,
     pub(super) wholes: Wholes<'a>,
-    /// Whether the snapshot that is walked is on the lists.
+    /// Set if the current snapshot is listed.
     is_listed: bool,
     pub(super) references: u64,
     /// The snapshots that it has gone through.
     pub(super) walked: BTreeSet<TicketId>,
-    /// Chunks that cannot be read from anywhere.
+    /// Chunks that cannot be read from any place.
     pub(super) lost: HashMap<(Class, Fingerprint), LostChunk>,
     /// Those of them that the storage would not give: it may do so again.
     pub(super) refused: HashSet<Fingerprint>,
-    /// Places that are recorded as damaged, that can be read, and that listed snapshots need because
-    /// there is no other.
+    /// Places that are recorded as damaged, but can be read, and that listed snapshots need because
+    /// there is no other place.
     pub(super) relied: HashSet<Damage>,
-    /// Composites that can be read, though others of their region lack a whole; there is no other
-    /// place. They should be stored again: what is kept of a region is kept with all that it refers to.
+    /// Composites that can be read, but whose region has others that lack a whole, and for which
+    /// there is no other place. They should be stored again, because a region is kept only together
+    /// with everything it refers to.
     pub(super) shaken: HashSet<Damage>,
 }
 
-/// A chunk that cannot be read from anywhere.
+/// A chunk that cannot be read from any place.
 pub(super) struct LostChunk {
-    /// Why, unless that was said of a container.
+    /// The reason, unless it was reported about a container.
     error: Option<Error>,
-    /// Whether a snapshot that is on the lists needs it.
+    /// Set if a listed snapshot needs the chunk.
     pub(super) is_listed: bool,
 }
 
@@ -96,7 +98,7 @@ impl Visit for Walk<'_> {
 }
 
 impl<'a> Walk<'a> {
-    /// Looks at everything that the snapshots of the view reach.
+    /// Walks everything that the snapshots of the view reach.
     pub(super) fn run(
         check: &'a Check<'a>,
         reader: &'a Reader,
@@ -125,7 +127,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Notes where a metadata chunk is, if each of its places is recorded as damaged.
+    /// Notes the places of a metadata chunk if all of them are recorded as damaged.
     fn rely_on_meta(&mut self, fingerprint: Fingerprint) {
         let place = |container| Damage { class: Class::Meta, container, fingerprint };
         let index = self.reader.index();
@@ -174,11 +176,12 @@ impl<'a> Walk<'a> {
         self.lose(Class::Data, fingerprint, error);
     }
 
-    /// Looks at every place of a chunk of data.
+    /// Examines every place of a data chunk.
     ///
     /// # Errors
     ///
-    /// Why none gives it; `None` where its containers have been named.
+    /// Returns the reason for which no place provides the chunk, or `None` if its containers were
+    /// reported.
     fn look_closely(&mut self, fingerprint: &Fingerprint) -> Result<Location, Option<Error>> {
         let known = self.known;
         let (mut places, failure) = self.reader.index().locations(Class::Data, fingerprint);
@@ -195,7 +198,8 @@ impl<'a> Walk<'a> {
                     continue;
                 }
             };
-            // What is recorded may be readable, or may have been made good since.
+            // A place recorded as damaged may be readable, or may have been repaired in the
+            // meantime.
             if known.is_recorded(&location) {
                 if let Err(failed) = known.try_read(self.reader, &location) {
                     error = error.or(Some(failed));
@@ -221,7 +225,7 @@ impl<'a> Walk<'a> {
         Err(error.or(failure).or_else(nowhere))
     }
 
-    /// Every place from which a lost chunk could have come.
+    /// Returns every place from which a lost chunk could have been read.
     pub(super) fn places_of_lost(&self) -> Result<BTreeSet<Damage>> {
         let mut damages = BTreeSet::new();
         for (class, fingerprint) in self.lost.keys() {
@@ -248,8 +252,8 @@ impl<'a> Walk<'a> {
         self.lost.insert((class, fingerprint), LostChunk { error, is_listed });
     }
 
-    /// Names the chunks that are lost, but not those of containers that have been named. Those that
-    /// only forgotten snapshots need are counted.
+    /// Reports the lost chunks, except those in containers that were reported. Chunks that only
+    /// forgotten snapshots need are counted.
     pub(super) fn name_lost(&mut self) -> Result<()> {
         let mut errors: Vec<_> = self
             .lost

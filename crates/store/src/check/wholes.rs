@@ -1,4 +1,4 @@
-//! Do composites find the wholes that they refer to (rule C2)?
+//! Checks that composites find the wholes that they refer to (rule C2).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -13,42 +13,42 @@ use crate::name::{ObjectName, PartName};
 use crate::reader::{Reader, no_whole};
 use crate::recent::{Recent, key};
 
-/// So many regions in which nothing is amiss are remembered: 40 MB.
+/// Maximum number of regions that are remembered as complete: 40 MB.
 const REGIONS_MAX: usize = 1_000_000;
 
-/// How a place of a chunk stands.
+/// The state of a place of a chunk.
 pub(super) enum Standing {
-    /// All that it refers to is there.
+    /// Everything that the place refers to exists.
     Well,
-    /// The same; but others of its region lack something.
+    /// Everything that the place refers to exists, but other composites of its region lack a whole.
     Shaken,
-    /// It lacks a whole.
+    /// The place lacks a whole.
     Lost(Error),
 }
 
-/// A region, by its container. Only data is asked about.
+/// A region, by its container. Only the data class is used.
 type Region = (PartName, u16);
 
 /// A whole that composites lack.
 struct Missed {
-    /// Why, unless that was said of a container.
+    /// The reason, unless it was reported about a container.
     error: Option<Error>,
     kind: Kind,
-    /// How many composites that are needed lack it.
+    /// Number of needed composites that lack the whole.
     composite_count: u64,
-    /// Whether a snapshot that is on the lists needs a composite of such a region.
+    /// Set if a listed snapshot needs a composite in a region that refers to the whole.
     is_listed: bool,
 }
 
-/// What composites refer to, as far as it was looked for.
+/// The wholes that composites refer to, as far as they were looked for.
 pub(super) struct Wholes<'a> {
     reader: &'a Reader,
     known: &'a Known,
-    /// Wholes that are there.
+    /// Wholes that exist.
     there: Recent<()>,
     /// Regions that lack nothing.
     well: HashSet<Region>,
-    /// The others, and the numbers of the references that are not met.
+    /// The other regions, each with the numbers of the references that are missing.
     lacking: HashMap<Region, Rc<HashSet<u16>>>,
     missed: BTreeMap<(Class, Fingerprint), Missed>,
 }
@@ -59,15 +59,15 @@ impl<'a> Wholes<'a> {
         Wholes { reader, known, there, well, lacking, missed: BTreeMap::new() }
     }
 
-    /// Whether a place is known to be well: without a look at any other.
+    /// Returns `true` if a place is known to be well without examining any other place.
     pub(super) fn is_well(&self, location: &Location) -> bool {
         location.is_whole()
             || self.well.contains(&region(location))
                 && !self.known.unbuilt.contains(&place(location))
     }
 
-    /// Looks for what a place of a chunk of data refers to, for a snapshot that `is_listed` or not;
-    /// listed ones come first.
+    /// Looks for the wholes that a place of a data chunk refers to. `is_listed` tells whether a
+    /// listed snapshot needs it; listed snapshots come first.
     pub(super) fn standing(&mut self, location: &Location, is_listed: bool) -> Standing {
         if location.is_whole() {
             return Standing::Well;
@@ -75,12 +75,13 @@ impl<'a> Wholes<'a> {
         let (class, record) = (location.container.class, location.chunk());
         let lacking = self.lacking_in(location, is_listed);
         if lacking.is_empty() {
-            // What it lacked when its container was read may have come since.
+            // A whole that was missing when the container was read may have been stored in the
+            // meantime.
             let is_unbuilt = self.known.unbuilt.contains(&place(location));
             let error = is_unbuilt.then(|| self.reader.read(class, location).err()).flatten();
             return error.map_or(Standing::Well, Standing::Lost);
         }
-        // Of the region; which of them it needs itself its payload tells.
+        // The region lacks these references. The chunk's payload shows which of them it needs.
         let extents = match self.reader.extents(class, location) {
             Ok(extents) => extents,
             Err(error) => return Standing::Lost(error),
@@ -93,7 +94,7 @@ impl<'a> Wholes<'a> {
         for number in &lacks {
             if let Some(missed) = self.missed.get_mut(&(class, references[usize::from(*number)])) {
                 missed.composite_count += 1;
-                // What the storage refuses it may give another time.
+                // A whole that the storage refuses may become readable another time.
                 kind = if missed.kind == Kind::Media { Kind::Media } else { kind };
             }
         }
@@ -112,7 +113,7 @@ impl<'a> Wholes<'a> {
         Standing::Lost(Error::new(kind, format!("{class} chunk {chunk}"), message))
     }
 
-    /// Which references of the region of a composite are not met.
+    /// Returns the references of a composite's region that are missing.
     fn lacking_in(&mut self, location: &Location, is_listed: bool) -> Rc<HashSet<u16>> {
         let region = region(location);
         if self.well.contains(&region) {
@@ -141,7 +142,7 @@ impl<'a> Wholes<'a> {
         lacking
     }
 
-    /// A whole, if it cannot be had.
+    /// Returns the entry of a whole if the whole cannot be read.
     fn miss(&mut self, class: Class, reference: &Fingerprint) -> Option<&mut Missed> {
         let key = key(reference, u8::from(class == Class::Meta));
         if self.there.get(&key).is_some() {
@@ -158,8 +159,8 @@ impl<'a> Wholes<'a> {
         self.missed.get_mut(&(class, *reference))
     }
 
-    /// Why a whole cannot be had; `None` where it can. Without an error where its containers have been
-    /// named.
+    /// Returns the reason for which a whole cannot be read; `None` if it can. There is no error if
+    /// its containers were reported.
     fn look_for(&self, class: Class, reference: &Fingerprint) -> Option<(Kind, Option<Error>)> {
         let (index, known) = (self.reader.index(), self.known);
         if !known.lacking.contains_key(&(class, *reference)) {
@@ -171,7 +172,7 @@ impl<'a> Wholes<'a> {
                 return None;
             }
         }
-        // What is recorded may be readable, or may have been made good since.
+        // A place recorded as damaged may be readable, or may have been repaired in the meantime.
         let (mut places, failure) = index.locations(class, reference);
         places.retain(Location::is_whole);
         let mut error = None;
@@ -187,7 +188,8 @@ impl<'a> Wholes<'a> {
         Some((kind, error))
     }
 
-    /// Names the wholes that needed composites lack, but not those of containers that have been named.
+    /// Reports the wholes that needed composites lack, except those in containers that were
+    /// reported.
     pub(super) fn name_missed(&mut self, check: &Check<'_>) -> Result<()> {
         let needed =
             self.missed.iter_mut().filter(|(_, it)| it.is_listed && it.composite_count > 0);
@@ -208,12 +210,12 @@ impl<'a> Wholes<'a> {
         Ok(())
     }
 
-    /// Every place from which a whole that is missed could have come: what there is, is damaged. Only for
-    /// the sake of snapshots on the lists, where that is said.
+    /// Returns every place from which a missing whole could have been read, all of which are
+    /// damaged. With `is_listed`, only wholes that listed snapshots need are included.
     pub(super) fn places_of_missed(&self, is_listed: bool) -> Result<Vec<Damage>> {
         let mut places = Vec::new();
         for ((class, reference), missed) in &self.missed {
-            // What the storage has refused it may give again.
+            // A whole that the storage has refused may become readable again.
             if missed.kind == Kind::Media || is_listed && !missed.is_listed {
                 continue;
             }

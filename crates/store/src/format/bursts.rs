@@ -1,7 +1,8 @@
-//! What BURST needs of old chunks: an extra of hints objects.
+//! The extra of hints objects that BURST needs to find old chunks.
 //!
-//! HeadDT and TailDT of one writer: the ends of its wholes, as long as tau says, and how many bursts it has
-//! put on which of them. As all hints, nothing needs it.
+//! The extra holds the HeadDT and TailDT of one writer: the ends of its wholes, of the length that tau
+//! defines, and the number of bursts that the writer has put on each reference chunk. Like all
+//! hints, it is optional.
 
 use cutpoint_matching::burst::{Side, Tau};
 use minicbor::{Decoder, Encoder};
@@ -11,45 +12,46 @@ use super::ends::{ENDS_LEN, Ends};
 use super::map::Extra;
 use super::packed::Reader;
 
-/// The key in the map of a hints object. Who does not know it passes over it.
+/// The key in the map of a hints object. Readers that do not know the key ignore it.
 const KEY: u32 = 128;
-/// What a count takes: an end, and twice the count, one more for a tail.
+/// The length of a count: an end, and twice the count, plus one for a tail.
 const COUNT_LEN: usize = 8;
 
-/// What hints say for BURST.
+/// The hints for BURST.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BurstHints {
-    /// How long heads and tails are: the text of a [`Tau`].
+    /// The definition of the length of heads and tails: the text of a [`Tau`].
     pub tau: String,
-    /// For each container of the hints object, in order: those of its chunks that [`has_sub_chunks`] speaks of.
+    /// For each container of the hints object, in order: the ends of the chunks that
+    /// [`has_sub_chunks`] selects.
     pub ends: Vec<Vec<Ends>>,
-    /// How many bursts the writer has put on which chunks.
+    /// Number of bursts that the writer has put on chunks.
     pub counts: Vec<BurstCount>,
 }
 
-/// So many bursts were put on the chunk to which an end has led last.
+/// The number of bursts that were put on the chunk to which an end has led last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BurstCount {
-    /// Which end.
+    /// The side of the end.
     pub side: Side,
-    /// Its hash.
+    /// The hash of the end.
     pub end: u32,
-    /// How many, below 2^31.
+    /// The number of bursts, below 2^31.
     pub count: u32,
 }
 
-/// Whether a chunk can be found by BURST: a whole that has head and tail.
+/// Returns `true` if BURST can find a chunk: it is a whole with a head and a tail.
 pub fn has_sub_chunks(tau: Tau, form: Form, chunk_len: u32) -> bool {
     form == Form::Whole && tau.len(chunk_len as usize).is_some()
 }
 
-/// The chunks of a directory that can be found.
+/// Returns the chunks of a directory that BURST can find.
 pub fn with_sub_chunks(tau: Tau, chunks: &[ChunkRecord]) -> impl Iterator<Item = &ChunkRecord> {
     chunks.iter().filter(move |chunk| has_sub_chunks(tau, chunk.form, chunk.chunk_len))
 }
 
 impl BurstHints {
-    /// The extra of a hints object that says so.
+    /// Encodes the hints as an extra of a hints object.
     pub fn encode(&self) -> Extra {
         let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
         let mut packed = narrow(self.ends.len()).to_vec();
@@ -61,13 +63,13 @@ impl BurstHints {
             packed.extend_from_slice(&(count << 1 | *side as u32).to_le_bytes());
         }
         let mut e = Encoder::new(Vec::new());
-        // Writing to a vector does not fail.
+        // Writing to a vector cannot fail.
         let written =
             e.array(2).and_then(|e| e.str(&self.tau)).and_then(|e| e.bytes(&packed)).is_ok();
         if written { vec![(KEY, e.into_writer())] } else { Extra::new() }
     }
 
-    /// What `extra` says; nothing where it says nothing that can be read.
+    /// Decodes the hints from `extra`; `None` if there are none that can be read.
     pub fn decode(extra: &Extra) -> Option<BurstHints> {
         let (_, value) = extra.iter().find(|(key, _)| *key == KEY)?;
         let d = &mut Decoder::new(value);
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_comes_back_and_nothing_else_does() {
+    fn burst_hints_survive_round_trip_and_malformed_ones_are_ignored() {
         let hints = BurstHints {
             tau: "1/8".to_owned(),
             ends: vec![vec![[1, 2], [3, u32::MAX]], Vec::new(), vec![[5, 6]]],
@@ -121,7 +123,7 @@ mod tests {
         assert_eq!(BurstHints::decode(&extra), Some(hints));
         assert_eq!(BurstHints::decode(&Extra::new()), None);
         assert_eq!(BurstHints::decode(&vec![(KEY + 1, extra[0].1.clone())]), None);
-        // The lengths that the bytes claim are not those that are there.
+        // The lengths that the bytes claim differ from the lengths that are there.
         let packed = |packed: &[u8]| {
             let mut e = Encoder::new(Vec::new());
             e.array(2).and_then(|e| e.str("1/8")).and_then(|e| e.bytes(packed)).expect("a vector");

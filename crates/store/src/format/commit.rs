@@ -1,4 +1,4 @@
-//! Commits: how a writer ended. The only way in which anything comes to exist.
+//! Commits: the outcomes of writers. Nothing comes to exist except by a commit.
 
 use minicbor::Decoder;
 
@@ -12,150 +12,150 @@ use crate::name::{PartName, TicketId};
 /// The body of `commits/<t>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// How the writer ended.
+    /// The outcome of the writer.
     pub outcome: Outcome,
     /// The index segments that this commit publishes.
     pub segments: Vec<PartName>,
-    /// What the writer had seen.
+    /// The view of the writer.
     pub view: ViewRecord,
-    /// When, in nanoseconds since 1970 by the writer's clock.
+    /// The time of the commit, in nanoseconds since 1970 by the writer's clock.
     pub time_ns: i64,
-    /// What a newer version wrote.
+    /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
-/// How a writer ended.
+/// The outcome of a writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// With a snapshot.
+    /// A snapshot.
     Snapshot(Box<Snapshot>),
-    /// Without a result; what its segments name survives.
+    /// No result; the chunks that its segments name stay.
     Void,
-    /// By taking snapshots off the lists.
+    /// The removal of snapshots from the lists.
     Forget(Vec<TicketId>),
-    /// With tags and descriptions.
+    /// Tags and a description for a snapshot.
     Note(Note),
-    /// With what a check found broken.
+    /// The chunks that a check found broken.
     Damage(Vec<Damage>),
-    /// With copies of what late snapshots need.
+    /// Copies of chunks that late snapshots need.
     Rescue,
-    /// With the deletion of what this prune had condemned.
+    /// The deletion of the containers that this prune had condemned.
     Swept(u64),
 }
 
-/// What a writer had seen: its view, in few words.
+/// A compact record of a writer's view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewRecord {
-    /// The highest number under `prunes/`, 0 where there was none.
+    /// The highest number under `prunes/`, or 0 if there was none.
     pub prune: u64,
-    /// The commits in the view that the parent's view did not have.
+    /// The commits in the view that no other commit of the view names.
     pub new: Vec<TicketId>,
     /// BLAKE3 of the sorted ids of all commits in the view.
     pub digest: [u8; 32],
 }
 
-/// A tree at a time.
+/// The state of a tree at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The tree.
+    /// The content of the root folder.
     pub root: Content,
-    /// The paths that were saved, any bytes.
+    /// The paths that were saved, as arbitrary bytes.
     pub sources: Vec<Vec<u8>>,
-    /// The machine's name.
+    /// The name of the machine.
     pub host: String,
-    /// Who ran the backup.
+    /// The user that ran the backup.
     pub user: String,
-    /// When it began, in nanoseconds since 1970. Rule W3 measures by it, unless there is
-    /// `read_since_ns`.
+    /// The time at which the backup began, in nanoseconds since 1970. Rule W3 compares with it,
+    /// unless `read_since_ns` is set.
     pub started_ns: i64,
-    /// When it ended.
+    /// The time at which the backup ended, in nanoseconds since 1970.
     pub finished_ns: i64,
-    /// Words to find it by.
+    /// Words by which to find the snapshot.
     pub tags: Vec<String>,
     /// Free text.
     pub description: String,
-    /// How its data was cut, written out in full.
+    /// The specification of the cutting algorithm, with all parameters written out.
     pub cut: String,
     /// The snapshot with which this one was compared.
     pub parent: Option<TicketId>,
-    /// Whether the run was cut off: not all of the sources is in it.
+    /// Set if the run was cut off, so that a part of the sources is absent.
     pub partial: bool,
-    /// What it holds and what it added.
+    /// The amount of data in the snapshot, and the amount that it added.
     pub statistics: Statistics,
-    /// Version of the program.
+    /// The version of the program.
     pub program: String,
-    /// The positions in `sources` of those that were not there or could not be opened, rising: nothing
-    /// of them is in the tree. Such a snapshot is *incomplete*.
+    /// The positions in `sources` of those that were absent or could not be opened, in rising
+    /// order. The tree has nothing of them. Such a snapshot is *incomplete*.
     pub missing: Vec<u32>,
-    /// The file systems of the sources, by the numbers in [`Entry::device`]: a text for each that
-    /// tells it from others, empty where none is known. Rule W3 compares them.
+    /// The file systems of the sources, by the numbers in [`Entry::device`]: for each one a text
+    /// that distinguishes it from others, or an empty text if none is known. Rule W3 compares them.
     ///
     /// [`Entry::device`]: super::tree::Entry::device
     pub file_systems: Vec<String>,
-    /// The start of the run, in nanoseconds since 1970, where that went on from a checkpoint (rule
-    /// W8): no file was read before it. `None`: it is `started_ns`.
+    /// The start of the run, in nanoseconds since 1970, if the run continued from a checkpoint
+    /// (rule W8). No file was read before it. `None` if it is `started_ns`.
     pub read_since_ns: Option<i64>,
 }
 
-/// What a snapshot holds and what it added. Sizes in bytes.
+/// The amount of data in a snapshot, and the amount that it added. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Regular files, each name counted.
+    /// Number of regular files; each name of a file counts.
     pub file_count: u64,
-    /// Folders.
+    /// Number of folders.
     pub folder_count: u64,
-    /// Everything else.
+    /// Number of all other entries.
     pub other_count: u64,
-    /// Files that were new, or changed and read.
+    /// Number of files that were new, or changed and read.
     pub read_file_count: u64,
-    /// The size of all files.
+    /// The total size of all files.
     pub size: u64,
-    /// How much was read.
+    /// Number of bytes read.
     pub read_bytes: u64,
-    /// Chunks of file data that were new.
+    /// Number of new chunks of file data.
     pub new_chunk_count: u64,
-    /// Their size before compression.
+    /// The total size of the new chunks before compression.
     pub new_bytes: u64,
-    /// What was written for this snapshot, everything counted but ticket and commit.
+    /// Number of bytes written for this snapshot, without ticket and commit.
     pub stored_bytes: u64,
-    /// Things that could not be saved.
+    /// Number of problems in saving the sources.
     pub problem_count: u64,
-    /// New chunks that are stored as what they have in common with old ones.
+    /// Number of new chunks that are stored as composites.
     pub composite_count: u64,
-    /// Their size.
+    /// The total size of these composites.
     pub composite_bytes: u64,
-    /// What of them was new, before compression.
+    /// The size of the new bytes in these composites, before compression.
     pub literal_bytes: u64,
 }
 
-/// Tags and a description for a snapshot, instead of those that it has.
+/// Tags and a description that replace those of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// Which snapshot.
+    /// The snapshot that the note is about.
     pub snapshot: Option<TicketId>,
     /// Earlier notes that this one replaces.
     pub replaces: Vec<TicketId>,
-    /// The tags it has from now on.
+    /// The new tags of the snapshot.
     pub tags: Vec<String>,
-    /// The description it has from now on.
+    /// The new description of the snapshot.
     pub description: String,
 }
 
-/// One chunk that cannot be read from where its container says.
+/// A chunk that cannot be read from the place that its container records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Damage {
-    /// Which kind of container.
+    /// The class of the container.
     pub class: Class,
-    /// Where; all zeros where the chunk was not found anywhere.
+    /// The container; all zeros if the chunk was not found anywhere.
     pub container: PartName,
-    /// Which chunk.
+    /// The fingerprint of the chunk.
     pub fingerprint: Fingerprint,
 }
 
 const DAMAGE_LEN: usize = 1 + 16 + 32;
 
 impl Commit {
-    /// The snapshot, where the commit is one.
+    /// Returns the snapshot, if the outcome is one.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         match &self.outcome {
             Outcome::Snapshot(snapshot) => Some(snapshot),
@@ -163,7 +163,7 @@ impl Commit {
         }
     }
 
-    /// The body of the object.
+    /// Encodes the body of the object.
     pub fn encode(&self) -> Vec<u8> {
         let mut map = MapWriter::new();
         let kind = match &self.outcome {
@@ -205,7 +205,7 @@ impl Commit {
         map.finish()
     }
 
-    /// Reads the body of the object.
+    /// Decodes the body of the object.
     pub fn decode(bytes: &[u8]) -> Result<Commit> {
         let d = &mut Decoder::new(bytes);
         let mut kind = None;
@@ -219,7 +219,7 @@ impl Commit {
         let mut damages = Vec::new();
         let mut swept = None;
         let extra = read_map(d, |key, d| {
-            // What the keys from 10 on mean depends on the kind, which comes first.
+            // The meaning of the keys from 10 depends on the kind, which comes first.
             match (key, kind) {
                 (0, _) => kind = Some(d.u32().map_err(malformed)?),
                 (1, _) => {
@@ -268,13 +268,14 @@ impl Commit {
 }
 
 impl Snapshot {
-    /// The sources of which nothing is in the tree, because they were not there or could not be opened.
+    /// Returns the sources of which the tree has nothing, because they were absent or could not be
+    /// opened.
     pub fn missing_sources(&self) -> impl Iterator<Item = &[u8]> {
         let at = |position: &u32| self.sources.get(usize::try_from(*position).ok()?);
         self.missing.iter().filter_map(at).map(Vec::as_slice)
     }
 
-    /// Nothing in it.
+    /// Returns an empty snapshot.
     pub fn empty() -> Snapshot {
         Snapshot {
             root: Content::Empty,
@@ -366,9 +367,11 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Validates the positions of missing sources.
+    ///
     /// # Errors
     ///
-    /// `Corrupt` where the positions of missing sources do not rise, or name none of the sources.
+    /// Returns a `Corrupt` error if the positions do not rise, or do not refer to sources.
     fn check_missing(&self) -> Result<()> {
         let is_rising = self.missing.is_sorted_by(|a, b| a < b);
         let is_source =
@@ -402,7 +405,8 @@ impl Statistics {
         ]
     }
 
-    /// Numbers that an older version did not write are 0; those of a newer one are ignored.
+    /// Decodes the numbers. Those that an older version did not write are 0; additional ones of a
+    /// newer version are ignored.
     fn from_slice(numbers: &[u64]) -> Statistics {
         let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
         Statistics {
@@ -427,7 +431,7 @@ fn ids(tickets: &[TicketId]) -> Vec<[u8; 12]> {
     tickets.iter().map(|ticket| ticket.0).collect()
 }
 
-/// Reads an array of ticket ids.
+/// Decodes an array of ticket ids.
 pub(crate) fn read_ids(d: &mut Decoder<'_>) -> Result<Vec<TicketId>> {
     read_array(d, |d| Ok(TicketId(read_fixed(d)?)))
 }

@@ -1,4 +1,4 @@
-//! Settings.
+//! The settings of a repository.
 
 pub use cutpoint_matching::burst::Options as BurstOptions;
 use minicbor::Decoder;
@@ -11,71 +11,71 @@ use super::repository_id::RepositoryId;
 use super::suite::Suite;
 use crate::error::{Error, Kind, Result};
 
-/// A feature that writers need: the repository lies where several can create one object, so that
-/// nobody ends another's ticket.
+/// A feature for writers: the storage may let several clients create the same object, so that no
+/// client ends the ticket of another.
 const NO_ATOMIC_CREATE: &str = "no-atomic-create";
 
-/// A feature that readers need: chunks that resemble others are stored as composites.
+/// A feature for readers: chunks that resemble others are stored as composites.
 const COMPOSITES: &str = "composites";
 
-/// The features that this version knows. A repository that needs another one is refused.
+/// The features that this version supports. A repository that needs another one is refused.
 const FEATURES: [&str; 2] = [NO_ATOMIC_CREATE, COMPOSITES];
 
-/// The settings of a repository: the body of `config/<n>`, of which the highest n holds.
+/// The settings of a repository: the body of `config/<n>`. The highest n counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Whose settings.
+    /// The id of the repository.
     pub repository: RepositoryId,
-    /// How objects are sealed.
+    /// The cipher suite by which objects are sealed.
     pub suite: Suite,
-    /// How new data is cut, written out in full.
+    /// The specification of the cutting algorithm for new data, with all parameters written out.
     pub cut: String,
-    /// Whether cut-points depend on a secret of this repository.
+    /// Set if cut-points depend on a secret of the repository.
     pub cut_is_keyed: bool,
-    /// How many bytes of chunks a region gathers before it is compressed.
+    /// The number of chunk bytes that a region gathers before it is compressed.
     pub region_size: u32,
-    /// How large a container becomes, in bytes.
+    /// The size that a container grows to, in bytes.
     pub container_size: u32,
     /// The zstd level.
     pub compression_level: i32,
-    /// How much parity a container gets, in percent of its length; 0 is none.
+    /// The parity of a container, in percent of its length; 0 for none.
     pub parity_percent: u32,
-    /// By which rule chunks are compared, where they are: a text for each rule but the usual one, for which
-    /// this is empty. A text that this version does not know counts as empty.
+    /// The rule by which chunks are compared: the text of the rule, or an empty text for the
+    /// default rule. A text that this version does not know counts as empty.
     pub matching: String,
-    /// When these settings were written, in nanoseconds since 1970.
+    /// The time at which these settings were written, in nanoseconds since 1970.
     pub created_ns: i64,
-    /// Features without which a client must not read.
+    /// Features that a client must support to read.
     pub features_read: Vec<String>,
-    /// Features without which a client must not write.
+    /// Features that a client must support to write.
     pub features_write: Vec<String>,
     /// Features that a client may ignore.
     pub features_optional: Vec<String>,
-    /// What a newer version wrote.
+    /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
-/// The smallest and largest region, in bytes.
+/// The valid sizes of a region, in bytes.
 pub const REGION_SIZE: std::ops::RangeInclusive<u32> = 16 * 1024..=4 * 1024 * 1024;
-/// The smallest and largest size at which a container is put, in bytes.
+/// The valid sizes at which a container is put, in bytes.
 pub const CONTAINER_SIZE: std::ops::RangeInclusive<u32> = 4 * 1024 * 1024..=48 * 1024 * 1024;
-/// The zstd levels that may be set.
+/// The valid zstd levels.
 pub const COMPRESSION_LEVEL: std::ops::RangeInclusive<i32> = -7..=19;
-/// The least and the most parity, in percent.
+/// The valid amounts of parity, in percent.
 pub const PARITY_PERCENT: std::ops::RangeInclusive<u32> = 0..=100;
 
-/// The key of the parity. A program that does not know it may ignore it.
+/// The key of the parity. Programs that do not know it may ignore it.
 const KEY_PARITY: u32 = KEY_OPTIONAL_MIN;
-/// The key of the rule by which chunks are compared. It changes what is stored as a composite, and not what
-/// a composite is; so it may be ignored, too.
+/// The key of the rule by which chunks are compared. The rule decides which chunks are stored as
+/// composites, but not the form of a composite. Therefore it may be ignored, too.
 const KEY_MATCHING: u32 = KEY_OPTIONAL_MIN + 1;
 
 impl Config {
-    /// Checks that the settings can be worked with.
+    /// Checks that the settings are valid.
     ///
     /// # Errors
     ///
-    /// `Invalid`, naming the setting, its value and what is allowed.
+    /// Returns an `Invalid` error that names the setting, its value, and the valid range.
     pub fn check(&self) -> Result<()> {
         let range = |name: &str, value: i64, low: i64, high: i64| {
             if (low..=high).contains(&value) {
@@ -110,13 +110,14 @@ impl Config {
         )
     }
 
-    /// Whether, as far as was found out, of several puts of one name one creates. Where it does not,
-    /// nobody may end another's ticket, or delete, unless he is alone.
+    /// Returns `true` unless a probe has found that several puts of one name may all create the
+    /// object. On such a storage, a client may end tickets of others, or delete, only if it is
+    /// alone.
     pub fn creates_atomically(&self) -> bool {
         !self.features_write.iter().any(|feature| feature == NO_ATOMIC_CREATE)
     }
 
-    /// Notes what was found out.
+    /// Records the result of a probe.
     pub fn set_creates_atomically(&mut self, creates_atomically: bool) {
         self.features_write.retain(|feature| feature != NO_ATOMIC_CREATE);
         if !creates_atomically {
@@ -124,36 +125,36 @@ impl Config {
         }
     }
 
-    /// Whether chunks that resemble others are stored as composites.
+    /// Returns `true` if chunks that resemble others are stored as composites.
     pub fn matches_imperfectly(&self) -> bool {
         self.features_read.iter().any(|feature| feature == COMPOSITES)
     }
 
-    /// Has chunks that resemble others be stored as composites from now on. There is no way back:
-    /// what was stored has to be read.
+    /// Enables composites for chunks that resemble others. Composites cannot be disabled again,
+    /// because stored ones have to be read.
     pub fn set_matches_imperfectly(&mut self) {
         if !self.matches_imperfectly() {
             self.features_read.push(COMPOSITES.to_owned());
         }
     }
 
-    /// By what options BURST finds reference chunks, where that is how chunks are compared.
+    /// Returns the options of BURST, if chunks are compared by BURST.
     pub fn burst(&self) -> Option<BurstOptions> {
         self.matching.parse().ok().filter(|_| self.matches_imperfectly())
     }
 
-    /// Has chunks be compared by BURST from now on; by the usual rule without options. In both cases they
-    /// are stored as composites.
+    /// Selects BURST as the rule by which chunks are compared, or the default rule if `options` is
+    /// `None`. In both cases composites are enabled.
     pub fn set_burst(&mut self, options: Option<BurstOptions>) {
         self.set_matches_imperfectly();
         self.matching = options.map_or_else(String::new, |options| options.to_string());
     }
 
-    /// Refuses a repository that needs what this version does not have.
+    /// Refuses a repository that needs features which this version lacks.
     ///
     /// # Errors
     ///
-    /// `Unsupported`, naming the feature.
+    /// Returns an `Unsupported` error that names the feature.
     pub fn check_features(&self, to_write: bool) -> Result<()> {
         let needed =
             self.features_read.iter().chain(self.features_write.iter().filter(|_| to_write));
@@ -169,7 +170,7 @@ impl Config {
         Ok(())
     }
 
-    /// The body of the object.
+    /// Encodes the body of the object.
     pub fn encode(&self) -> Vec<u8> {
         let mut map = MapWriter::new();
         map.bytes(0, &self.repository.0).uint(1, u64::from(self.suite.code()));
@@ -188,7 +189,7 @@ impl Config {
         map.finish()
     }
 
-    /// Reads the body of the object.
+    /// Decodes the body of the object.
     pub fn decode(bytes: &[u8]) -> Result<Config> {
         let d = &mut Decoder::new(bytes);
         let mut config = Config {
@@ -236,7 +237,7 @@ impl Config {
     }
 }
 
-/// Reads an array of texts.
+/// Decodes an array of texts.
 pub(crate) fn read_texts(d: &mut Decoder<'_>) -> Result<Vec<String>> {
     read_array(d, |d| Ok(d.str().map_err(malformed)?.to_owned()))
 }

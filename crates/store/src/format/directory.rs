@@ -1,9 +1,9 @@
-//! A container's directory: which regions it has and which chunks are in them. It is the truth
-//! about where chunks are.
+//! The directory of a container: its regions, and the chunks in them. The directory is the
+//! authoritative record of the places of chunks.
 //!
-//! Fixed-width, little-endian: length of what follows 4, number of regions 4, number of chunks 4,
-//! the regions, the chunks, then a map of extras. Zeros behind it, to a multiple of 4 KiB, before
-//! it is sealed.
+//! The form is fixed-width and little-endian: length of the following bytes 4, number of regions 4,
+//! number of chunks 4, the regions, the chunks, then a map of extras. Before a directory is sealed,
+//! zeros are appended up to a multiple of 4 KiB.
 
 use minicbor::Decoder;
 
@@ -13,23 +13,23 @@ use super::packed::Reader;
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::Fingerprint;
 
-/// A directory is padded to a multiple of this before it is sealed, in bytes.
+/// The granularity of the length of a directory before it is sealed, in bytes.
 pub const DIRECTORY_PADDING: usize = 4096;
 /// The length of a region's record, in bytes, without its references.
 pub const REGION_RECORD_LEN: usize = 4 + 4 + 4 + 1 + 2;
 /// The length of a chunk's record, in bytes.
 pub const CHUNK_RECORD_LEN: usize = 32 + 1 + 2 + 4 + 4 + 4;
-/// A region never decodes to more than this, in bytes.
+/// The maximum decoded length of a region, in bytes.
 pub const REGION_RAW_LEN_MAX: u32 = 16 * 1024 * 1024;
-/// A container closes at this many regions.
+/// Number of regions at which a container is closed.
 pub const REGION_COUNT_MAX: usize = 65_535;
 
-/// How a region is encoded before it is sealed.
+/// The encoding of a region before it is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// As it is.
+    /// No compression.
     Store,
-    /// As one zstd frame.
+    /// A single zstd frame.
     Zstd,
 }
 
@@ -54,31 +54,30 @@ impl Codec {
     }
 }
 
-/// New chunks that came one after the other; their payloads are compressed together, and sealed
-/// together.
+/// A region: new chunks that came in sequence, whose payloads are compressed and sealed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionRecord {
-    /// Where it starts in the container, in bytes.
+    /// The start of the region in the container, in bytes.
     pub offset: u32,
-    /// Its sealed length, tag included, in bytes.
+    /// The sealed length of the region, tag included, in bytes.
     pub stored_len: u32,
-    /// Its length when opened and decoded, in bytes.
+    /// The decoded length of the region, in bytes.
     pub raw_len: u32,
-    /// How it is encoded.
+    /// The encoding of the region.
     pub codec: Codec,
-    /// The wholes to which composites of this region refer.
+    /// The wholes to which composites of the region refer.
     pub references: Vec<Fingerprint>,
 }
 
-/// How a chunk is stored.
+/// The form in which a chunk is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As its bytes, for recipes to name.
+    /// Stored as the bytes of the chunk, for recipes to name.
     Whole,
-    /// As its bytes, too: the new bytes of composites, gathered. No recipe names it, but for one that has
-    /// just these bytes.
+    /// Stored as its bytes as well: new bytes of composites, gathered in one chunk. A recipe names
+    /// it only if its stream has a chunk with exactly these bytes.
     Literal,
-    /// As a list of extents over the region's references.
+    /// Stored as a list of extents over the region's references.
     Composite,
 }
 
@@ -105,41 +104,41 @@ impl Form {
     }
 }
 
-/// One chunk in a container.
+/// A chunk in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRecord {
-    /// Which chunk.
+    /// The fingerprint of the chunk.
     pub fingerprint: Fingerprint,
-    /// How it is stored.
+    /// The form in which the chunk is stored.
     pub form: Form,
-    /// In which region.
+    /// The number of the region that holds the chunk.
     pub region: u16,
-    /// Where its payload starts in the decoded region, in bytes.
+    /// The start of the payload in the decoded region, in bytes.
     pub offset: u32,
-    /// The length of the payload, in bytes. Wholes: the chunk's.
+    /// The length of the payload, in bytes. For wholes, the length of the chunk.
     pub payload_len: u32,
     /// The length of the chunk, in bytes.
     pub chunk_len: u32,
 }
 
-/// The sealed list of what a container holds.
+/// The sealed list of the contents of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directory {
-    /// In the order in which they lie.
+    /// The regions, in order of their offsets.
     pub regions: Vec<RegionRecord>,
-    /// In the order of their regions and offsets.
+    /// The chunks, in order of their regions and offsets.
     pub chunks: Vec<ChunkRecord>,
-    /// What a newer version wrote.
+    /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
 impl Directory {
-    /// Whether any chunk is a composite.
+    /// Returns `true` if any chunk is a composite.
     pub fn has_composites(&self) -> bool {
         self.chunks.iter().any(|chunk| chunk.form == Form::Composite)
     }
 
-    /// The bytes to be sealed.
+    /// Encodes the directory as the bytes to be sealed.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(
             12 + self.regions.len() * REGION_RECORD_LEN + self.chunks.len() * CHUNK_RECORD_LEN,
@@ -175,13 +174,14 @@ impl Directory {
         body
     }
 
-    /// Reads the directory of a container whose regions end before `regions_end`.
+    /// Decodes the directory of a container whose regions end before `regions_end`.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where a region does not lie inside the container, or a chunk not inside a region:
-    /// whoever decodes need not look again. Also where two regions, or two chunks of a region,
-    /// overlap or are out of order: who reads all of them reads no byte twice.
+    /// Returns a `Corrupt` error if a region does not lie inside the container, or a chunk not
+    /// inside its region, so that callers need not check this again. Also returns `Corrupt` if two
+    /// regions, or two chunks of a region, overlap or are out of order, so that reading all of them
+    /// reads no byte twice.
     pub fn decode(bytes: &[u8], regions_end: u64) -> Result<Directory> {
         let bad = |what: String| Error::corrupt("", format!("malformed directory: {what}"));
         let mut reader = Reader::new(bytes, "directory");
@@ -216,7 +216,8 @@ impl Directory {
                     region.raw_len
                 )));
             }
-            // A small container could else cost days to read: 65,535 times the same bytes.
+            // Otherwise a small container could take days to read, with 65,535 regions of the same
+            // bytes.
             if u64::from(region.offset) < end_last {
                 return Err(bad(format!("region {index} begins before {end_last}")));
             }
@@ -241,7 +242,7 @@ impl Directory {
             if !inside || !(is_long || chunk.payload_len == chunk.chunk_len) {
                 return Err(bad(format!("chunk {index} does not lie in region {}", chunk.region)));
             }
-            // As for regions: each chunk is hashed.
+            // The same limit applies to chunks, because each one is hashed.
             if (chunk.region, u64::from(chunk.offset)) < last {
                 return Err(bad(format!("chunk {index} overlaps the one before it")));
             }

@@ -1,4 +1,4 @@
-//! Hints objects: the ends of wholes, by which what resembles one is found.
+//! Hints objects: the ends of wholes, by which similar chunks are found.
 
 use minicbor::Decoder;
 
@@ -8,22 +8,22 @@ use super::packed::Reader;
 use crate::error::Result;
 use crate::name::PartName;
 
-/// So many bytes are the head of a chunk, and so many its tail.
+/// The length of the head of a chunk, and of its tail, in bytes.
 pub const END_LEN: usize = 256;
-/// What ends take in an object: hashes of head and tail, 4 bytes each.
+/// The length of encoded ends: hashes of head and tail, 4 bytes each.
 pub const ENDS_LEN: usize = 8;
-/// A container's name, and how many of its chunks follow.
+/// The length of a container's name and the number of its chunks, in bytes.
 const CONTAINER_LEN: usize = 20;
 
 /// Hashes of the head and of the tail of a chunk.
 pub type Ends = [u32; 2];
 
-/// What hints say of one container.
+/// The hints about one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerEnds {
-    /// Which.
+    /// The name of the container.
     pub container: PartName,
-    /// Those of its chunks that [`has_ends`] speaks of, in the order of its directory.
+    /// The ends of the container's chunks that [`has_ends`] selects, in the order of its directory.
     pub ends: Vec<Ends>,
 }
 
@@ -32,23 +32,23 @@ pub struct ContainerEnds {
 pub struct Hints {
     /// Containers of file chunks.
     pub containers: Vec<ContainerEnds>,
-    /// What a newer version wrote.
+    /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
-/// Whether hints speak of a chunk: of wholes in which head and tail do not overlap.
+/// Returns `true` if hints include a chunk: it is a whole in which head and tail do not overlap.
 pub fn has_ends(form: Form, chunk_len: u32) -> bool {
     form == Form::Whole && chunk_len as usize >= 2 * END_LEN
 }
 
-/// The numbers of the chunks of a directory of which hints speak.
+/// Returns the numbers of the chunks of a directory that hints include.
 pub fn numbers_with_ends(chunks: &[ChunkRecord]) -> impl Iterator<Item = usize> {
     let chunks = chunks.iter().enumerate();
     chunks.filter(|(_, chunk)| has_ends(chunk.form, chunk.chunk_len)).map(|(number, _)| number)
 }
 
 impl Hints {
-    /// The body of the object.
+    /// Encodes the body of the object.
     pub fn encode(&self) -> Vec<u8> {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
         let mut body = count(self.containers.len()).to_vec();
@@ -65,11 +65,12 @@ impl Hints {
         body
     }
 
-    /// Reads the body of the object.
+    /// Decodes the body of the object.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where it is shorter than it says, or has something behind its end.
+    /// Returns a `Corrupt` error if the body is shorter than its counts claim, or has bytes behind
+    /// its end.
     pub fn decode(bytes: &[u8]) -> Result<Hints> {
         let mut reader = Reader::new(bytes, "hints");
         let count = reader.u32()? as usize;

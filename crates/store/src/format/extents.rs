@@ -1,40 +1,46 @@
-//! The payload of a composite: which bytes of which wholes it is made of.
+//! The payload of a composite: the extents of wholes that it is made of.
 //!
-//! Number of extents, then in columns, all as variable-length numbers (LEB128, shortest form): for each extent a
-//! control; the numbers of the references that are used for the first time; the lengths of extents
-//! that go on where their reference was left, but for the chunk's last; all other lengths, but for
-//! the chunk's last; the distances.
+//! The payload begins with the number of extents. Five columns follow, all of variable-length
+//! numbers (LEB128, shortest form): a control for each extent; the numbers of the references that
+//! are used for the first time; the lengths of extents that continue where their reference was
+//! left, except the last extent of the chunk; the lengths of all others, except the last extent of
+//! the chunk; the distances.
 //!
-//! A control is 3 r + m. r says which reference: how many others were used since it was, or, where it
-//! is as many as have been used at all, one that is new: its number then counts from behind the one
-//! that was new last (zigzag). m says where the extent begins: 0, at the place that belongs to this
-//! place of the chunk if nothing has moved since the reference was used last; 1, where the reference
-//! was left; 2, at a distance from the first of these (zigzag). What is new was left at 0, and belongs to
-//! 0. Things of one kind stand together, and what goes on as before is told by the same few numbers:
-//! the region's compressor has a use for that.
+//! A control is 3 r + m. r selects the reference: the number of other references that were used
+//! since this one was, or, if r equals the number of references used so far, a new one. The number
+//! of a new reference is relative to the number after that of the previous new one (zigzag). m
+//! selects the start of the extent:
+//!
+//! - 0: the position in the reference that corresponds to this position in the chunk if nothing has
+//!   moved since the reference was used last;
+//! - 1: the position where the reference was left;
+//! - 2: at a distance from the position of 0 (zigzag).
+//!
+//! For a new reference, both positions are 0. Numbers of one kind are adjacent, and a regular
+//! continuation is encoded by the same few numbers, which helps the compressor of the region.
 
 use super::packed::{push_varint, take_varint};
 use crate::error::{Error, Result};
 
-/// No composite has more references (rule C4).
+/// Maximum number of references of a composite (rule C4).
 pub const REFERENCES_MAX: usize = 64;
-/// Nor, on average, an extent for fewer bytes.
+/// Minimum mean length of the extents of a composite, in bytes (rule C4).
 const EXTENT_LEN_MEAN_MIN: usize = 16;
 
-/// How many extents a composite of `chunk_len` bytes may have (rule C4).
+/// Returns the maximum number of extents of a composite of `chunk_len` bytes (rule C4).
 #[must_use]
 pub fn extent_count_max(chunk_len: usize) -> usize {
     chunk_len / EXTENT_LEN_MEAN_MIN + 1
 }
 
-/// Some bytes of a whole.
+/// A range of bytes of a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Which: a number in the references of the region.
+    /// The whole, as a number in the references of the region.
     pub reference: u16,
-    /// From which of its bytes on.
+    /// The offset of the first byte in the whole.
     pub offset: u32,
-    /// How many bytes, more than 0.
+    /// The number of bytes, more than 0.
     pub len: u32,
 }
 
@@ -43,11 +49,11 @@ const IN_PLACE: u64 = 0;
 const GOES_ON: u64 = 1;
 const ELSEWHERE: u64 = 2;
 
-/// A reference that was used.
+/// The state of a reference that was used.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     reference: u16,
-    /// Where its last extent ended, in the reference and in the chunk.
+    /// The end of its last extent, in the reference and in the chunk.
     end: u64,
     chunk_end: u64,
 }
@@ -57,7 +63,7 @@ impl Used {
         Used { reference, end: 0, chunk_end: chunk_at }
     }
 
-    /// What belongs to the place `chunk_at`.
+    /// Returns the position in the reference that corresponds to `chunk_at` if nothing has moved.
     fn in_place(&self, chunk_at: u64) -> u64 {
         self.end + (chunk_at - self.chunk_end)
     }
@@ -73,7 +79,7 @@ fn unzigzag(value: u64) -> i64 {
 
 /// Appends the payload of a composite.
 ///
-/// The extents are those of one chunk, in order; there is at least one.
+/// The extents have to be those of one chunk, in order; there has to be at least one.
 pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
     let mut columns: [Vec<u8>; 5] = Default::default();
     let [controls, references, lengths_on, lengths, distances] = &mut columns;
@@ -111,18 +117,18 @@ pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
     columns.iter().for_each(|column| out.extend_from_slice(column));
 }
 
-/// Reads the payload of a composite of `chunk_len` bytes, in a region with `reference_count`
+/// Decodes the payload of a composite of `chunk_len` bytes, in a region with `reference_count`
 /// references.
 ///
 /// # Errors
 ///
-/// `Corrupt` where it is no such payload: extents that do not add up to the chunk, that are too many
-/// for it, of references that are not there, or that end behind 4 GiB.
+/// Returns a `Corrupt` error if the payload is malformed: its extents do not add up to the chunk,
+/// are too many for it, use references that do not exist, or end beyond 4 GiB.
 pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<Vec<Extent>> {
     let bad = |what: &str| Error::corrupt("", format!("malformed composite: {what}"));
     let payload = &mut payload;
     let count = take_varint(payload)?;
-    // A control each: what is there bounds what is allocated.
+    // Each extent has a control, so that the remaining bytes limit the allocation.
     let count = usize::try_from(count).ok().filter(|count| *count <= payload.len());
     let count = count.ok_or_else(|| bad("more extents than bytes"))?;
     if count > extent_count_max(chunk_len as usize) {
@@ -215,17 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn a_row_replaced_in_place_takes_a_few_bytes() {
-        // Prefix, two new bytes out of the literal, suffix: what the paper calls a burst.
+    fn row_replaced_in_place_takes_few_bytes() {
+        // A prefix, two new bytes from the literal, and a suffix: a burst in the terms of the
+        // paper.
         let burst = [extent(3, 0, 5000), extent(0, 700, 2), extent(3, 5002, 300)];
         let payload = encoded(&burst);
         assert_eq!(decode(&payload, 5302, 4).expect("it is well"), burst);
-        // The middle one is the 700th byte of what is new: named once, then it goes on.
+        // The middle extent starts at byte 700 of the literal: one distance is written, and the
+        // suffix stays in place.
         assert_eq!(payload.len(), 1 + 3 + 2 + 2 + 1 + 2, "{payload:?}");
     }
 
     #[test]
-    fn what_lies_is_refused() {
+    fn malformed_payload_is_refused() {
         let payload = encoded(&[extent(1, 10, 100), extent(0, 0, 50)]);
         assert!(decode(&payload, 150, 2).is_ok(), "it is well");
         for len in 0..payload.len() {
@@ -249,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_list_comes_back(
+        fn any_list_survives_round_trip(
             list in prop::collection::vec((0_u16..5, 0_u32..300, 16_u32..200), 1..40),
             far in any::<bool>(),
         ) {

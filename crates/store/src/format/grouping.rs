@@ -1,23 +1,24 @@
-//! What a container says of how its regions were made: an extra of its directory.
+//! An extra of a container's directory that records how its regions were made.
 
 use minicbor::{Decoder, Encoder};
 
 use super::map::Extra;
 
-/// The key in the directory's map. Who does not know it passes over it.
+/// The key in the directory's map. Readers that do not know the key ignore it.
 const KEY: u32 = 128;
 
-/// How regions are filled and compressed where that may take its time.
+/// The size and the compression level of regions, for writers with time for strong compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouping {
-    /// A region gathers so many bytes.
+    /// The number of bytes that a region gathers.
     pub region_size: u32,
-    /// The level of zstd.
+    /// The zstd level.
     pub compression_level: i32,
 }
 
 impl Grouping {
-    /// Whether it may compress better than `other` does: more in one respect, and no less in the other.
+    /// Returns `true` if this grouping may compress better than `other`: it is greater in one
+    /// respect, and not less in the other.
     #[must_use]
     pub fn is_stronger_than(&self, other: &Grouping) -> bool {
         self != other
@@ -25,11 +26,11 @@ impl Grouping {
             && self.compression_level >= other.compression_level
     }
 
-    /// The extra that says so.
+    /// Encodes the grouping as an extra.
     pub(crate) fn encode(self) -> Extra {
         let mut e = Encoder::new(Vec::new());
         let numbers = [i64::from(self.region_size), i64::from(self.compression_level)];
-        // Writing to a vector does not fail.
+        // Writing to a vector cannot fail.
         let written = e.array(2).and_then(|e| e.i64(numbers[0])).and_then(|e| e.i64(numbers[1]));
         match written {
             Ok(_) => vec![(KEY, e.into_writer())],
@@ -37,7 +38,7 @@ impl Grouping {
         }
     }
 
-    /// What `extra` says of it; nothing where it says nothing that can be read.
+    /// Decodes the grouping from `extra`; `None` if there is none that can be read.
     pub(crate) fn decode(extra: &Extra) -> Option<Grouping> {
         let (_, value) = extra.iter().find(|(key, _)| *key == KEY)?;
         let d = &mut Decoder::new(value);
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_comes_back() {
+    fn grouping_survives_round_trip_and_malformed_one_is_ignored() {
         for (region_size, compression_level) in [(1 << 22, 9), (0, -7), (u32::MAX, i32::MAX)] {
             let grouping = Grouping { region_size, compression_level };
             assert_eq!(Grouping::decode(&grouping.encode()), Some(grouping));
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn stronger_is_no_weaker_in_anything() {
+    fn stronger_grouping_is_weaker_in_no_respect() {
         let of = |region_size, compression_level| Grouping { region_size, compression_level };
         assert!(of(2, 9).is_stronger_than(&of(1, 9)) && of(2, 9).is_stronger_than(&of(2, 8)));
         assert!(!of(2, 9).is_stronger_than(&of(2, 9)) && !of(4, 8).is_stronger_than(&of(2, 9)));

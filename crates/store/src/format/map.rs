@@ -1,8 +1,8 @@
-//! Maps with integer keys: the form of all metadata.
+//! Maps with integer keys, the form of all metadata.
 //!
-//! A map is CBOR (RFC 8949) of definite length, its keys unsigned integers in rising order, each
-//! once. A reader refuses an unknown key below 128 (it could change the meaning of what it knows)
-//! and keeps, but ignores, those from 128 on ([`Extra`]).
+//! A map is CBOR (RFC 8949) of definite length. Its keys are unsigned integers in rising order,
+//! without repetition. A reader refuses an unknown key below 128, because it could change the
+//! meaning of known ones, and keeps but ignores unknown keys from 128 on ([`Extra`]).
 
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 /// The smallest key that a reader may ignore.
 pub const KEY_OPTIONAL_MIN: u32 = 128;
 
-/// The nesting depth down to which an unknown value is skipped.
+/// The maximum nesting depth at which an unknown value is skipped.
 const DEPTH_MAX: usize = 16;
 
 /// Entries of a map that this version does not know and may ignore: (key, encoded value).
@@ -26,11 +26,11 @@ pub struct MapWriter {
     body: Encoder<Vec<u8>>,
 }
 
-/// Writing into memory cannot fail.
+/// The message of errors that cannot occur, because writing to memory cannot fail.
 const NEVER: &str = "writing to a vector does not fail";
 
 impl MapWriter {
-    /// An empty map.
+    /// Creates an empty map.
     pub fn new() -> MapWriter {
         MapWriter { count: 0, key_last: None, body: Encoder::new(Vec::new()) }
     }
@@ -54,7 +54,7 @@ impl MapWriter {
         self
     }
 
-    /// Adds a truth value.
+    /// Adds a boolean.
     pub fn bool(&mut self, key: u32, value: bool) -> &mut Self {
         self.key(key).bool(value).expect(NEVER);
         self
@@ -72,7 +72,7 @@ impl MapWriter {
         self
     }
 
-    /// Adds whatever `write` encodes, which must be one CBOR item.
+    /// Adds the output of `write`, which must be one CBOR item.
     pub fn item(&mut self, key: u32, write: impl FnOnce(&mut Encoder<Vec<u8>>)) -> &mut Self {
         write(self.key(key));
         self
@@ -98,7 +98,7 @@ impl MapWriter {
         })
     }
 
-    /// Adds entries that were kept from an object of a newer version.
+    /// Adds entries that were preserved from an object of a newer version.
     pub fn extra(&mut self, extra: &Extra) -> &mut Self {
         for (key, value) in extra {
             let e = self.key(*key);
@@ -127,18 +127,18 @@ impl Default for MapWriter {
     }
 }
 
-/// Turns what the CBOR decoder says into an error of the store.
+/// Converts an error of the CBOR decoder.
 pub(crate) fn malformed(error: minicbor::decode::Error) -> Error {
     Error::corrupt("", format!("malformed metadata: {error}"))
 }
 
-/// Reads one map: calls `field` for each entry; `field` returns whether it knows the key, and has
-/// then consumed the value.
+/// Decodes one map, calling `field` for each entry. `field` returns `true` if it knows the key, and
+/// has consumed the value in that case. Returns the unknown entries.
 ///
 /// # Errors
 ///
-/// `Corrupt` where the map is not well formed, its keys do not rise, or `field` says so;
-/// `Unsupported` for an unknown key below [`KEY_OPTIONAL_MIN`].
+/// Returns a `Corrupt` error if the map is malformed or its keys do not rise, any error of `field`,
+/// and `Unsupported` for an unknown key below [`KEY_OPTIONAL_MIN`].
 pub fn read_map<'b>(
     d: &mut Decoder<'b>,
     mut field: impl FnMut(u32, &mut Decoder<'b>) -> Result<bool>,
@@ -173,7 +173,7 @@ pub fn read_map<'b>(
     Ok(extra)
 }
 
-/// Skips one item, at most `depth` levels deep: what is read back must not exhaust the stack.
+/// Skips one item, at most `depth` levels deep, because untrusted data must not exhaust the stack.
 fn skip(d: &mut Decoder<'_>, depth: usize) -> Result<()> {
     let too_deep = || Error::corrupt("", "malformed metadata: nested too deep");
     match d.datatype().map_err(malformed)? {
@@ -199,7 +199,8 @@ fn skip(d: &mut Decoder<'_>, depth: usize) -> Result<()> {
     }
 }
 
-/// Reads an array, each element by `element`. Nothing is allocated by what the length claims.
+/// Decodes an array, each element by `element`. The claimed length does not determine any
+/// allocation.
 pub fn read_array<'b, T>(
     d: &mut Decoder<'b>,
     mut element: impl FnMut(&mut Decoder<'b>) -> Result<T>,
@@ -215,7 +216,7 @@ pub fn read_array<'b, T>(
     Ok(values)
 }
 
-/// Reads a byte string of exactly `N` bytes.
+/// Decodes a byte string of exactly `N` bytes.
 pub fn read_fixed<const N: usize>(d: &mut Decoder<'_>) -> Result<[u8; N]> {
     let bytes = d.bytes().map_err(malformed)?;
     bytes.try_into().map_err(|_| {
@@ -223,12 +224,12 @@ pub fn read_fixed<const N: usize>(d: &mut Decoder<'_>) -> Result<[u8; N]> {
     })
 }
 
-/// Reads a field that must be there.
+/// Returns a required field, or an error if the field is absent.
 pub fn required<T>(field: Option<T>, name: &str) -> Result<T> {
     field.ok_or_else(|| Error::corrupt("", format!("malformed metadata: no {name}")))
 }
 
-/// Checks that nothing follows.
+/// Checks that no bytes follow.
 pub fn at_end(d: &Decoder<'_>) -> Result<()> {
     if d.position() == d.input().len() {
         Ok(())

@@ -1,7 +1,8 @@
-//! Bytes to values and back; no I/O, no keys. `docs/format.md` says the same in prose.
+//! Encoding and decoding of all values, without I/O and keys. `docs/format.md` describes the same
+//! format in prose.
 //!
-//! A decoder trusts nothing: no length makes it allocate more than the bytes at hand could hold, and
-//! every error says what was found.
+//! Decoders trust nothing: no length makes a decoder allocate more than the available bytes could
+//! hold, and every error describes what was found.
 
 pub mod bursts;
 pub mod commit;

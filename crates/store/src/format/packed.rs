@@ -1,8 +1,8 @@
-//! Reading fixed-width records and packed numbers from untrusted bytes.
+//! Decoding of fixed-width records and packed numbers from untrusted bytes.
 
 use crate::error::{Error, Result};
 
-/// Takes values from the front of a slice; every take is checked.
+/// Takes values from the front of a slice, with bounds checks.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -44,8 +44,8 @@ impl<'a> Reader<'a> {
         Ok(first)
     }
 
-    /// The capacity to reserve for `count` records of at least `record_len` bytes: never more than
-    /// what is there can hold, whatever a count claims.
+    /// Returns the capacity to reserve for `count` records of at least `record_len` bytes, which
+    /// never exceeds what the remaining bytes can hold, whatever a count claims.
     pub(crate) fn capacity(&self, count: usize, record_len: usize) -> usize {
         count.min(self.bytes.len() / record_len.max(1))
     }

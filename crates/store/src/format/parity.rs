@@ -1,4 +1,4 @@
-//! Parity: what a parity object says of the container that it protects.
+//! Parity tables: the description of a protected container in a parity object.
 
 use minicbor::Decoder;
 
@@ -9,38 +9,38 @@ use crate::name::PartName;
 
 /// The length of a shard's checksum, in bytes.
 pub const CHECKSUM_LEN: usize = 16;
-/// The longest container that can have parity, in bytes.
+/// The maximum length of a container that can have parity, in bytes.
 pub const PROTECTED_LEN_MAX: u64 = 128 * 1024 * 1024;
-/// The longest shard, in bytes.
+/// The maximum length of a shard, in bytes.
 pub const SHARD_LEN_MAX: u32 = 1024 * 1024;
-/// Shards are multiples of this, in bytes: the code works on blocks of so many.
+/// The granularity of the length of a shard, in bytes: the block size of the code.
 pub const SHARD_UNIT: u32 = 64;
-/// Shards of a container and of its parity, those rounded up to a power of two: so many elements has
-/// the field in which the code computes.
+/// Maximum number of shards of a container and of its parity, the latter rounded up to a power of
+/// two. This is the number of elements of the field in which the code computes.
 const SHARD_COUNT_MAX: usize = 1 << 16;
 
-/// The last part of `parity/<xx>/...`. The parts before it are the shards of parity.
+/// The last part of `parity/<xx>/...`. The parts before it are the parity shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParityTable {
     /// The class of the container.
     pub class: Class,
-    /// The container.
+    /// The name of the container.
     pub container: PartName,
-    /// Its length in bytes.
+    /// The length of the container in bytes.
     pub container_len: u64,
-    /// The length of a shard in bytes. The container is cut into shards of this length, the last one
-    /// filled up with zeros.
+    /// The length of a shard in bytes. The container is divided into shards of this length, the
+    /// last of which is padded with zeros.
     pub shard_len: u32,
-    /// How many shards of parity there are.
+    /// Number of parity shards.
     pub parity_count: u32,
-    /// Of each shard of the container the first bytes of its BLAKE3 hash.
+    /// The first bytes of the BLAKE3 hash of each shard of the container.
     pub checksums: Vec<[u8; CHECKSUM_LEN]>,
-    /// What a newer version wrote.
+    /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
 impl ParityTable {
-    /// The body of the part.
+    /// Encodes the body of the part.
     pub fn encode(&self) -> Vec<u8> {
         let mut map = MapWriter::new();
         map.uint(0, u64::from(self.class == Class::Meta)).bytes(1, &self.container.to_bytes());
@@ -50,11 +50,11 @@ impl ParityTable {
         map.finish()
     }
 
-    /// Reads the body of the part.
+    /// Decodes the body of the part.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where the numbers do not fit together, or are beyond what the code can do.
+    /// Returns a `Corrupt` error if the numbers are inconsistent, or beyond the limits of the code.
     pub fn decode(bytes: &[u8]) -> Result<ParityTable> {
         let d = &mut Decoder::new(bytes);
         let (mut class, mut container) = (None, None);
@@ -108,7 +108,7 @@ impl ParityTable {
             return Err(bad(&format!("{} checksums, {count} shards", self.checksums.len())));
         }
         let parity_count = self.parity_count as usize;
-        // Rounded up only where that cannot overflow.
+        // Rounding up is only evaluated if it cannot overflow.
         let fits = (1..=SHARD_COUNT_MAX).contains(&parity_count)
             && self.checksums.len() + parity_count.next_power_of_two() <= SHARD_COUNT_MAX;
         if !fits {

@@ -1,4 +1,4 @@
-//! Prune records: what number n condemns, and which segments it publishes instead.
+//! Prune records: the containers that a prune condemns, and the segments that it publishes instead.
 
 use minicbor::{Decoder, Encoder};
 
@@ -8,37 +8,38 @@ use crate::error::Result;
 use crate::fingerprint::Class;
 use crate::name::{PartName, TicketId};
 
-/// The body of `prunes/<n>`. No record is ever deleted.
+/// The body of `prunes/<n>`. Records are never deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
     /// Segments that count from now on.
     pub published: Vec<PartName>,
-    /// Segments that count no more.
+    /// Segments that do not count any more.
     pub superseded: Vec<PartName>,
-    /// Containers that are going. They are read as long as they exist, and never hit.
+    /// Containers that are condemned. Readers use them as long as they exist, and writers never
+    /// refer to them.
     pub condemned: Vec<(Class, PartName)>,
     /// F: the snapshots that this prune takes.
     pub forgotten: Vec<TicketId>,
-    /// The snapshots whose chunks it kept.
+    /// The snapshots whose chunks the prune kept.
     pub marked: Vec<TicketId>,
     /// The writer of the record.
     pub ticket: Option<TicketId>,
-    /// When, in nanoseconds since 1970.
+    /// The time of the record, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Snapshots that no forget rule takes from now on.
+    /// Snapshots that are held from now on, so that no rule forgets them.
     pub held: Vec<TicketId>,
-    /// Snapshots that are held no more.
+    /// Snapshots that are not held any more.
     pub released: Vec<TicketId>,
     /// `forget` commits that are cancelled.
     pub unforgotten: Vec<TicketId>,
-    /// Numbers of records that are lost and count no more, though one may come back.
+    /// Numbers of lost records that do not count any more, even if one comes back.
     pub given_up: Vec<u64>,
-    /// What a newer version wrote.
+    /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
 impl Prune {
-    /// The body of the object.
+    /// Encodes the body of the object.
     pub fn encode(&self) -> Vec<u8> {
         let parts = |parts: &[PartName]| parts.iter().map(|p| p.to_bytes()).collect::<Vec<_>>();
         let ids = |ids: &[TicketId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
@@ -63,7 +64,7 @@ impl Prune {
         map.finish()
     }
 
-    /// Reads the body of the object.
+    /// Decodes the body of the object.
     pub fn decode(bytes: &[u8]) -> Result<Prune> {
         let d = &mut Decoder::new(bytes);
         let mut prune = Prune::default();
@@ -93,7 +94,7 @@ impl Prune {
 }
 
 fn write_numbers(e: &mut Encoder<Vec<u8>>, numbers: &[u64]) {
-    // Writing to a vector does not fail.
+    // Writing to a vector cannot fail.
     e.array(numbers.len() as u64).ok();
     for number in numbers {
         e.u64(*number).ok();

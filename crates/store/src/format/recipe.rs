@@ -1,8 +1,8 @@
-//! Recipes: which chunks, in order, make up a stream.
+//! Recipes: the sequences of chunks that make up streams.
 //!
-//! Packed segments, one after the other, without a count: a varint (LEB128) of
-//! `length << 2 | kind`, then for kind 0 the fingerprint (32 bytes), for kind 1 a varint with the
-//! offset inside the chunk and the fingerprint, for kinds 2 (hole) and 3 (zeros) nothing.
+//! Packed segments follow each other without a count. Each is a varint (LEB128) of `length << 2 |
+//! kind`, followed for kind 0 by the fingerprint (32 bytes), for kind 1 by a varint with the offset
+//! inside the chunk and the fingerprint, and for kinds 2 (hole) and 3 (zeros) by nothing.
 //!
 //! A recipe chunk is a map: 0 level, 1 cut specification, 2 packed segments. On level 0 the
 //! segments name the chunks of the stream; on level n > 0 they name recipe chunks of level n - 1,
@@ -15,42 +15,43 @@ use super::packed::{push_varint, take_varint};
 use crate::error::{Error, Result};
 use crate::fingerprint::{FINGERPRINT_LEN, Fingerprint};
 
-/// Up to this many segments stand in the tree entry itself.
+/// Maximum number of segments that are stored in the tree entry itself.
 pub const SEGMENTS_INLINE_MAX: usize = 4;
 
-/// The highest recipe. With 16 entries at least in each but the last chunk of a level, six levels
-/// hold more than a file system can.
+/// The maximum level of a recipe. With at least 16 entries in each chunk of a level except the
+/// last, six levels hold more than a file system can.
 pub const LEVEL_MAX: u32 = 6;
 
-/// The longest raw content that stands in a tree entry, in bytes: the target of a symbolic link.
+/// The maximum length of raw content in a tree entry, in bytes: the target of a symbolic link.
 pub const RAW_LEN_MAX: usize = 4096;
 
 /// A piece of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Segment {
-    /// `length` bytes of a chunk, from `offset` on.
+    /// `length` bytes of a chunk, beginning at `offset`.
     Chunk {
-        /// Which chunk.
+        /// The fingerprint of the chunk.
         fingerprint: Fingerprint,
-        /// Where in the chunk, in bytes; 0 unless several small files share a chunk.
+        /// The offset in the chunk, in bytes; 0 unless several small files share a chunk.
         offset: u64,
-        /// How many bytes.
+        /// The number of bytes.
         length: u64,
     },
-    /// Bytes that the source had not allocated: zero, and to be left out again.
+    /// Bytes that the source had not allocated: they read as zero, and are not allocated by a
+    /// restore.
     Hole {
-        /// How many bytes.
+        /// The number of bytes.
         length: u64,
     },
-    /// Bytes that the source had, all of them zero.
+    /// Zero bytes that the source had allocated.
     Zeros {
-        /// How many bytes.
+        /// The number of bytes.
         length: u64,
     },
 }
 
 impl Segment {
-    /// The bytes of the stream that it covers.
+    /// Returns the number of bytes of the stream that the segment covers.
     pub fn length(&self) -> u64 {
         match *self {
             Segment::Chunk { length, .. }
@@ -63,7 +64,7 @@ impl Segment {
     ///
     /// # Panics
     ///
-    /// In debug builds, where a length is 0 or needs more than 62 bits.
+    /// Panics in debug builds if a length is 0 or needs more than 62 bits.
     pub fn pack_into(&self, out: &mut Vec<u8>) {
         let length = self.length();
         debug_assert!(length > 0 && length < 1 << 62, "segment length {length}");
@@ -82,18 +83,19 @@ impl Segment {
         }
     }
 
-    /// Reads packed segments.
+    /// Decodes packed segments.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where the bytes end too early, a length is 0, or the lengths overflow.
+    /// Returns a `Corrupt` error if the bytes end too early, a length is 0, or the lengths
+    /// overflow.
     pub fn unpack(mut bytes: &[u8]) -> Result<Vec<Segment>> {
         let mut segments = Vec::new();
         let mut total = 0_u64;
         while !bytes.is_empty() {
             let head = take_varint(&mut bytes)?;
             let length = head >> 2;
-            // A segment of nothing would let a reader loop without progress.
+            // An empty segment would let a reader loop without progress.
             if length == 0 {
                 return Err(bad("a segment of length 0"));
             }
@@ -128,16 +130,16 @@ fn take_fingerprint(bytes: &mut &[u8]) -> Result<Fingerprint> {
     Ok(Fingerprint(*first))
 }
 
-/// Where the bytes of an entry are.
+/// The location of the bytes of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
-    /// Nowhere: there are none.
+    /// There are no bytes.
     Empty,
-    /// In a few chunks, holes and runs of zeros.
+    /// The bytes are in a few chunks, holes and runs of zeros.
     Segments(Vec<Segment>),
-    /// In the chunks that this recipe chunk names, directly or through others.
+    /// The bytes are in the chunks that this recipe chunk names, directly or through others.
     Recipe(Fingerprint),
-    /// Here.
+    /// The bytes are stored here.
     Raw(Vec<u8>),
 }
 
@@ -157,7 +159,7 @@ impl Content {
         e.array(2).and_then(|e| e.u32(code)).and_then(|e| e.bytes(&bytes)).ok();
     }
 
-    /// Reads a content.
+    /// Decodes a content.
     pub fn decode(d: &mut Decoder<'_>) -> Result<Content> {
         if d.array().map_err(malformed)? != Some(2) {
             return Err(bad("a content is a code and bytes"));
@@ -182,21 +184,22 @@ impl Content {
     }
 }
 
-/// One chunk of a recipe, decoded.
+/// A decoded chunk of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecipeChunk {
-    /// 0: the segments are the stream's; else they name recipe chunks of the level below.
+    /// The level: on 0 the segments are those of the stream; above, they name recipe chunks of the
+    /// level below.
     pub level: u32,
-    /// How the stream was cut.
+    /// The specification of the cutting algorithm of the stream.
     pub cut: String,
     /// The segments.
     pub segments: Vec<Segment>,
-    /// What a newer version wrote.
+    /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
 impl RecipeChunk {
-    /// Returns the chunk's bytes.
+    /// Encodes the recipe chunk.
     pub fn encode(&self) -> Vec<u8> {
         let mut packed = Vec::with_capacity(self.segments.len() * (FINGERPRINT_LEN + 4));
         self.segments.iter().for_each(|segment| segment.pack_into(&mut packed));
@@ -205,7 +208,7 @@ impl RecipeChunk {
         map.finish()
     }
 
-    /// Reads a recipe chunk.
+    /// Decodes a recipe chunk.
     pub fn decode(bytes: &[u8]) -> Result<RecipeChunk> {
         let d = &mut Decoder::new(bytes);
         let (mut level, mut cut, mut segments) = (None, None, None);
@@ -225,7 +228,8 @@ impl RecipeChunk {
             segments: required(segments, "segments of a recipe")?,
             extra,
         };
-        // A circle is impossible (a chunk cannot contain its own hash), an endless height is not.
+        // A cycle is impossible, because a chunk cannot contain its own hash, but an excessive
+        // height is not.
         if chunk.level > LEVEL_MAX {
             return Err(bad("higher than any writer builds"));
         }

@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::name::parse_hex;
 
-/// Identifies a repository, for ever: 16 random bytes.
+/// The permanent identity of a repository: 16 random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RepositoryId(pub [u8; 16]);
 
 impl RepositoryId {
-    /// Reads 32 hexadecimal digits.
+    /// Parses 32 hexadecimal digits.
     pub fn parse(text: &str) -> Option<RepositoryId> {
         Some(RepositoryId(parse_hex(text)?))
     }

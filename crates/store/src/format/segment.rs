@@ -1,8 +1,8 @@
-//! Index segments: hints where chunks are. A directory confirms them.
+//! Index segments: hints about the places of chunks, which directories confirm.
 //!
-//! Fixed-width, little-endian (hints big-endian, so that they sort as bytes): number of containers
-//! 4, number of hints 4, the containers, the hints in rising order, then a map: 0 the segments that
-//! a merged one covers.
+//! The form is fixed-width and little-endian (hints are big-endian, so that they sort as bytes):
+//! number of containers 4, number of hints 4, the containers, the hints in rising order, then a
+//! map: 0 the segments that a merged one covers.
 
 use minicbor::Decoder;
 
@@ -17,20 +17,21 @@ pub const CONTAINER_RECORD_LEN: usize = 16 + 1 + 4 + 4 + 4;
 /// The length of a hint, in bytes.
 pub const HINT_LEN: usize = 8 + 4;
 
-/// What a segment says of one container.
+/// The record of one container in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContainerRecord {
-    /// Its name.
+    /// The name of the container.
     pub name: PartName,
-    /// Its kind.
+    /// The class of the container.
     pub class: Class,
-    /// Whether any of its chunks is a composite, which needs wholes elsewhere. Unlike a hint this is
-    /// relied on: who deletes looks for references only where it says so.
+    /// Set if any chunk of the container is a composite, which needs wholes elsewhere. Unlike a
+    /// hint, this field is relied on: deletion looks for references only in containers for which it
+    /// is set.
     pub has_composites: bool,
-    /// Its length in bytes.
+    /// The length of the container in bytes.
     pub stored_len: u32,
-    /// Where its directory starts, in bytes. The directory and its tag end before the padding; the
-    /// trailer says where.
+    /// The start of the directory, in bytes. The directory and its tag end before the padding, at a
+    /// position that the trailer records.
     pub directory_offset: u32,
     /// The length of the sealed directory, in bytes.
     pub directory_len: u32,
@@ -41,20 +42,20 @@ pub struct ContainerRecord {
 pub struct Segment {
     /// The containers.
     pub containers: Vec<ContainerRecord>,
-    /// (hint, index of the container), sorted.
+    /// Pairs of (hint, index of the container), sorted.
     pub hints: Vec<(u64, u32)>,
-    /// The segments that this one replaces, where it was merged.
+    /// The segments that this one replaces, if it was merged.
     pub covers: Vec<PartName>,
-    /// What a newer version wrote.
+    /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
-/// Of the byte that says what a container holds.
+/// Bits of the byte that describes the contents of a container.
 const META: u8 = 1;
 const COMPOSITES: u8 = 2;
 
 impl ContainerRecord {
-    /// Appends the record.
+    /// Appends the encoded record to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let class = if self.class == Class::Meta { META } else { 0 };
         let composites = if self.has_composites { COMPOSITES } else { 0 };
@@ -65,11 +66,11 @@ impl ContainerRecord {
         out.extend_from_slice(&self.directory_len.to_le_bytes());
     }
 
-    /// Reads a record.
+    /// Decodes a record.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where there is less, or where it is of an unknown class.
+    /// Returns a `Corrupt` error if there are too few bytes, or the class is unknown.
     pub(crate) fn decode(bytes: &[u8]) -> Result<ContainerRecord> {
         let mut reader = Reader::new(bytes, "container record");
         let name = PartName::from_bytes(reader.array()?);
@@ -90,7 +91,8 @@ impl ContainerRecord {
 }
 
 impl Segment {
-    /// Adds what `other` says of its containers, and what it covers. The hints are in no order then.
+    /// Adds the containers, hints and covered segments of `other`. The hints are unsorted
+    /// afterwards.
     pub fn append(&mut self, other: &Segment) {
         self.covers.extend_from_slice(&other.covers);
         let before = u32::try_from(self.containers.len()).unwrap_or(u32::MAX);
@@ -99,7 +101,7 @@ impl Segment {
         self.hints.extend(hints.map(|&(hint, container)| (hint, before.saturating_add(container))));
     }
 
-    /// The body of the object.
+    /// Encodes the body of the object.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(
             8 + self.containers.len() * CONTAINER_RECORD_LEN + self.hints.len() * HINT_LEN,
@@ -124,11 +126,11 @@ impl Segment {
         body
     }
 
-    /// Reads the body of the object.
+    /// Decodes the body of the object.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where hints do not rise or name a container that is not listed.
+    /// Returns a `Corrupt` error if hints do not rise, or name a container that is not listed.
     pub fn decode(bytes: &[u8]) -> Result<Segment> {
         let bad = |what: &str| Error::corrupt("", format!("malformed index segment: {what}"));
         let mut reader = Reader::new(bytes, "index segment");

@@ -4,10 +4,10 @@ use std::fmt;
 
 use crate::error::{Error, Kind, Result};
 
-/// How objects are sealed. The code stands in every header.
+/// The cipher suite by which objects are sealed. Its code is part of every header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
-    /// Not at all: the tag is a keyed BLAKE3 hash, the keyring lies beside the data.
+    /// No encryption: the tag is a keyed BLAKE3 hash, and the keyring is stored beside the data.
     None,
     /// AES-256-GCM.
     Aes256Gcm,
@@ -16,7 +16,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// The code in the header.
+    /// Returns the code of the suite in headers.
     pub fn code(self) -> u8 {
         match self {
             Suite::None => 0,
@@ -25,7 +25,7 @@ impl Suite {
         }
     }
 
-    /// The inverse of [`Suite::code`].
+    /// Returns the suite with a code; the inverse of [`Suite::code`].
     pub fn from_code(code: u8) -> Result<Suite> {
         match code {
             0 => Ok(Suite::None),
@@ -39,7 +39,7 @@ impl Suite {
         }
     }
 
-    /// The suite that is fastest on this CPU: AES-256-GCM where it has instructions for AES.
+    /// Returns the fastest suite on this CPU: AES-256-GCM if there are instructions for AES.
     pub fn fastest() -> Suite {
         #[cfg(target_arch = "x86_64")]
         let has_aes = std::arch::is_x86_feature_detected!("aes");

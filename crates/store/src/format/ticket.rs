@@ -1,4 +1,4 @@
-//! Tickets: "writer t has begun", and later "is still at it".
+//! Tickets, which announce that a writer has begun and, when renewed, that it is still at work.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use super::map::{Extra, MapWriter, at_end, malformed, read_fixed, read_map, requ
 use crate::environment::Process;
 use crate::error::{Error, Result};
 
-/// The value of a machine in one repository: equal for all writers on that machine and its clones, of
-/// no use elsewhere.
+/// The value of a machine in one repository: equal for all writers on that machine and its clones,
+/// and meaningless in any other repository.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MachineValue(pub [u8; 16]);
 
@@ -19,16 +19,16 @@ impl fmt::Debug for MachineValue {
     }
 }
 
-/// What a writer is about to do.
+/// The purpose of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// It may end in a snapshot.
+    /// A backup, which may end in a snapshot.
     Backup,
-    /// It ends in a record under `prunes/`.
+    /// A prune, which ends in a record under `prunes/`.
     Prune,
-    /// It ends in a `rescue` or `swept` commit.
+    /// A sweep, which ends in a `rescue` or `swept` commit.
     Sweep,
-    /// It changes notes, settings or the like.
+    /// A change of notes, settings or the like.
     Other,
 }
 
@@ -56,22 +56,22 @@ impl Purpose {
 /// The body of `tickets/<t>` and `tickets/<t>.<k>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// What for.
+    /// The purpose of the writer.
     pub purpose: Purpose,
-    /// Who.
+    /// The process of the writer.
     pub process: Process,
     /// The value of the writer's machine in this repository ([`crate::liveness::machine_value`]);
-    /// `None` where the machine does not tell its identity.
+    /// `None` if the machine has no identity.
     pub machine: Option<MachineValue>,
-    /// When, in nanoseconds since 1970 by the writer's clock. For messages alone: the writer's clock
-    /// decides nothing.
+    /// The time of the ticket, in nanoseconds since 1970 by the writer's clock. Only messages use
+    /// it, because the writer's clock decides nothing.
     pub time_ns: i64,
-    /// What a newer version wrote.
+    /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
 impl Ticket {
-    /// The body of the object.
+    /// Encodes the body of the object.
     pub fn encode(&self) -> Vec<u8> {
         let mut map = MapWriter::new();
         map.uint(0, self.purpose.code()).text(1, &self.process.host);
@@ -85,7 +85,7 @@ impl Ticket {
         map.finish()
     }
 
-    /// Reads the body of the object.
+    /// Decodes the body of the object.
     pub fn decode(bytes: &[u8]) -> Result<Ticket> {
         let d = &mut Decoder::new(bytes);
         let mut purpose = None;

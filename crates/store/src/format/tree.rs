@@ -1,7 +1,7 @@
-//! Trees: what a folder holds.
+//! Trees: the contents of folders.
 //!
-//! A tree is a stream of [`Entry`]s, one CBOR map each, sorted by the bytes of their names, each
-//! name once. How the stream is cut into chunks is `crate::tree`'s business.
+//! A tree is a stream of [`Entry`]s, one CBOR map each, sorted by the bytes of their names; each
+//! name occurs once. `crate::writer` cuts the stream into chunks.
 
 use minicbor::{Decoder, Encoder};
 
@@ -9,10 +9,10 @@ use super::map::{Extra, MapWriter, malformed, read_array, read_map, required};
 use super::recipe::Content;
 use crate::error::{Error, Result};
 
-/// The longest name that a reader accepts, in bytes. File systems stop at 255 or 1020.
+/// The maximum length of a name that a reader accepts, in bytes. File systems stop at 255 or 1020.
 pub const NAME_LEN_MAX: usize = 4096;
 
-/// A point in time: seconds since 1970 (before it: negative) and nanoseconds after that second.
+/// A point in time: seconds since 1970 (negative before it) and nanoseconds after that second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time {
     /// Whole seconds since 1970-01-01 00:00 UTC, rounded down.
@@ -21,7 +21,7 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// A regular file; its bytes are the content.
@@ -67,16 +67,16 @@ impl EntryKind {
     }
 }
 
-/// A way in which an entry is not as its source was.
+/// A difference between an entry and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// A file changed while it was read: its bytes are of no single moment.
+    /// The file changed while it was read, so that its bytes are not of a single moment.
     Changed,
-    /// The bytes of a file ended before its size: the entry has the beginning only.
+    /// The bytes of the file ended before its size, so that the entry has only the beginning.
     Short,
-    /// Something in a folder could not be saved.
+    /// An entry of the folder could not be saved.
     Lacking,
-    /// A code of a newer version.
+    /// The code of a defect that a newer version defines.
     Other(u64),
 }
 
@@ -99,7 +99,7 @@ impl Defect {
         }
     }
 
-    /// A predicate for messages; the path of the entry is its subject.
+    /// Returns a predicate for messages, whose subject is the path of the entry.
     pub fn message(self) -> &'static str {
         match self {
             Defect::Changed => "changed while the snapshot was made; this is what was read",
@@ -110,51 +110,53 @@ impl Defect {
     }
 }
 
-/// One name in a folder, with all that is kept of it.
+/// A name in a folder, with all data that is kept for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name, any bytes but `/` and NUL; neither empty nor `.` nor `..`.
+    /// The name: any bytes except `/` and NUL; not empty, `.` or `..`.
     pub name: Vec<u8>,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: EntryKind,
     /// Permission bits, including set-user-id, set-group-id and sticky: 12 bits.
     pub mode: u32,
-    /// The owner's id.
+    /// The id of the owner.
     pub user_id: u32,
-    /// The group's id.
+    /// The id of the group.
     pub group_id: u32,
-    /// The owner's name, empty where the system knew none.
+    /// The name of the owner; empty if the system did not know it.
     pub user: String,
-    /// The group's name, empty where the system knew none.
+    /// The name of the group; empty if the system did not know it.
     pub group: String,
-    /// When the content changed last.
+    /// The time of the last change of the content.
     pub mtime: Time,
-    /// When content or metadata changed last.
+    /// The time of the last change of content or metadata.
     pub ctime: Time,
-    /// The inode number, for finding out whether a file is unchanged.
+    /// The inode number, used to detect whether a file is unchanged.
     pub inode: u64,
-    /// The number of the file system among the sources: tells apart equal inode numbers.
+    /// The number of the file system among the sources, which distinguishes equal inode numbers.
     pub device: u64,
-    /// Entries of one snapshot with `links > 1` are one file under several names if they agree in
-    /// all but the name, `ctime`, `links` and `defect`. Folders have 1 here.
+    /// The number of names of the file. Entries of one snapshot with `links > 1` are one file under
+    /// several names if they agree in everything except the name, `ctime`, `links` and `defect`.
+    /// The value is 1 for folders.
     pub links: u64,
-    /// The device number of a character or block device (`major << 32 | minor`), else 0.
+    /// The device number of a character or block device (`major << 32 | minor`), otherwise 0.
     pub device_number: u64,
-    /// The size in bytes: of the content of a file, of the target of a symbolic link, else 0.
+    /// The size in bytes of the content of a file, or of the target of a symbolic link, otherwise
+    /// 0.
     pub size: u64,
     /// The bytes of a file, the tree of a folder, the target of a symbolic link.
     pub content: Content,
     /// Extended attributes (name, value), sorted by name; on Linux the POSIX ACLs are among them.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The way in which the entry is not as its source was. An entry with one is never taken over
-    /// unread (rule W3).
+    /// The difference between the entry and its source, if any. An entry with a defect is never
+    /// reused unread (rule W3).
     pub defect: Option<Defect>,
-    /// What a newer version wrote.
+    /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
 impl Entry {
-    /// An entry of `kind` named `name`, everything else zero or empty.
+    /// Creates an entry of `kind` named `name`; everything else is zero or empty.
     pub fn new(name: impl Into<Vec<u8>>, kind: EntryKind) -> Entry {
         Entry {
             name: name.into(),
@@ -216,11 +218,12 @@ impl Entry {
         map.finish_into(out);
     }
 
-    /// Reads one entry.
+    /// Decodes one entry.
     ///
     /// # Errors
     ///
-    /// `Corrupt` for what no writer writes: a name that leads elsewhere, above all.
+    /// Returns a `Corrupt` error for an entry that no writer produces, in particular for a name
+    /// that leads out of the folder.
     pub fn decode(d: &mut Decoder<'_>) -> Result<Entry> {
         let mut entry = Entry::new(Vec::new(), EntryKind::File);
         let mut kind = None;
@@ -249,20 +252,20 @@ impl Entry {
         })?;
         entry.kind = required(kind, "type of a tree entry")?;
         check_name(&entry.name)?;
-        // A mode above twelve bits could smuggle in a file type.
+        // A mode above twelve bits could contain a file type.
         if entry.mode > 0o7777 {
             return Err(Error::corrupt("", format!("tree entry with mode {:o}", entry.mode)));
         }
         Ok(entry)
     }
 
-    /// Whether this entry is a file that has other names.
+    /// Returns `true` if this entry is a file that has other names.
     pub fn is_hard_link(&self) -> bool {
         self.kind != EntryKind::Folder && self.links > 1
     }
 }
 
-/// Refuses names that no folder can hold; they could lead a restore out of its target.
+/// Refuses names that no folder can hold, because they could lead a restore out of its target.
 pub fn check_name(name: &[u8]) -> Result<()> {
     let bad = name.is_empty()
         || name == b"."

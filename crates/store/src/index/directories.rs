@@ -1,4 +1,5 @@
-//! The directories that were used last. What is stored together is mostly found together.
+//! A cache of recently used directories. Chunks that are stored together are mostly looked up
+//! together.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,34 +8,35 @@ use super::{Loaded, Location};
 use crate::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
 use crate::name::PartName;
 
-/// How much the cache may take, in bytes, counted as below.
+/// The maximum size of the cache, in bytes, by the constants below.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// What one chunk takes: its record, and its place in the map.
+/// The size of a chunk in the cache: its record, and its entry in the map.
 const CHUNK_BYTES: u64 = 56 + 24;
-/// What a directory takes besides.
+/// The size of a directory in the cache without its chunks.
 const DIRECTORY_BYTES: u64 = 512;
 
-/// A directory is mapped when it is used for so many times. Before that it costs less to go through it.
+/// Number of uses from which a directory is mapped. Before that, searching it costs less.
 const MAPPED_FROM: u32 = 4;
 
-/// Twice as many wholes are remembered by themselves.
+/// Number of wholes in each of the two generations that are remembered individually.
 const WHOLES_MAX: usize = 8192;
-/// What each takes.
+/// The size of each such whole in the cache.
 const WHOLE_BYTES: u64 = 8 + size_of::<Location>() as u64;
 
-/// A bounded cache of directories, and a map from hints into those that are used much. The oldest goes
-/// first. Wholes that were found outlast their directories: what many versions have added to a file lies
-/// in as many containers, few chunks in each, and all of these are needed again and again.
+/// A bounded cache of directories, with a map from the hints of those that are used often. The
+/// oldest directory is dropped first. Wholes that were found outlast their directories, because the
+/// additions of many versions of a file are in as many containers, with few chunks in each, and all
+/// of them are needed again and again.
 #[derive(Debug, Default)]
 pub(super) struct Directories {
-    /// By slot number; slots count up and are never used again.
+    /// The directories by slot number. Slot numbers rise, and are not reused.
     slots: HashMap<u32, Slot>,
     by_name: HashMap<(Class, PartName), u32>,
     order: VecDeque<u32>,
     next_slot: u32,
     chunks: HashMap<u64, (u32, u32)>,
     bytes: u64,
-    /// By hint. When these are enough, they become those of before.
+    /// The remembered wholes, by hint. When this generation is full, it becomes the previous one.
     wholes: HashMap<u64, Location>,
     wholes_before: HashMap<u64, Location>,
 }
@@ -70,7 +72,7 @@ impl Directories {
         (location.chunk().fingerprint == *fingerprint).then(|| location.clone())
     }
 
-    /// A whole was found.
+    /// Remembers a whole that was found.
     pub(super) fn remember(&mut self, whole: &Location) {
         if self.wholes.len() >= WHOLES_MAX {
             self.wholes_before = std::mem::take(&mut self.wholes);
@@ -93,7 +95,7 @@ impl Directories {
     pub(super) fn insert(&mut self, loaded: Arc<Loaded>) {
         let name = (loaded.container.class, loaded.container.name);
         if self.by_name.contains_key(&name) {
-            return; // Two have read it at once.
+            return; // Two threads have read it at once.
         }
         let number = self.next_slot;
         self.next_slot = self.next_slot.wrapping_add(1);
@@ -147,7 +149,7 @@ mod tests {
         PartName { ticket: TicketId([1; 12]), count }
     }
 
-    /// The first chunk of the directory of this number; later chunks count up.
+    /// Returns the fingerprint of chunk `chunk` of directory `directory`.
     fn fingerprint(directory: u32, chunk: u64) -> Fingerprint {
         let mut fingerprint = Fingerprint([0; FINGERPRINT_LEN]);
         let number = (u64::from(directory) << 32) + chunk;
@@ -156,7 +158,7 @@ mod tests {
         fingerprint
     }
 
-    /// A directory of so many chunks, the last of which all have.
+    /// Returns a directory of `count` chunks, the last of which is in all directories.
     fn loaded(number: u32, count: u64) -> Arc<Loaded> {
         let container = ContainerRecord {
             name: part(number),
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first() {
+    fn oldest_directories_are_dropped_first() {
         let count = BYTES_MAX / CHUNK_BYTES / 3;
         let mut directories = Directories::default();
         for number in 0..5 {
@@ -215,7 +217,7 @@ mod tests {
             assert_eq!(found.is_some(), is_kept, "of directory {number}");
         }
         assert!(directories.get(part(4), Class::Meta).is_none(), "of another class");
-        // One that takes more than all is of use all the same.
+        // A directory that exceeds the limit alone is useful all the same.
         directories.insert(loaded(5, BYTES_MAX / CHUNK_BYTES + 1));
         assert!(directories.find(&fingerprint(5, 0)).is_none(), "not used much");
         use_much(&mut directories, 5);

@@ -1,20 +1,20 @@
-//! A blocked Bloom filter over hints: answers "not here" for most of what is not, with one access
+//! A blocked Bloom filter over hints. It answers "not here" for most absent hints, with one access
 //! to memory.
 
-/// Bits a hint. With six probes in a block of 512 bits, about 1.5 % of the answers are "perhaps"
-/// for nothing.
+/// Number of bits per hint. With six probes in a block of 512 bits, about 1.5 % of the answers are
+/// false positives.
 const BITS_A_HINT: u64 = 10;
 const BLOCK_WORDS: usize = 8;
 const PROBES: u32 = 6;
 
-/// Which hints a run may hold.
+/// The set of hints that a run may hold.
 #[derive(Debug)]
 pub(super) struct Filter {
     words: Vec<u64>,
 }
 
 impl Filter {
-    /// An empty filter with room for `count` hints.
+    /// Creates an empty filter with room for `count` hints.
     pub(super) fn with_room_for(count: u64) -> Filter {
         let blocks = (count * BITS_A_HINT).div_ceil(64 * BLOCK_WORDS as u64).max(1);
         Filter { words: vec![0; usize::try_from(blocks).unwrap_or(usize::MAX) * BLOCK_WORDS] }
@@ -32,7 +32,7 @@ impl Filter {
         probes(hint).all(|(word, bit)| self.words[block + word] & bit != 0)
     }
 
-    /// Hints are uniform: their top bits choose the block.
+    /// Returns the block of a hint. Hints are uniform, so that their top bits can select the block.
     fn block(&self, hint: u64) -> usize {
         let blocks = (self.words.len() / BLOCK_WORDS) as u128;
         usize::try_from((u128::from(hint) * blocks) >> 64).unwrap_or(0) * BLOCK_WORDS
@@ -46,7 +46,7 @@ impl Filter {
         self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Reads a filter for `count` hints; `None` where the length is another.
+    /// Decodes a filter for `count` hints; `None` if the length differs.
     pub(super) fn decode(count: u64, bytes: &[u8]) -> Option<Filter> {
         let mut filter = Filter::with_room_for(count);
         if filter.words.len() * 8 != bytes.len() {
@@ -60,13 +60,13 @@ impl Filter {
         Some(filter)
     }
 
-    /// The length of the encoded filter for `count` hints, in bytes.
+    /// Returns the length of the encoded filter for `count` hints, in bytes.
     pub(super) fn encoded_len(count: u64) -> u64 {
         (count * BITS_A_HINT).div_ceil(64 * BLOCK_WORDS as u64).max(1) * BLOCK_WORDS as u64 * 8
     }
 }
 
-/// (word in the block, bit) of each probe: nine bits each, from a mixed hint.
+/// Returns (word in the block, bit) for each probe, from nine bits each of a mixed hint.
 fn probes(hint: u64) -> impl Iterator<Item = (usize, u64)> {
     let mixed = hint.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (0..PROBES).map(move |probe| {

@@ -1,4 +1,4 @@
-//! All hints at once, in rising order: what a prune compares with all that is needed.
+//! All hints in rising order, for a prune to compare with the chunks that are needed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use crate::fingerprint::Class;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::name::PartName;
 
-/// Every hint that an index has at a moment, and the containers to which they lead, numbered.
+/// All hints of an index at one moment, and the numbered containers to which they lead.
 #[derive(Debug)]
 pub(crate) struct Hints<'a> {
     index: &'a Index,
     runs: Vec<Arc<Run>>,
     containers: Vec<ContainerRecord>,
-    /// For each run the numbers of its containers in `containers`.
+    /// The numbers in `containers` of the containers of each run.
     numbers: Vec<Vec<u32>>,
 }
 
 impl Hints<'_> {
-    /// The containers, each once.
+    /// Returns the containers, without repetition.
     pub(crate) fn containers(&self) -> &[ContainerRecord] {
         &self.containers
     }
 
     /// Calls `visit` with every hint and the number of the container to which it leads, in rising
-    /// order. The same may come several times.
+    /// order. The same pair may occur several times.
     ///
     /// # Errors
     ///
-    /// `Conflict` where a cached run is damaged: the index has replaced it by then, and all begins
-    /// anew with other numbers. Those of `visit`.
+    /// Returns a `Conflict` error if a cached run is damaged. The index has replaced the run by
+    /// then, and the caller has to start again with new numbers. Also returns any error of `visit`.
     pub(crate) fn each(&self, mut visit: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
         let runs: Vec<&Run> = self.runs.iter().map(|run| &**run).collect();
         let mut merge = Merge::new(&runs).map_err(|run| self.replace(run))?;
@@ -53,7 +53,7 @@ impl Hints<'_> {
 }
 
 impl Index {
-    /// All hints; `more` are of containers that no segment names yet.
+    /// Returns all hints, including those of `more`, whose containers no segment names yet.
     pub(crate) fn hints(&self, more: Segment) -> Hints<'_> {
         let mut runs: Vec<Arc<Run>> = {
             let state = self.lock();
@@ -73,7 +73,7 @@ impl Index {
         Hints { index: self, runs, containers, numbers }
     }
 
-    /// Makes a run that turned out damaged anew, from the segments.
+    /// Rebuilds a damaged run from the segments.
     fn replace(&self, damaged: &Arc<Run>) -> Result<()> {
         let mut state = self.lock();
         let Some(found) = state.runs.iter().position(|run| Arc::ptr_eq(run, damaged)) else {

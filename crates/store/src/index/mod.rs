@@ -1,10 +1,10 @@
-//! The index: from a fingerprint to a place.
+//! The index, which leads from fingerprints to places.
 //!
-//! Only directories are believed. The index holds hints, and filters that spare a look at them: a
-//! hint leads to a container whose directory is read and counts only where all 32 bytes agree. So
-//! a hint that is false, old or made up by somebody costs a lookup or a second copy, and no data.
-//! What this machine has cached is not trusted either: a run that is not what was written is made
-//! anew from the segments.
+//! Only directories are trusted. The index holds hints, and filters that avoid most lookups of
+//! them. A hint leads to a container, whose directory is read and counts only if all 32 bytes
+//! agree. A hint that is wrong, outdated or forged therefore costs a lookup or a second copy, but
+//! no data. The cache of this machine is not trusted either: a damaged run is rebuilt from the
+//! segments.
 
 mod directories;
 mod filter;
@@ -31,27 +31,28 @@ use crate::view::View;
 use directories::Directories;
 use run::Run;
 
-/// A container's directory, opened, and where the container is.
+/// The opened directory of a container, and the place of the container.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The container.
+    /// The record of the container.
     pub container: ContainerRecord,
-    /// What it holds.
+    /// The contents of the container.
     pub directory: Directory,
-    /// The numbers of its chunks by fingerprint, made when it is looked through often.
+    /// The numbers of the chunks sorted by fingerprint, created if the directory is searched often.
     sorted: OnceLock<Vec<u32>>,
     lookup_count: AtomicU32,
 }
 
-/// To go through a directory so many times takes less than to sort it.
+/// Maximum number of linear searches of a directory; more of them would take longer than sorting
+/// it.
 const UNSORTED_LOOKUPS_MAX: u32 = 8;
 
 impl Loaded {
-    /// Reads what a container of `stored_len` bytes says of itself.
+    /// Reads the directory of a container of `stored_len` bytes.
     ///
     /// # Errors
     ///
-    /// `Missing` or `Corrupt`, naming the container.
+    /// Returns a `Missing` or `Corrupt` error that names the container.
     pub(crate) fn read(
         repository: &Repository,
         class: Class,
@@ -61,11 +62,11 @@ impl Loaded {
         Loaded::at(repository, read_record(repository, class, part, stored_len)?)
     }
 
-    /// The same where the index knows the place of the directory.
+    /// Reads the directory of a container whose place the index knows.
     ///
     /// # Errors
     ///
-    /// As [`Loaded::read`].
+    /// Returns any error of [`Loaded::read`].
     pub(crate) fn at(repository: &Repository, container: ContainerRecord) -> Result<Loaded> {
         let directory = load_directory(repository, &container)?;
         let has_composites = directory.has_composites();
@@ -78,7 +79,7 @@ impl Loaded {
         Loaded { container, directory, sorted, lookup_count }
     }
 
-    /// The numbers of the records of a chunk, in the order of the directory.
+    /// Returns the numbers of the records of a chunk, in the order of the directory.
     fn records(&self, fingerprint: &Fingerprint) -> Vec<usize> {
         let chunks = &self.directory.chunks;
         if self.sorted.get().is_none()
@@ -99,7 +100,7 @@ impl Loaded {
         found.take_while(|number| chunks[*number].fingerprint == *fingerprint).collect()
     }
 
-    /// What an index segment would say of it.
+    /// Returns the index segment of this container.
     pub(crate) fn segment(&self) -> Segment {
         let chunks = self.directory.chunks.iter();
         let hints = chunks.map(|chunk| (chunk.fingerprint.hint(), 0)).collect();
@@ -107,26 +108,26 @@ impl Loaded {
     }
 }
 
-/// Where a chunk is.
+/// The place of a chunk.
 #[derive(Clone, Debug)]
 pub struct Location {
-    /// In which container.
+    /// The container that holds the chunk.
     pub container: ContainerRecord,
     /// The chunk's number in the directory.
     pub number: usize,
     chunk: ChunkRecord,
-    /// Without its references.
+    /// The region that holds the chunk, without its references.
     region: RegionRecord,
-    /// The directory; of a whole that was found before it may have been dropped.
+    /// The directory; `None` if it was dropped after the whole had been found.
     loaded: Option<Arc<Loaded>>,
 }
 
 impl Location {
-    /// The place of the chunk of this number.
+    /// Creates the location of the chunk with this number.
     ///
     /// # Panics
     ///
-    /// If the directory has no such chunk, or not its region.
+    /// Panics if the directory has no such chunk, or does not have its region.
     pub(crate) fn new(loaded: &Arc<Loaded>, number: usize) -> Location {
         let chunk = loaded.directory.chunks[number];
         let region = &loaded.directory.regions[usize::from(chunk.region)];
@@ -135,32 +136,33 @@ impl Location {
         Location { container, number, chunk, region, loaded: Some(loaded.clone()) }
     }
 
-    /// The same, for a whole, without the directory.
+    /// Returns the location of a whole without the directory.
     fn alone(&self) -> Location {
         Location { region: self.region.clone(), loaded: None, ..*self }
     }
 
-    /// The chunk's record.
+    /// Returns the record of the chunk.
     pub fn chunk(&self) -> &ChunkRecord {
         &self.chunk
     }
 
-    /// Whether the chunk's bytes are there: what composites can refer to.
+    /// Returns `true` if the bytes of the chunk are stored, so that composites can refer to it.
     pub fn is_whole(&self) -> bool {
         self.chunk.form != Form::Composite
     }
 
-    /// What tells it from all others.
+    /// Returns the key that distinguishes this location from all others.
     fn place(&self) -> (PartName, usize) {
         (self.container.name, self.number)
     }
 
-    /// The region that the chunk is in, without its references.
+    /// Returns the region that holds the chunk, without its references.
     pub(crate) fn region(&self) -> &RegionRecord {
         &self.region
     }
 
-    /// The wholes to which a composite refers, by its extents' numbers. Those of a whole's region may lack.
+    /// Returns the wholes to which a composite refers, by the numbers in its extents. May be empty
+    /// for a whole.
     pub fn references(&self) -> &[Fingerprint] {
         let region = self
             .loaded
@@ -170,102 +172,107 @@ impl Location {
     }
 }
 
-/// Which containers count.
+/// The set of containers that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Those that a writer may refer to (rule W2): not condemned, the record not known as damaged.
+    /// The containers that a writer may refer to (rule W2): not condemned, and without a damage
+    /// record for the chunk.
     Write,
-    /// All that exist (rule R2).
+    /// All existing containers (rule R2).
     Read,
 }
 
-/// So many damaged runs are replaced by files; a disk that goes on failing is no place for a cache.
+/// Maximum number of damaged runs that are replaced by files. After that, runs are kept in memory,
+/// because a failing disk is unsuitable for a cache.
 const DAMAGED_RUNS_MAX: u32 = 16;
 
-/// Finds chunks. Shared by threads.
+/// Finds chunks. Can be shared by threads.
 #[derive(Debug)]
 pub struct Index {
     repository: Arc<Repository>,
-    /// Where runs are kept; in memory without.
+    /// The folder of the runs; `None` to keep them in memory.
     folder: Option<PathBuf>,
     purpose: Purpose,
     state: Mutex<State>,
 }
 
-/// What becomes of containers that only an unreadable object may name.
+/// The treatment of containers that only an unreadable object may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// They do not count (W2): what is stored again heals what is lost.
+    /// Such containers do not count (W2), so that their chunks are stored again, which heals
+    /// losses.
     Write,
-    /// Their own directories say what they hold.
+    /// The directories of such containers are read.
     Read,
 }
 
 #[derive(Debug, Default)]
 struct State {
     runs: Vec<Arc<Run>>,
-    /// Containers that no readable segment names, and the unreadable objects for whose sake they
-    /// were looked for.
+    /// Containers that no readable segment names, and the unreadable objects that made the search
+    /// for them necessary.
     unnamed: Option<Arc<Run>>,
     hiding: BTreeSet<ObjectName>,
-    /// Runs whose files turned out damaged.
+    /// Number of runs whose files were damaged.
     damaged_run_count: u32,
     directories: Directories,
     condemned: HashSet<(Class, PartName)>,
     damaged: HashSet<Damage>,
     unreadable: BTreeMap<ObjectName, Arc<Error>>,
-    /// Segments that came by [`Index::add`]: no view names them yet.
+    /// Segments that were added by [`Index::add`], which no view names yet.
     own: BTreeSet<PartName>,
 }
 
-/// Sizes of an index.
+/// The size of an index.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IndexStatistics {
-    /// Hints: chunks, each place counted.
+    /// Number of hints: one for each place of a chunk.
     pub hint_count: u64,
-    /// Containers.
+    /// Number of containers.
     pub container_count: u64,
-    /// What the index holds in memory, directories and container tables apart, in bytes.
+    /// The memory of the index without directories and container tables, in bytes.
     pub memory_bytes: u64,
-    /// What the cached directories take, in bytes, about.
+    /// The approximate memory of the cached directories, in bytes.
     pub directory_bytes: u64,
 }
 
 impl Index {
-    /// The index of what the segments of `view` name, for a writer. A segment that cannot be read
-    /// does not stop the others: it is in [`Index::unreadable`], and what only it names is not
-    /// found.
+    /// Opens the index of the segments of `view`, for a writer. A segment that cannot be read does
+    /// not stop the others. It is added to [`Index::unreadable`], and chunks that only it names are
+    /// not found.
     ///
     /// # Errors
     ///
-    /// `Media` where the medium fails for so many segments that it is to blame itself.
+    /// Returns a `Media` error if the medium fails for so many segments that the medium itself has
+    /// to be considered broken.
     pub fn open(repository: Arc<Repository>, view: &View) -> Result<Index> {
         let folder = cache_folder(&repository);
         Index::with_folder(repository, folder, Purpose::Write, view)
     }
 
-    /// The same for a reader: what may be named only by a segment, commit or prune record that
-    /// cannot be read is found all the same, since the directories of containers say what they
-    /// hold. That takes a look at each such container.
+    /// Opens the index for a reader. Containers that may be named only by a segment, commit or
+    /// prune record that cannot be read are included, because their own directories list their
+    /// contents. Each such directory has to be read.
     ///
     /// # Errors
     ///
-    /// As [`Index::open`].
+    /// Returns any error of [`Index::open`].
     pub fn open_to_read(repository: Arc<Repository>, view: &View) -> Result<Index> {
         let folder = cache_folder(&repository);
         Index::with_folder(repository, folder, Purpose::Read, view)
     }
 
-    /// As [`Index::open_to_read`], whatever the cache of this machine has.
+    /// Opens the index for a reader, as [`Index::open_to_read`] does, without the cache of this
+    /// machine.
     ///
     /// # Errors
     ///
-    /// As [`Index::open`].
+    /// Returns any error of [`Index::open`].
     pub fn open_without_cache(repository: Arc<Repository>, view: &View) -> Result<Index> {
         Index::with_folder(repository, None, Purpose::Read, view)
     }
 
-    /// An index in which nothing is found but what is added. It leaves the cache alone.
+    /// Creates an index that finds only what is added to it, and does not use the cache.
     pub(crate) fn empty(repository: Arc<Repository>) -> Index {
         Index { repository, folder: None, purpose: Purpose::Write, state: Mutex::default() }
     }
@@ -285,9 +292,9 @@ impl Index {
         Ok(index)
     }
 
-    /// A second index of what this one knows by now. They share what is large, the filters and
-    /// files of the runs. Neither waits for lookups of the other or drops its directories, and what
-    /// one takes up later the other does not see.
+    /// Returns a second index with the present state of this one. The two share the large parts,
+    /// which are the filters and files of the runs. Neither waits for lookups of the other or drops
+    /// its directories, and segments that one adds later are unknown to the other.
     #[must_use]
     pub fn fork(&self) -> Index {
         let state = self.lock();
@@ -310,15 +317,15 @@ impl Index {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked left nothing half done that a lookup could trip over.
+        // A thread that panicked left no partial state that could mislead a lookup.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes up what a newer view names.
+    /// Updates the index to the segments of a newer view.
     ///
     /// # Errors
     ///
-    /// As [`Index::open`].
+    /// Returns any error of [`Index::open`].
     pub fn refresh(&self, view: &View) -> Result<()> {
         let live = view.segments();
         let mut runs: Vec<Arc<Run>> = Vec::new();
@@ -333,7 +340,8 @@ impl Index {
                 !covered.contains(*name) && !unreadable.contains_key(&ObjectName::Segment(**name))
             };
             let Some(name) = live.iter().find(is_open).copied() else { break state };
-            // Others look up meanwhile, and may merge what was counted on: hence the loop.
+            // The lock is released while a segment is read. Other threads may look up chunks, and
+            // merge runs that were counted, so the loop starts over.
             let folder = self.folder(&state);
             drop(state);
             let object = ObjectName::Segment(name);
@@ -344,7 +352,7 @@ impl Index {
                 }
             }
         };
-        // All at once: a lookup meanwhile found what it found before.
+        // The state is replaced at once, so that a concurrent lookup sees the previous state.
         let mut kept = std::mem::take(&mut state.runs);
         kept.retain(|run| state.is_live(run, &live));
         state.runs = kept;
@@ -358,7 +366,7 @@ impl Index {
         if self.purpose == Purpose::Read { self.take_up_unnamed(view, tolerance) } else { Ok(()) }
     }
 
-    /// Looks for the containers that may be named only by what cannot be read.
+    /// Looks for containers that may be named only by objects that cannot be read.
     fn take_up_unnamed(&self, view: &View, tolerance: Tolerance) -> Result<()> {
         let (hiding, named) = {
             let mut state = self.lock();
@@ -367,7 +375,7 @@ impl Index {
                 .map(|(name, _)| *name)
                 .chain(state.unreadable.keys().copied())
                 .collect();
-            // They were looked for, or there is no need to.
+            // The containers were looked for already, or there is no need to.
             if hiding == state.hiding {
                 return Ok(());
             }
@@ -386,13 +394,13 @@ impl Index {
         Ok(())
     }
 
-    /// Reads anew what an earlier process had cached: perhaps it is not what the segments say,
-    /// though it looks well. Returns whether there was anything of the kind; then
-    /// [`Index::refresh`] takes up what only an unreadable segment names.
+    /// Reads the segments again whose runs an earlier process had cached, because the cache may
+    /// differ from the segments although it looks undamaged. Returns `true` if there were such
+    /// runs. Afterwards, [`Index::refresh`] adds containers that only an unreadable segment names.
     ///
     /// # Errors
     ///
-    /// As [`Index::open`].
+    /// Returns any error of [`Index::open`].
     pub fn rebuild(&self) -> Result<bool> {
         let mut state = self.lock();
         let runs = std::mem::take(&mut state.runs);
@@ -404,24 +412,26 @@ impl Index {
         Ok(!found.is_empty())
     }
 
-    /// The segments of the view that could not be read when it was taken up, and why. One that is
-    /// missing may have been replaced since: a newer view tells.
+    /// Returns the segments of the view that could not be read, with the errors. A segment that is
+    /// missing may have been replaced in the meantime, which a newer view shows.
     pub fn unreadable(&self) -> BTreeMap<ObjectName, Arc<Error>> {
         self.lock().unreadable.clone()
     }
 
-    /// The containers to which hints lead for a chunk. Some may not have it: a hint is short.
+    /// Returns the containers to which hints lead for a chunk. Some of them may not have the chunk,
+    /// because a hint is short.
     ///
     /// # Errors
     ///
-    /// `Media` where the cache is damaged, and the medium fails as well.
+    /// Returns a `Media` error if the cache is damaged, and the medium fails as well.
     pub fn places(&self, class: Class, fingerprint: &Fingerprint) -> Result<Vec<PartName>> {
         let candidates = self.candidates(&mut self.lock(), class, fingerprint)?;
         Ok(candidates.into_iter().map(|(_, container)| container.name).collect())
     }
 
-    /// The containers to which hints lead for a chunk, each once, by name, and whether they are
-    /// going. Those that are come last, since they may be gone at any time.
+    /// Returns the containers to which hints lead for a chunk, without repetition and sorted by
+    /// name, each with `true` if it is condemned. Condemned ones come last, because they may
+    /// disappear at any time.
     fn candidates(
         &self,
         state: &mut State,
@@ -440,18 +450,19 @@ impl Index {
                 found.dedup_by_key(|(_, container)| container.name);
                 return Ok(found);
             };
-            // That one is in a file; what is unnamed is not, and comes last.
+            // The damaged run is in a file, whereas the run of unnamed containers is in memory and
+            // comes last.
             let damaged = state.runs.swap_remove(damaged);
             let segments = state.drop_damaged(&damaged);
             self.read_again(state, segments)?;
         }
     }
 
-    /// Takes up a segment that the caller has just put.
+    /// Adds a segment that the caller has just put.
     ///
     /// # Errors
     ///
-    /// As [`Index::places`].
+    /// Returns any error of [`Index::places`].
     pub fn add(&self, name: PartName, segment: &Segment) -> Result<()> {
         let mut state = self.lock();
         let folder = self.folder(&state);
@@ -462,7 +473,7 @@ impl Index {
         self.push(&mut state, run)
     }
 
-    /// Where runs are kept now.
+    /// Returns the folder in which runs are kept at present.
     fn folder(&self, state: &State) -> Option<&Path> {
         self.folder.as_deref().filter(|_| state.damaged_run_count < DAMAGED_RUNS_MAX)
     }
@@ -473,7 +484,7 @@ impl Index {
         self.read_again(state, segments)
     }
 
-    /// Merges runs. Returns the segments of those that turned out damaged and were dropped.
+    /// Merges runs. Returns the segments of damaged runs that were dropped.
     fn merge(&self, state: &mut State) -> Vec<PartName> {
         let mut segments = Vec::new();
         while let Some(damaged) = run::merge_tiers(self.folder(state), &mut state.runs) {
@@ -482,7 +493,8 @@ impl Index {
         segments
     }
 
-    /// Reads segments again whose runs were dropped. Others wait: they would miss what these name.
+    /// Reads segments again whose runs were dropped. Other threads have to wait, because their
+    /// lookups would miss the hints of these segments.
     fn read_again(&self, state: &mut State, mut segments: Vec<PartName>) -> Result<()> {
         let mut tolerance = Tolerance::default();
         while let Some(name) = segments.pop() {
@@ -501,12 +513,12 @@ impl Index {
         Ok(())
     }
 
-    /// Looks a chunk up.
+    /// Looks up a chunk.
     ///
     /// # Errors
     ///
-    /// `Corrupt` or `Missing` where a container that a hint leads to cannot be opened, and no other
-    /// place has the chunk.
+    /// Returns a `Corrupt` or `Missing` error if a container to which a hint leads cannot be
+    /// opened, and no other place has the chunk.
     pub fn find(
         &self,
         class: Class,
@@ -516,17 +528,18 @@ impl Index {
         self.find_where(class, fingerprint, scope, |_| Ok(true))
     }
 
-    /// Goes through the places of a chunk until `accepts` agrees to one. Each is offered once, and no
-    /// lock is held meanwhile. One chunk can have several: what was damaged is stored again elsewhere.
+    /// Offers the places of a chunk to `accepts` until it accepts one. Each place is offered once,
+    /// and no lock is held meanwhile. A chunk can have several places, because a damaged chunk is
+    /// stored again elsewhere.
     ///
-    /// Wholes come before composites, else the order is that of the containers' names; those that are
-    /// condemned come last. A place that was used lately comes first of all, but never a composite
-    /// where a writer asks: which form is found must not depend on what was looked at before, for what
-    /// is stored depends on it.
+    /// Wholes come before composites; otherwise, the order is that of the containers' names.
+    /// Condemned containers come last. A recently used place comes first of all, but never a
+    /// composite if a writer asks: the form that is found must not depend on earlier lookups,
+    /// because the stored data depends on it.
     ///
     /// # Errors
     ///
-    /// As [`Index::find`], and those of `accepts`.
+    /// Returns any error of [`Index::find`] and of `accepts`.
     pub fn find_where(
         &self,
         class: Class,
@@ -534,7 +547,8 @@ impl Index {
         scope: Scope,
         mut accepts: impl FnMut(&Location) -> Result<bool>,
     ) -> Result<Option<Location>> {
-        // What is condemned may be gone at any time: a reader takes it only where nothing else is.
+        // A condemned container may disappear at any time, so that a reader uses it only if there
+        // is no other place.
         let recent = {
             let mut state = self.lock();
             let found = state.directories.find(fingerprint);
@@ -585,29 +599,31 @@ impl Index {
                 }
             }
         }
-        // A writer stores again what it cannot confirm; a reader has to know.
+        // A writer stores a chunk again that it cannot confirm, whereas a reader has to know the
+        // error.
         match failure {
             Some(error) if scope == Scope::Read => Err(error),
             _ => Ok(None),
         }
     }
 
-    /// The directory of a container.
+    /// Returns the directory of a container.
     fn load(&self, container: ContainerRecord) -> Result<Arc<Loaded>> {
         if let Some(loaded) = self.lock().directories.get(container.name, container.class) {
             return Ok(loaded);
         }
-        // Others need not wait for the medium. Two may read the same one: no harm.
+        // No lock is held, so that other threads need not wait for the medium. Two threads may read
+        // the same directory, which does no harm.
         let loaded = Arc::new(Loaded::at(&self.repository, container)?);
         self.lock().directories.insert(loaded.clone());
         Ok(loaded)
     }
 
-    /// The directory of a container that a writer may refer to.
+    /// Returns the directory of a container to which a writer may refer.
     ///
     /// # Errors
     ///
-    /// `Missing` or `Corrupt`, naming the container.
+    /// Returns a `Missing` or `Corrupt` error that names the container.
     pub(crate) fn container(&self, class: Class, name: PartName) -> Result<Option<Arc<Loaded>>> {
         let found = {
             let state = self.lock();
@@ -618,13 +634,14 @@ impl Index {
         found.map(|record| self.load(record)).transpose()
     }
 
-    /// Whether the writer of this index has stored what is there.
+    /// Returns `true` if the writer of this index has stored the chunk at `location`.
     pub(crate) fn is_own(&self, location: &Location) -> bool {
         let ticket = location.container.name.ticket;
         self.lock().own.iter().any(|segment| segment.ticket == ticket)
     }
 
-    /// Every place of a chunk that readers may look at, and why others, if any, cannot be told.
+    /// Returns every place of a chunk that readers may use, and the error that hides others, if
+    /// any.
     pub(crate) fn locations(
         &self,
         class: Class,
@@ -638,7 +655,7 @@ impl Index {
         (found, failure.err())
     }
 
-    /// All containers that the index knows.
+    /// Returns all containers that the index knows.
     pub fn containers(&self) -> Vec<ContainerRecord> {
         let state = self.lock();
         let mut seen = HashSet::new();
@@ -646,7 +663,7 @@ impl Index {
         all.filter(|container| seen.insert((container.class, container.name))).collect()
     }
 
-    /// How large the index is.
+    /// Returns the size of the index.
     pub fn statistics(&self) -> IndexStatistics {
         let state = self.lock();
         IndexStatistics {
@@ -658,7 +675,7 @@ impl Index {
     }
 }
 
-/// Where the runs of a repository are kept.
+/// Returns the folder in which the runs of a repository are kept.
 fn cache_folder(repository: &Repository) -> Option<PathBuf> {
     repository.cache().map(|cache| cache.join("index"))
 }
@@ -668,14 +685,16 @@ impl State {
         self.runs.iter().chain(&self.unnamed).map(|run| &**run)
     }
 
-    /// Gives up a run that has left the list. Returns what it covered.
+    /// Removes the file of a damaged run, which has been taken off the list. Returns the segments
+    /// that the run covered.
     fn drop_damaged(&mut self, damaged: &Run) -> Vec<PartName> {
         damaged.remove_file();
         self.damaged_run_count += 1;
         damaged.covers().to_vec()
     }
 
-    /// Whether all that a run covers counts: by a view, whose segments are `live`, or as our own.
+    /// Returns `true` if every segment that a run covers counts: it is in `live`, the segments of a
+    /// view, or was added by this process.
     fn is_live(&self, run: &Run, live: &BTreeSet<PartName>) -> bool {
         run.covers().iter().all(|segment| live.contains(segment) || self.own.contains(segment))
     }
@@ -702,12 +721,12 @@ impl State {
     }
 }
 
-/// What a segment would say of a container of `stored_len` bytes, as far as its trailer says it as
-/// well: not whether it has composites.
+/// Returns the index record of a container of `stored_len` bytes, as far as its trailer tells. The
+/// trailer does not tell whether the container has composites.
 ///
 /// # Errors
 ///
-/// `Missing` or `Corrupt`, naming the container.
+/// Returns a `Missing` or `Corrupt` error that names the container.
 pub(crate) fn read_record(
     repository: &Repository,
     class: Class,
@@ -736,7 +755,7 @@ pub(crate) fn read_record(
 ///
 /// # Errors
 ///
-/// `Missing` or `Corrupt`, naming the container.
+/// Returns a `Missing` or `Corrupt` error that names the container.
 pub fn load_directory(repository: &Repository, container: &ContainerRecord) -> Result<Directory> {
     let name = ObjectName::Container(container.class, container.name);
     let path = name.to_string();

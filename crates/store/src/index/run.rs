@@ -1,12 +1,12 @@
-//! Sorted runs: the local form of index segments. May be deleted at any time.
+//! Sorted runs: the local form of index segments. They may be deleted at any time.
 //!
-//! A run file: magic 8, number of covered segments 4, of containers 4, of hints 8, checksum of the
-//! rest without the hints 8, covered segments (16 each), containers, filter, hints (12 each,
-//! rising) in blocks of 341, each with a checksum of 4 behind it. Ten runs of like size are merged
-//! into one; a run is never written to again.
+//! A run file consists of: magic 8, number of covered segments 4, of containers 4, of hints 8,
+//! checksum of the rest without the hints 8, covered segments (16 each), containers, filter, hints
+//! (12 each, rising) in blocks of 341, each followed by a checksum of 4. Ten runs of similar size
+//! are merged into one; a run is never modified.
 //!
-//! Nothing is synced: what a power cut has left unwritten fails its checksum like any other damage,
-//! and the segments have it all.
+//! Files are not synced. Data that a power failure has left unwritten fails its checksum like any
+//! other damage, and can be restored from the segments.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -25,12 +25,12 @@ use crate::fingerprint::Class;
 use crate::format::segment::{CONTAINER_RECORD_LEN, ContainerRecord, HINT_LEN, Segment};
 use crate::name::PartName;
 
-/// Ends with the version: files of others are removed.
+/// The magic number, which ends with the version. Files of other versions are removed.
 const MAGIC: [u8; 8] = *b"CutPrun3";
 const FIXED_LEN: usize = 8 + 4 + 4 + 8 + 8;
-/// As many runs of like size become one.
+/// Number of runs of similar size that are merged into one.
 const TIER_RUNS: usize = 10;
-/// How many hints a block has; the last may have fewer.
+/// Number of hints in a block; the last block may have fewer.
 const BLOCK_HINTS: u64 = 341;
 const CHECKSUM_LEN: usize = 4;
 /// The length of a block with its checksum, in bytes.
@@ -39,20 +39,20 @@ const _: () = assert!(
     BLOCK_LEN as u64 == BLOCK_HINTS * HINT_LEN as u64 + CHECKSUM_LEN as u64,
     "hints and checksum fill a block"
 );
-/// How many blocks a lookup reads at once: hints are uniform, so that the one that is looked for is
-/// mostly within one block of where its value says, in runs of a million.
+/// Number of blocks that a lookup reads at once. Hints are uniform, so that in runs of a million
+/// hints, the wanted one is mostly within one block of the position that its value predicts.
 const WINDOW_BLOCKS: u64 = 3;
-/// What was left half written is given up after this time.
+/// The age after which a partly written file is removed.
 const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Where a run's hints are.
+/// The storage of a run's hints.
 #[derive(Debug)]
 enum Hints {
     Memory(Vec<u8>),
     File { file: File, path: PathBuf, offset: u64 },
 }
 
-/// Hints in rising order, and the containers to which they lead.
+/// The hints of one or more segments in rising order, and the containers to which they lead.
 #[derive(Debug)]
 pub(super) struct Run {
     covers: Vec<PartName>,
@@ -60,14 +60,14 @@ pub(super) struct Run {
     hint_count: u64,
     filter: Filter,
     hints: Hints,
-    /// Whether it was found in the cache, or merged with what was.
+    /// Set if the run was found in the cache, or merged from runs that were.
     is_found: bool,
 }
 
-/// Some of a run's hints, verified.
+/// A verified range of a run's hints.
 #[derive(Debug, Default)]
 struct Window {
-    /// The number of the first one.
+    /// The number of the first hint.
     start: u64,
     records: Vec<u8>,
 }
@@ -85,14 +85,14 @@ impl Window {
 }
 
 impl Run {
-    /// A run of one segment, in `folder` where there is one. A cache that cannot be written is no
-    /// reason to fail: memory will do.
+    /// Creates a run of one segment, in `folder` if there is one. If the cache cannot be written,
+    /// the run is kept in memory.
     pub(super) fn create(folder: Option<&Path>, name: PartName, segment: &Segment) -> Run {
         let run = Run::in_memory(vec![name], segment);
         folder.and_then(|folder| merge(folder, &[&run]).ok()).unwrap_or(run)
     }
 
-    /// A run of `segment` in memory.
+    /// Creates a run of `segment` in memory.
     pub(super) fn in_memory(covers: Vec<PartName>, segment: &Segment) -> Run {
         let mut filter = Filter::with_room_for(segment.hints.len() as u64);
         let mut bytes = Vec::with_capacity(segment.hints.len() * HINT_LEN);
@@ -135,15 +135,15 @@ impl Run {
         self.filter.bytes() + hints
     }
 
-    /// Removes the run's file. Whoever has it open goes on reading.
+    /// Removes the run's file. Processes that have it open can still read it.
     pub(super) fn remove_file(&self) {
         if let Hints::File { path, .. } = &self.hints {
-            // Left over, it would only be read and dropped next time.
+            // A file that stays would only be read and dropped the next time.
             std::fs::remove_file(path).ok();
         }
     }
 
-    /// Reads `count` blocks from block `first` on, fewer at the end.
+    /// Reads `count` blocks from block `first` on; fewer at the end.
     fn read(&self, first: u64, count: u64, window: &mut Window) -> io::Result<()> {
         let start = first * BLOCK_HINTS;
         let end = (start + count * BLOCK_HINTS).min(self.hint_count);
@@ -164,8 +164,8 @@ impl Run {
         }
     }
 
-    /// The hint of number `at`, and its container's number. Reads `count` blocks where it is not in
-    /// `window`.
+    /// Returns the hint with number `at`, and its container's number. Reads `count` blocks if the
+    /// hint is not in `window`.
     fn record(&self, at: u64, count: u64, window: &mut Window) -> io::Result<(u64, u32)> {
         if window.get(at).is_none() {
             self.read(at / BLOCK_HINTS, count, window)?;
@@ -177,12 +177,12 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read, or is not what was written.
+    /// Returns an error if the file cannot be read, or is damaged.
     pub(super) fn find(&self, hint: u64, found: &mut Vec<ContainerRecord>) -> io::Result<()> {
         if self.hint_count == 0 || !self.filter.may_hold(hint) {
             return Ok(());
         }
-        // The first place whose hint is not below `hint` lies in low..=high.
+        // The first position whose hint is not below `hint` lies in low..=high.
         let (mut low, mut high) = (0, self.hint_count);
         let mut guess = u64::try_from((u128::from(hint) * u128::from(self.hint_count)) >> 64);
         let mut window = Window::default();
@@ -211,12 +211,13 @@ impl Run {
     }
 }
 
-/// What so many hints take in a file, in bytes.
+/// Returns the length of `hint_count` hints in a file, in bytes.
 fn blocks_len(hint_count: u64) -> u64 {
     hint_count * HINT_LEN as u64 + hint_count.div_ceil(BLOCK_HINTS) * CHECKSUM_LEN as u64
 }
 
-/// What a file's blocks are bound to: that of another run, or of another place, is none of them.
+/// Returns the value to which a file's blocks are bound, so that a block of another run, or of
+/// another position, is not accepted.
 fn identity(covers: &[PartName]) -> u64 {
     let mut hasher = Xxh3::new();
     covers.iter().for_each(|part| hasher.update(&part.to_bytes()));
@@ -228,7 +229,7 @@ fn checksum(hints: &[u8], identity: u64, block: u64) -> [u8; CHECKSUM_LEN] {
     [sum[0], sum[1], sum[2], sum[3]]
 }
 
-/// Takes the checksums out of `blocks`, the first of which has the number `first`.
+/// Verifies and removes the checksums in `blocks`, the first of which has the number `first`.
 fn verify(blocks: &mut Vec<u8>, identity: u64, first: u64) -> io::Result<()> {
     let (mut kept, mut at) = (0, 0);
     for number in first.. {
@@ -250,7 +251,7 @@ fn verify(blocks: &mut Vec<u8>, identity: u64, first: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of records in `bytes` whose hint is below `hint`.
+/// Returns the number of records in `bytes` whose hint is below `hint`.
 fn partition(bytes: &[u8], hint: u64) -> u64 {
     let (mut low, mut high) = (0, bytes.len() / HINT_LEN);
     while low < high {
@@ -272,8 +273,8 @@ fn decode(record: &[u8]) -> (u64, u32) {
     (u64::from_be_bytes(hint), u32::from_le_bytes(container))
 }
 
-/// Merges runs until no ten have like size. A run that cannot be read is taken out of `runs` and
-/// returned.
+/// Merges runs until there are no ten of similar size. A run that cannot be read is removed from
+/// `runs` and returned.
 pub(super) fn merge_tiers(folder: Option<&Path>, runs: &mut Vec<Arc<Run>>) -> Option<Arc<Run>> {
     let folder = folder?;
     loop {
@@ -295,7 +296,7 @@ pub(super) fn merge_tiers(folder: Option<&Path>, runs: &mut Vec<Arc<Run>>) -> Op
                 return Some(damaged);
             }
             Err(Unmerged::Unwritten) => {
-                // A full disk under the cache: go on with what there is.
+                // The disk of the cache is full, so the runs stay as they are.
                 runs.extend(parts);
                 return None;
             }
@@ -307,7 +308,7 @@ fn tier(run: &Run) -> u32 {
     run.hint_count.max(1).ilog10()
 }
 
-/// Why runs were not merged.
+/// The reason for which runs were not merged.
 #[derive(Debug)]
 enum Unmerged {
     /// The run of this number cannot be read.
@@ -322,7 +323,8 @@ impl From<io::Error> for Unmerged {
     }
 }
 
-/// Writes the union of `runs` as one run file. Memory: a filter, container tables, small buffers.
+/// Writes the union of `runs` as one run file. The memory is that of a filter, container tables,
+/// and small buffers.
 fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, Unmerged> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut covers: Vec<PartName> = runs.iter().flat_map(|run| run.covers.clone()).collect();
@@ -334,8 +336,8 @@ fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, Unmerged> {
     let merged = write_merged(file, covers, runs).and_then(|(run, offset)| {
         let path = folder.join(&name);
         std::fs::rename(&staged, &path)?;
-        // The file that was written, whatever others put to its name: the numbers of their containers
-        // may be others.
+        // The handle is that of the written file. Another process may have replaced the file under
+        // this name by one with other container numbers.
         let hints = Hints::File { file: own, path, offset };
         Ok(Run { hints, ..run })
     });
@@ -345,7 +347,8 @@ fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, Unmerged> {
     merged
 }
 
-/// Writes the union of `runs` to `file`. Returns the run without its hints, and where they start.
+/// Writes the union of `runs` to `file`. Returns the run without its hints, and the offset of the
+/// hints.
 fn write_merged(file: File, covers: Vec<PartName>, runs: &[&Run]) -> Result<(Run, u64), Unmerged> {
     let mut containers: Vec<ContainerRecord> = Vec::new();
     let mut numbers: HashMap<(Class, PartName), u32> = HashMap::new();
@@ -385,7 +388,7 @@ fn write_merged(file: File, covers: Vec<PartName>, runs: &[&Run]) -> Result<(Run
     Ok((Run { covers, containers, hint_count, filter, hints, is_found }, head_len))
 }
 
-/// Hints on their way to a file.
+/// The hints that are being written to a file, in blocks.
 struct Blocks {
     identity: u64,
     number: u64,
@@ -416,8 +419,8 @@ impl Blocks {
     }
 }
 
-/// A new file that no other index writes to, whichever process it is in. Hints are halves of keyed
-/// fingerprints: nobody else's business.
+/// Creates a new file that no other index writes to, in any process. The file is private, because
+/// hints are parts of keyed fingerprints.
 fn stage(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     use std::os::unix::fs::OpenOptionsExt;
     static STAGED: AtomicU64 = AtomicU64::new(0);
@@ -461,8 +464,8 @@ fn run_name(covers: &[PartName]) -> String {
     format!("{:032x}.run", hasher.digest128())
 }
 
-/// Opens the runs in `folder` whose segments are all live, each segment at most once; removes the
-/// others, and what was left half written a day before `now_ns`.
+/// Opens the runs in `folder` whose segments are all live, with each segment at most once. Removes
+/// the other runs, and partly written files that are a day older than `now_ns`.
 pub(super) fn open_all(folder: &Path, live: &BTreeSet<PartName>, now_ns: i64) -> Vec<Arc<Run>> {
     let mut runs: Vec<Arc<Run>> = Vec::new();
     let Ok(entries) = std::fs::read_dir(folder) else { return runs };
@@ -483,7 +486,8 @@ pub(super) fn open_all(folder: &Path, live: &BTreeSet<PartName>, now_ns: i64) ->
             std::fs::remove_file(&path).ok();
         }
     }
-    // After a crash between merge and removal both lie there: the larger says it all.
+    // After a crash between merge and removal both are present, and the larger one contains all
+    // hints.
     runs.sort_by_key(|run| Reverse(run.covers.len()));
     let mut covered = BTreeSet::new();
     runs.retain(|run| {
@@ -498,14 +502,14 @@ pub(super) fn open_all(folder: &Path, live: &BTreeSet<PartName>, now_ns: i64) ->
     runs
 }
 
-/// Whether nobody can still be writing to this file.
+/// Returns `true` if the file is so old that no process can still be writing to it.
 fn is_stale(path: &Path, now_ns: i64) -> bool {
     let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_ns).unwrap_or(0));
     let written = std::fs::metadata(path).and_then(|metadata| metadata.modified());
     written.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > STAGED_AGE_MAX))
 }
 
-/// Opens a run file; `None` where anything about it is wrong.
+/// Opens a run file; `None` if any part of it is invalid.
 fn open(path: &Path) -> Option<Run> {
     let mut file = File::open(path).ok()?;
     let len = file.metadata().ok()?.len();
@@ -518,7 +522,8 @@ fn open(path: &Path) -> Option<Run> {
     hints.copy_from_slice(&fixed[16..24]);
     let hint_count = u64::from_le_bytes(hints);
     let tables_len = covers_count * 16 + container_count * CONTAINER_RECORD_LEN as u64;
-    // Before anything is allocated or multiplied: do the numbers fit the file?
+    // The numbers are compared with the length of the file before anything is allocated or
+    // multiplied.
     if fixed[..8] != MAGIC || hint_count > len {
         return None;
     }
@@ -546,7 +551,7 @@ fn open(path: &Path) -> Option<Run> {
     Some(Run { covers, containers, hint_count, filter, hints, is_found: true })
 }
 
-/// Reads a run from front to back.
+/// Reads a run sequentially.
 struct Cursor<'a> {
     run: &'a Run,
     next: u64,
@@ -568,16 +573,18 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The hints of several runs, in rising order.
+/// Merges the hints of several runs in rising order.
 pub(super) struct Merge<'a> {
     cursors: Vec<Cursor<'a>>,
     heap: BinaryHeap<Reverse<((u64, u32), usize)>>,
 }
 
 impl<'a> Merge<'a> {
+    /// Creates a merge of `runs`.
+    ///
     /// # Errors
     ///
-    /// The number of a run that cannot be read.
+    /// Returns the number of a run that cannot be read.
     pub(super) fn new(runs: &[&'a Run]) -> Result<Merge<'a>, usize> {
         let cursors = runs.iter().map(|run| Cursor::new(run)).collect();
         let mut merge = Merge { cursors, heap: BinaryHeap::with_capacity(runs.len()) };
@@ -594,11 +601,11 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// The next hint, the number of the container in its run's table, and the run's number.
+    /// Returns the next hint, the number of the container in its run's table, and the run's number.
     ///
     /// # Errors
     ///
-    /// The number of a run that cannot be read.
+    /// Returns the number of a run that cannot be read.
     pub(super) fn next(&mut self) -> Result<Option<(u64, u32, usize)>, usize> {
         let Some(Reverse(((hint, container), number))) = self.heap.pop() else { return Ok(None) };
         self.advance(number)?;
@@ -615,7 +622,7 @@ mod tests {
         PartName { ticket: TicketId([1; 12]), count }
     }
 
-    /// A segment of one container with so many hints; every third comes twice.
+    /// Returns a segment of one container with `count` hints, of which every third occurs twice.
     fn segment(number: u32, count: u64) -> Segment {
         let name = part(number);
         let container = ContainerRecord {
@@ -664,7 +671,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).expect("it lists").count(), 1, "files");
     }
 
-    /// Hints that crowd in a corner are far from where the first guess is.
+    /// Clustered hints are far from the position that is tried first.
     #[test]
     fn hints_that_crowd_are_found() {
         let folder = tempfile::tempdir().expect("made");
@@ -676,9 +683,10 @@ mod tests {
         }
     }
 
-    /// Whatever bit of a file is flipped: the file is refused, or the block is, or it is never asked.
+    /// Whichever bit of a file is flipped, either the file or the block is refused, or the bit is
+    /// never used.
     #[test]
-    fn no_block_is_believed_unseen() {
+    fn flipped_bits_and_moved_blocks_are_detected() {
         let folder = tempfile::tempdir().expect("made");
         let segment = segment(0, 600);
         let run = Run::create(Some(folder.path()), part(0), &segment);
@@ -694,7 +702,7 @@ mod tests {
             std::fs::write(path, &bytes).expect("written");
             assert!(!open(path).is_some_and(|run| all(&run)), "byte {place} was flipped");
         }
-        // A block in the place of another; and that of another run in the same place.
+        // A block in the place of another one, and the block of another run in the same place.
         let hints_len = usize::try_from(blocks_len(run.hint_count)).expect("it is small");
         let block = whole.len() - hints_len;
         let mut bytes = whole.clone();
@@ -716,7 +724,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_run_is_not_merged() {
+    fn damaged_run_is_not_merged() {
         let folder = tempfile::tempdir().expect("made");
         let create = |number| {
             Arc::new(Run::create(Some(folder.path()), part(number), &segment(number, 2000)))
@@ -739,7 +747,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_shares_a_staged_file() {
+    fn staged_files_are_not_shared() {
         let folder = tempfile::tempdir().expect("made");
         let (one, _) = stage(folder.path(), "a.run").expect("staged");
         let (other, _) = stage(folder.path(), "a.run").expect("staged");
@@ -747,7 +755,7 @@ mod tests {
     }
 
     #[test]
-    fn a_staged_name_that_is_taken_is_passed_over() {
+    fn taken_staged_name_is_skipped() {
         let folder = tempfile::tempdir().expect("made");
         let (path, _) = stage(folder.path(), "a.run").expect("staged");
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();

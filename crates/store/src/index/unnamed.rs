@@ -1,4 +1,4 @@
-//! Containers that no readable segment names. Their directories say what they hold.
+//! Containers that no readable segment names, and whose own directories list their contents.
 
 use std::collections::HashSet;
 
@@ -11,12 +11,13 @@ use crate::name::{ObjectKind, ObjectName, PartName};
 use crate::repository::Repository;
 use crate::view::Hidden;
 
-/// Reads the directories of all containers that may be `hidden` and are not `named`. One that cannot
-/// be read is passed over: its chunks are not found.
+/// Reads the directories of all containers that may be `hidden` and are not `named`. A directory
+/// that cannot be read is skipped, so that its chunks are not found.
 ///
 /// # Errors
 ///
-/// Where the medium does not list, or fails for so many containers that it is to blame itself.
+/// Returns an error if the medium cannot list, or fails for so many containers that the medium
+/// itself has to be considered broken.
 pub(super) fn look_for(
     repository: &Repository,
     hidden: &Hidden,

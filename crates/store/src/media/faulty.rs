@@ -1,4 +1,4 @@
-//! A medium that fails on command, for tests.
+//! A medium that fails on demand, for tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,43 +10,43 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::{Media, Put, Staged};
 use crate::error::{Error, Kind, Result};
 
-/// How long a put that looks first leaves to others between looking and putting.
+/// The time between looking and putting in a put that looks first.
 const RACE: Duration = Duration::from_millis(2);
 
-/// The error of a stamp at most, in nanoseconds: 40 days.
+/// The maximum error of a stamp, in nanoseconds: 40 days.
 const STAMP_ERROR_NS_MAX: u64 = 40 * 24 * 3600 * 1_000_000_000;
 
-/// What goes wrong, and when. Calls are counted from 0, over all verbs.
+/// A fault, and its time. Calls of all methods are counted together, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// Every call from this one on fails and does nothing: the process is dead.
+    /// Every call from this number on fails and does nothing, as if the process were dead.
     DeadBefore(u64),
-    /// This call is carried out, but its answer and every later call fail.
+    /// The call with this number is carried out, but its answer and every later call fail.
     DeadAfter(u64),
-    /// This call fails and does nothing; everything else works.
+    /// The call with this number fails and does nothing; everything else works.
     FailsAt(u64),
-    /// A put at or after this call finds the storage full, but for the room that deleting has made
-    /// since; everything else works.
+    /// A put at or after this call finds the storage full, except for the space that later
+    /// deletions have freed. Everything else works.
     FullFrom(u64),
-    /// This call, a put, is carried out and seen, but does not reach the disk, and says so. A
-    /// second sync does what the first did not.
+    /// The put with this number is carried out and visible, but does not reach the disk, and reports that.
+    /// A second sync makes up for it.
     UnsyncedAt(u64),
-    /// From this call on no put reaches the disk, whatever is done about it; each says so.
+    /// From this call on no put reaches the disk, even after a sync; each one reports that.
     UnsyncedFrom(u64),
-    /// Every put creates and replaces what was there, as with a storage that takes the condition of a
-    /// put and ignores it.
+    /// Every put creates the object and replaces an existing one, as with a storage that accepts
+    /// the condition of a put and ignores it.
     Overwrites,
-    /// The storage's clock is at random: each object has another stamp, up to 40 days earlier or later,
-    /// by this seed.
+    /// The storage's clock is random: each object's stamp is shifted by up to 40 days in either
+    /// direction, determined by this seed.
     WrongStamps(u64),
-    /// A put looks whether there is something, and replaces it if it came since: of puts at the same
-    /// time several create, as with a storage that has no condition but emulates it.
+    /// A put checks for an existing object, and replaces one that appears after the check. Of
+    /// simultaneous puts several succeed, as with a storage that emulates the missing condition.
     Races,
 }
 
-/// A medium that passes every call on, counts it, and fails as [`Fault`] says.
+/// A medium that forwards and counts every call, and fails as [`Fault`] describes.
 #[derive(Debug)]
 pub struct Faulty {
     inner: Arc<dyn Media>,
@@ -58,7 +58,7 @@ struct Plan {
     fault: Fault,
     calls: AtomicU64,
     failures: AtomicU64,
-    /// What was deleted from a full storage and not filled again, in bytes.
+    /// The space freed by deletions from a full storage and not used again, in bytes.
     room: AtomicU64,
 }
 
@@ -76,12 +76,12 @@ impl Faulty {
         }
     }
 
-    /// How many calls there were.
+    /// Returns the number of calls.
     pub fn calls(&self) -> u64 {
         self.plan.calls.load(Ordering::SeqCst)
     }
 
-    /// How many of them failed as planned.
+    /// Returns the number of calls that failed as planned.
     pub fn failures(&self) -> u64 {
         self.plan.failures.load(Ordering::SeqCst)
     }
@@ -97,7 +97,7 @@ impl Faulty {
 }
 
 impl Plan {
-    /// A put says how many bytes it takes.
+    /// Carries out a call or fails it. `put_len` is the number of bytes that a put takes.
     fn call<T>(
         &self,
         put_len: Option<usize>,
@@ -132,14 +132,14 @@ impl Plan {
         }
     }
 
-    /// Whether there is room for `len` bytes; nothing is so short that it takes none.
+    /// Takes space for `len` bytes, at least one. Returns `false` if there is not enough.
     fn take_room(&self, len: usize) -> bool {
         let take = |room: u64| room.checked_sub(len.max(1) as u64);
         self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
     }
 }
 
-/// Puts as `fault` says.
+/// Puts an object in the way that `fault` prescribes.
 fn put_new(inner: &dyn Media, fault: Fault, name: &str, bytes: Bytes) -> Result<Put> {
     match fault {
         Fault::Overwrites => {}
@@ -147,19 +147,20 @@ fn put_new(inner: &dyn Media, fault: Fault, name: &str, bytes: Bytes) -> Result<
             if inner.head(name)?.is_some() {
                 return Ok(Put::Exists);
             }
-            // Whoever looks now sees nothing either.
+            // Any other put that looks now sees nothing either.
             std::thread::sleep(RACE);
         }
         _ => return inner.put_new(name, bytes),
     }
-    // Others replace it at the same time.
+    // Other puts replace the object at the same time.
     while inner.put_new(name, bytes.clone())? == Put::Exists {
         inner.delete(name)?;
     }
     Ok(Put::Created)
 }
 
-/// An object in pieces, each of which is a call. Gathered where the medium takes whole ones only.
+/// An object in pieces, each of which is a call. The pieces are gathered if the medium takes only
+/// whole objects.
 #[derive(Debug)]
 struct FaultyStaged {
     inner: Arc<dyn Media>,
@@ -197,7 +198,7 @@ impl Media for Faulty {
     }
 
     fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
-        // One that replaces puts whole objects.
+        // A medium that replaces takes whole objects.
         let replaces = matches!(self.plan.fault, Fault::Overwrites | Fault::Races);
         let staged =
             self.call(Some(0), name, |inner| if replaces { Ok(None) } else { inner.stage(name) })?;

@@ -7,82 +7,82 @@ use bytes::Bytes;
 use super::{Media, Put, Staged};
 use crate::error::Result;
 
-/// A medium over another one, for tests. Each method is as that of [`Media`], and passes the call on
-/// where an implementation does not define it; [`Media`] comes with this trait.
+/// A medium on top of another one, for tests. Each method behaves as that of [`Media`], and
+/// forwards the call by default. Implementing this trait implements [`Media`].
 ///
-/// A layer that changes puts and lies over a medium that takes pieces ([`Local`](super::Local))
-/// defines [`Layer::stage`], too.
+/// A layer that changes puts and lies on a medium that takes pieces ([`Local`](super::Local)) has
+/// to define [`Layer::stage`], too.
 #[allow(clippy::missing_errors_doc, reason = "all are as those of `Media`")]
 pub trait Layer: Debug + Send + Sync {
-    /// The medium below. Asked for once in each call that is passed on.
+    /// Returns the medium below. Called once for each forwarded call.
     fn below(&self) -> &dyn Media;
 
-    /// As [`Media::put_new`].
+    /// Puts an object, as [`Media::put_new`] does.
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         self.below().put_new(name, bytes)
     }
 
-    /// As [`Media::stage`].
+    /// Begins an object, as [`Media::stage`] does.
     fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
         self.below().stage(name)
     }
 
-    /// As [`Media::sync`].
+    /// Syncs an object, as [`Media::sync`] does.
     fn sync(&self, name: &str) -> Result<()> {
         self.below().sync(name)
     }
 
-    /// As [`Media::get_at_most`], by which [`Media::get`] goes, too.
+    /// Reads an object, as [`Media::get_at_most`] does. [`Media::get`] uses this method, too.
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
         self.below().get_at_most(name, len_max)
     }
 
-    /// As [`Media::get_range`].
+    /// Reads a range, as [`Media::get_range`] does.
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
         self.below().get_range(name, offset, len)
     }
 
-    /// As [`Media::requests_ahead_max`].
+    /// Returns the number of requests to make ahead, as [`Media::requests_ahead_max`] does.
     fn requests_ahead_max(&self) -> usize {
         self.below().requests_ahead_max()
     }
 
-    /// As [`Media::head`].
+    /// Returns the length of an object, as [`Media::head`] does.
     fn head(&self, name: &str) -> Result<Option<u64>> {
         self.below().head(name)
     }
 
-    /// As [`Media::stamp_ns`].
+    /// Returns the stamp of an object, as [`Media::stamp_ns`] does.
     fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
         self.below().stamp_ns(name)
     }
 
-    /// As [`Media::list`].
+    /// Lists objects, as [`Media::list`] does.
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
         self.below().list(prefix)
     }
 
-    /// As [`Media::delete`].
+    /// Deletes an object, as [`Media::delete`] does.
     fn delete(&self, name: &str) -> Result<()> {
         self.below().delete(name)
     }
 
-    /// As [`Media::replace`].
+    /// Replaces an object, as [`Media::replace`] does.
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         self.below().replace(name, bytes)
     }
 
-    /// As [`Media::prepare`].
+    /// Prepares the medium, as [`Media::prepare`] does.
     fn prepare(&self) -> Result<()> {
         self.below().prepare()
     }
 
-    /// As [`Media::clean`].
+    /// Removes leftovers, as [`Media::clean`] does.
     fn clean(&self, is_stale: &dyn Fn(&str, u64) -> bool) -> Result<usize> {
         self.below().clean(is_stale)
     }
 
-    /// As [`Media::describe`].
+    /// Describes the medium, as [`Media::describe`] does.
     fn describe(&self) -> String {
         self.below().describe()
     }

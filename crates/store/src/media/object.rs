@@ -1,11 +1,14 @@
-//! Media over the crate `object_store`: a local folder, and memory.
+//! Media on top of the crate `object_store`: a local folder, and memory.
 //!
-//! Its traps, and what is done about each: its puts into a folder do not sync unless told to, and
-//! panic where the path is no UTF-8 (so our own [`Staged`] file does every put, by the same steps:
-//! written to `name#1`, which its listing hides, synced, linked, its folder synced; what was cut off
-//! is removed by [`Media::clean`]); a range past the end comes back short (every length is checked);
-//! `AlreadyExists` may be the answer to our own earlier try (the writer reads back and compares,
-//! rule W6).
+//! The crate has three pitfalls:
+//!
+//! - A put into a folder does not sync unless told to, and panics if the path is not UTF-8.
+//!   Therefore every put uses a [`Staged`] file of this module, in the same steps: the file is
+//!   written to `name#1`, which the crate's listing hides, synced and linked, and its folder is
+//!   synced. [`Media::clean`] removes files of puts that were cut off.
+//! - A range past the end comes back short. Therefore every length is checked.
+//! - `AlreadyExists` may be the answer to an earlier attempt of the same put. Therefore the writer
+//!   reads the object back and compares it (rule W6).
 
 use std::collections::HashMap;
 use std::fs::{File, Permissions};
@@ -35,13 +38,13 @@ pub struct Local {
     access: Access,
 }
 
-/// The mode of a folder that is made for a repository: its owner's alone.
+/// The mode of a folder that is created for a repository: access for its owner only.
 const PRIVATE_MODE: u32 = 0o700;
-/// The mode of the folder of a repository that a group shares: what is made in it has its group.
+/// The mode of the folder of a repository that a group shares: new entries inherit the group.
 const SHARED_MODE: u32 = 0o2770;
 
-/// Permissions and group of a repository's folder, which everything in it is given, whichever client
-/// and umask it comes from.
+/// The permissions and the group of a repository's folder, which all entries in it receive,
+/// whichever client and umask creates them.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     mode: u32,
@@ -54,19 +57,20 @@ impl Access {
         Ok(Access { mode: about.mode() & 0o7777, group: about.gid() })
     }
 
-    /// Gives `file`, which `name` is to be, or a folder, the group and the permissions.
+    /// Gives `file` the group and the permissions. `file` is a folder, or will become the object
+    /// `name`.
     ///
     /// # Errors
     ///
-    /// `Media` where the group of the repository's folder has rights, and `file` cannot be given that
-    /// group: the group's members could not read it.
+    /// Returns a `Media` error if the group of the repository's folder has rights, but `file`
+    /// cannot be given that group, because the members of the group could not read it.
     fn give(self, name: &str, file: &File, is_folder: bool) -> Result<()> {
         let about = file.metadata().map_err(|error| io_error(&name, error))?;
         if about.gid() != self.group {
             let group = rustix::fs::Gid::from_raw(self.group);
             match rustix::fs::fchown(file, None, Some(group)) {
                 Ok(()) => {}
-                // Nobody but the owner has rights, and others' rights need no group.
+                // The group has no rights, and those of other users do not depend on the group.
                 Err(_) if self.mode & 0o070 == 0 => {}
                 Err(error) => {
                     let message = format!(
@@ -81,7 +85,8 @@ impl Access {
         let mode = if is_folder { self.mode } else { self.mode & 0o666 };
         let mode = rustix::fs::Mode::from_raw_mode(mode);
         match rustix::fs::fchmod(file, mode) {
-            // The file is the own one: only a file system that has no permissions refuses.
+            // The file is owned by this user, so that only a file system without permissions
+            // refuses.
             Ok(()) | Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             Err(error) => Err(io_error(&name, error.into())),
         }
@@ -89,11 +94,11 @@ impl Access {
 }
 
 impl Local {
-    /// The folder `root`, which must exist.
+    /// Opens the folder `root`, which must exist.
     ///
     /// # Errors
     ///
-    /// `Missing` where it does not.
+    /// Returns a `Missing` error if the folder does not exist.
     pub fn open(root: &Path) -> Result<Local> {
         let describe = root.display();
         let store = LocalFileSystem::new_with_prefix(root).map_err(|error| {
@@ -103,22 +108,22 @@ impl Local {
         Ok(Local { root: root.to_path_buf(), store, access })
     }
 
-    /// The folder `root`, made for its owner only and synced with its parents where it does not exist.
-    /// A folder that exists keeps its permissions, which all that is put into it is given.
+    /// Opens the folder `root`. If it does not exist, it is created for its owner only, and synced
+    /// with its parents. An existing folder keeps its permissions, which all new entries receive.
     ///
     /// # Errors
     ///
-    /// `Media` where it cannot be made.
+    /// Returns a `Media` error if the folder cannot be created.
     pub fn create(root: &Path) -> Result<Local> {
         make_folders(root)?;
         Local::open(root)
     }
 
-    /// The same, for all members of the folder's group.
+    /// Opens the folder `root`, or creates it, with access for all members of its group.
     ///
     /// # Errors
     ///
-    /// `Media` where it cannot be made, or not be given the permissions.
+    /// Returns a `Media` error if the folder cannot be created, or the permissions cannot be set.
     pub fn create_shared(root: &Path) -> Result<Local> {
         make_folders(root)?;
         std::fs::set_permissions(root, Permissions::from_mode(SHARED_MODE))
@@ -126,13 +131,13 @@ impl Local {
         Local::open(root)
     }
 
-    /// Whether users of this machine who are neither the owner of the folder nor of its group can read
-    /// what lies in it.
+    /// Returns `true` if all users of this machine can read the contents of the folder, even those
+    /// who are neither its owner nor in its group.
     pub fn is_open_to_all(&self) -> bool {
         self.access.mode & 0o005 == 0o005
     }
 
-    /// Makes a folder below the root, with the root's permissions and group.
+    /// Creates a folder below the root, with the root's permissions and group.
     fn make_folder(&self, folder: &Path) -> Result<()> {
         let name = folder.display().to_string();
         match std::fs::DirBuilder::new().mode(PRIVATE_MODE).create(folder) {
@@ -149,7 +154,8 @@ impl Local {
         path.map_err(|error| store_error(name, error))
     }
 
-    /// Begins a file that becomes the object `name`; `mark` tells its name from that of others.
+    /// Begins a file that will become the object `name`; `mark` distinguishes its name from those
+    /// of other files.
     fn stage_file(&self, name: &str, mark: &str) -> Result<Box<StagedFile>> {
         let target = self.path_of(name)?;
         let mut number = 1_u64;
@@ -169,14 +175,15 @@ impl Local {
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound && number == 1 => {
-                    // Whoever copied the repository left out what was empty.
+                    // A copy of a repository may lack its empty folders.
                     number += 1;
                     let mut folder = self.root.clone();
                     let folders = name.rsplit_once('/').map_or("", |(folders, _)| folders);
                     for part in folders.split('/') {
                         folder.push(part);
                         self.make_folder(&folder)?;
-                        // Another may have made it at this moment, and not have synced it yet.
+                        // Another client may have created the folder at this moment, and not have
+                        // synced it yet.
                         sync_folder(folder_of(&folder))?;
                     }
                 }
@@ -186,22 +193,22 @@ impl Local {
     }
 }
 
-/// Memory; what is put is gone with the process.
+/// A medium in memory; its objects are lost when the process ends.
 #[derive(Debug, Default)]
 pub struct Memory {
     store: Arc<InMemory>,
     stamps: Mutex<Stamps>,
 }
 
-/// The shifts of a memory's clock, for tests.
+/// The shifts of the clock of [`Memory`], for tests.
 #[derive(Debug, Default)]
 struct Stamps {
     shift_ns: i64,
-    /// The shift at which each object was put.
+    /// The shift at the time of the put, by object.
     of: HashMap<String, i64>,
 }
 
-/// A file beside the place where the object is to be, under a name that no listing shows.
+/// A file next to the place of its future object, under a name that listings hide.
 #[derive(Debug)]
 struct StagedFile {
     name: String,
@@ -221,7 +228,8 @@ impl Staged for StagedFile {
         match std::fs::hard_link(&self.staged, &self.target) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                // A folder of the network may answer so to its own second try.
+                // A network file system may retry the link by itself, and find its own first
+                // attempt.
                 let there = std::fs::metadata(&self.target).map_err(failed)?;
                 let own = self.file.metadata().map_err(failed)?;
                 if (there.dev(), there.ino()) != (own.dev(), own.ino()) {
@@ -236,19 +244,19 @@ impl Staged for StagedFile {
 
 impl Drop for StagedFile {
     fn drop(&mut self) {
-        // What stays behind is cleaned up later.
+        // A file that cannot be removed is cleaned up later.
         std::fs::remove_file(&self.staged).ok();
     }
 }
 
 impl Memory {
-    /// Empty.
+    /// Creates an empty medium.
     pub fn new() -> Memory {
         Memory::default()
     }
 
-    /// Moves the clock by which later objects are stamped ([`Media::stamp_ns`]) by `ns` nanoseconds: for
-    /// tests, as time that passes or as a clock that jumps.
+    /// Moves the clock that stamps later objects ([`Media::stamp_ns`]) by `ns` nanoseconds. Tests
+    /// use this to let time pass, or to let a clock jump.
     pub fn shift_clock(&self, ns: i64) {
         let mut stamps = self.stamps();
         stamps.shift_ns = stamps.shift_ns.saturating_add(ns);
@@ -270,12 +278,13 @@ fn io_error(object: &dyn std::fmt::Display, error: std::io::Error) -> Error {
     Error::new(kind, object, error.to_string())
 }
 
-/// The error of a put: its object, staged file or folder may be gone, and is never `Missing`.
+/// Converts the error of a put. The staged file or its folder may be gone, but a put is never
+/// `Missing`.
 fn put_error(object: &dyn std::fmt::Display, error: std::io::Error) -> Error {
     io_error(object, error).of_put()
 }
 
-/// Finds the I/O error inside what `object_store` wraps around it: it decides the kind.
+/// Converts an error of `object_store`. An I/O error inside it decides the kind.
 fn store_error(name: &str, error: object_store::Error) -> Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     let mut kind = match error {
@@ -304,7 +313,7 @@ fn get(store: &dyn ObjectStore, name: &str, len_max: u64) -> Result<Bytes> {
     block_on(found.bytes()).map_err(|error| store_error(name, error))
 }
 
-/// Opens a file for reading, without waiting for anything. Returns its length as well.
+/// Opens a file for reading without blocking. Also returns its length.
 fn open_file(name: &str, path: &Path) -> Result<(File, u64)> {
     let failed = |error| io_error(&name, error);
     let no_wait = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
@@ -332,7 +341,8 @@ fn read_range(name: &str, path: &Path, offset: u64, len: usize) -> Result<Bytes>
     }
 }
 
-/// Reads a file of at most `len_max` bytes: as many as it says that it has, and no pipe is waited for.
+/// Reads a file of at most `len_max` bytes. The length is that of the file's metadata, and a pipe
+/// is never waited for.
 fn read_file(name: &str, path: &Path, len_max: u64) -> Result<Bytes> {
     let failed = |error| io_error(&name, error);
     let (file, len) = open_file(name, path)?;
@@ -357,7 +367,8 @@ fn get_range(store: &dyn ObjectStore, name: &str, offset: u64, len: usize) -> Re
         Ok(_) => Err(too_short(name, offset, len)),
         Err(error) => {
             let error = store_error(name, error);
-            // A range that begins behind the end is refused with a text; ask for the length.
+            // A range that begins behind the end is refused with a text, so the length has to be
+            // requested.
             match head(store, name) {
                 Ok(Some(length)) if length < end => Err(too_short(name, offset, len)),
                 _ => Err(error),
@@ -446,20 +457,20 @@ impl Media for Local {
     }
 
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
-        // By the name of an object a client that cleans up would take it for the object's writer's, which
-        // has ended.
+        // A staging file under the object's own name would look to a cleaning client like a remnant
+        // of the object's writer, which has ended.
         let mut staged = self.stage_file(name, ".anew").map_err(Error::of_put)?;
         staged.write(&bytes)?;
         let failed = |error| io_error(&name, error).of_put();
         staged.file.sync_all().map_err(failed)?;
         std::fs::rename(&staged.staged, &staged.target).map_err(failed)?;
-        // By now another client's file may have that name.
+        // By now another client's file may have the name of the staging file.
         staged.staged.clear();
         sync_folder(folder_of(&staged.target))
     }
 
-    /// Makes every folder that an object can lie in and syncs each, so that a put has one folder to
-    /// sync only.
+    /// Creates every folder for objects and syncs each one, so that a put has to sync only one
+    /// folder.
     fn prepare(&self) -> Result<()> {
         for kind in ObjectKind::ALL {
             let folder = self.root.join(kind.folder());
@@ -475,7 +486,8 @@ impl Media for Local {
     }
 
     fn clean(&self, is_stale: &dyn Fn(&str, u64) -> bool) -> Result<usize> {
-        // The file system's own time: the clock of this machine may be wrong, or another than its.
+        // The age is relative to the file system's own time, because the clock of this machine may
+        // be wrong or differ from it.
         let now = self.stage_file(&format!("{}/now", ObjectKind::Ticket.folder()), "");
         let now_ns = now.ok().and_then(|now| modified_ns(&now.file.metadata().ok()?));
         let mut removed = 0;
@@ -490,7 +502,8 @@ impl Media for Local {
     }
 }
 
-/// Makes `folder` and what is missing above it, for its owner only, and syncs what has a new entry.
+/// Creates `folder` and its missing parents, for their owner only, and syncs every folder with a
+/// new entry.
 fn make_folders(folder: &Path) -> Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
@@ -502,7 +515,7 @@ fn make_folders(folder: &Path) -> Result<()> {
     made.into_iter().rev().try_for_each(|made| sync_folder(folder_of(made)))
 }
 
-/// The folder that `path` is an entry of.
+/// Returns the folder that contains the entry `path`.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -516,13 +529,14 @@ fn sync_folder(folder: &Path) -> Result<()> {
         .map_err(|error| io_error(&folder.display(), error))
 }
 
-/// The time of a file's last write, in nanoseconds since 1970, by its file system's clock.
+/// Returns the time of a file's last write, in nanoseconds since 1970, by the clock of its file
+/// system.
 fn modified_ns(about: &std::fs::Metadata) -> Option<i64> {
     about.mtime().checked_mul(1_000_000_000)?.checked_add(about.mtime_nsec())
 }
 
-/// Looks through one folder, and one level of sub-folders, for staging files (`name#number`); `now_ns`
-/// is the file system's time, where it is known.
+/// Removes stale staging files (`name#number`) from one folder and one level of sub-folders.
+/// `now_ns` is the file system's time, if it is known.
 fn clean_folder(
     root: &Path,
     folder: &str,

@@ -1,8 +1,8 @@
-//! Finds out by trying whether a medium keeps the promise that deleting stands on: of several puts
-//! of one name, one is answered with "created".
+//! A test whether a medium keeps the promise on which deletion depends: of several puts of one
+//! name, exactly one is answered with "created".
 //!
-//! Putting twice, one after the other, is not enough: some storages take the condition and ignore
-//! it, others look before they put, and let all win who come at the same time.
+//! Two puts in sequence are not a sufficient test. Some storages accept the condition and ignore
+//! it; others look before they put, so that all simultaneous puts succeed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,53 +14,54 @@ use super::{Media, Put};
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 
-/// So often a name is raced for.
+/// Number of names that are raced for.
 const ROUNDS: u32 = 20;
-/// So many race for it.
+/// Number of threads that race for each name.
 const CREATORS: u8 = 8;
-/// How long each one's object is, in bytes: more than fits into a packet.
+/// The length of the objects in bytes: more than a packet holds.
 const OBJECT_LEN: usize = 4000;
-/// Where the objects lie for a moment.
+/// The folder that holds the objects for a moment.
 const FOLDER: &str = "tmp";
 const PREFIX: &str = "tmp/probe-";
-/// The age after which the leftovers of a probe that was cut off are removed, in nanoseconds, by the
+/// The age after which the remnants of a probe that was cut off are removed, in nanoseconds, by the
 /// storage's own stamps: 24 hours.
 const LEFTOVER_NS_MAX: i64 = 24 * 3600 * 1_000_000_000;
-/// The number of rounds with a fault in one probe at most, the last of which is told.
+/// Number of failed rounds at which a probe gives up and returns the last error.
 const FAULTS_MAX: u32 = 5;
-/// The number of tries of one round in which nobody is told to have created the object.
+/// Maximum number of attempts of a round in which no thread is told that it has created the object.
 const NO_WINNER_TRIES: u32 = 3;
 
-/// What a medium did with creators of one name that came at the same time.
+/// The behaviour of a medium when one name was put several times at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probed {
-    /// How many names were raced for.
+    /// Number of names that were raced for.
     pub round_count: u32,
-    /// How many raced for each.
+    /// Number of threads that raced for each name.
     pub creator_count: u32,
-    /// Rounds in which several were told that they had created the object.
+    /// Rounds in which several threads were told that they had created the object.
     pub several_winners_count: u32,
-    /// Rounds in which nobody was told so.
+    /// Rounds in which no thread was told so.
     pub no_winner_count: u32,
-    /// Rounds with one winner in which another's bytes, or none, lay there afterwards.
+    /// Rounds with one winner after which the object was absent, or had the bytes of another
+    /// thread.
     pub wrong_content_count: u32,
-    /// Rounds after which a listing did not show the object, or with another length.
+    /// Rounds after which a listing did not show the object, or showed another length.
     pub unlisted_count: u32,
 }
 
 impl Probed {
-    /// Whether of several creators one won each time, and its bytes lay there.
+    /// Returns `true` if exactly one put succeeded in each round, and its bytes were stored.
     pub fn creates_atomically(&self) -> bool {
         self.several_winners_count + self.no_winner_count + self.wrong_content_count == 0
     }
 
-    /// Whether each listing showed what was put before.
+    /// Returns `true` if each listing showed the object that was put before.
     pub fn lists_at_once(&self) -> bool {
         self.unlisted_count == 0
     }
 
-    /// Whether data can be deleted while others write, and another's ticket be ended. Otherwise only
-    /// somebody who is alone may do either.
+    /// Returns `true` if data can be deleted while other clients write, and tickets of other
+    /// clients can be ended. Otherwise only a client that is alone may do either.
     pub fn may_be_shared(&self) -> bool {
         self.creates_atomically() && self.lists_at_once()
     }
@@ -93,18 +94,18 @@ impl fmt::Display for Probed {
     }
 }
 
-/// Tries a medium: 20 rounds in which 8 threads put the same name at once. Takes about two seconds
-/// over a network. What it puts is in `tmp/`, and removed, if the medium lets it.
+/// Tests a medium with 20 rounds, in each of which 8 threads put the same name at once. Takes about
+/// two seconds over a network. The objects are put in `tmp/`, and removed if the medium permits.
 ///
-/// A round counts only if nothing has failed in it and nothing else has interfered: no call has
-/// returned an error, and an object that was put before all rounds still lies there (this process may
-/// have been suspended for so long that another client has removed what it took for leftovers). Else
-/// it is done again under another name, a few times.
+/// A round counts only if no call has failed, and nothing else has interfered: an object that was
+/// put before all rounds still exists. (This process may have been suspended for so long that
+/// another client has removed its objects as remnants.) Otherwise the round is repeated under
+/// another name, a few times.
 ///
 /// # Errors
 ///
-/// As the medium, but for deleting, where rounds fail again and again; `Media` where what was put
-/// vanishes. What the medium does is not known then.
+/// Returns any error of the medium, except one of deleting, if rounds fail repeatedly. Returns
+/// `Media` if the objects vanish. The behaviour of the medium is unknown in these cases.
 pub fn probe(media: &dyn Media, environment: &dyn Environment) -> Result<Probed> {
     let mut probed =
         Probed { round_count: ROUNDS, creator_count: CREATORS.into(), ..Probed::default() };
@@ -130,22 +131,22 @@ pub fn probe(media: &dyn Media, environment: &dyn Environment) -> Result<Probed>
         }
         Ok(())
     })();
-    // Where nothing may be deleted, it stays.
+    // If the medium does not permit deleting, the object stays.
     if let Some(witness) = witness {
         media.delete(&witness.name).ok();
     }
     result.map(|()| probed)
 }
 
-/// An object that was put before the objects of all rounds, and that any client which removes those
-/// for leftovers removes before them, because its name is a prefix of theirs.
+/// An object that is put before the objects of all rounds. A client that removes those as remnants
+/// removes this one first, because its name is a prefix of theirs.
 #[derive(Debug)]
 struct Witness {
     name: String,
 }
 
 impl Witness {
-    /// Puts a new one, and removes leftovers.
+    /// Puts a new witness, and removes remnants.
     fn put(media: &dyn Media, environment: &dyn Environment) -> Result<Witness> {
         let witness = Witness { name: scratch_name(environment)? };
         media.put_new(&witness.name, Bytes::from_static(b"probe"))?;
@@ -157,7 +158,7 @@ impl Witness {
     }
 }
 
-/// The outcome of one round.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Finding {
     winner_count: usize,
@@ -180,13 +181,13 @@ impl Probed {
     }
 }
 
-/// One round that counts. A storage may create an object and tell its creator, after a try of its own
-/// that failed, that it was there before: so a round without a winner is a finding only if it is one
-/// again and again.
+/// Performs one round that counts. A storage may create an object, retry by itself after a failure,
+/// and then tell the creator that the object existed before. Therefore a round without a winner is
+/// a finding only if it has none repeatedly.
 ///
 /// # Errors
 ///
-/// As the medium; `Media` where something else has removed what was put.
+/// Returns any error of the medium, or `Media` if another client has removed the objects.
 fn round(
     media: &dyn Media,
     environment: &dyn Environment,
@@ -203,7 +204,7 @@ fn round(
         environment.random(&mut random)?;
         let name = format!("{}-{:016x}", first.name, u64::from_le_bytes(random));
         let raced = race(media, &name);
-        // Where nothing may be deleted, it stays.
+        // If the medium does not permit deleting, the object stays.
         media.delete(&name).ok();
         let finding = raced?;
         if finding.is_fine() {
@@ -222,12 +223,12 @@ fn round(
     }
 }
 
-/// A new name for an object that is to be tried with and deleted again; whatever is appended to it
-/// is one, too. A later probe removes it where that does not happen.
+/// Returns a new name for a temporary object. Any name with this prefix is also temporary. If the
+/// object is not deleted, a later probe removes it.
 ///
 /// # Errors
 ///
-/// As [`Environment::random`].
+/// Returns any error of [`Environment::random`].
 pub fn scratch_name(environment: &dyn Environment) -> Result<String> {
     let now_s = environment.now_ns().div_euclid(1_000_000_000);
     let mut random = [0; 8];
@@ -235,7 +236,7 @@ pub fn scratch_name(environment: &dyn Environment) -> Result<String> {
     Ok(format!("{PREFIX}{now_s}-{:016x}", u64::from_le_bytes(random)))
 }
 
-/// Lets all creators put `name` at once.
+/// Lets all threads put `name` at once.
 fn race(media: &dyn Media, name: &str) -> Result<Finding> {
     let start = Barrier::new(CREATORS.into());
     let start = &start;
@@ -277,8 +278,9 @@ fn is_of(media: &dyn Media, name: &str, creator: Option<u8>) -> Result<bool> {
     }
 }
 
-/// Removes what probes that were cut off have left: by the storage's own stamps, compared with that of
-/// `new`, which was just put. The times in names are of other clients' clocks.
+/// Removes the remnants of probes that were cut off, judged by the storage's own stamps relative to
+/// that of `new`, which was just put. The times in names cannot be used, because they are from the
+/// clocks of other clients.
 fn remove_leftovers(media: &dyn Media, new: &str) -> Result<()> {
     let Some(now_ns) = media.stamp_ns(new)? else { return Ok(()) };
     for (name, _) in media.list(FOLDER)? {

@@ -1,7 +1,9 @@
-//! The erasure code: shards of parity from the bytes of a container, and the bytes back.
+//! The erasure code: computes shards of parity from the bytes of a container, and restores the
+//! bytes from them.
 //!
-//! Reed-Solomon over the field of 2^16 elements, as `docs/format.md` says. The crate's form for more
-//! data than parity is asked for by name: which form it would choose by itself is not ours to know.
+//! The code is Reed-Solomon over the field of 2^16 elements, as described in `docs/format.md`. The
+//! crate's form for more data than parity is requested by name, because the crate does not promise
+//! which form it chooses by itself.
 
 use reed_solomon_simd::engine::DefaultEngine;
 use reed_solomon_simd::rate::{HighRateDecoder, HighRateEncoder, RateDecoder, RateEncoder};
@@ -11,26 +13,27 @@ use crate::fingerprint::Class;
 use crate::format::parity::{CHECKSUM_LEN, PROTECTED_LEN_MAX, ParityTable};
 use crate::name::PartName;
 
-/// The length of a shard, in bytes: what one bad sector costs.
+/// The length of a shard in bytes, which is the parity that one bad sector costs.
 const SHARD_LEN: u32 = 8 * 1024;
-/// The fewest shards of parity.
+/// Minimum number of parity shards.
 const PARITY_COUNT_MIN: u64 = 2;
-/// So many bytes of each shard are coded at once: all of that fits in the cache, and takes little
-/// memory. Must divide by [`SHARD_UNIT`](crate::format::parity::SHARD_UNIT).
+/// The number of bytes of each shard that are coded at once. These parts of all shards fit in the
+/// cache, and take little memory. Must be divisible by
+/// [`SHARD_UNIT`](crate::format::parity::SHARD_UNIT).
 const STRIP_LEN: usize = 512;
 
-/// What is made for a container: the table, and the shards of parity.
+/// The parity of a container: the table and the parity shards.
 #[derive(Debug)]
 pub(crate) struct Coded {
     pub(crate) table: ParityTable,
     pub(crate) shards: Vec<Vec<u8>>,
 }
 
-/// Makes `percent` parity, rounded up to whole shards, for the bytes of a container.
+/// Computes `percent` parity, rounded up to whole shards, for the bytes of a container.
 ///
 /// # Errors
 ///
-/// `Invalid` where there are no bytes, or more than [`PROTECTED_LEN_MAX`].
+/// Returns an `Invalid` error if there are no bytes, or more than [`PROTECTED_LEN_MAX`].
 pub(crate) fn encode(
     class: Class,
     container: PartName,
@@ -57,11 +60,12 @@ pub(crate) fn encode(
     Ok(Coded { table, shards })
 }
 
-/// The shards of parity that `table` says `bytes` have, which must be as long as it says.
+/// Computes the parity shards of `bytes` with the parameters of `table`, whose length `bytes` must
+/// have.
 ///
 /// # Errors
 ///
-/// `Corrupt` where they are not.
+/// Returns a `Corrupt` error if the length differs.
 pub(crate) fn encode_again(bytes: &[u8], table: &ParityTable) -> Result<Vec<Vec<u8>>> {
     if bytes.len() as u64 != table.container_len {
         return Err(Error::corrupt("", "is for a container of another length"));
@@ -89,13 +93,13 @@ fn parity_of(shards: &Shards<'_>, table: &ParityTable) -> Result<Vec<Vec<u8>>> {
     Ok(parity)
 }
 
-/// Makes good what is damaged in `bytes` by what is left of the `parity`: `None` for shards that are
-/// lost. Returns how many shards of the container were damaged.
+/// Repairs the damage in `bytes` with the remaining `parity` shards; lost ones are `None`. Returns
+/// the number of shards of the container that were damaged.
 ///
 /// # Errors
 ///
-/// `Corrupt` where more is damaged than there is parity left: `bytes` are then as long as they should
-/// be, and otherwise as they were.
+/// Returns a `Corrupt` error if more shards are damaged than parity shards are left. Then `bytes`
+/// have their proper length, and are otherwise unchanged.
 pub(crate) fn rebuild(
     bytes: &mut Vec<u8>,
     table: &ParityTable,
@@ -161,10 +165,10 @@ pub(crate) fn rebuild(
     Ok(damaged.len())
 }
 
-/// A container cut into shards.
+/// The shards of a container.
 struct Shards<'a> {
     whole: std::slice::ChunksExact<'a, u8>,
-    /// The last one, with zeros behind it, where the bytes do not fill it.
+    /// The last shard, padded with zeros, if the bytes do not fill it.
     last: Option<Vec<u8>>,
 }
 
@@ -194,7 +198,8 @@ fn checksum(shard: &[u8]) -> [u8; CHECKSUM_LEN] {
     start
 }
 
-/// The numbers were looked at before; a refusal is an error all the same, not a panic.
+/// Converts an error of the crate. The parameters were validated before, but a refusal is an error,
+/// not a panic.
 fn refused(error: reed_solomon_simd::Error) -> Error {
     Error::corrupt("", format!("the code refuses its parity: {error}"))
 }
@@ -218,15 +223,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_too_much_have_no_parity() {
+    fn empty_and_oversized_containers_have_no_parity() {
         assert!(encode(Class::Data, CONTAINER, &[], 10).is_err(), "nothing");
         let long = usize::try_from(PROTECTED_LEN_MAX).expect("it fits") + 1;
         assert!(encode(Class::Data, CONTAINER, &vec![0; long], 10).is_err(), "too much");
     }
 
-    /// The sizes that are told to users.
+    /// The documented sizes.
     #[test]
-    fn parity_is_as_large_as_was_asked_for() {
+    fn parity_size_follows_percent() {
         for (len, percent, expected) in [
             (1, 1, 2),
             (8192, 100, 2),
@@ -248,9 +253,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// As many damaged shards as there is parity come back, whichever they are; one more does not.
+        /// As many damaged shards as there are parity shards are restored, whichever they are; one
+        /// more is not.
         #[test]
-        fn as_much_comes_back_as_there_is_parity(
+        fn damage_up_to_parity_count_is_repaired(
             len in prop_oneof![
                 Just(1_usize), Just(2), Just(8191), Just(8192), Just(8193), Just(16_384),
                 Just(65_536), 1..300_000_usize,
@@ -293,9 +299,9 @@ mod tests {
             }
         }
 
-        /// What was cut off, or has become longer, is what it was.
+        /// A container that was truncated or extended is restored.
         #[test]
-        fn an_end_that_is_gone_comes_back(len in 1..200_000_usize, keep in 0..=100_usize) {
+        fn cut_or_extended_container_is_restored(len in 1..200_000_usize, keep in 0..=100_usize) {
             let bytes = SplitMix64::bytes(5, len);
             let coded = coded(&bytes, 100);
             let mut cut = bytes[..len * keep / 100].to_vec();
@@ -308,7 +314,7 @@ mod tests {
         }
     }
 
-    /// A shard of parity that is not what was written does no harm.
+    /// A parity shard with wrong bytes does no harm.
     #[test]
     fn wrong_parity_is_refused() {
         let bytes = SplitMix64::bytes(1, 100_000);
@@ -323,10 +329,10 @@ mod tests {
         assert!(damaged == bytes, "other bytes came back");
     }
 
-    /// The numbers of `docs/format.md`: multiplication in the field, with elements by their
+    /// The field as defined in `docs/format.md`: multiplication of elements given by their
     /// coordinates.
     struct Field {
-        /// From coordinates to polynomials, and back.
+        /// The conversion from coordinates to polynomials, and its inverse.
         polynomial: Vec<u16>,
         coordinates: Vec<u16>,
     }
@@ -365,10 +371,10 @@ mod tests {
         }
     }
 
-    /// The code is the one of `docs/format.md`, whatever the crate calls it: with as many shards of
-    /// parity as a power of two, the sums that are said to be zero are.
+    /// The code is the one of `docs/format.md`, whatever the crate calls it: if the number of
+    /// parity shards is a power of two, the sums that the document defines to be zero are zero.
     #[test]
-    fn the_code_is_the_one_of_the_format() {
+    fn code_matches_format_document() {
         let field = Field::new();
         for (len, percent, parity_count) in [(80_000, 37, 4), (200_000, 64, 16), (8192, 100, 2)] {
             let bytes = SplitMix64::bytes(9, len);

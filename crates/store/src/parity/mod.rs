@@ -1,8 +1,9 @@
-//! Parity: objects beside the containers, from which a container that is damaged in places can be
-//! rebuilt. `docs/decisions/0009-parity.md` says why it is as it is.
+//! Parity: objects beside the containers, from which a partly damaged container can be rebuilt. The
+//! reasons for the design are in `docs/decisions/0009-parity.md`.
 //!
-//! Nothing needs parity, and nothing believes it: what is rebuilt is a container like any other, whose
-//! own seals and fingerprints decide. So its objects may be lacking, damaged or left over at any time.
+//! Nothing depends on parity, and nothing trusts it: a rebuilt container is like any other, and its
+//! own seals and fingerprints decide. Parity objects may therefore be absent, damaged or left over
+//! at any time.
 
 mod code;
 
@@ -23,15 +24,16 @@ use crate::seal::{
 
 pub(crate) use code::encode_again;
 
-/// What cannot be read at once is read in pieces of so many bytes.
+/// The length of the pieces, in bytes, in which a container is read that cannot be read at once.
 const PIECE_LEN: usize = 4 * 1024;
 
-/// Puts parity for a container, whose bytes are given, in the name of `writer`. Returns how many bytes
-/// it takes.
+/// Puts parity for a container with the given bytes, in the name of `writer`. Returns the size of
+/// the parity object in bytes.
 ///
 /// # Errors
 ///
-/// `Corrupt` where the bytes do not begin as those of the container; as [`Repository::put`].
+/// Returns a `Corrupt` error if the bytes do not begin with the header of the container, or any
+/// error of [`Repository::put`].
 pub(crate) fn protect(
     repository: &Repository,
     writer: TicketId,
@@ -40,8 +42,9 @@ pub(crate) fn protect(
     bytes: &[u8],
     percent: u32,
 ) -> Result<u64> {
-    // Another kind and another name: with the same salt it is another key. So what is stored does not
-    // depend on which thread asks for randomness first.
+    // The salt is that of the container. The key differs nevertheless, because kind and name
+    // differ. Reusing the salt makes the stored bytes independent of the order in which threads ask
+    // for randomness.
     let salt = Header::decode(&ObjectName::Container(class, container), bytes)?.salt;
     let coded = code::encode(class, container, bytes, percent)?;
     let name = ObjectName::Parity { class, container, writer };
@@ -59,20 +62,21 @@ pub(crate) fn protect(
     Ok(len)
 }
 
-/// A parity object, opened.
+/// An opened parity object.
 #[derive(Debug)]
 pub(crate) struct Parity {
     pub(crate) table: ParityTable,
-    /// `None` where one is damaged: each has a tag of its own.
+    /// The shards, each with a tag of its own; `None` for a damaged one.
     pub(crate) shards: Vec<Option<Vec<u8>>>,
 }
 
 impl Parity {
-    /// Opens the parity object `name`, of which some shards may be damaged.
+    /// Opens the parity object `name`, some shards of which may be damaged.
     ///
     /// # Errors
     ///
-    /// `Corrupt` or `WrongKey` where the table cannot be read, or is another container's.
+    /// Returns a `Corrupt` or `WrongKey` error if the table cannot be read, or belongs to another
+    /// container.
     pub(crate) fn open(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<Parity> {
         let opener = Opener::new(keys, name, bytes)?;
         let trailer = Trailer::decode(&name, bytes, bytes.len() as u64)?;
@@ -88,11 +92,12 @@ impl Parity {
         Ok(Parity { shards: shards.collect(), table })
     }
 
-    /// Makes good what is damaged in the `bytes` of a container. Returns how many shards were.
+    /// Repairs the damage in the `bytes` of a container. Returns the number of shards that were
+    /// damaged.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where more is damaged than can be made good.
+    /// Returns a `Corrupt` error if there is more damage than the parity can repair.
     pub(crate) fn rebuild(&self, bytes: &mut Vec<u8>) -> Result<usize> {
         code::rebuild(bytes, &self.table, &self.shards)
     }
@@ -119,11 +124,11 @@ fn open_table(
     Ok(table)
 }
 
-/// Reads what a parity object of `stored_len` bytes says of itself, without its shards.
+/// Reads the table of a parity object of `stored_len` bytes, without its shards.
 ///
 /// # Errors
 ///
-/// As [`Parity::open`]; as the medium.
+/// Returns any error of [`Parity::open`] and of the medium.
 pub(crate) fn read_table(
     repository: &Repository,
     name: ObjectName,
@@ -139,19 +144,19 @@ pub(crate) fn read_table(
     open_table(&opener, name, &trailer, part.to_vec())
 }
 
-/// Parity objects and their lengths, by the containers that they are for.
+/// Parity objects and their lengths, by the containers that they protect.
 pub(crate) type Listed = BTreeMap<(Class, PartName), Vec<(ObjectName, u64)>>;
 
 /// Lists all parity objects.
 ///
 /// # Errors
 ///
-/// As the medium.
+/// Returns any error of the medium.
 pub(crate) fn list(repository: &Repository) -> Result<Listed> {
     Ok(sorted(repository.media().list(ObjectKind::Parity.folder())?))
 }
 
-/// Those of `paths` that are names of parity objects, by container.
+/// Selects the names of parity objects from `paths`, by container.
 pub(crate) fn sorted(paths: impl IntoIterator<Item = (String, u64)>) -> Listed {
     let mut listed = Listed::new();
     for (path, len) in paths {
@@ -162,12 +167,13 @@ pub(crate) fn sorted(paths: impl IntoIterator<Item = (String, u64)>) -> Listed {
     listed
 }
 
-/// Reads a container, and makes good by its parity what is damaged. What comes back is intact by its
-/// own checksum; who believes what stands in it has to open it.
+/// Reads a container, and repairs damage with its parity. The returned bytes are intact by their
+/// own checksum, but their authenticity is only established by opening them.
 ///
 /// # Errors
 ///
-/// `Missing` where there is no parity for it; `Corrupt` where that does not suffice.
+/// Returns a `Missing` error if there is no parity for the container, and `Corrupt` if the parity
+/// is not sufficient.
 pub(crate) fn rebuild_container(
     repository: &Repository,
     listed: &Listed,
@@ -198,18 +204,18 @@ pub(crate) fn rebuild_container(
     Err(failure)
 }
 
-/// The bytes of a container: zeros where the storage does not give them.
+/// Reads the bytes of a container, with zeros where the storage fails.
 fn read_what_is_left(media: &dyn Media, name: ObjectName, parity: &Parity) -> Result<Vec<u8>> {
     let path = name.to_string();
     match media.get(&path) {
         Ok(bytes) => return Ok(bytes.to_vec()),
         Err(error) if error.kind() == Kind::Missing => return Ok(Vec::new()),
-        // What is longer than a container can be has something behind its end.
+        // A container longer than the maximum has extra bytes behind its end.
         Err(error) if matches!(error.kind(), Kind::Media | Kind::Corrupt) => {}
         Err(error) => return Err(error),
     }
-    // One bad sector refuses all of a file. If more pieces fail than could be made good, it is not
-    // about sectors.
+    // One bad sector makes the whole file unreadable. If more pieces fail than could be repaired,
+    // the cause is not bad sectors.
     let failures_max = parity.shards.len() * (parity.table.shard_len as usize).div_ceil(PIECE_LEN);
     let mut failures = 0;
     let stored_len = media.head(&path)?.unwrap_or(0).min(parity.table.container_len);

@@ -1,4 +1,4 @@
-//! Rebuilding damaged containers from their parity, and making parity that is missing.
+//! Repair of data: rebuilds damaged containers from their parity, and creates missing parity.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -21,41 +21,42 @@ use crate::seal::{Opener, PartKind, Trailer, object_is_intact};
 use crate::view::View;
 use crate::writer::{Committed, Inline, Verify, Writer};
 
-/// How to repair data.
+/// The options of a repair of data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DataOptions {
-    /// Write nothing.
+    /// Set to write nothing.
     pub dry_run: bool,
-    /// How much of the containers is read to look for damage; without, what checks have recorded
-    /// counts, and what shows without reading data.
+    /// The portion of the containers that is read to look for damage; `None` to use only damage
+    /// that checks have recorded, and damage that shows without reading data.
     pub read_data: Option<Portion>,
-    /// How many threads read containers; 0 is as many as the machine has.
+    /// Number of threads that read containers; 0 for one per processor.
     pub threads: usize,
 }
 
-/// What a repair of data did, or would do.
+/// The results of a repair of data; in a dry run, the expected ones.
 #[derive(Debug, Default)]
 pub struct DataRepair {
-    /// The commit with which what was stored again counts; `None` where that was nothing.
+    /// The commit that publishes the chunks stored again; `None` if there were none.
     pub commit: Option<TicketId>,
-    /// Containers that were rebuilt, and how many chunks of each were stored again (in a dry run:
-    /// would be).
+    /// Containers that were rebuilt, each with the number of chunks that were stored again (in a
+    /// dry run: would be).
     pub rebuilt: Vec<(ObjectName, u64)>,
-    /// Containers that are damaged, and have no parity, or not enough of it; and why.
+    /// The errors of damaged containers that have no parity, or not enough of it.
     pub failed: Vec<Error>,
-    /// Containers for which parity was made (in a dry run: would be).
+    /// Number of containers for which parity was created (in a dry run: would be).
     pub protected_count: u64,
-    /// What that takes, in bytes; 0 in a dry run.
+    /// The size of the created parity in bytes; 0 in a dry run.
     pub parity_bytes: u64,
 }
 
-/// Stores again what damaged containers held and no other place has, as far as their parity gives it,
-/// and makes parity for containers that have none, if the settings ask for parity. What is damaged is
-/// recorded first. Nothing is deleted, and no container is changed: the chunks go into new ones.
+/// Rebuilds damaged containers from their parity and stores those of their chunks again that exist
+/// nowhere else. Also creates parity for containers that have none, if the settings ask for parity.
+/// Damage is recorded first. Nothing is deleted, and no container is changed: the chunks go into
+/// new ones.
 ///
 /// # Errors
 ///
-/// As [`check`](crate::check::check), [`Writer::begin`] and [`Inline`].
+/// Returns any error of [`check`](crate::check::check), [`Writer::begin`] and [`Inline`].
 pub fn repair_data(
     repository: &Arc<Repository>,
     options: &DataOptions,
@@ -88,7 +89,7 @@ pub fn repair_data(
             .and_then(|()| repair.protect_all(Some(&mut inline)))
             .and_then(|()| inline.publish());
         if let Err(error) = stored {
-            // What it has put is right, and is found by the next one.
+            // The objects that were put are correct, and the next attempt finds them.
             return anew_if_ended(inline.writer().fail(error));
         }
         if repair.done.rebuilt.is_empty() {
@@ -101,8 +102,8 @@ pub fn repair_data(
     })
 }
 
-/// What is in containers that the storage refuses, and that can be rebuilt from the rest: a bad sector
-/// refuses the file that it is in, and is there another time, too.
+/// Returns the chunks of containers that the storage refuses, and that can be rebuilt from parity.
+/// A bad sector makes the file that contains it unreadable every time.
 fn refused(repository: &Arc<Repository>, lost: &Lost) -> Result<Vec<Damage>> {
     let mut damages = Vec::new();
     if lost.refused_containers.is_empty() {
@@ -112,7 +113,8 @@ fn refused(repository: &Arc<Repository>, lost: &Lost) -> Result<Vec<Damage>> {
     for &(class, container) in &lost.refused_containers {
         let rebuilt = parity::rebuild_container(repository, &listed, class, container)
             .and_then(|bytes| Rebuilt::open(repository, class, container, bytes));
-        // The check has named it. It may be the storage, which gives it another time.
+        // The check has reported the container. The cause may be the storage, which may return it
+        // another time.
         let Ok(rebuilt) = rebuilt else { continue };
         damages.extend(rebuilt.directory.chunks.iter().map(|chunk| Damage {
             class,
@@ -132,7 +134,7 @@ struct Repair<'a> {
     parity: Listed,
     /// The chunks that cannot be read from a container, by container.
     damaged: BTreeMap<(Class, PartName), HashSet<Fingerprint>>,
-    /// What was stored again, or would be.
+    /// The chunks that were stored again, or would be.
     stored: HashSet<(Class, Fingerprint)>,
     tolerance: Tolerance,
     done: DataRepair,
@@ -154,7 +156,7 @@ impl<'a> Repair<'a> {
         let mut damaged: BTreeMap<_, HashSet<Fingerprint>> = BTreeMap::new();
         for damage in damages {
             let container = (damage.class, damage.container);
-            // Where a chunk was found nowhere, the record names no container.
+            // The record of a chunk that was found nowhere names no container.
             if containers.contains(&container) {
                 damaged.entry(container).or_default().insert(damage.fingerprint);
             }
@@ -180,7 +182,7 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Whether a chunk is nowhere but where it is damaged.
+    /// Returns `true` if a chunk has no undamaged place.
     fn is_nowhere_else(&self, class: Class, fingerprint: &Fingerprint) -> Result<bool> {
         if self.stored.contains(&(class, *fingerprint)) {
             return Ok(false);
@@ -192,7 +194,7 @@ impl<'a> Repair<'a> {
         Ok(place.is_none())
     }
 
-    /// Rebuilds each container that has a chunk which is nowhere else, and stores what of it is.
+    /// Rebuilds each container with a chunk that exists nowhere else, and stores such chunks again.
     fn rebuild_all(&mut self, mut inline: Option<&mut Inline>) -> Result<()> {
         let damaged: Vec<_> = self.damaged.keys().copied().collect();
         self.monitor.expected(damaged.len() as u64, 0);
@@ -211,7 +213,7 @@ impl<'a> Repair<'a> {
                 .and_then(|bytes| Rebuilt::open(self.repository, class, part, bytes));
             match rebuilt {
                 Ok(rebuilt) => self.store_again(rebuilt, inline.as_deref_mut())?,
-                // What no listed snapshot misses may be given up.
+                // A container that no listed snapshot misses may be given up.
                 Err(error) => {
                     let error = self.tolerance.of_one(error)?;
                     let is_lost = |chunk: &Fingerprint| self.lost.needed.contains(&(class, *chunk));
@@ -224,11 +226,12 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Stores what of a rebuilt container is nowhere else.
+    /// Stores the chunks of a rebuilt container that exist nowhere else.
     ///
     /// # Errors
     ///
-    /// Where it cannot be stored. What cannot be read is named.
+    /// Returns an error if a chunk cannot be stored. Chunks that cannot be read are added to the
+    /// failures.
     fn store_again(
         &mut self,
         mut rebuilt: Rebuilt<'_>,
@@ -270,7 +273,7 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Makes parity for each container that has none, where the settings ask for it.
+    /// Creates parity for each container that has none, if the settings ask for parity.
     fn protect_all(&mut self, mut inline: Option<&mut Inline>) -> Result<()> {
         let percent = self.repository.config().parity_percent;
         if percent == 0 {
@@ -287,9 +290,9 @@ impl<'a> Repair<'a> {
             let name = ObjectName::Container(class, part);
             let bytes = match self.repository.media().get(&name.to_string()) {
                 Ok(bytes) if object_is_intact(&bytes) => bytes,
-                // A check names it.
+                // The container is damaged; a check reports it.
                 Ok(_) => continue,
-                // A sweep may have taken it; else a check names it.
+                // A sweep may have deleted the container; otherwise, a check reports it.
                 Err(error) if error.kind() == Kind::Missing => continue,
                 Err(error) => {
                     self.done.failed.push(self.tolerance.of_one(error)?);
@@ -309,7 +312,8 @@ impl<'a> Repair<'a> {
     }
 }
 
-/// A container that was rebuilt: region by region, for nothing says how much they decode to together.
+/// A rebuilt container. It is decoded region by region, because the total decoded size is not
+/// limited.
 struct Rebuilt<'a> {
     class: Class,
     name: ObjectName,
@@ -359,7 +363,7 @@ impl Rebuilt<'_> {
             .map_err(|error| error.of(self.name))
     }
 
-    /// The chunks of a region that are stored as they are.
+    /// Returns the chunks of a region that are stored as wholes.
     fn chunks_in(&self, number: usize) -> impl Iterator<Item = &ChunkRecord> {
         let chunks = &self.directory.chunks;
         let begin = chunks.partition_point(|chunk| usize::from(chunk.region) < number);

@@ -1,4 +1,5 @@
-//! Making the index anew from the directories of the containers, which are the truth.
+//! Repair of the index: rebuilds it from the directories of the containers, which are
+//! authoritative.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -19,65 +20,66 @@ use crate::repository::Repository;
 use crate::view::View;
 use crate::writer::{Writer, end_writer};
 
-/// A segment is put once it has so many hints: 12 MB.
+/// Number of hints at which a segment is put: 12 MB.
 const HINTS_MAX: usize = 1_000_000;
 
-/// How to repair the index.
+/// The options of a repair of the index.
 #[derive(Clone, Debug, Default)]
 pub struct IndexOptions {
-    /// Write nothing.
+    /// Set to write nothing.
     pub dry_run: bool,
-    /// Commits that are lost and are given up: nobody will miss them any more. What their writers
-    /// had stored stays.
+    /// Lost commits that are given up, so that no client misses them any more. The data that their
+    /// writers had stored stays.
     pub given_up: BTreeSet<TicketId>,
-    /// Prune records that are lost and are given up: they count no more, even if one comes back. What
-    /// one condemned and is there counts again; snapshots that it took are listed again, and what of
-    /// them is gone a check finds. No other client may be at work: one that deletes what the record
-    /// condemned would go on.
+    /// Lost prune records that are given up. Such a record does not count any more, even if it
+    /// comes back. Containers that it condemned and that still exist count again, and snapshots
+    /// that it took are listed again; a check finds which of their data is gone. No other client
+    /// may be at work, because one that is deleting what the record condemned would go on.
     pub given_up_prunes: BTreeSet<u64>,
 }
 
-/// What a repair of the index did, or would do.
+/// The results of a repair of the index; in a dry run, the expected ones.
 #[derive(Debug, Default)]
 pub struct IndexRepair {
-    /// The number of the record that published it; `None` in a dry run.
+    /// The number of the record that published the index; `None` in a dry run.
     pub record: Option<u64>,
-    /// Containers that the new index names.
+    /// Number of containers in the new index.
     pub container_count: u64,
-    /// Their chunks.
+    /// Number of chunks in these containers.
     pub chunk_count: u64,
-    /// Segments that were written.
+    /// Number of segments that were written.
     pub segment_count: u64,
-    /// Segments that do not count any more.
+    /// Number of segments that do not count any more.
     pub superseded_count: u64,
-    /// Segments of those that could not be read, and why.
+    /// The errors of superseded segments that could not be read.
     pub unreadable_segments: Vec<Error>,
-    /// Containers that nothing readable named before.
+    /// Containers that no readable object named before.
     pub found: Vec<ObjectName>,
-    /// Containers that were named, and are not there.
+    /// Containers that were named, and do not exist.
     pub gone: Vec<ObjectName>,
-    /// Containers that are there, and cannot be read; they are named no more.
+    /// The errors of containers that exist and cannot be read; the index does not name them any
+    /// more.
     pub unreadable: Vec<Error>,
-    /// Containers that cannot be read either, and that nothing has named before, nor anything that
-    /// cannot be read: nothing is given up with them.
+    /// The errors of unreadable containers that neither a readable nor an unreadable object can
+    /// have named, so that nothing is given up with them.
     pub unnamed: Vec<Error>,
-    /// Writers that were ended because nobody can read their tickets.
+    /// Writers that were ended because their tickets cannot be read.
     pub ended: Vec<TicketId>,
 }
 
 /// Writes index segments for all containers of writers that have ended, condemned or not, and
-/// publishes them by a numbered record that supersedes what was there. The hints of segments that can
-/// be read are not believed either. Reads the directory of every container.
+/// publishes them by a numbered record that supersedes the existing segments. Even the hints of
+/// readable segments are not trusted; the directory of every container is read.
 ///
-/// A container whose directory the storage refuses keeps the segments that name it, if they can be
-/// read.
+/// If the storage refuses to read the directory of a container, the readable segments that name the
+/// container stay.
 ///
 /// # Errors
 ///
-/// `Corrupt` where a prune record cannot be read: then nothing can be written safely. `Interrupted`
-/// where the monitor says so. `Invalid` where a prune record that is to be given up is not lost.
-/// `Conflict` where a ticket cannot be read, and its writer may be at work on a storage that does not
-/// create atomically. As the medium.
+/// Returns a `Corrupt` error if a prune record cannot be read, because nothing can be written
+/// safely then; `Interrupted` if the monitor asks to stop; `Invalid` if a prune record that is to
+/// be given up is not lost; and `Conflict` if a ticket cannot be read and its writer may be at work
+/// on a storage that does not create atomically. Also returns any error of the medium.
 pub fn repair_index(
     repository: &Arc<Repository>,
     options: &IndexOptions,
@@ -95,26 +97,27 @@ pub fn repair_index(
     if !repository.config().creates_atomically()
         && !unreadable_writers(repository, &View::list(repository)?)?.is_empty()
     {
-        // There nobody ends the ticket of a writer that may be at work.
+        // On such a storage, no client may end the ticket of a writer that may be at work.
         require_alone(repository, None)?;
     }
     persist("the new index", || {
         let mut writer = Writer::begin_without(repository.clone(), Purpose::Other, lost.clone())?;
         match rebuild(&mut writer, options, monitor) {
             Ok(done) => Ok(done),
-            // What it has put is right, and may count.
+            // The objects that were put are correct, and may count.
             Err(error) => anew_if_ended(writer.fail(error)),
         }
     })
 }
 
-/// All prune records that are lost, where some of them are given up. The others do not hinder that: an
-/// index made anew names what is there and hits nothing, whatever they condemned. They are missed still.
+/// Returns all lost prune records, if some of them are given up. The others do not prevent that,
+/// because a rebuild names the containers that exist but makes no new references to them, whatever
+/// the records condemned. They are still reported as missing.
 ///
 /// # Errors
 ///
-/// `Invalid` where one of `given_up` is not lost: it can be put again as it was, or another client can
-/// read it.
+/// Returns an `Invalid` error if one of `given_up` is not lost, because it can be restored, or
+/// another client can read it.
 fn lost_beside(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
     if given_up.is_empty() {
         return Ok(BTreeSet::new());
@@ -140,7 +143,7 @@ fn lost_beside(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTre
     }
 }
 
-/// One try; `None` where others had ended the ticket.
+/// Makes one attempt; returns `None` if another client had ended the ticket.
 fn rebuild(
     writer: &mut Writer,
     options: &IndexOptions,
@@ -163,22 +166,24 @@ fn rebuild(
     let forgotten = options.given_up.iter().copied().collect();
     let given_up = options.given_up_prunes.iter().copied().collect();
     let record = Prune { published, superseded, forgotten, given_up, ..Prune::default() };
-    // It names what is there and condemns nothing, so whatever others did meanwhile it holds: what
-    // they condemned is not hit, though a segment names it, and what they superseded stays so.
+    // The record names existing containers and condemns none, so that it holds whatever other
+    // clients did meanwhile: containers that they condemned are never referred to, although a
+    // segment names them, and segments that they superseded stay superseded.
     let put = record::publish(writer, &view, record, &BTreeSet::new(), |_, _, it| Ok(Some(it)))?;
     let Recorded::Done(number) = put else { return Ok(None) };
     report.record = Some(number);
     for ticket in &options.given_up {
         if !view.unreadable.contains_key(&ObjectName::Commit(*ticket)) {
-            // Nobody need wait for it any more.
+            // No client needs to wait for this writer any more.
             end_writer(&repository, *ticket)?;
         }
     }
     Ok(Some(report))
 }
 
-/// Writers without a commit of which nobody can find out whether they are at work, because their last
-/// ticket is damaged. Not those whose commit was there, and has been deleted.
+/// Returns the writers without a commit whose last ticket is damaged, so that no client can
+/// determine whether they are at work. Writers whose commit existed and was deleted are not
+/// included.
 fn unreadable_writers(repository: &Repository, view: &View) -> Result<Vec<TicketId>> {
     let mut newest: BTreeMap<TicketId, u32> = BTreeMap::new();
     for (path, _) in repository.media().list(ObjectKind::Ticket.folder())? {
@@ -201,22 +206,22 @@ fn has_ended(view: &View, ticket: TicketId) -> bool {
     view.commits.contains_key(&ticket) || view.unreadable.contains_key(&ObjectName::Commit(ticket))
 }
 
-/// The new index, as far as it is made.
+/// The new index under construction.
 struct Anew<'a> {
     repository: &'a Arc<Repository>,
-    /// Who writes it; nobody in a dry run.
+    /// The writer of the segments; `None` in a dry run.
     writer: Option<&'a mut Writer>,
     open: Segment,
     published: Vec<PartName>,
     report: IndexRepair,
 }
 
-/// What the segments say that can be read.
+/// The contents of the readable segments.
 #[derive(Default)]
 struct Old {
-    /// Each container, and a segment that names it.
+    /// The record of each container in one of the segments that name it.
     records: BTreeMap<(Class, PartName), ContainerRecord>,
-    /// The readable segments and what they name.
+    /// The readable segments and the containers that they name.
     segments: Vec<(PartName, Vec<(Class, PartName)>)>,
     unreadable: Vec<PartName>,
 }
@@ -227,15 +232,17 @@ impl<'a> Anew<'a> {
         Anew { repository, writer, open, published, report }
     }
 
-    /// Writes all segments, by what `view` has. Returns them, and those that they supersede.
+    /// Writes all segments for the state of `view`. Returns them, and the segments that they
+    /// supersede.
     fn build(
         &mut self,
         view: &View,
         monitor: &dyn CheckMonitor,
     ) -> Result<(Vec<PartName>, Vec<PartName>)> {
-        // After the view: a commit comes after the containers that bear its name, so what is listed
-        // of a writer whose commit the view has is whole. A ticket comes before them, so who ends or
-        // begins meanwhile is in the last listing; his segments are not superseded.
+        // The listing comes after the view. A commit is put after the containers that bear its
+        // name, so that the listing is complete for any writer whose commit is in the view. A
+        // ticket is put before the containers, so that a writer that begins or ends meanwhile is in
+        // the last listing; the writer's segments are not superseded.
         let mut listed = Vec::new();
         for kind in [ObjectKind::Data, ObjectKind::Meta] {
             listed.extend(self.repository.media().list(kind.folder())?);
@@ -246,7 +253,7 @@ impl<'a> Anew<'a> {
             _ => None,
         });
         let ended: &[TicketId] = if self.writer.is_none() { &self.report.ended } else { &[] };
-        // Whose commit others have seen is not at work, though it is gone.
+        // A writer whose commit others have seen is not at work, even if the commit is gone.
         let seen = view.seen();
         let is_at_work = |ticket: &TicketId| {
             !has_ended(view, *ticket) && !ended.contains(ticket) && !seen.contains(ticket)
@@ -273,16 +280,17 @@ impl<'a> Anew<'a> {
             if record.is_none() && at_work.contains(&part.ticket) {
                 continue;
             }
-            // A put of this repair: its error says nothing about the container.
+            // This puts objects of the repair, so that an error says nothing about the container.
             if let Some(writer) = &mut self.writer {
                 writer.renew()?;
             }
-            // As long as it is there, late snapshots need it, and their sweep finds it by the index.
+            // As long as the container exists, late snapshots need it, and their sweep finds it by
+            // the index.
             let is_condemned = condemned.contains(&(class, part));
             match self.take_up(class, part, stored_len, record) {
                 Ok(()) if record.is_none() && !is_condemned => self.report.found.push(name),
                 Ok(()) => {}
-                // A sweep has taken it since it was listed.
+                // A sweep has deleted the container after the listing.
                 Err(error)
                     if error.kind() == Kind::Missing
                         && view
@@ -339,7 +347,7 @@ impl<'a> Anew<'a> {
         Ok(old)
     }
 
-    /// Adds what a container says of itself.
+    /// Adds the contents of a container's own directory.
     fn take_up(
         &mut self,
         class: Class,
@@ -347,7 +355,7 @@ impl<'a> Anew<'a> {
         stored_len: u64,
         record: Option<ContainerRecord>,
     ) -> Result<()> {
-        // The trailer says where the directory is; where it is damaged the old index may know.
+        // The trailer tells where the directory is. If it is damaged, the old index may know.
         let by_trailer = Loaded::read(self.repository, class, part, stored_len);
         let loaded = match (by_trailer, record) {
             (Err(_), Some(record)) => Loaded::at(self.repository, record)?,
@@ -360,7 +368,7 @@ impl<'a> Anew<'a> {
         Ok(())
     }
 
-    /// Puts the open segment where it has so many hints, or containers.
+    /// Puts the open segment if it has at least `count` hints or containers.
     fn put_if(&mut self, count: usize) -> Result<()> {
         if self.open.hints.len().max(self.open.containers.len()) < count {
             return Ok(());

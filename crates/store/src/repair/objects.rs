@@ -1,8 +1,9 @@
-//! Objects of which all that counts can still be read, or of which there is a second copy: the bytes
-//! with which each was put follow from that, and are put in its place.
+//! Repair of objects of which all significant bytes can still be read, or of which there is a
+//! second copy. The original bytes of each object follow from these, and are put in its place.
 //!
-//! Nothing that an object says is changed by it: header and sealed parts are authenticated, padding
-//! and trailer follow from them. The copies of settings and keyrings are the same bytes.
+//! The repair cannot change the content of an object: header and sealed parts are authenticated,
+//! and padding and trailer follow from them. The two copies of settings and keyrings have the same
+//! bytes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,40 +21,41 @@ use crate::repository::Repository;
 use crate::seal::open_object;
 use crate::view::View;
 
-/// How to repair objects.
+/// The options of a repair of objects.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectsOptions {
-    /// Write nothing.
+    /// Set to write nothing.
     pub dry_run: bool,
-    /// How much of the containers is read to look for damage; without, what shows without reading
-    /// data.
+    /// The portion of the containers that is read to look for damage; `None` to use only damage
+    /// that shows without reading data.
     pub read_data: Option<Portion>,
-    /// How many threads read containers; 0 is as many as the machine has.
+    /// Number of threads that read containers; 0 for one per processor.
     pub threads: usize,
-    /// Settings that no key opens, and that are deleted. Without them the settings before count.
+    /// Settings that no key opens, and that are to be deleted. The previous settings count then.
     pub removed: BTreeSet<ObjectName>,
 }
 
-/// What a repair of objects did, or would do.
+/// The results of a repair of objects; in a dry run, the expected ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectsRepair {
-    /// Objects that are again what was put.
+    /// Objects that have their original bytes again.
     pub mended: Vec<ObjectName>,
-    /// Objects that are damaged or gone, that something needs, and that nothing gives again.
+    /// Objects that are damaged or gone, that something needs, and that cannot be restored.
     pub left: Vec<ObjectName>,
-    /// Objects that were deleted, because that was asked for.
+    /// Objects that were deleted on request.
     pub removed: Vec<ObjectName>,
 }
 
-/// Puts each object that a check names, and whose bytes follow from what is left, as it was. All other
-/// damage is left to other repairs.
+/// Restores each object that a check reports and whose original bytes follow from the remaining
+/// ones. All other damage is left to other repairs.
 ///
 /// # Errors
 ///
-/// As [`check`](crate::check::check), and as the medium where it does not take an object. `Invalid`
-/// where an object that is to be removed is not there, opens, or is none that can be removed; then
-/// nothing was done. `WrongKey` where such an object is of a newer key epoch, and `Unsupported` where
-/// it is of a newer version: another client may open it.
+/// Returns any error of [`check`](crate::check::check), and any error of the medium if it does not
+/// accept an object. Returns an `Invalid` error if an object that is to be removed does not exist,
+/// opens, or is of a kind that cannot be removed; nothing was done in that case. Returns `WrongKey`
+/// if such an object has a newer key epoch, and `Unsupported` if it has a newer version, because
+/// another client may open it.
 pub fn repair_objects(
     repository: &Arc<Repository>,
     options: &ObjectsOptions,
@@ -110,8 +112,9 @@ pub fn repair_objects(
     Ok(done)
 }
 
-/// Puts an object as it was. A key whose other copy has gone meanwhile was removed, and stays so: that
-/// client looks for what came back after it has deleted both. Returns whether the object is there now.
+/// Puts the original bytes of an object. A key whose other copy has disappeared meanwhile was
+/// removed, and stays removed: the client that removes a key looks for restored copies after it has
+/// deleted both. Returns `true` if the object exists now.
 fn put_again(repository: &Repository, name: ObjectName, bytes: Bytes) -> Result<bool> {
     let media = repository.media();
     media.replace(&name.to_string(), bytes)?;
@@ -125,7 +128,7 @@ fn put_again(repository: &Repository, name: ObjectName, bytes: Bytes) -> Result<
     Ok(true)
 }
 
-/// Whether nobody can open an object, and nothing depends on it.
+/// Requires that no client can open the object, and that nothing depends on it.
 fn require_useless(repository: &Repository, name: ObjectName) -> Result<()> {
     let ObjectName::Config { number, .. } = name else {
         let message =
@@ -143,7 +146,7 @@ fn require_useless(repository: &Repository, name: ObjectName) -> Result<()> {
     }
 }
 
-/// The objects that findings name, and whether one is an error.
+/// Collects the objects that findings name, and for each whether a finding is an error.
 struct Named<'a> {
     monitor: &'a dyn CheckMonitor,
     objects: Mutex<BTreeMap<ObjectName, bool>>,
@@ -173,7 +176,7 @@ impl CheckMonitor for Named<'_> {
     }
 }
 
-/// What the index says of containers.
+/// The records of containers in the index.
 type Records = HashMap<(Class, PartName), ContainerRecord>;
 
 fn containers(repository: &Arc<Repository>) -> Result<Records> {

@@ -1,8 +1,8 @@
-//! Snapshots without what is lost.
+//! Repair of snapshots: writes copies of damaged snapshots without the lost data.
 //!
-//! A snapshot that has lost something gets a second one beside it: all that is left, and nothing
-//! that is not what was saved. A file that has lost a part goes by another name there, so that
-//! nobody takes it for whole; holes stand for what is gone. The old snapshot stays.
+//! A snapshot that has lost data gets a second one beside it, with everything that is left and
+//! nothing that was not saved. A file that has lost a part has another name there, so that it
+//! cannot be mistaken for a complete one; holes stand for the lost parts. The old snapshot stays.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -26,125 +26,126 @@ use crate::repository::Repository;
 use crate::view::View;
 use crate::writer::{ChunkSink, Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
 
-/// What is put behind the name of a file that has lost parts.
+/// The suffix of the name of a file that has lost parts.
 const MARK: &[u8] = b".cutpoint-damaged";
 
-/// So many losses of a snapshot are named, whatever they are. Behind that, those in a folder that is
-/// the same as one before are counted only: a small snapshot can have very many paths.
+/// Number of losses of a snapshot that are always reported one by one. After that, losses in a
+/// folder that equals an earlier one are only counted, because a small snapshot can have very many
+/// paths.
 const LOSSES_NAMED_MAX: u64 = 10_000;
 
-/// Of a file that has lost something and has more parts nothing is kept: 2^30 parts of 16 KiB are
-/// 16 TiB, and a small recipe can name very many.
+/// Maximum number of pieces of a damaged file; nothing is kept of a file with more. 2^30 pieces of
+/// 16 KiB are 16 TiB, and a small recipe can name very many.
 const PIECES_MAX: u64 = 1 << 30;
 
-/// At most so many ranges of a file are listed: 16 MB.
+/// Maximum number of ranges that are listed for a file: 16 MB.
 const RANGES_MAX: usize = 1 << 20;
 
-/// How to repair snapshots.
+/// The options of a repair of snapshots.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SnapshotOptions {
-    /// Write nothing, only say what is lost.
+    /// Set to write nothing, and only report the losses.
     pub dry_run: bool,
-    /// Forget the snapshots that have lost something, and give up commits that are lost.
+    /// Set to forget the snapshots that have lost data, and to give up lost commits.
     pub forget: bool,
-    /// How much data is read to find out what is lost. Without, what `damage` commits name is looked
-    /// at, and what lies in containers that are gone.
+    /// The portion of the containers that is read to find losses; `None` to use only the chunks
+    /// that `damage` commits name, and those in containers that are gone.
     pub read_data: Option<Portion>,
-    /// How many threads read containers; 0 is as many as the machine has.
+    /// Number of threads that read containers; 0 for one per processor.
     pub threads: usize,
 }
 
-/// What is lost in one place of a snapshot.
+/// A loss in one place of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Of a folder: some entries, or all. Nobody knows their names.
+    /// Some or all entries of a folder. Their names are unknown.
     Entries,
-    /// A file of so many bytes, of which nothing is left.
+    /// A whole file.
     File {
-        /// Its size.
+        /// The size of the file in bytes.
         size: u64,
     },
     /// Parts of a file.
     Parts {
-        /// Which of its bytes; the first 1,048,576 ranges.
+        /// The lost bytes of the file; the first 1,048,576 ranges.
         ranges: Vec<Range<u64>>,
-        /// Its size.
+        /// The size of the file in bytes.
         size: u64,
         /// The name, in the same folder, under which the rest is kept.
         kept_as: Vec<u8>,
     },
 }
 
-/// Hears of what a repair finds.
+/// Receives the losses that a repair finds.
 pub trait RepairMonitor: CheckMonitor {
-    /// `path` of a snapshot has lost something; it begins with `/`, and ends with it where it is a
-    /// folder.
+    /// Reports a loss at `path` of a snapshot. The path begins with `/`, and ends with `/` if it is
+    /// a folder.
     fn loss(&self, snapshot: TicketId, path: &[u8], loss: &Loss) {
         let _ = (snapshot, path, loss);
     }
 }
 
-/// A monitor that hears nothing.
+/// A monitor that ignores everything.
 impl RepairMonitor for () {}
 
-/// What became of a snapshot that has lost something.
+/// The outcome for a snapshot that has lost data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// This one has what is left of it.
+    /// The rest of the snapshot was written as this snapshot.
     Repaired(TicketId),
-    /// An earlier repair has made this one.
+    /// An earlier repair has written this snapshot.
     RepairedBefore(TicketId),
-    /// It would be repaired, but nothing was to be written.
+    /// The snapshot would be repaired, but nothing was to be written.
     WouldBeRepaired,
-    /// Nothing is left of it.
+    /// Nothing is left of the snapshot.
     NothingLeft,
-    /// A prune has taken it meanwhile.
+    /// A prune has taken the snapshot meanwhile.
     Taken,
 }
 
-/// A snapshot that has lost something.
+/// A snapshot that has lost data.
 #[derive(Clone, Debug)]
 pub struct SnapshotRepair {
-    /// Which.
+    /// The id of the snapshot.
     pub snapshot: TicketId,
-    /// What became of it.
+    /// The outcome for the snapshot.
     pub fate: Fate,
-    /// In how many places it has lost something; the highest number is so many or more.
+    /// Number of places with a loss; the maximum of the type means that number or more.
     pub loss_count: u64,
-    /// How many of them [`RepairMonitor::loss`] did not hear of, because they are in folders that are
-    /// the same as others that it has heard of.
+    /// Number of losses that were not passed to [`RepairMonitor::loss`], because they are in
+    /// folders that equal others whose losses were reported.
     pub unnamed_count: u64,
-    /// Whether some of that may come back: the storage has refused it, or only a container has it
-    /// that no index names. Such a snapshot is not forgotten.
+    /// Set if some of the lost data may come back, because the storage has refused it, or because
+    /// only a container has it that no index names. Such a snapshot is not forgotten.
     pub is_refused: bool,
 }
 
-/// What a repair of snapshots did.
+/// The results of a repair of snapshots.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotsRepair {
-    /// The snapshots that have lost something, oldest first.
+    /// The snapshots that have lost data, oldest first.
     pub snapshots: Vec<SnapshotRepair>,
-    /// Snapshots that an earlier repair has made of these while the storage refused something: what
-    /// is repaired now has more. They are forgotten with the others.
+    /// Snapshots that an earlier repair has written from these while the storage refused to read
+    /// some data. The new ones have more, so that the old ones are forgotten with the others.
     pub makeshift: Vec<TicketId>,
-    /// Commits that are gone or cannot be read: what they were nobody knows.
+    /// Commits that are gone or cannot be read, and whose contents are unknown.
     pub lost_commits: BTreeSet<TicketId>,
     /// Snapshots that were forgotten.
     pub forgotten: Vec<TicketId>,
-    /// Snapshots that were not, because they are held.
+    /// Snapshots that were not forgotten, because they are held.
     pub held: Vec<TicketId>,
     /// The number of the record by which lost commits were given up.
     pub record: Option<u64>,
 }
 
-/// Writes a second snapshot for each listed one that has lost something. What is lost is recorded
-/// first, so that backups store it again where they can: a snapshot that such a backup has healed needs
+/// Writes a second snapshot for each listed one that has lost data. The damage is recorded first,
+/// so that backups store the data again if they can: a snapshot that such a backup has healed needs
 /// no repair.
 ///
 /// # Errors
 ///
-/// As [`check`](crate::check::check), [`Writer::begin`] and [`Inline`]. `Media` where the storage gives
-/// a snapshot that it did not give at first.
+/// Returns any error of [`check`](crate::check::check), [`Writer::begin`] and [`Inline`]. Returns
+/// `Media` if the storage returns a snapshot that it refused at first.
 pub fn repair_snapshots(
     repository: &Arc<Repository>,
     options: &SnapshotOptions,
@@ -175,7 +176,7 @@ pub fn repair_snapshots(
             return Err(Error::new(Kind::Media, ObjectName::Commit(id), message));
         }
         if !lost.walked.contains(&id) {
-            // It has come since.
+            // The snapshot was put after the check.
             continue;
         }
         survey.begin(id, snapshot);
@@ -214,8 +215,9 @@ pub fn repair_snapshots(
     Ok(done)
 }
 
-/// A chunk of which the index has no place is not lost while a container that no index names has it, or
-/// one that the storage refuses to show: it counts as refused. A repair of the index names those.
+/// Marks lost chunks as refused if the index has no place of them, but a container that no index
+/// names has them, or the storage refuses to read such a container. A repair of the index adds such
+/// containers.
 fn look_beside_index(reader: &Reader, view: &View, lost: &mut Lost) -> Result<()> {
     let index = reader.index();
     let mut nowhere = HashSet::new();
@@ -246,7 +248,7 @@ fn look_beside_index(reader: &Reader, view: &View, lost: &mut Lost) -> Result<()
     Ok(())
 }
 
-/// Commits that others have seen and that are gone, and those that are damaged.
+/// Returns the commits that others have seen and that are gone, and those that are damaged.
 fn lost_commits(repository: &Repository, lost: &Lost, view: &View) -> BTreeSet<TicketId> {
     let taken = view.taken();
     let unreadable = view.unresolved().filter_map(|(name, error)| match name {
@@ -259,9 +261,9 @@ fn lost_commits(repository: &Repository, lost: &Lost, view: &View) -> BTreeSet<T
     all.filter(|ticket| !taken.contains(ticket) && !view.commits.contains_key(ticket)).collect()
 }
 
-/// A repaired snapshot begins a nanosecond after the one that it was made of: it stands behind it in
-/// every list, and is told from all that was backed up. One that was made while the storage refused
-/// something begins two after it: a later repair may find more.
+/// Returns the start time of a repaired snapshot: a nanosecond after that of the original, so that
+/// the repaired one follows it in every list and differs from all backups. If the storage refused
+/// some data during the repair, it is two nanoseconds, because a later repair may find more.
 fn started_ns(snapshot: &Snapshot, is_makeshift: bool) -> i64 {
     snapshot.started_ns.saturating_add(1 + i64::from(is_makeshift))
 }
@@ -270,7 +272,8 @@ fn is_repair_of(twin: &Snapshot, id: TicketId, snapshot: &Snapshot, is_makeshift
     twin.parent == Some(id) && twin.started_ns == started_ns(snapshot, is_makeshift)
 }
 
-/// The snapshot that a repair has made of what is left of `id`, if `view` has one that no prune has taken.
+/// Returns the snapshot that a repair has written from the rest of `id`, if `view` has one that no
+/// prune has taken.
 pub fn repaired_as(view: &View, id: TicketId) -> Option<TicketId> {
     let snapshot = view.commits.get(&id)?.snapshot()?;
     let is_made_of = |twin: &Snapshot| {
@@ -280,12 +283,12 @@ pub fn repaired_as(view: &View, id: TicketId) -> Option<TicketId> {
     all.filter(|(_, twin)| is_made_of(twin)).map(|(twin, _)| twin).next()
 }
 
-/// Writes what is left of a snapshot that `survey` has just gone through. `None` where others had
-/// ended the ticket.
+/// Writes the rest of a snapshot that `survey` has just traversed. Returns `None` if another client
+/// had ended the ticket.
 fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
     let repository = survey.reader.repository();
     let mut writer = Writer::begin(repository.clone(), Purpose::Backup)?;
-    // W3: what it holds can be taken over as long as no prune has taken it.
+    // W3: the contents of the snapshot can be reused as long as no prune has taken it.
     let view = writer.view();
     let old = view.commits.get(&id).filter(|_| view.may_take_over(id));
     let Some(old) = old.and_then(|commit| commit.snapshot()).cloned() else {
@@ -298,7 +301,7 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
     let mut inline = Inline::new(writer, Verify::All)?;
     let mut rewriter = Rewriter::new(&reader, survey.lost, survey.suspects, &());
     rewriter.whole.clone_from(&survey.whole);
-    // The losses have been named.
+    // The survey has reported the losses.
     rewriter.named_max = 0;
     rewriter.begin(id, &old);
     let rewritten = rewriter.rewrite(&old.root, Some(&mut inline));
@@ -335,7 +338,7 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
     Ok((committed == Committed::Done).then_some(Fate::Repaired(ticket)))
 }
 
-/// Forgets what has been repaired, or of which nothing is left, and gives up commits that are lost.
+/// Forgets snapshots that were repaired or of which nothing is left, and gives up lost commits.
 fn forget(
     repository: &Arc<Repository>,
     view: &View,
@@ -358,7 +361,7 @@ fn forget(
         done.forgotten = ids;
     }
     if !done.lost_commits.is_empty() {
-        // With them goes what they named of the index.
+        // The index segments that these commits named are given up with them.
         let given_up = done.lost_commits.clone();
         let options = IndexOptions { given_up, ..IndexOptions::default() };
         done.record = repair_index(repository, &options, monitor)?.record;
@@ -366,7 +369,7 @@ fn forget(
     Ok(())
 }
 
-/// Passes on whether to stop, and how far it is.
+/// Forwards progress and the request to stop, but no findings.
 struct Quiet<'a>(&'a dyn RepairMonitor);
 
 impl CheckMonitor for Quiet<'_> {
@@ -383,31 +386,31 @@ impl CheckMonitor for Quiet<'_> {
     }
 }
 
-/// Goes through a snapshot and, where it has somewhere to write to, writes what is left of it.
+/// Traverses a snapshot and, if it has a sink, writes the rest of the snapshot.
 struct Rewriter<'a> {
     reader: &'a Reader,
     lost: &'a Lost,
-    /// Chunks of which a record says that they are damaged. Those that can be read all the same are
-    /// stored again: whoever compares with the new snapshot relies on it.
+    /// Chunks that are recorded as damaged. Those that can be read all the same are stored again,
+    /// because backups that compare with the new snapshot rely on them.
     suspects: &'a HashSet<Fingerprint>,
     monitor: &'a dyn RepairMonitor,
     /// Folders in which nothing is lost or suspect.
     whole: Recent<()>,
-    /// Once so many losses are named, those of folders that were gone through before are counted.
+    /// Number of losses after which those of folders that were traversed before are only counted.
     named_max: u64,
-    // Of the snapshot at hand:
+    // State of the current snapshot:
     id: TicketId,
     cut: String,
     /// The other folders.
     remade: Recent<Remade>,
-    /// Recipes.
+    /// The streams below recipes.
     streams: Recent<Stream>,
     counts: Counts,
     unnamed_count: u64,
     is_refused: bool,
 }
 
-/// What a snapshot, or a folder of it, has lost and kept. No number overflows.
+/// The losses and the remains of a snapshot, or of a folder in it. All numbers saturate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     loss: u64,
@@ -424,7 +427,7 @@ impl Counts {
         self.left_out_bytes = self.left_out_bytes.saturating_add(other.left_out_bytes);
     }
 
-    /// What has come since these were `before`.
+    /// Returns the increase since these counts were `before`.
     fn since(self, before: Counts) -> Counts {
         Counts {
             loss: self.loss.saturating_sub(before.loss),
@@ -435,16 +438,16 @@ impl Counts {
     }
 }
 
-/// A folder that has been gone through, and is not as it was.
+/// A folder that has been traversed, and differs from the original.
 struct Remade {
     content: Content,
     counts: Counts,
 }
 
-/// What is known of a stream, or of a part of it.
+/// The state of a stream, or of a part of it.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// Whether nothing of it is lost or suspect.
+    /// Set if no part of the stream is lost or suspect.
     is_well: bool,
     piece_count: u64,
 }
@@ -452,19 +455,19 @@ struct Stream {
 /// A piece of a stream.
 enum Piece {
     Here(Segment),
-    /// So many bytes are gone, where that is known.
+    /// Lost bytes, with their number if it is known.
     Lost(Option<u64>),
 }
 
-/// The pieces of a stream, in order.
+/// An iterator over the pieces of a stream, in order.
 struct Pieces {
     class: Class,
     stack: Vec<(u32, std::vec::IntoIter<Segment>)>,
-    /// The next recipe chunk, its level and its length, where the one above says them.
+    /// The next recipe chunk, with its level and its length if the one above records them.
     next: Option<(Fingerprint, Option<(u32, u64)>)>,
-    /// Whether something was suspect.
+    /// Set if a chunk was suspect.
     is_suspect: bool,
-    /// How the stream was cut, where a recipe says it.
+    /// The cutting algorithm of the stream, if a recipe records it.
     cut: Option<String>,
 }
 
@@ -479,7 +482,7 @@ impl Pieces {
         Pieces { class, stack, next, is_suspect: false, cut: None }
     }
 
-    /// The next piece. Suspect recipes are stored again.
+    /// Returns the next piece. Suspect recipes are stored again.
     fn next(
         &mut self,
         rewriter: &mut Rewriter<'_>,
@@ -492,7 +495,8 @@ impl Pieces {
                     return Ok(Some(Piece::Lost(expected.map(|(_, length)| length))));
                 }
                 let bytes = rewriter.reader.chunk(Class::Meta, &fingerprint)?;
-                // Levels fall by one at each step: a walk ends, whatever a chunk says.
+                // Levels fall by one at each step, so that every walk ends, whatever a chunk
+                // contains.
                 let recipe = decode_recipe(fingerprint, expected, &bytes)?;
                 if rewriter.suspects.contains(&fingerprint) {
                     self.is_suspect = true;
@@ -520,22 +524,22 @@ impl Pieces {
     }
 }
 
-/// A folder that is gone through.
+/// A folder that is being traversed.
 struct Frame {
-    /// Its entry in the folder above; the root has none.
+    /// The folder's entry in the folder above; `None` for the root.
     entry: Option<Entry>,
-    /// Where it is: empty, or with a `/` before each name.
+    /// The path of the folder: empty, or with a `/` before each name.
     path: Vec<u8>,
     pieces: Pieces,
     entries: std::vec::IntoIter<Entry>,
-    /// The last of the names that have been read; they rise.
+    /// The last name that was read; names must rise.
     name_last: Vec<u8>,
-    /// Whether some entries are lost.
+    /// Set if some entries are lost.
     has_lost: bool,
-    /// What there was before it.
+    /// The counts before the folder was entered.
     before: Counts,
     tree: TreeWriter,
-    /// Files that go by another name, and what they have lost.
+    /// Files that are kept under another name, and their losses.
     renamed: BTreeMap<Vec<u8>, Renamed>,
     is_whole: bool,
 }
@@ -546,10 +550,10 @@ struct Renamed {
     ranges: Vec<Range<u64>>,
 }
 
-/// What is left of a file.
+/// The remains of a file.
 enum Left {
     Whole,
-    /// All, but some of it was suspect, and is stored again.
+    /// The whole file, of which suspect chunks were stored again.
     Suspect,
     Nothing,
     Parts(Content, Vec<Range<u64>>),
@@ -605,9 +609,9 @@ impl<'a> Rewriter<'a> {
         Ok(())
     }
 
-    /// Goes through the tree of a snapshot. Returns the root's new content, where there is a sink.
+    /// Traverses the tree of a snapshot. Returns the root's new content if there is a sink.
     fn rewrite(&mut self, root: &Content, mut sink: Option<&mut Inline>) -> Result<Content> {
-        // A stack of its own: folders can be nested deeper than a thread's stack.
+        // An explicit stack, because folders can be nested deeper than a thread's stack allows.
         let mut stack = vec![self.frame(None, Vec::new(), root)?];
         loop {
             self.stop_if_cancelled()?;
@@ -660,7 +664,7 @@ impl<'a> Rewriter<'a> {
         Ok(Step::Stay)
     }
 
-    /// Takes a folder over that is known, or goes into it.
+    /// Reuses a folder that is known, or descends into it.
     fn folder(
         &mut self,
         frame: &mut Frame,
@@ -687,7 +691,7 @@ impl<'a> Rewriter<'a> {
         Ok(Step::Stay)
     }
 
-    /// A folder that is to be gone through.
+    /// Creates the frame of a folder that is to be traversed.
     fn frame(&mut self, entry: Option<Entry>, path: Vec<u8>, content: &Content) -> Result<Frame> {
         let is_too_long = self.stream(Class::Meta, content)?.piece_count > PIECES_MAX;
         let content = if is_too_long { &Content::Empty } else { content };
@@ -706,7 +710,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Looks at each recipe of a stream once.
+    /// Examines each recipe of a stream once.
     fn stream(&mut self, class: Class, content: &Content) -> Result<Stream> {
         match content {
             Content::Empty | Content::Raw(_) => Ok(Stream { is_well: true, piece_count: 0 }),
@@ -737,7 +741,7 @@ impl<'a> Rewriter<'a> {
         Ok(stream)
     }
 
-    /// Of a recipe. Levels fall: it does not go deep.
+    /// Examines the stream below a recipe. Levels fall, so that the recursion is shallow.
     fn stream_below(
         &mut self,
         class: Class,
@@ -761,7 +765,7 @@ impl<'a> Rewriter<'a> {
         Ok(stream)
     }
 
-    /// Takes a file over, or what is left of it.
+    /// Adds a file, or the remains of it.
     fn file(
         &mut self,
         frame: &mut Frame,
@@ -784,7 +788,7 @@ impl<'a> Rewriter<'a> {
             }
             Left::Parts(content, ranges) => {
                 frame.is_whole = false;
-                // One that has it from an earlier repair keeps its name.
+                // A file that has the suffix from an earlier repair keeps its name.
                 let mark = if entry.name.ends_with(MARK) { &[] } else { MARK };
                 let name = [&entry.name[..], mark].concat();
                 frame.rename(name, Renamed { entry: Entry { content, ..entry }, path, ranges });
@@ -849,7 +853,7 @@ impl<'a> Rewriter<'a> {
         Ok(Left::Parts(recipe.finish(sink)?, ranges))
     }
 
-    /// Ends a folder: its entry, and its new content where there is a sink.
+    /// Ends a folder. Returns its entry and, if there is a sink, its new content.
     fn finish(
         &mut self,
         mut frame: Frame,
@@ -873,9 +877,9 @@ impl<'a> Rewriter<'a> {
 }
 
 enum Step {
-    /// There is more in this folder.
+    /// The folder has more entries.
     Stay,
-    /// A folder in it comes first.
+    /// A subfolder has to be traversed first.
     Down(Box<Frame>),
     Done,
 }
@@ -896,7 +900,8 @@ impl Frame {
         }
     }
 
-    /// Whether these entries can come next. A tree is what a folder's chunks are together.
+    /// Returns `true` if these entries can come next. The chunks of a folder form one tree, in
+    /// which names rise.
     fn rises_to(&mut self, entries: &[Entry]) -> bool {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return true };
         let rises = first.name > self.name_last;
@@ -906,7 +911,7 @@ impl Frame {
         rises
     }
 
-    /// Adds the next entry, and before it those that go by another name and come first.
+    /// Adds the next entry, preceded by renamed ones that sort before it.
     fn push(
         &mut self,
         entry: Entry,
@@ -919,7 +924,7 @@ impl Frame {
             }
             let (name, renamed) = first.remove_entry();
             if name == entry.name {
-                // The name is taken: one more sign behind it, and it comes later.
+                // The name is taken, so a character is appended, and the entry comes later.
                 self.rename([&name[..], b"+"].concat(), renamed);
             } else {
                 self.push_renamed(name, renamed, rewriter, sink.as_deref_mut())?;
@@ -960,7 +965,7 @@ impl Frame {
     }
 }
 
-/// What tells contents of folders apart.
+/// Returns a key that identifies the content of a folder.
 fn key(content: &Content) -> Key {
     let mut packed = Vec::new();
     match content {

@@ -1,4 +1,4 @@
-//! The keyring and the keys that are derived from it.
+//! The keyring, and the keys that are derived from it.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::format::repository_id::RepositoryId;
 use crate::format::suite::Suite;
 use crate::name::ObjectKind;
 
-/// 32 secret bytes. Wiped when dropped; never printed.
+/// A secret of 32 bytes. Wiped when dropped, and never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub [u8; 32]);
 
@@ -31,22 +31,24 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a passphrase unlocks: the repository's id and one secret an epoch.
+/// The content of a `keys/` object: the repository's id, and one secret per epoch.
 ///
-/// New epochs seal new objects; the keys for fingerprints and cut-points come from the first
-/// epoch's secret for ever, or nothing would be found again.
+/// New objects are sealed with the secret of the newest epoch. The keys for fingerprints and
+/// cut-points are derived from the first epoch's secret for ever, because no stored chunk would be
+/// found again otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyring {
-    /// Whose keys these are.
+    /// The id of the repository to which the keys belong.
     pub repository: RepositoryId,
-    /// (epoch, secret), epochs rising from 1.
+    /// Pairs of (epoch, secret); epochs rise from 1.
     pub epochs: Vec<(u32, Secret)>,
 }
 
 impl Keyring {
-    /// Appends nothing, loses nothing: the keyring as a map.
+    /// Encodes the keyring as a map, without leaving copies of secrets in memory.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
-        // Enough at once, and one vector only: one that grows or is copied leaves secrets behind.
+        // A single vector with sufficient capacity is used, because one that grows or is copied
+        // leaves secrets behind.
         let room = 64 + self.epochs.len() * 48;
         let mut e = Encoder::new(Vec::with_capacity(room));
         let written = (|| {
@@ -61,7 +63,7 @@ impl Keyring {
         Zeroizing::new(e.into_writer())
     }
 
-    /// Reads a keyring.
+    /// Decodes a keyring.
     pub fn decode(bytes: &[u8]) -> Result<Keyring> {
         let d = &mut Decoder::new(bytes);
         let (mut repository, mut epochs) = (None, None);
@@ -97,7 +99,7 @@ impl Keyring {
     }
 }
 
-/// The purposes that have a sealing key of their own, so that a keyring may hold a subset later.
+/// The purposes with a sealing key of their own, so that a future keyring may hold a subset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyClass {
     /// Settings.
@@ -110,9 +112,9 @@ pub enum KeyClass {
     Meta,
     /// Regions of file chunks.
     Data,
-    /// Candidates for imperfect matching.
+    /// Candidates for similarity search.
     Hints,
-    /// What damaged containers can be rebuilt from.
+    /// Parity data, from which damaged containers can be rebuilt.
     Parity,
 }
 
@@ -127,8 +129,8 @@ impl KeyClass {
         (KeyClass::Parity, "cutpoint v1 parity"),
     ];
 
-    /// Which key seals the body of an object of `kind`. Keyrings have keys of their own
-    /// (`seal::wrap`).
+    /// Returns the class of the key that seals the body of an object of `kind`. Keyrings are sealed
+    /// with keys of their own (`seal::wrap`).
     pub fn of(kind: ObjectKind) -> KeyClass {
         match kind {
             ObjectKind::Config | ObjectKind::Key => KeyClass::Config,
@@ -187,40 +189,42 @@ impl Keys {
         }
     }
 
-    /// How new objects are sealed.
+    /// Returns the suite by which new objects are sealed.
     pub fn suite(&self) -> Suite {
         self.suite
     }
 
-    /// Whose keys these are.
+    /// Returns the id of the repository to which the keys belong.
     pub fn repository(&self) -> RepositoryId {
         self.keyring.repository
     }
 
-    /// What the keys were derived from: for another passphrase, or for paper.
+    /// Returns the keyring from which the keys were derived, for another passphrase or a recovery
+    /// kit.
     pub fn keyring(&self) -> &Keyring {
         &self.keyring
     }
 
-    /// The newest epoch: what new objects are sealed with. A repository opens only with a keyring
-    /// whose newest epoch is that of its settings.
+    /// Returns the newest epoch, with which new objects are sealed. A repository opens only with a
+    /// keyring whose newest epoch is that of the settings.
     pub fn epoch(&self) -> u32 {
         self.epochs.last().map_or(0, |(epoch, _)| *epoch)
     }
 
-    /// The sealing key of `class` in `epoch`.
+    /// Returns the sealing key of `class` in `epoch`.
     pub(crate) fn class_key(&self, epoch: u32, class: KeyClass) -> Option<&Secret> {
         let (_, keys) = self.epochs.iter().find(|(number, _)| *number == epoch)?;
         let index = KeyClass::ALL.iter().position(|(each, _)| *each == class)?;
         keys.get(index)
     }
 
-    /// The fingerprint of a chunk.
+    /// Returns the fingerprint of a chunk.
     pub fn fingerprint(&self, class: Class, chunk: &[u8]) -> Fingerprint {
         Fingerprint(*blake3::keyed_hash(self.fingerprint_key(class), chunk).as_bytes())
     }
 
-    /// The fingerprints of many chunks, in order: the same, and faster than one after the other.
+    /// Returns the fingerprints of many chunks, in order. Faster than [`Keys::fingerprint`] for
+    /// each chunk.
     pub fn fingerprints(&self, class: Class, chunks: &[&[u8]]) -> Vec<Fingerprint> {
         let mut digests = Vec::with_capacity(chunks.len());
         Blake3::keyed(self.fingerprint_key(class)).digests(chunks, &mut digests);
@@ -234,27 +238,27 @@ impl Keys {
         }
     }
 
-    /// `N` bytes for a keyed chunker, the same for ever in this repository.
+    /// Returns `N` bytes for a keyed chunker, which never change in this repository.
     pub fn cut_material<const N: usize>(&self) -> [u8; N] {
         let mut material = [0; N];
         blake3::Hasher::new_keyed(&self.cut.0).finalize_xof().fill(&mut material);
         material
     }
 
-    /// A number that decides whether a tree is cut before the entry with this name: keyed, so that
-    /// nobody can choose names which cut, or which never do.
+    /// Returns a number that decides whether a tree is cut before the entry with this name. It is
+    /// keyed, so that names which always or never cause a cut cannot be chosen.
     pub fn name_hash(&self, name: &[u8]) -> u64 {
         first_number(blake3::keyed_hash(&self.tree_cut.0, name).as_bytes())
     }
 
-    /// Hashes of the head and of the tail of a chunk that has both, by which others that resemble it
-    /// are found.
+    /// Returns hashes of the head and of the tail of a chunk, by which similar chunks are found;
+    /// `None` if the chunk is too short for both.
     pub fn ends(&self, chunk: &[u8]) -> Option<Ends> {
         let (head, tail) = (chunk.first_chunk::<END_LEN>()?, chunk.last_chunk::<END_LEN>()?);
         (chunk.len() >= 2 * END_LEN).then(|| [self.end(head), self.end(tail)])
     }
 
-    /// The hash of a head or tail, of any length.
+    /// Returns the hash of a head or tail of any length.
     pub fn end(&self, end: &[u8]) -> u32 {
         u32::try_from(xxh3_64_with_seed(end, self.ends_seed) & u64::from(u32::MAX)).unwrap_or(0)
     }

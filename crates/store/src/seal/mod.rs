@@ -1,4 +1,4 @@
-//! Sealing: keys, and objects as bytes that only a key opens. `docs/format.md`, "Sealing".
+//! Sealing: keys, and objects as bytes that only a key opens (`docs/format.md`, "Sealing").
 
 mod keys;
 mod object;

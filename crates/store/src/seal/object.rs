@@ -1,4 +1,4 @@
-//! One object as bytes: header, sealed parts, padding, trailer.
+//! The bytes of an object: header, sealed parts, padding, trailer.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use bytes::Bytes;
@@ -13,15 +13,15 @@ use crate::name::{ObjectKind, ObjectName};
 
 /// The length of the trailer of every object, in bytes.
 pub const TRAILER_LEN: usize = 32;
-/// What sealing adds to a part, in bytes.
+/// The length that sealing adds to a part, in bytes.
 pub const TAG_LEN: usize = 16;
 /// The length of an object's salt, in bytes.
 pub const SALT_LEN: usize = 16;
-/// The version of the format that this version writes, and the newest that it reads.
+/// The version of the format that this version of cutpoint writes, and the newest that it reads.
 pub const VERSION: u8 = 1;
-/// Containers are padded to a multiple of this, in bytes.
+/// The granularity of the length of containers, in bytes.
 pub const PADDING_CONTAINER: usize = 64 * 1024;
-/// Other objects are padded to a multiple of this, in bytes.
+/// The granularity of the length of all other objects, in bytes.
 pub const PADDING_OTHER: usize = 256;
 
 const MAGIC: [u8; 4] = *b"CutP";
@@ -37,16 +37,16 @@ const _: () = assert!(OFFSET_COMMITMENT + 16 == HEADER_LEN, "the header's fields
 /// The part number of a container's directory; regions count from 0.
 const DIRECTORY_PART: u32 = u32::MAX;
 
-/// What a part is. Bound into the seal, so that no part can pose as another.
+/// The kind of a part. It is bound into the seal, so that no part can pose as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind {
     /// The body of an object of one part.
     Body,
-    /// The how-manieth region of a container, from 0.
+    /// A region of a container, with its number from 0.
     Region(u32),
-    /// A container's directory; sealed under the key of class `index`.
+    /// The directory of a container; sealed with the key of class `index`.
     Directory,
-    /// What there is to know about a `keys/` object; sealed under the key of class `config`.
+    /// The description of a `keys/` object; sealed with the key of class `config`.
     About,
 }
 
@@ -69,25 +69,25 @@ impl PartKind {
     }
 }
 
-/// The first 64 bytes of an object, in the clear.
+/// The first 64 bytes of an object, which are not encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The code of the object's kind.
     pub kind: u8,
-    /// How it is sealed.
+    /// The cipher suite by which the object is sealed.
     pub suite: Suite,
-    /// With whose secret.
+    /// The epoch of the secret with which the object is sealed.
     pub epoch: u32,
     /// The 16 bytes of [`ObjectName::header_bytes`].
     pub name: [u8; 16],
-    /// Random.
+    /// The random salt of the object.
     pub salt: [u8; SALT_LEN],
-    /// Shows that a key is the right one, before anything is opened.
+    /// A commitment to the key, which shows that a key is the right one before anything is opened.
     pub commitment: [u8; 16],
 }
 
 impl Header {
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[..OFFSET_KIND].copy_from_slice(&MAGIC);
@@ -101,11 +101,12 @@ impl Header {
         bytes
     }
 
-    /// Reads the header of the object that was asked for as `name`.
+    /// Decodes the header of the object that was requested as `name`.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where it is another object, or none; `Unsupported` where it is newer.
+    /// Returns a `Corrupt` error if the bytes are another object, or none, and `Unsupported` if the
+    /// object is newer than this version.
     pub fn decode(name: &ObjectName, bytes: &[u8]) -> Result<Header> {
         let Some(bytes) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(Error::corrupt(
@@ -121,7 +122,7 @@ impl Header {
         if bytes[..OFFSET_KIND] != MAGIC {
             return Err(Error::corrupt(name, "does not begin as an object of cutpoint does"));
         }
-        // The version is looked at before anything whose meaning it could change.
+        // The version is examined before any field whose meaning it could change.
         if bytes[OFFSET_VERSION] > VERSION {
             return Err(Error::new(
                 Kind::Unsupported,
@@ -151,11 +152,11 @@ impl Header {
             salt: field(OFFSET_SALT),
             commitment: field(OFFSET_COMMITMENT),
         };
-        // A valid object under another's name is as wrong as a damaged one.
+        // A valid object under the name of another is as wrong as a damaged one.
         if header.kind != name.kind().code() || header.name != name.header_bytes() {
             return Err(Error::corrupt(name, "holds another object"));
         }
-        // Only what the fields say may be there; the rest is bound by the seal as well.
+        // Only the fields may be set; all other bytes of the header are bound by the seal as well.
         if header.encode() != *bytes {
             return Err(Error::corrupt(name, "reserved bytes of the header are not zero"));
         }
@@ -163,8 +164,8 @@ impl Header {
     }
 }
 
-/// Key and commitment: 48 bytes of keyed BLAKE3 over the first 48 bytes of the header (and, for
-/// keyrings, over what follows it in the clear).
+/// Derives the key and the commitment of an object: 48 bytes of keyed BLAKE3 over the first 48
+/// bytes of the header, and for keyrings also over the unencrypted bytes that follow it.
 pub(crate) fn object_key(class_key: &Secret, header: &[u8], clear: &[u8]) -> (Secret, [u8; 16]) {
     let mut hasher = blake3::Hasher::new_keyed(&class_key.0);
     hasher.update(&header[..OFFSET_COMMITMENT]).update(clear);
@@ -178,7 +179,7 @@ pub(crate) fn object_key(class_key: &Secret, header: &[u8], clear: &[u8]) -> (Se
     (key, commitment)
 }
 
-/// One object's key, ready for use.
+/// The key of one object, ready for use.
 pub(crate) enum Cipher {
     /// Suite 0: tags only.
     Plain(Secret),
@@ -205,7 +206,7 @@ impl Cipher {
         }
     }
 
-    /// Seals `part` in place and returns its tag.
+    /// Seals `part` in place. Returns its tag.
     pub(crate) fn seal(
         &self,
         header: &[u8; HEADER_LEN],
@@ -226,7 +227,7 @@ impl Cipher {
         }
     }
 
-    /// Opens `part` (sealed bytes and tag) in place; returns the length of what was in it.
+    /// Opens `part` (sealed bytes and tag) in place. Returns the length of the opened bytes.
     pub(crate) fn open(
         &self,
         header: &[u8; HEADER_LEN],
@@ -238,7 +239,8 @@ impl Cipher {
         match self {
             Cipher::Plain(key) => {
                 let (body, tag) = part.split_at(len);
-                // Not a secret comparison: whoever holds the storage holds this key.
+                // A constant-time comparison is not needed, because anyone with access to the
+                // storage has this key.
                 (plain_tag(key, &associated, body) == *tag).then_some(len)
             }
             Cipher::Aead(key) => {
@@ -269,24 +271,25 @@ fn plain_tag(key: &Secret, associated: &[u8], part: &[u8]) -> [u8; TAG_LEN] {
     tag
 }
 
-/// The last 32 bytes of an object: where its directory (or only part) lies, and a checksum of all
-/// bytes before it, against accidents only.
+/// The last 32 bytes of an object: the place of its directory (or its only part), and a checksum of
+/// all bytes before it, which protects only against accidents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
     /// The length of the sealed part, tag included, in bytes.
     pub length: u32,
-    /// Its offset from the start of the object, in bytes.
+    /// The offset of the sealed part from the start of the object, in bytes.
     pub offset: u64,
     /// XXH3-128 (seed 0) of everything before this field, little-endian.
     pub checksum: [u8; 16],
 }
 
 impl Trailer {
-    /// Reads the trailer at the end of `bytes`, which are the last of an object of `object_len`.
+    /// Decodes the trailer at the end of `bytes`, which are the last bytes of an object of
+    /// `object_len` bytes.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where the part would not lie inside the object.
+    /// Returns a `Corrupt` error if the part does not lie inside the object.
     pub fn decode(name: &ObjectName, bytes: &[u8], object_len: u64) -> Result<Trailer> {
         let Some(bytes) = bytes.last_chunk::<TRAILER_LEN>() else {
             return Err(Error::corrupt(name, format!("{} bytes hold no trailer", bytes.len())));
@@ -310,8 +313,8 @@ impl Trailer {
     }
 }
 
-/// Seals the parts of one object, in place and one after the other. Its bytes are the header, each
-/// sealed part, and what [`Sealer::finish`] returns.
+/// Seals the parts of one object, in place and in order. The bytes of the object are the header,
+/// each sealed part, and the output of [`Sealer::finish`].
 pub struct Sealer {
     name: ObjectName,
     header: [u8; HEADER_LEN],
@@ -363,27 +366,27 @@ impl Sealer {
         }
     }
 
-    /// The object's name.
+    /// Returns the name of the object.
     pub fn name(&self) -> ObjectName {
         self.name
     }
 
-    /// How many bytes there are so far.
+    /// Returns the number of bytes so far.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Never: there is a header.
+    /// Returns `false`, because there is always a header.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The first bytes of the object.
+    /// Returns the header, which is the beginning of the object.
     pub fn header(&self) -> [u8; HEADER_LEN] {
         self.header
     }
 
-    /// Seals `part`, which is the next: its tag comes behind it. Returns its offset in the object.
+    /// Seals `part`, the next part, and appends its tag. Returns the part's offset in the object.
     pub fn seal(&mut self, kind: PartKind, part: &mut Vec<u8>) -> u64 {
         let offset = self.len;
         let cipher = match (kind, &self.directory_cipher) {
@@ -392,13 +395,13 @@ impl Sealer {
         };
         let tag = cipher.seal(&self.header, kind, part);
         part.extend_from_slice(&tag);
-        // While it is still in the cache.
+        // The part is still in the cache at this point.
         self.checksum.update(part);
         self.len += part.len();
         offset as u64
     }
 
-    /// Seals the last part: padding and the trailer come behind it.
+    /// Seals the last part, and appends padding and the trailer.
     pub fn finish(mut self, kind: PartKind, part: &mut Vec<u8>) {
         let offset = self.seal(kind, part);
         let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
@@ -410,8 +413,8 @@ impl Sealer {
     }
 }
 
-/// Appends what stands between the last part of the object `name`, which ends at `end`, and the
-/// checksum: padding, length and offset of that part.
+/// Appends the bytes between the last part of the object `name`, which ends at `end`, and the
+/// checksum: padding, and the length and the offset of that part.
 fn push_tail(bytes: &mut Vec<u8>, name: ObjectName, end: usize, offset: u64, length: u32) {
     let padding = match name {
         ObjectName::Container(..) => PADDING_CONTAINER,
@@ -424,8 +427,9 @@ fn push_tail(bytes: &mut Vec<u8>, name: ObjectName, end: usize, offset: u64, len
     bytes.extend_from_slice(&offset.to_le_bytes());
 }
 
-/// The object of which `bytes` begin with the header and all sealed parts; the last of these is
-/// `length` bytes at `offset`. What comes behind it does not count.
+/// Returns an object with restored padding and trailer. `bytes` begin with its header and all
+/// sealed parts, the last of which is `length` bytes at `offset`. Any bytes behind that part are
+/// ignored.
 pub(crate) fn with_tail_anew(
     name: ObjectName,
     bytes: &[u8],
@@ -440,14 +444,15 @@ pub(crate) fn with_tail_anew(
     Some(Bytes::from(anew))
 }
 
-/// The maximum number of lengths of the part that are tried where the trailer does not say it.
+/// Maximum number of lengths of the part that are tried if the trailer does not tell the length.
 const LENGTHS_MAX: usize = 4 * PADDING_OTHER;
-/// The maximum of bytes that are decrypted for that; of a longer object fewer lengths are tried.
+/// Maximum number of bytes that are decrypted for these attempts, which limits the lengths that are
+/// tried for a longer object.
 const TRIED_BYTES_MAX: usize = 1 << 32;
 
-/// The bytes with which an object of one part was put, where its header and its part are undamaged:
-/// padding and trailer follow from these. Where the trailer is damaged the length of the part is
-/// found by trying. `None` where the part does not open.
+/// Returns the original bytes of an object of one part whose header and part are undamaged, because
+/// padding and trailer follow from these. If the trailer is damaged, the length of the part is
+/// found by trying. Returns `None` if the part does not open.
 pub(crate) fn object_as_put(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Option<Bytes> {
     let opener = Opener::new(keys, name, bytes).ok()?;
     let opens = |length: usize| {
@@ -458,7 +463,8 @@ pub(crate) fn object_as_put(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Opti
     let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok();
     let said = trailer.and_then(|trailer| opens(usize::try_from(trailer.length).ok()?));
     let room = bytes.len().saturating_sub(HEADER_LEN);
-    // A trailer that is only damaged, not cut off, leaves as many lengths as there can be padding.
+    // If the trailer is damaged but not cut off, the number of possible lengths is limited by the
+    // padding.
     let count = (TRIED_BYTES_MAX / room.max(1)).clamp(PADDING_OTHER + TRAILER_LEN, LENGTHS_MAX);
     said.or_else(|| (TAG_LEN..=room).rev().take(count).find_map(opens))
 }
@@ -473,26 +479,28 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Takes the header of the object that was asked for as `name`.
+    /// Creates an opener from the header of the object that was requested as `name`.
     ///
     /// # Errors
     ///
-    /// As [`Header::decode`]; `WrongKey` where the object says that it is of a newer epoch, and where
-    /// settings were sealed with a key that these are not (another repository's); `Corrupt` where any
-    /// other object was, and where one is sealed with another suite.
+    /// Returns any error of [`Header::decode`]. Returns `WrongKey` if the object claims a newer
+    /// epoch, or if settings were sealed with a key that is not among `keys` (that of another
+    /// repository). Returns `Corrupt` if any other object was sealed with such a key, or if an
+    /// object is sealed with another suite.
     pub fn new(keys: &Keys, name: ObjectName, header: &[u8]) -> Result<Opener> {
         let decoded = Header::decode(&name, header)?;
         let mut bytes = [0; HEADER_LEN];
         bytes.copy_from_slice(&header[..HEADER_LEN]);
-        // Both ciphers are read everywhere, but nothing unsealed passes where sealing is the rule.
+        // Both ciphers are accepted everywhere, but no unencrypted object is accepted in an
+        // encrypted repository.
         if (decoded.suite == Suite::None) != (keys.suite() == Suite::None) {
             return Err(Error::corrupt(
                 name,
                 format!("is sealed with {}, this repository uses {}", decoded.suite, keys.suite()),
             ));
         }
-        // Settings tell whether keys fit. By keys that have opened those, whatever else does not fit is
-        // damaged.
+        // Settings decide whether keys fit. If the keys have opened the settings, any other object
+        // that does not fit is damaged.
         let misfit = match name.kind() {
             ObjectKind::Config | ObjectKind::Key => Kind::WrongKey,
             _ => Kind::Corrupt,
@@ -539,11 +547,12 @@ impl Opener {
         })
     }
 
-    /// Opens one part, given with its tag; `part` holds then what was sealed.
+    /// Opens one part, given with its tag. `part` then holds the opened bytes.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where a byte of the part, of the header or the part's place is not what it was.
+    /// Returns a `Corrupt` error if a byte of the part or of the header has changed, or the part is
+    /// in another place.
     pub fn open(&self, kind: PartKind, part: &mut Vec<u8>) -> Result<()> {
         let cipher = match (kind, &self.directory_cipher) {
             (PartKind::Directory, Some(cipher)) => cipher,
@@ -579,11 +588,11 @@ pub fn seal_object(keys: &Keys, name: ObjectName, salt: [u8; SALT_LEN], body: &[
     Bytes::from(part)
 }
 
-/// Opens an object of one part and returns its body.
+/// Opens an object of one part. Returns its body.
 ///
 /// # Errors
 ///
-/// As [`Opener::new`] and [`Opener::open`].
+/// Returns any error of [`Opener::new`], of [`Trailer::decode`] and of [`Opener::open`].
 pub fn open_object(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<Vec<u8>> {
     let opener = Opener::new(keys, name, bytes)?;
     let trailer = Trailer::decode(&name, bytes, bytes.len() as u64)?;
@@ -593,8 +602,8 @@ pub fn open_object(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<Vec<u8
     Ok(body)
 }
 
-/// Whether the checksum in the trailer is that of all bytes before it: finds accidents in padding
-/// and everywhere else, without a key.
+/// Returns `true` if the checksum in the trailer matches all bytes before it. This detects
+/// accidental damage anywhere in the object, padding included, without a key.
 pub fn object_is_intact(bytes: &[u8]) -> bool {
     let Some((body, checksum)) = bytes.split_last_chunk::<16>() else {
         return false;

@@ -1,8 +1,8 @@
-//! Wrapping: a keyring that a passphrase or a key file unlocks.
+//! Wrapping: keyrings that a passphrase or a key file unlocks.
 //!
-//! A `keys/` object is a header, [`WRAP_LEN`] bytes in the clear that say how the wrapping key is
-//! made, what there is to know about it for those who have the repository open, the sealed keyring,
-//! padding, trailer.
+//! A `keys/` object consists of a header, [`WRAP_LEN`] unencrypted bytes that describe how the
+//! wrapping key is derived, a description of the key for clients that have the repository open, the
+//! sealed keyring, padding, and the trailer.
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use bytes::Bytes;
@@ -20,26 +20,27 @@ use crate::format::map::{MapWriter, at_end, malformed, read_map};
 use crate::format::suite::Suite;
 use crate::name::ObjectName;
 
-/// The bytes between header and sealed keyring: method 1, zero 3, memory in KiB 4, passes 4,
-/// lanes 4, salt 16.
+/// The length of the unencrypted bytes between header and description: method 1, zero 3, memory in
+/// KiB 4, passes 4, lanes 4, salt 16.
 pub const WRAP_LEN: usize = 32;
 
-/// The longest label, in bytes.
+/// The maximum length of a label, in bytes.
 pub const LABEL_LEN_MAX: usize = 200;
 
-/// Before the sealed part that says what there is to know: the epoch of its key.
+/// The length of the epoch that precedes the sealed description and names its key, in bytes.
 const ABOUT_EPOCH_LEN: usize = 4;
 
-/// What a `keys/` object is opened with. The code stands behind its header.
+/// The method by which a `keys/` object is opened. The code follows the header of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyMethod {
-    /// Nothing: the repository is not encrypted.
+    /// No secret: the repository is not encrypted.
     Nothing,
     /// A passphrase.
     Passphrase,
     /// A key file.
     KeyFile,
-    /// A recovery kit: who has it needs no object. That there is one says that it was made.
+    /// A recovery kit, which opens the repository without any object. The object only records that
+    /// the kit exists.
     RecoveryKit,
 }
 
@@ -53,11 +54,12 @@ impl KeyMethod {
         }
     }
 
-    /// How the `keys/` object with these bytes is opened.
+    /// Returns the method by which the `keys/` object with these bytes is opened.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where it is no such object; `Unsupported` where a newer version has made it.
+    /// Returns a `Corrupt` error if the bytes are not such an object, and `Unsupported` if a newer
+    /// version has written it.
     pub fn of_object(name: ObjectName, bytes: &[u8]) -> Result<KeyMethod> {
         Header::decode(&name, bytes)?;
         let code = wrap_of(&name, bytes)?[0];
@@ -70,15 +72,15 @@ impl KeyMethod {
     }
 }
 
-/// What there is to know about a `keys/` object. Sealed with a key of the repository: whoever has it
-/// open can read this, without the secret that the object is for.
+/// The description of a `keys/` object. It is sealed with a key of the repository, so that any
+/// client which has the repository open can read it, without the secret that the object is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyAbout {
-    /// When it was made: nanoseconds since 1970 UTC.
+    /// The creation time of the key, in nanoseconds since 1970 UTC.
     pub made_ns: i64,
-    /// For people. At most [`LABEL_LEN_MAX`] bytes.
+    /// The human-readable label, of at most [`LABEL_LEN_MAX`] bytes.
     pub label: String,
-    /// The newest epoch of the keyring in it.
+    /// The newest epoch of the wrapped keyring.
     pub epoch: u32,
 }
 
@@ -105,13 +107,13 @@ impl KeyAbout {
         Ok(about)
     }
 
-    /// What stands in the `keys/` object with these bytes. `None` where there is nothing of the kind,
-    /// as in those that the first versions have made.
+    /// Reads the description in the `keys/` object with these bytes. Returns `None` if the object
+    /// has none.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where it is damaged; `WrongKey` where it was sealed with a key that is not among
-    /// `keys`.
+    /// Returns a `Corrupt` error if the object is damaged, and `WrongKey` if the description was
+    /// sealed with a key that is not among `keys`.
     pub fn of_object(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<Option<KeyAbout>> {
         let header = Header::decode(&name, bytes)?;
         let wrap = wrap_of(&name, bytes)?;
@@ -136,7 +138,7 @@ impl KeyAbout {
     }
 }
 
-/// What follows the header of a `keys/` object in the clear.
+/// Returns the unencrypted bytes that follow the header of a `keys/` object.
 fn wrap_of<'a>(name: &ObjectName, bytes: &'a [u8]) -> Result<&'a [u8; WRAP_LEN]> {
     bytes
         .get(HEADER_LEN..)
@@ -144,13 +146,14 @@ fn wrap_of<'a>(name: &ObjectName, bytes: &'a [u8]) -> Result<&'a [u8; WRAP_LEN]>
         .ok_or_else(|| Error::corrupt(name, "ends inside its header"))
 }
 
-/// RFC 9106, second recommended choice: 64 MiB, three passes, four lanes.
+/// The second recommended choice of RFC 9106: 64 MiB, three passes, four lanes.
 const MEMORY_KIB: u32 = 64 * 1024;
 const PASSES: u32 = 3;
 const LANES: u32 = 4;
 
-/// The maximum work that a `keys/` object may ask for before it is believed: whoever can write to the
-/// storage could ask for a terabyte. By default [`KdfLimits::TIMES`] times what this program writes.
+/// The maximum cost that a `keys/` object may demand before it is authenticated, because anyone who
+/// can write to the storage could demand a terabyte. By default [`KdfLimits::TIMES`] times the cost
+/// that this program writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KdfLimits {
     /// The maximum memory, in KiB.
@@ -162,10 +165,10 @@ pub struct KdfLimits {
 }
 
 impl KdfLimits {
-    /// The default multiple of what this program writes.
+    /// The default multiple of the cost that this program writes.
     pub const TIMES: u32 = 4;
 
-    /// `times` the memory, passes and lanes that this program writes.
+    /// Returns limits of `times` the memory, passes and lanes that this program writes.
     pub fn times(times: u32) -> KdfLimits {
         KdfLimits {
             memory_kib_max: MEMORY_KIB.saturating_mul(times),
@@ -181,10 +184,10 @@ impl Default for KdfLimits {
     }
 }
 
-/// What opens a repository.
+/// A secret that opens a repository.
 #[derive(Clone)]
 pub enum Unlock {
-    /// Nothing: the repository is not encrypted.
+    /// No secret: the repository is not encrypted.
     Nothing,
     /// A passphrase, stretched by Argon2id.
     Passphrase(Zeroizing<Vec<u8>>),
@@ -195,7 +198,7 @@ pub enum Unlock {
 }
 
 impl Unlock {
-    /// What kind of secret it is.
+    /// Returns the method that belongs to this kind of secret.
     pub fn method(&self) -> KeyMethod {
         match self {
             Unlock::Nothing => KeyMethod::Nothing,
@@ -217,12 +220,12 @@ impl std::fmt::Debug for Unlock {
     }
 }
 
-/// Returns the bytes of `keys/<id>`: `keyring`, to be opened by `unlock`. `salts` are random: the
-/// object's, and the passphrase's.
+/// Returns the bytes of `keys/<id>`: `keyring`, wrapped for `unlock`. `salts` are random: that of
+/// the object, and that of the passphrase.
 ///
 /// # Errors
 ///
-/// `Invalid` where the label is too long, or the passphrase cannot be stretched.
+/// Returns an `Invalid` error if the label is too long, or the passphrase cannot be stretched.
 pub fn wrap_keyring(
     keyring: &Keyring,
     unlock: &Unlock,
@@ -287,12 +290,12 @@ pub fn wrap_keyring(
     Ok(Bytes::from(bytes))
 }
 
-/// Opens the bytes of `keys/<id>`. Returns `None` where `unlock` is not the right key for it.
+/// Opens the bytes of `keys/<id>`. Returns `None` if `unlock` is not the right secret.
 ///
 /// # Errors
 ///
-/// `Corrupt` where the object is damaged; `Unsupported` where it asks for more work than `limits`
-/// allow.
+/// Returns a `Corrupt` error if the object is damaged, and `Unsupported` if it demands a higher
+/// cost than `limits` allow.
 pub fn unwrap_keyring(
     name: ObjectName,
     bytes: &[u8],
@@ -306,8 +309,8 @@ pub fn unwrap_keyring(
     if wrap[0] != method.code() {
         return Ok(None);
     }
-    // Suite 0 and method "nothing" belong together: a passphrase never opens an unencrypted
-    // repository that somebody put in the place of an encrypted one.
+    // Suite 0 and method "nothing" belong together, so that a passphrase never opens an unencrypted
+    // repository which was put in the place of an encrypted one.
     if (header.suite == Suite::None) != (method == KeyMethod::Nothing) {
         return Err(damaged("says that it is encrypted, and that it is not"));
     }
@@ -362,8 +365,8 @@ fn wrapping_key(
             let params = Params::new(memory_kib, passes, lanes, Some(32))
                 .map_err(|error| Error::corrupt(name, format!("Argon2id: {error}")))?;
             let mut key = Secret([0; 32]);
-            // The crate wipes what it makes itself; the large memory is ours. Who finds it could try
-            // passphrases without stretching them.
+            // The crate wipes its own memory, but not the large block memory, which is allocated
+            // here. With its contents, passphrases could be tried without stretching them.
             let mut memory = Zeroizing::new(vec![Block::default(); params.block_count()]);
             Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
                 .hash_password_into_with_memory(

@@ -1,4 +1,4 @@
-//! Bounds of a listing: a server may send pages without end.
+//! Bounds of a listing, because a server may send pages without end.
 
 use std::collections::HashSet;
 
@@ -6,37 +6,38 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::failure::{Failure, Meaning};
 
-/// The time that any listing may take, in nanoseconds ...
+/// The base of the maximum duration of a listing, in nanoseconds.
 const BASE_NS: u64 = 300 * 1_000_000_000;
-/// ... and what each name adds to it.
+/// The increase of the maximum duration per name, in nanoseconds.
 const NAME_NS: u64 = 10_000_000;
-/// The maximum number of pages without a name.
+/// Maximum number of pages without a name.
 const EMPTY_PAGES_MAX: u32 = 100;
 
-/// The pages of one listing so far.
+/// The pages of a listing that were received.
 #[derive(Debug)]
 pub(super) struct ListBounds {
     count_max: usize,
     began_ns: u64,
     count: usize,
     empty_count: u32,
-    /// Hashes of the tokens that came.
+    /// Hashes of the continuation tokens that were received.
     tokens: HashSet<u128>,
 }
 
 impl ListBounds {
-    /// For a listing of at most `count_max` names that begins at `now_ns`.
+    /// Creates the bounds of a listing of at most `count_max` names that begins at `now_ns`.
     pub(super) fn new(count_max: usize, now_ns: u64) -> ListBounds {
         let (count, empty_count, tokens) = (0, 0, HashSet::new());
         ListBounds { count_max, began_ns: now_ns, count, empty_count, tokens }
     }
 
-    /// Counts a page of `count` names that came at `now_ns` and names another one by `token`.
+    /// Counts a page of `count` names that was received at `now_ns` and refers to the next one by
+    /// `token`.
     ///
     /// # Errors
     ///
-    /// Where the listing has more names than are allowed, names a page twice, has too many pages
-    /// without a name, or takes too long: it is not asked for again.
+    /// Returns a final failure if the listing has more names than allowed, refers to a page twice,
+    /// has too many pages without a name, or takes too long.
     pub(super) fn page(&mut self, count: usize, token: &str, now_ns: u64) -> Result<(), Failure> {
         self.count = self.count.saturating_add(count);
         self.empty_count += u32::from(count == 0);

@@ -1,4 +1,4 @@
-//! Why a request failed, and what follows from it.
+//! Failures of requests, and their consequences.
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use object_store::client::{HttpError, HttpErrorKind};
 use super::service::{Answer, CredentialsFailure, TooLong, deepest};
 use crate::error::Kind;
 
-/// What is wrong with the settings of an object storage, or with what it allows: the source of an
-/// error against which somebody can do something.
+/// A problem with the settings or the permissions of an object storage: the source of an error that
+/// the user can do something about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Nobody answers at the address.
+    /// No server answers at the address.
     Unreachable,
-    /// What answers is no S3 storage, or the address is not its own.
+    /// The server at the address is not an S3 storage, or the address is not that of the storage.
     NotS3,
     /// There is no such bucket.
     NoBucket,
-    /// The bucket is in another region, this one if it is known.
+    /// The bucket is in another region, which is given if it is known.
     Region(Option<String>),
     /// No credentials were given, and none were found.
     NoCredentials,
     /// The storage does not know the credentials, or the secret is wrong.
     WrongCredentials,
-    /// The credentials were good for a time that is over.
+    /// The credentials have expired.
     Expired,
     /// The clocks of this machine and of the storage differ too much.
     Clock,
-    /// The credentials do not allow it.
+    /// The credentials do not permit the operation.
     Denied,
 }
 
@@ -51,18 +51,18 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// What a failure means for the request.
+/// The meaning of a failure for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// It may work if it is tried again. A put may have been carried out all the same.
+    /// Another attempt may succeed. A put may have been carried out all the same.
     TryAgain,
-    /// There is no such object.
+    /// The object does not exist.
     Missing,
-    /// There is such an object already.
+    /// The object exists already.
     Exists,
-    /// The storage does not know puts with conditions.
+    /// The storage does not support conditional puts.
     NoConditions,
-    /// It will not work.
+    /// Further attempts would fail as well.
     Final,
 }
 
@@ -76,18 +76,18 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// One that may work if it is tried again.
+    /// Creates a failure after which another attempt may succeed.
     pub(super) fn passing(text: impl Into<String>) -> Failure {
         Failure { meaning: Meaning::TryAgain, kind: Kind::Media, text: text.into(), refusal: None }
     }
 
-    /// One that a request to stop has ended.
+    /// Creates the failure of a request that a request to stop has ended.
     pub(super) fn interrupted() -> Failure {
         let (meaning, kind) = (Meaning::Final, Kind::Interrupted);
         Failure { meaning, kind, ..Failure::passing("interrupted") }
     }
 
-    /// What `object_store` says failed.
+    /// Converts an error of `object_store`.
     pub(super) fn of(error: &object_store::Error) -> Failure {
         let (mut answer, mut http, mut credentials) = (None, None, None);
         let mut too_long = None;
@@ -108,7 +108,8 @@ impl Failure {
         if let Some(CredentialsFailure(text)) = credentials {
             let refusal = Some(Refusal::NoCredentials);
             let text = format!("no credentials: {text}");
-            // The service that gives them may be busy; where there is none, that is soon known.
+            // The service that provides credentials may be busy. If there is none, that is soon
+            // known.
             return Failure { refusal, ..Failure::passing(text) };
         }
         if let Some(http) = http {
@@ -122,7 +123,8 @@ impl Failure {
         Failure { meaning, ..Failure::passing(error.to_string()) }
     }
 
-    /// The same of a request that is about no object that is there: it cannot be missing.
+    /// Converts the failure of a request that does not concern an existing object, so that nothing
+    /// can be missing.
     pub(super) fn of_place(self) -> Failure {
         match self.meaning {
             Meaning::Missing => {
@@ -155,7 +157,7 @@ impl Failure {
             (_, "NoSuchBucket") => refused(Refusal::NoBucket),
             (_, "RequestTimeTooSkewed") => refused(Refusal::Clock),
             (_, "ExpiredToken" | "TokenRefreshRequired") => refused(Refusal::Expired),
-            // The last is versitygw's.
+            // The last code is used by versitygw.
             (
                 _,
                 "InvalidAccessKeyId"
@@ -164,18 +166,18 @@ impl Failure {
                 | "XAdminUserNotFound",
             ) => refused(Refusal::WrongCredentials),
             (404, "NoSuchKey") => of(Meaning::Missing, None),
-            // The answer to a head has no text.
+            // The answer to a head request has no text.
             (404, _) if !answer.has_text => of(Meaning::Missing, None),
             (404 | 405, _) => refused(Refusal::NotS3),
             (401 | 403, _) => refused(Refusal::Denied),
             (501, "NotImplemented") => of(Meaning::NoConditions, None),
-            // On its way to the storage something was lost.
+            // Bytes were lost on the way to the storage.
             (
                 _,
                 "RequestTimeout" | "BadDigest" | "IncompleteBody" | "XAmzContentSHA256Mismatch",
             ) => of(Meaning::TryAgain, None),
-            // 409: another request for the same object was on its way; which of them will be
-            // carried out is open.
+            // 409: another request for the same object was under way, and it is open which of them
+            // will be carried out.
             (408 | 409 | 425 | 429 | 500..=599, _) => of(Meaning::TryAgain, None),
             _ => of(Meaning::Final, None),
         }

@@ -1,13 +1,15 @@
-//! Object storages that speak S3, over the crate `object_store`.
+//! Object storages with an S3 interface, on top of the crate `object_store`.
 //!
-//! Its runtime is in here: calls block their thread (`docs/decisions/0001`). Tries, pauses and
-//! time-outs are ours: `object_store` tries once, for it takes 409 and 412 for the same answer to a
-//! conditional put, and does not say whether an earlier try of its own may have been carried out.
+//! The crate's runtime is confined to this module: calls block their thread
+//! (`docs/decisions/0001`). This module handles attempts, pauses and time-outs itself.
+//! `object_store` makes only one attempt, because it does not distinguish the answers 409 and 412
+//! to a conditional put, and does not tell whether an earlier attempt of its own may have been
+//! carried out.
 //!
-//! A put is one request with `If-None-Match: *`. 412 is "exists" if nothing was tried before; after
-//! a try whose outcome is unknown (a time-out, a cut connection, 5xx) what lies there is read and
-//! compared. 409 means that another put of the name was on its way: whether the object will exist is
-//! open, so it is tried again.
+//! A put is one request with `If-None-Match: *`. The answer 412 means "exists" if there was no
+//! earlier attempt. After an attempt with an unknown outcome (a time-out, a cut connection, 5xx),
+//! the stored object is read and compared. The answer 409 means that another put of the name was
+//! under way. It is open then whether the object will exist, so that the request is repeated.
 
 mod bounds;
 mod failure;
@@ -41,18 +43,19 @@ use super::{Media, Put};
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 
-/// A put of a large object takes longer; slower than this, in bytes a second, is not waited for.
+/// The minimum speed of a put, in bytes per second; it extends the time limit for large objects.
 const UPLOAD_BYTES_PER_S_MIN: u64 = 100_000;
-/// So many ranges are asked for ahead of their need: an answer takes as long as megabytes take.
+/// Number of ranges that are requested before they are needed. An answer takes as long as the
+/// transfer of megabytes.
 const REQUESTS_AHEAD_MAX: usize = 8;
-/// Threads that move bytes between sockets and the threads that wait for them.
+/// Number of threads that move bytes between sockets and the threads that wait for them.
 const RUNTIME_THREADS: usize = 2;
-/// An answer that comes slower than this, in bytes a second, is not waited for.
+/// The minimum speed of an answer, in bytes per second; a slower one is given up.
 const DOWNLOAD_BYTES_PER_S_MIN: u64 = 10_000;
-/// The maximum that is allocated before bytes come, in bytes.
+/// The maximum allocation before bytes arrive, in bytes.
 const CAPACITY_MAX: u64 = 16 * 1024 * 1024;
 
-/// A bucket, or what is below a prefix in it.
+/// A bucket, or the part of it below a prefix.
 #[derive(Debug)]
 pub struct S3 {
     address: String,
@@ -61,16 +64,18 @@ pub struct S3 {
     runtime: Runtime,
     patience: Patience,
     limits: S3Limits,
-    /// The storage refuses conditions, so that puts are preceded by a look instead.
+    /// Set if the storage does not support conditions, so that puts look for an existing object
+    /// first.
     has_no_conditions: AtomicBool,
 }
 
 impl S3 {
-    /// The place that `settings` name. No request is made yet.
+    /// Opens the place that `settings` describe. No request is made yet.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the settings make no sense; `Media` where threads cannot be started.
+    /// Returns an `Invalid` error if the settings make no sense, and `Media` if threads cannot be
+    /// started.
     pub fn open(settings: &S3Settings, environment: Arc<dyn Environment>) -> Result<S3> {
         let root = StorePath::parse(&settings.prefix).map_err(|error| {
             Error::invalid(&settings.prefix, "is a bad prefix").with_source(error)
@@ -102,7 +107,7 @@ impl S3 {
         self.root.parts().chain(StorePath::from(name).parts()).collect()
     }
 
-    /// Does `act` until it works, or does so no more. `act` is one try.
+    /// Repeats `act`, which is one attempt, until it succeeds or must not be tried again.
     fn tries<T>(
         &self,
         verb: &str,
@@ -141,7 +146,7 @@ impl S3 {
         }
     }
 
-    /// Does `requests`, unless a request to stop leaves no time for them.
+    /// Runs `requests`, unless a request to stop leaves no time for them.
     fn block_on<T>(
         &self,
         requests: impl Future<Output = Result<T, Failure>>,
@@ -177,7 +182,8 @@ impl S3 {
                 other => return other,
             }
         }
-        // As good as it can be here. `probe` finds that it is not good enough to delete by.
+        // This is the best that is possible here; `probe` detects that it is not sufficient for
+        // deletion.
         match self.head_once(name)? {
             Some(_) => Err(Failure { meaning: Meaning::Exists, ..Failure::passing("exists") }),
             None => put(PutMode::Overwrite),
@@ -231,7 +237,7 @@ impl S3 {
         })
     }
 
-    /// Whether what lies at `name` is `bytes`; `None` where there is nothing.
+    /// Returns `true` if the object `name` equals `bytes`; `None` if there is no object.
     fn is_there(&self, name: &str, bytes: &Bytes) -> Result<Option<bool>, Failure> {
         match self.head_once(name)? {
             None => Ok(None),
@@ -281,7 +287,8 @@ async fn within<T>(
 
 impl Media for S3 {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        // A try of ours may have been carried out: then what exists may be ours.
+        // Set if an earlier attempt may have been carried out, so that an existing object may be
+        // the one being put.
         let mut is_unsure = false;
         self.tries("put", name, || {
             if is_unsure && let Some(is_own) = self.is_there(name, &bytes)? {
@@ -291,7 +298,8 @@ impl Media for S3 {
                 Ok(()) => Ok(Put::Created),
                 Err(failure) if failure.meaning == Meaning::Exists && !is_unsure => Ok(Put::Exists),
                 Err(failure) if failure.meaning == Meaning::Exists => {
-                    // The late one was carried out after we looked: look again.
+                    // The earlier attempt was carried out after the look, so the loop has to look
+                    // again.
                     Err(Failure { meaning: Meaning::TryAgain, ..failure })
                 }
                 Err(failure) => {
@@ -304,7 +312,7 @@ impl Media for S3 {
     }
 
     fn sync(&self, name: &str) -> Result<()> {
-        // A storage that shows an object has it.
+        // A storage that shows an object has stored it.
         self.head(name)?.map(|_| ()).ok_or_else(|| Error::missing(name, "is not there"))
     }
 
@@ -321,7 +329,7 @@ impl Media for S3 {
         match self.tries("get a range", name, read) {
             Ok(bytes) if bytes.len() == len => Ok(bytes),
             Ok(_) => Err(too_short(name, offset, len)),
-            // A range that begins behind the end is refused: ask for the length.
+            // A range that begins behind the end is refused, so the length has to be requested.
             Err(error) => match self.head(name) {
                 Ok(Some(length)) if length < end => Err(too_short(name, offset, len)),
                 _ => Err(error),

@@ -1,4 +1,4 @@
-//! How long is tried again.
+//! The limits for repeating requests.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,24 +12,25 @@ use crate::environment::Environment;
 use crate::wait;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// So much time may pass in a run in which tries fail and are waited for; threads that fail at the
-/// same time count once.
+/// The maximum total time of a run that is spent on failing attempts and on pauses; simultaneous
+/// failures of several threads count once.
 const BUDGET_NS: u64 = 600 * SECOND_NS;
-/// The same before anything has ever worked: then an address or a setting is likely to be wrong, and
-/// whoever made it wrong waits for the message.
+/// The maximum total time before any request has succeeded. An address or a setting is likely to be
+/// wrong then, and the user is waiting for the message.
 const FIRST_BUDGET_NS: u64 = 15 * SECOND_NS;
 const FIRST_TRIES_MAX: u32 = 3;
-/// The most that one try counts: one that took longer was suspended meanwhile, not waited for.
+/// The maximum time that one attempt counts. A process whose attempt took longer was suspended
+/// meanwhile.
 const TRY_NS_MAX: u64 = 120 * SECOND_NS;
-/// The first pause, which doubles up to the longest.
+/// The first pause, which doubles up to the maximum.
 const PAUSE_NS: u64 = SECOND_NS / 10;
 const PAUSE_NS_MAX: u64 = 15 * SECOND_NS;
 
-/// Decides whether a request is tried again, and waits until then.
+/// Decides whether a request is repeated, and waits until then.
 #[derive(Debug)]
 pub(super) struct Patience {
     environment: Arc<dyn Environment>,
-    /// The maximum number of tries of one request.
+    /// Maximum number of attempts of one request.
     tries_max: u32,
     spent: Mutex<Spent>,
     has_worked: AtomicBool,
@@ -38,29 +39,31 @@ pub(super) struct Patience {
 #[derive(Debug, Default)]
 struct Spent {
     total_ns: u64,
-    /// Up to here time was counted.
+    /// The time up to which spent time was counted.
     until_ns: u64,
 }
 
 impl Patience {
-    /// For a run that begins, of whose requests each is tried `tries_max` times at most.
+    /// Creates the state of a new run, in which each request is attempted at most `tries_max`
+    /// times.
     pub(super) fn new(environment: Arc<dyn Environment>, tries_max: u32) -> Patience {
         let (spent, has_worked) = (Mutex::default(), AtomicBool::new(false));
         Patience { environment, tries_max, spent, has_worked }
     }
 
-    /// Now, for [`Patience::wait`]. Time in which the machine was asleep was not waited for.
+    /// Returns the current time for [`Patience::wait`]. Time in which the machine was asleep does
+    /// not count.
     pub(super) fn now_ns(&self) -> u64 {
         self.environment.awake_ns()
     }
 
-    /// A request was answered as it should be.
+    /// Notes that a request has succeeded.
     pub(super) fn worked(&self) {
         self.has_worked.store(true, Ordering::Relaxed);
     }
 
-    /// After the how-manieth try of a request (from 1) that was begun at `began_ns` failed: waits,
-    /// and returns whether to try again.
+    /// Waits after a failed attempt of a request, the number of which is `tries` (from 1) and which
+    /// began at `began_ns`. Returns `true` if the request should be repeated.
     pub(super) fn wait(&self, tries: u32, began_ns: u64) -> bool {
         let (budget_ns, tries_max) = if self.has_worked.load(Ordering::Relaxed) {
             (BUDGET_NS, self.tries_max)
@@ -76,13 +79,13 @@ impl Patience {
         is_slept
     }
 
-    /// Whether a request to stop has ended the waits of this thread.
+    /// Returns `true` if a request to stop has ended the waits of this thread.
     pub(super) fn is_over(&self) -> bool {
         wait::is_over(&*self.environment)
     }
 
-    /// Does `requests`, or gives them up at a request to stop, once the time that is left after it
-    /// has passed. Runs in a runtime; the caller's thread is the one that waits.
+    /// Runs `requests`, or gives them up after a request to stop, as soon as the remaining time has
+    /// passed. Runs in a runtime; the remaining time is that of the caller's thread.
     pub(super) async fn unless_over<T>(
         &self,
         requests: impl Future<Output = Result<T, Failure>>,
@@ -98,8 +101,8 @@ impl Patience {
         }
     }
 
-    /// Counts the time from `began_ns` to now, unless it is counted already, up to [`TRY_NS_MAX`].
-    /// Returns what is spent.
+    /// Counts the time from `began_ns` to now as spent, up to [`TRY_NS_MAX`], unless it was counted
+    /// already. Returns the total.
     fn spend(&self, began_ns: u64) -> u64 {
         let now_ns = self.now_ns();
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,12 +113,13 @@ impl Patience {
         spent.total_ns
     }
 
-    /// Between a half and all of the pause: clients that failed together do not come back together.
+    /// Returns a pause between half and all of its maximum, so that clients that failed together do
+    /// not come back together.
     fn pause_ns(&self, tries: u32) -> u64 {
         let longest =
             PAUSE_NS.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(PAUSE_NS_MAX);
         let mut random = [0; 8];
-        // Without randomness the pause is as long as it may be.
+        // Without randomness the pause has its maximum length.
         let part = match self.environment.random(&mut random) {
             Ok(()) => u64::from_le_bytes(random) % (longest / 2),
             Err(_) => longest / 2,
@@ -133,7 +137,7 @@ mod tests {
 
     const TRIES_MAX: u32 = 12;
 
-    /// A clock that is set by hand; no randomness.
+    /// A clock that is set by hand, without randomness.
     #[derive(Debug, Default)]
     struct Clock(AtomicU64);
 
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends() {
+    fn retries_end_at_their_limits() {
         let clock = Arc::new(Clock::default());
         let patience = Patience::new(clock.clone(), TRIES_MAX);
         assert!(patience.wait(1, 0), "a second try is worth it");

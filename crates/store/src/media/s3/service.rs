@@ -1,5 +1,5 @@
-//! What stands between `object_store` and the network: it keeps what a server said when it refused,
-//! of which `object_store` tells its callers no more than a text.
+//! An HTTP client between `object_store` and the network. It keeps the details of a server's
+//! refusal, which `object_store` passes to its callers only as a text.
 
 use std::fmt;
 use std::future::Future;
@@ -12,24 +12,24 @@ use object_store::client::{
     ReqwestConnector,
 };
 
-/// No more is read of an error's text, in bytes.
+/// Maximum number of bytes of an error's text that are read.
 const ERROR_LEN_MAX: usize = 64 * 1024;
-/// The maximum length of an answer that is no object, in bytes: of a page of a listing (1000 names), and
-/// of what gives credentials. `object_store` gathers these in memory.
+/// The maximum length of an answer that is not an object, in bytes: a page of a listing (1000
+/// names), or credentials. `object_store` gathers these in memory.
 const ANSWER_LEN_MAX: usize = 8 * 1024 * 1024;
 
-/// An answer that was no success.
+/// An answer that does not report success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The HTTP status.
     pub(super) status: u16,
-    /// What S3 calls the reason; empty where the answer has none.
+    /// The error code of S3; empty if the answer has none.
     pub(super) code: String,
-    /// What it says to people.
+    /// The human-readable message.
     pub(super) message: String,
-    /// The region that the bucket is in, where the server says so.
+    /// The region of the bucket, if the server names it.
     pub(super) region: Option<String>,
-    /// Whether there was a text, of whatever kind.
+    /// Set if the answer had a text of any kind.
     pub(super) has_text: bool,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Answer {
 
 impl std::error::Error for Answer {}
 
-/// Who should have given credentials did not.
+/// The failure of a service that should provide credentials.
 #[derive(Debug)]
 pub(super) struct CredentialsFailure(pub(super) String);
 
@@ -60,18 +60,18 @@ impl fmt::Display for CredentialsFailure {
 
 impl std::error::Error for CredentialsFailure {}
 
-/// Makes clients whose failures can be told apart.
+/// Creates clients whose failures can be told apart.
 #[derive(Debug)]
 pub(super) struct WatchedConnector {
-    /// Host and port of the storage; others are asked for credentials.
+    /// Host and port of the storage; all other hosts provide credentials.
     host: String,
-    /// A machine's metadata service may refuse a token: the client then goes on without.
+    /// Set if the client can go on without a token when a machine's metadata service refuses one.
     may_lack_token: bool,
 }
 
 impl WatchedConnector {
-    /// For the storage at `address`. A machine's metadata service may refuse a token if
-    /// `may_lack_token`.
+    /// Creates a connector for the storage at `address`. A machine's metadata service may refuse a
+    /// token if `may_lack_token` is set.
     pub(super) fn new(address: &str, may_lack_token: bool) -> WatchedConnector {
         let host = address.split_once("://").map_or(address, |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or_default();
@@ -123,7 +123,7 @@ impl Watched {
             other => other?,
         };
         if response.status().is_success() || may_fail {
-            // Of an object no more is read than is asked for.
+            // No more of an object is read than was requested.
             return if is_object { Ok(response) } else { gather(response).await };
         }
         let answer = read_answer(response).await;
@@ -136,7 +136,7 @@ impl Watched {
     }
 }
 
-/// Reads an answer that is no object, up to its maximum length.
+/// Reads an answer that is not an object, up to the maximum length.
 async fn gather(response: HttpResponse) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let mut bytes = Vec::new();
@@ -150,7 +150,7 @@ async fn gather(response: HttpResponse) -> Result<HttpResponse, HttpError> {
     Ok(HttpResponse::from_parts(parts, bytes.into()))
 }
 
-/// An answer that is no object is longer than [`ANSWER_LEN_MAX`].
+/// The error of an answer that is not an object and is longer than [`ANSWER_LEN_MAX`].
 #[derive(Debug)]
 pub(super) struct TooLong;
 
@@ -162,7 +162,7 @@ impl fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
-/// The cause of all others, as a text.
+/// Returns the root cause of an error as a text.
 pub(super) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {
@@ -177,7 +177,7 @@ async fn read_answer(response: HttpResponse) -> Answer {
     let region = header("x-amz-bucket-region").map(str::to_owned);
     let mut text = Vec::new();
     let mut body = response.into_body().bytes_stream();
-    // What can be read of it will do.
+    // A part of the text is sufficient if the rest cannot be read.
     while let Some(Ok(piece)) = body.next().await
         && text.len() < ERROR_LEN_MAX
     {
@@ -197,7 +197,7 @@ async fn read_answer(response: HttpResponse) -> Answer {
     }
 }
 
-/// Takes the marks of XML out of a text for people.
+/// Replaces the entities of XML in a text.
 fn unescape(text: &str) -> String {
     let marks = [
         ("&lt;", "<"),

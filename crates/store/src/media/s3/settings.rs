@@ -1,4 +1,4 @@
-//! Where a bucket is, and who asks.
+//! The address of a bucket, and the credentials for it.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use object_store::path::Path as StorePath;
 use super::service::WatchedConnector;
 use crate::error::{Error, Result};
 
-/// The region where none is named.
+/// The default region.
 const DEFAULT_REGION: &str = "us-east-1";
-/// The variable that says whether the bucket stands in the host name.
+/// The variable that puts the bucket in the host name.
 const VIRTUAL_HOSTED: &str = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST";
-/// The variable that says whether the older metadata service of machines will do.
+/// The variable that permits the older metadata service of machines, without a token.
 const NO_TOKEN: &str = "AWS_IMDSV1_FALLBACK";
-/// An address that answers nobody is given up after this time, in seconds.
+/// The maximum time for establishing a connection, in seconds.
 const CONNECT_S_MAX: u64 = 5;
 
-/// The maximum time in which a server says nothing: then it does not answer any more.
+/// The maximum time of silence of a server before it is considered gone.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// The maximum number of tries of one request.
+/// Maximum number of attempts of one request.
 const TRIES_MAX: u32 = 12;
 
-/// The limits of a client's patience. Other ones than by default are for tests.
+/// The limits of a client's patience. Values other than the defaults are for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct S3Limits {
-    /// The maximum time in which a server says nothing, before an answer or in it; 60 s by default. A
-    /// put has longer, by its size.
+    /// The maximum time of silence of a server, before or during an answer; 60 s by default. The
+    /// limit of a put is longer, depending on its size.
     pub silence: Duration,
-    /// The maximum number of tries of one request, from 1; 12 by default. Before any request has
-    /// worked there are 3 at most.
+    /// The maximum number of attempts of one request, from 1; 12 by default. Before any request has
+    /// succeeded, there are at most 3.
     pub tries_max: u32,
 }
 
@@ -42,28 +42,28 @@ impl Default for S3Limits {
     }
 }
 
-/// Where a repository lies in an object storage, and with which credentials.
+/// The location of a repository in an object storage, and the credentials for it.
 #[derive(Clone, Default)]
 pub struct S3Settings {
     /// The bucket.
     pub bucket: String,
-    /// What the names of all objects begin with, before a `/`; may be empty.
+    /// The prefix of the names of all objects, followed by a `/`; may be empty.
     pub prefix: String,
-    /// The address of the service, with `http://` or `https://`; else that of AWS for the region. The
-    /// bucket stands in the path of requests to it, unless the variable
-    /// `AWS_VIRTUAL_HOSTED_STYLE_REQUEST` says `true`.
+    /// The address of the service, with `http://` or `https://`; `None` for that of AWS in the
+    /// region. The bucket is part of the path of requests to the address, unless the variable
+    /// `AWS_VIRTUAL_HOSTED_STYLE_REQUEST` is `true`.
     pub endpoint: Option<String>,
-    /// The region; `us-east-1` where none is named.
+    /// The region; `None` for `us-east-1`.
     pub region: Option<String>,
-    /// Credentials and more, as the environment variables have them that AWS defines
-    /// (`AWS_ACCESS_KEY_ID` and so on). Nothing is read from the environment itself. Of an unknown
-    /// name nothing comes; where there are no keys, web identity, container and machine are asked.
+    /// Credentials and other values, in the form of the environment variables that AWS defines
+    /// (`AWS_ACCESS_KEY_ID` and so on). The environment itself is not read. Unknown names are
+    /// ignored. Without keys, web identity, container and machine are asked for credentials.
     pub variables: Vec<(String, String)>,
     /// The limits of the client's patience.
     pub limits: S3Limits,
 }
 
-/// Secrets are not shown.
+/// Omits secrets.
 impl fmt::Debug for S3Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("S3Settings")
@@ -76,11 +76,11 @@ impl fmt::Debug for S3Settings {
 }
 
 impl S3Settings {
-    /// Reads `s3://BUCKET` or `s3://BUCKET/PREFIX`; the rest is as by default.
+    /// Parses `s3://BUCKET` or `s3://BUCKET/PREFIX`; all other settings have their defaults.
     ///
     /// # Errors
     ///
-    /// `Invalid` where it is no such address.
+    /// Returns an `Invalid` error if the text is not such an address.
     pub fn parse(address: &str) -> Result<S3Settings> {
         let invalid = |why: &str| Error::invalid(address, format!("{why}: s3://BUCKET/PREFIX"));
         let rest = address.strip_prefix("s3://").ok_or_else(|| invalid("is no address of S3"))?;
@@ -101,19 +101,19 @@ impl S3Settings {
         self.region.as_deref().filter(|region| !region.is_empty()).unwrap_or(DEFAULT_REGION)
     }
 
-    /// Whether the bucket stands in the host name of requests, not in their path: as asked for, else
-    /// with AWS, if its certificate covers the name.
+    /// Returns `true` if the bucket is part of the host name of requests, not of their path.
+    /// Without an explicit choice, that is the case with AWS, if its certificate covers the name.
     fn is_virtual_hosted(&self) -> bool {
         let with_aws = || self.own_endpoint().is_none() && !self.bucket.contains('.');
         self.says(VIRTUAL_HOSTED).unwrap_or_else(with_aws)
     }
 
-    /// Whether a machine may give credentials without a token.
+    /// Returns `true` if a machine may provide credentials without a token.
     fn may_lack_token(&self) -> bool {
         self.says(NO_TOKEN).unwrap_or(false)
     }
 
-    /// What a variable says that is yes or no.
+    /// Returns the value of a boolean variable.
     fn says(&self, variable: &str) -> Option<bool> {
         let (_, value) = self.variables.iter().rev().find(|(name, _)| name == variable)?;
         Some(["1", "true"].contains(&value.to_ascii_lowercase().as_str()))
@@ -123,11 +123,11 @@ impl S3Settings {
         self.endpoint.as_deref().filter(|endpoint| !endpoint.is_empty())
     }
 
-    /// The address that requests go to, without a `/` at its end.
+    /// Returns the address for requests, without a trailing `/`.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the endpoint is no address.
+    /// Returns an `Invalid` error if the endpoint is not an address.
     fn address(&self) -> Result<String> {
         let aws = || format!("https://s3.{}.amazonaws.com", self.region());
         let address = self.own_endpoint().map_or_else(aws, str::to_owned);
@@ -141,7 +141,8 @@ impl S3Settings {
         Ok(format!("{scheme}://{bucket}{host}"))
     }
 
-    /// A client that tries once, and leaves time-outs and further tries to its caller.
+    /// Creates a client that makes one attempt, and leaves time-outs and further attempts to its
+    /// caller.
     pub(super) fn client(&self) -> Result<AmazonS3> {
         let address = self.address()?;
         let connector = WatchedConnector::new(&address, self.may_lack_token());
@@ -159,7 +160,7 @@ impl S3Settings {
             }
         }
         builder
-            // One at a time is asked for; not every storage knows more.
+            // Objects are deleted one at a time, because not every storage supports more.
             .with_disable_bulk_delete(true)
             .with_bucket_name(&self.bucket)
             .with_region(self.region())
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn addresses_are_parsed_or_refused() {
         let parsed = S3Settings::parse("s3://bucket/a/b/").expect("it is one");
         assert_eq!((parsed.bucket.as_str(), parsed.prefix.as_str()), ("bucket", "a/b"));
         let parsed = S3Settings::parse("s3://bucket").expect("it is one");
