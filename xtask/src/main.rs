@@ -6,8 +6,10 @@
 mod advisories;
 mod attacks;
 mod instructions;
+mod layers;
 mod licences;
 mod oracle;
+mod prose;
 mod texts;
 
 use std::path::Path;
@@ -20,22 +22,24 @@ usage: cargo xtask check [--quick | --long]
        cargo xtask advisories
        cargo xtask release-check
        cargo xtask instructions
+       cargo xtask layers
+       cargo xtask prose
        cargo xtask oracle [DIR]
        cargo xtask torture [--seed N] [--seconds N] [--s3]
        cargo xtask attacks [RUNS]
 
-check    formatting, texts, licences and sources of dependencies, lints, other targets (those whose
+check    formatting, texts, prose, layers, licences and sources of dependencies, lints, other targets (those whose
          standard library is installed), instructions of the kernels (their assembly, on x86-64),
          documentation, vectors, builders of data sets (with Python), tests; ends with 1 and the name
          of the step that failed
---quick  only what needs no building: formatting, texts, licences and sources
+--quick  only what needs no building: formatting, texts, prose, layers, licences and sources
 --long   with 10^5 instead of 10^3 random interleavings, and 40,000 instead of 2000 chunks for each mean
          size (about half an hour more)
 
 advisories     known vulnerabilities of dependencies, by cargo-deny; not a step of check, for the
                database changes without us. Fails where cargo-deny or its database cannot be had
 release-check  check and advisories: what must hold before a release
-instructions   that step of check alone
+instructions, layers, prose  that step of check alone
 
 oracle   makes the inputs of others' cut-point lists, checks their sums, and cuts them as each list
          below DIR (vectors/oracle) says; ends with 1 if one differs. Quicker with `cargo run
@@ -51,9 +55,11 @@ attacks  runs each script of testing/attacks RUNS times (1) against the release 
 type Step = (&'static str, fn() -> Result<(), String>);
 
 /// What is looked at without building the workspace.
-const QUICK_STEPS: [Step; 3] = [
+const QUICK_STEPS: [Step; 5] = [
     ("formatting", formatting),
     ("texts", texts::check),
+    PROSE,
+    LAYERS,
     ("licences and sources", licences::check),
 ];
 
@@ -67,6 +73,10 @@ const SLOW_STEPS: [Step; 7] = [
     ("data sets", data_sets),
     ("tests", tests),
 ];
+
+const PROSE: Step = ("prose", prose::check);
+
+const LAYERS: Step = ("layers", layers::check);
 
 const ADVISORIES: Step = ("advisories", advisories::check);
 
@@ -87,6 +97,8 @@ fn main() -> ExitCode {
             [QUICK_STEPS.as_slice(), &[ADVISORIES], SLOW_STEPS.as_slice()].concat()
         }
         ["instructions"] => vec![INSTRUCTIONS],
+        ["layers"] => vec![LAYERS],
+        ["prose"] => vec![PROSE],
         ["oracle"] => return oracle::run(Path::new(&format!("{}/vectors/oracle", root()))),
         ["oracle", folder] => return oracle::run(Path::new(folder)),
         ["torture", ..] => return attacks::torture(&words[1..]),
