@@ -27,7 +27,7 @@ pub(crate) use self::estimate::{Choice, Data, Estimate, Trace, Tune};
 pub(crate) use self::lab::{Lab, LabReport, LabRun, LabVerb};
 use crate::defaults::{self, DEFAULT_CUT, Preset};
 use crate::exit;
-use crate::state;
+use crate::key_id;
 use crate::units::{
     parse_count, parse_large_size, parse_percent, parse_portion, parse_size, parse_span,
     parse_wait, parse_whole_percent,
@@ -150,7 +150,7 @@ pub(crate) struct Secrets {
 }
 
 fn parse_key_id(text: &str) -> Result<[u8; 16], String> {
-    state::parse_key_id(&text.to_ascii_lowercase())
+    key_id::parse(&text.to_ascii_lowercase())
         .ok_or_else(|| "the id of a key has 32 hexadecimal digits".to_owned())
 }
 

@@ -4,9 +4,6 @@ use std::fmt;
 use std::io;
 
 use cutpoint_store::error::{Error as StoreError, Kind};
-use cutpoint_store::media::Refusal;
-
-use crate::s3;
 
 /// The exit codes as `--help` shows them. The meaning of a number never changes.
 pub(crate) const TABLE: &str = "\
@@ -147,6 +144,13 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Returns the remedy, if one was given.
+    pub(crate) fn remedy(&self) -> Option<&str> {
+        self.remedy.as_deref()
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -193,45 +197,6 @@ pub(crate) fn newer_epochs(error: &anyhow::Error) -> impl Iterator<Item = &Store
     causes.filter(|cause| cause.is_of_newer_epoch())
 }
 
-/// Returns the remedy for `error`, if one is known.
-pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
-    if let Some(failure) = error.chain().find_map(|cause| cause.downcast_ref::<Failure>()) {
-        return failure.remedy.clone();
-    }
-    if let Some(refusal) = error.chain().find_map(|cause| cause.downcast_ref::<Refusal>()) {
-        return Some(s3::remedy(refusal));
-    }
-    let mut of_store = error.chain().filter_map(|cause| cause.downcast_ref::<StoreError>());
-    if let Some(remedy) = of_store.find_map(StoreError::remedy) {
-        return Some(remedy.to_owned());
-    }
-    let text = message(error, true);
-    let remedy = match Exit::of(error) {
-        Exit::NoRepository => "name another place with --repo, or make one with `cutpoint init`",
-        Exit::WrongKey if newer_epochs(error).next().is_some() => return None,
-        Exit::Damaged => "`cutpoint check --read-data` finds all that is damaged",
-        Exit::WrongKey => {
-            "secrets come from the terminal, CUTPOINT_PASSPHRASE, --passphrase-file, \
-             --passphrase-command or --key-file; a recovery kit is given with --key-file"
-        }
-        Exit::Newer => "use a newer cutpoint",
-        Exit::Full if error.chain().any(|cause| cause.is::<StoreError>()) => {
-            "make room and run the same command again; what was stored is intact and is used"
-        }
-        // The data written was not for a repository, but for a restored file, a page, or standard
-        // output.
-        Exit::Full => "make room and run the same command again",
-        Exit::Conflict => "run the same command again",
-        Exit::Interrupted => "run the same command again; what was stored is used",
-        _ if text.contains("ermission denied") => {
-            "run as a user who may read and write there, or change the permissions"
-        }
-        _ if text.contains("ead-only file system") => "make the file system writable",
-        _ => return None,
-    };
-    Some(remedy.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,16 +219,6 @@ mod tests {
             let start = format!("{:>5}  ", exit.code());
             assert!(TABLE.lines().any(|line| line.starts_with(&start)), "{exit:?} is not there");
         }
-    }
-
-    #[test]
-    fn remedy_mentions_stored_data_only_for_a_full_store() {
-        let store = anyhow::Error::new(StoreError::new(Kind::Full, "data/00/x", "no space left"));
-        let text = remedy(&store.context("the backup")).expect("a remedy");
-        assert!(text.contains("what was stored"), "{text}");
-        let output = anyhow::Error::new(io::Error::from(io::ErrorKind::StorageFull));
-        let text = remedy(&output.context("standard output")).expect("a remedy");
-        assert_eq!(text, "make room and run the same command again", "nothing was stored");
     }
 
     #[test]

@@ -187,14 +187,14 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
-    use crate::exit;
+    use crate::{exit, remedy};
 
     fn resolved(given: &[u8]) -> Result<Vec<u8>, String> {
         let place = resolve(Path::new(OsStr::from_bytes(given)));
         place.map(|place| place.into_os_string().into_vec()).map_err(|failure| {
             let error = anyhow::Error::from(failure);
             assert_eq!(exit::Exit::of(&error), exit::Exit::Failed, "{error}");
-            format!("{error}; {}", exit::remedy(&error).expect("a remedy"))
+            format!("{error}; {}", remedy::remedy(&error).expect("a remedy"))
         })
     }
 

@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 use crate::escape;
 use crate::exit::Failure;
 use crate::interrupt;
+use crate::private;
 use crate::report::Report;
-use crate::unlock;
 
 /// The first line of a kit.
 const TITLE: &str = "cutpoint recovery kit v1";
@@ -43,8 +43,8 @@ impl<'a> Kit<'a> {
             }
             return Ok(Kit::at_standard_output());
         }
-        let file = unlock::create_private(path)
-            .with_context(|| format!("recovery kit {}", path.display()))?;
+        let file =
+            private::create(path).with_context(|| format!("recovery kit {}", path.display()))?;
         Ok(Kit { file: Some((path, file)) })
     }
 

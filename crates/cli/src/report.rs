@@ -20,6 +20,7 @@ use crate::args::Global;
 use crate::escape;
 use crate::event::{Event, Finding, Line, Message, PathText, Progress};
 use crate::exit::{self, Exit, StdoutClosed};
+use crate::remedy::remedy;
 use crate::units;
 
 /// The interval of progress events.
@@ -364,7 +365,7 @@ impl Report {
         }
         let exit = Exit::of(error);
         let message = exit::message(error, self.verbose > 0);
-        let remedy = exit::remedy(error);
+        let remedy = remedy(error);
         if self.is_json {
             self.tell(&Event::Error {
                 kind: exit.name(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cutpoint_store::media::Media;
-use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
+use cutpoint_store::name::{ObjectName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Suite;
 use cutpoint_store::view::View;
@@ -21,9 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::escape;
 use crate::exit::{Exit, Failure};
+use crate::key_id;
+use crate::private;
 use crate::report::Report;
 use crate::units;
-use crate::unlock::create_private;
 
 /// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -618,16 +619,8 @@ pub(crate) fn keys_of(location: &Path) -> Vec<[u8; 16]> {
     known
         .into_iter()
         .filter(|(_, memory)| memory.location == location)
-        .filter_map(|(_, memory)| parse_key_id(&memory.key_id))
+        .filter_map(|(_, memory)| key_id::parse(&memory.key_id))
         .collect()
-}
-
-/// Parses the id of a `keys/` object, 32 hexadecimal digits.
-pub(crate) fn parse_key_id(text: &str) -> Option<[u8; 16]> {
-    match ObjectName::parse(&format!("{}/{text}", ObjectKind::Key.folder())) {
-        Ok(ObjectName::Key { id, copy: false }) => Some(id),
-        _ => None,
-    }
 }
 
 fn decode(bytes: &[u8]) -> Result<Memory, String> {
@@ -658,7 +651,7 @@ fn write(file: &Path, memory: &Memory) -> Result<()> {
     let staged = file.with_extension(format!("json.{}", std::process::id()));
     // An earlier process of the same number may have left the file, with any mode.
     fs::remove_file(&staged).ok();
-    let result = create_private(&staged)
+    let result = private::create(&staged)
         .and_then(|mut out| {
             out.write_all(&serde_json::to_vec(memory)?)?;
             out.sync_all()

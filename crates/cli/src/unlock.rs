@@ -1,9 +1,9 @@
 //! The sources of secrets: files, commands, the environment, the terminal.
 
 use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,6 +16,7 @@ use crate::args::{Encryption, NewSecrets, Secrets};
 use crate::escape;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Prompting;
+use crate::private;
 use crate::recovery;
 use crate::report::Report;
 
@@ -324,13 +325,8 @@ fn make_key_file(path: &Path) -> Result<Unlock> {
     System.random(&mut key.0)?;
     let text =
         Zeroizing::new(format!("{KEY_FILE_WORD} {}\n", *Zeroizing::new(escape::hex(&key.0))));
-    create_private(path)
+    private::create(path)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
         .with_context(|| format!("key file {}", path.display()))?;
     Ok(Unlock::KeyFile(key))
-}
-
-/// Creates a file for its owner only. The file must not exist.
-pub(crate) fn create_private(path: &Path) -> io::Result<fs::File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
