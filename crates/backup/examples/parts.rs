@@ -1,7 +1,7 @@
 //! Prints what reading, cutting and fingerprinting a file cost together and by themselves, in one
 //! thread: the least that a backup of known data can cost.
 //!
-//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`; `lab/bench/reread.py` sets
+//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`; `research/bench/reread.py` sets
 //! it beside a backup.
 
 use std::fs::File;

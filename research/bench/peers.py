@@ -4,7 +4,7 @@
     ./peers.py --data DATA --work DIR [--tools cutpoint,borg,...] [--sets CODE,RDS,...] [--rounds 3] --out FILE.json
     ./peers.py --report FILE.json [FILE2.json ...]          print the tables of stored results again (rows are merged)
 
-DATA holds SET/vNN/ as the scripts of lab/datasets write them. DIR takes repositories, caches and restored files (a tmpfs, or with
+DATA holds SET/vNN/ as the scripts of research/datasets write them. DIR takes repositories, caches and restored files (a tmpfs, or with
 --cold a real disk). README.md beside this script says what every figure means. Python's standard library only.
 """
 import argparse, csv, filecmp, json, os, platform, re, shutil, signal, statistics, subprocess, sys, time

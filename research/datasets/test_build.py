@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of build.py and of the builders that need no network and no server: `python3 lab/datasets/test_build.py`, some seconds."""
+"""Tests of build.py and of the builders that need no network and no server: `python3 research/datasets/test_build.py`, some seconds."""
 import contextlib, io, json, os, shutil, sys, tempfile, unittest
 from pathlib import Path
 sys.dont_write_bytecode = True
