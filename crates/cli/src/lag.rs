@@ -1,6 +1,6 @@
 //! Listings that lag behind what was put: something is said to be gone only where its name says so.
 //!
-//! The store assumes that a listing shows whatever was put before (`docs/ordering.md`). Some storages
+//! The store assumes that a listing shows whatever was put before (`docs/protocol.md`). Some storages
 //! do not keep that for a few seconds. An object that a listing lacks is asked for by its name, and
 //! where it lies there, the listing is awaited.
 

@@ -1,6 +1,6 @@
 //! Liveness: the evidence by which a writer that has not ended is presumed dead.
 //!
-//! Three things are evidence, and nothing else is (`docs/ordering.md`, "Interrupted runs"):
+//! Three things are evidence, and nothing else is (`docs/protocol.md`, "Interrupted runs"):
 //!
 //! 1. The writer ran on this machine since its last start, and its process is gone.
 //! 2. It ran on this machine before its last start: its machine value and host name are this

@@ -3,9 +3,9 @@
 //! Ten calls are all that the store asks for. There is no overwriting, no renaming, no appending
 //! and no locking among them, so that a folder, an object storage and memory are equally good. An
 //! eleventh, which replaces, serves the repair of damaged objects alone.
-//! `docs/media.md` says what each must do, and which do.
+//! `docs/storage.md` says what each must do, and which do.
 //!
-//! What is assumed (`docs/ordering.md`, "What is assumed of the media"): a put that was answered is
+//! What is assumed (`docs/protocol.md`, "What is assumed of the media"): a put that was answered is
 //! seen by every later get and list; of several puts of one name one is answered with `Created`
 //! (media that cannot promise it can still be written to, but not be pruned); a listing contains
 //! what existed throughout.
