@@ -1,4 +1,4 @@
-//! Compares the algorithms, as tables for `docs/algorithms.md`: chunk sizes, what an edit costs,
+//! Compares the algorithms, as tables for `docs/notes/algorithms.md`: chunk sizes, what an edit costs,
 //! what low entropy does, speed, and what is saved on folders of files.
 //!
 //! `cargo run --release -p cutpoint-chunking --example compare [NAME=FOLDER]...`
