@@ -5,7 +5,7 @@
 //! eleventh, which replaces, serves the repair of damaged objects alone.
 //! `docs/storage.md` says what each must do, and which do.
 //!
-//! What is assumed (`docs/protocol.md`, "What is assumed of the media"): a put that was answered is
+//! What is assumed (`docs/protocol.md`, "Assumptions about the storage"): a put that was answered is
 //! seen by every later get and list; of several puts of one name one is answered with `Created`
 //! (media that cannot promise it can still be written to, but not be pruned); a listing contains
 //! what existed throughout.
