@@ -229,7 +229,7 @@ fn data_sets() -> Result<(), String> {
         return Ok(());
     }
     let mut command = Command::new("python3");
-    command.args(["-B", "lab/datasets/test_build.py"]).current_dir(root());
+    command.args(["-B", "research/datasets/test_build.py"]).current_dir(root());
     run(command)
 }
 

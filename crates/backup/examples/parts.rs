@@ -1,7 +1,7 @@
 //! Prints the cost of reading, cutting and fingerprinting a file, together and separately, in one
 //! thread. This is the minimum cost of a backup of known data.
 //!
-//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`; `lab/bench/reread.py`
+//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`; `research/bench/reread.py`
 //! compares it with a backup.
 
 use std::fs::File;

@@ -6,7 +6,7 @@
 //!
 //! Nothing of the store uses this crate: it is here so that the paper's figures can be repeated. The rule itself
 //! is in `cutpoint_matching::burst`; the store's mode uses that, too.
-//! `docs/burst.md` says where it differs from the paper's listings, which lose data, and from the
+//! `docs/notes/burst.md` says where it differs from the paper's listings, which lose data, and from the
 //! paper's code; what the figures give here is there, too.
 //!
 //! Source: Peng, Wu, Zhang, Yao and Liu, "BURST: A Chunk-Based Data Deduplication System with

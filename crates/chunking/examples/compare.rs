@@ -1,4 +1,4 @@
-//! Compares the algorithms, as tables for `docs/algorithms.md`: chunk sizes, the cost of an edit,
+//! Compares the algorithms, as tables for `docs/notes/algorithms.md`: chunk sizes, the cost of an edit,
 //! the effect of low entropy, speed, and savings on folders of files.
 //!
 //! `cargo run --release -p cutpoint-chunking --example compare [NAME=FOLDER]...`

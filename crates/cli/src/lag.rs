@@ -1,6 +1,6 @@
 //! Listings that lag behind puts: an object counts as missing only if its name is not found either.
 //!
-//! The store assumes that a listing shows everything that was put before (`docs/ordering.md`). Some
+//! The store assumes that a listing shows everything that was put before (`docs/protocol.md`). Some
 //! storages do not keep this promise for a few seconds. Therefore an object that a listing lacks is
 //! looked up by its name, and if it exists, the command waits for the listing.
 

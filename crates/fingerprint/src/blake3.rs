@@ -10,7 +10,7 @@ use crate::{Digest, tree};
 /// times as fast if the chunk comes from memory, and from 4 KiB on 0.8 to 0.97 times if it is in the
 /// cache. For two and more the lanes win, and there is no chunk size from which the crate is taken instead: with chunks
 /// of 256 KiB in the cache it is at most 13 % faster, and from memory 6 to 30 % slower
-/// (docs/fingerprints.md has the tables).
+/// (docs/notes/fingerprints.md has the tables).
 const LANES_FROM_CHUNK_COUNT: usize = 2;
 
 /// BLAKE3 with or without a key, on the widest vectors of this CPU.

@@ -223,7 +223,7 @@ fn page(folder: &Path) -> PathBuf {
         fs::write(&path, report::html(&results).expect("a page")).expect("written");
         return path;
     }
-    let definitions = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/runs"));
+    let definitions = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../research/runs"));
     let definition = Definition::read(&definitions.join("smallest.toml")).expect("a definition");
     let mut results = Results::open(&folder.join("results")).expect("results");
     let run = Run::new(&definition, folder, Setting::here());

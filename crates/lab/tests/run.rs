@@ -8,7 +8,7 @@ use std::path::Path;
 use cutpoint_lab::{Definition, LabError, Results, Row, Run, Setting, report};
 
 fn definitions() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/runs"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../research/runs"))
 }
 
 fn setting() -> Setting {

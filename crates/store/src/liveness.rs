@@ -1,6 +1,6 @@
 //! Liveness: the evidence by which a writer that has not ended is presumed dead.
 //!
-//! Only three things are evidence (`docs/ordering.md`, "Interrupted runs"):
+//! Only three things are evidence (`docs/protocol.md`, "Interrupted runs"):
 //!
 //! 1. The writer ran on this machine since its last start, and the writer's process is gone.
 //! 2. The writer ran on this machine before its last start: the writer's machine value and host

@@ -1,6 +1,6 @@
 //! Sweeping: what a prune has condemned is deleted, once nobody can need it any more.
 //!
-//! Rules S1 to S5 of `docs/ordering.md`. A sweep waits for the writers that may still refer to what
+//! Rules S1 to S5 of `docs/protocol.md`. A sweep waits for the writers that may still refer to what
 //! goes, looks at what they have committed, stores again what that needs, and only then deletes.
 //! Two sweeps may be at it at once, and one that was cut off is done again.
 

@@ -1,5 +1,5 @@
 //! Writers, readers, prunes and sweeps at once, one media call at a time, in the order that a seed
-//! chooses; after every call nothing may be lost (`docs/ordering.md`).
+//! chooses; after every call nothing may be lost (`docs/protocol.md`).
 //!
 //! `CUTPOINT_SEEDS=100000` runs that many seeds, `CUTPOINT_SEED=7` runs and shows one. All actors
 //! are the store's own code; what they do, and to what, is left to chance.

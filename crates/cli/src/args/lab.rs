@@ -9,12 +9,12 @@ use clap::{Args as ClapArgs, Subcommand};
 #[command(
     subcommand_required = true,
     after_help = "\
-A definition (TOML) names data sets, algorithms, and what is measured of them; lab/runs has two. Rows go
+A definition (TOML) names data sets, algorithms, and what is measured of them; research/runs has two. Rows go
 to RESULTS/results.csv as they come, and to results.parquet in the end. A run that was interrupted goes
 on where it stopped, by the same command: what is there already is not measured again.
 
 Examples:
-  cutpoint lab run lab/runs/papers.toml --data /mnt/sets --out papers
+  cutpoint lab run research/runs/papers.toml --data /mnt/sets --out papers
   cutpoint lab report papers --html papers.html   one page, which opens without a network
   duckdb -c \"select algorithm, target, value from 'papers/results.parquet' where metric = 'mean'\""
 )]

@@ -92,7 +92,7 @@ fn explained(error: LabError) -> anyhow::Error {
     match &error {
         LabError::Interrupted => Failure::new(Exit::Interrupted, error.to_string()).into(),
         LabError::File { source, .. } if source.kind() == ErrorKind::NotFound => {
-            let remedy = "name the folder of data sets with --data, build the set (lab/datasets), or say `optional = true` there";
+            let remedy = "name the folder of data sets with --data, build the set (research/datasets), or say `optional = true` there";
             Failure::failed(error.to_string()).with_remedy(remedy).into()
         }
         _ => error.into(),

@@ -1,4 +1,4 @@
-//! BURST by blocks of fixed size, by its paper's variants: `docs/burst.md`.
+//! BURST by blocks of fixed size, by its paper's variants: `docs/notes/burst.md`.
 
 use cutpoint_burst::{Burst, Deduplicator, Options, VARIANTS};
 use cutpoint_testing::thread_cpu_time;

@@ -47,9 +47,9 @@ pub fn markdown(results: &Results) -> String {
     );
     text += "Ratios and orders compare, speeds as such do not: the papers' processors are others. A number is the median of its repeats, with its \
              quartiles in brackets where there are any. *Same shape* is the most that data can get which stands in for the papers'. \
-             [lab.md](lab.md) has the method, the verdicts, and what speaks against both.\n\n";
+             `docs/lab.md` has the method, the verdicts, and what speaks against both.\n\n";
     text += &format!(
-        "To do it again: build the data sets (`lab/datasets/build.py`), then `cutpoint lab run {name}.toml --data FOLDER --out RESULTS` and \
+        "To do it again: build the data sets (`research/datasets/build.py`), then `cutpoint lab run {name}.toml --data FOLDER --out RESULTS` and \
          `cutpoint lab report RESULTS --html FILE --markdown FILE`.\n\n"
     );
     for (title, values) in [

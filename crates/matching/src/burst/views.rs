@@ -12,7 +12,7 @@ use super::options::Side;
 /// takes the entries of its head and tail over ([`Views::replace`]); one that is stored as a burst has
 /// none, so that a burst is nobody's reference chunk.
 ///
-/// Source: section III-C and algorithms 1 to 5, with their errors removed (`docs/burst.md`).
+/// Source: section III-C and algorithms 1 to 5, with their errors removed (`docs/notes/burst.md`).
 #[derive(Clone, Debug)]
 pub struct Views<Key, Reference> {
     c_max: u32,

@@ -2,10 +2,10 @@
 //!
 //! The store needs only ten operations. None of them overwrites, renames, appends or locks, so that
 //! a folder, an object storage and memory are equally suitable. An eleventh operation, which
-//! replaces an object, serves only the repair of damaged objects. `docs/media.md` defines the
+//! replaces an object, serves only the repair of damaged objects. `docs/storage.md` defines the
 //! duties of each operation, and lists the media that fulfil them.
 //!
-//! The assumptions (`docs/ordering.md`, "What is assumed of the media"): a put that was answered is
+//! The assumptions (`docs/protocol.md`, "Assumptions about the storage"): a put that was answered is
 //! visible to every later get and list; of several puts of one name exactly one is answered with
 //! `Created` (media that cannot promise this can still be written to, but not be pruned); a listing
 //! contains every object that existed throughout.

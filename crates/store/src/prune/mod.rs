@@ -1,6 +1,6 @@
 //! Pruning: what no snapshot needs is condemned; a sweep deletes it later ([`crate::sweep`]).
 //!
-//! A prune is a writer that ends by a numbered record. Rules P1 to P5 of `docs/ordering.md`:
+//! A prune is a writer that ends by a numbered record. Rules P1 to P5 of `docs/protocol.md`:
 //! `survey` sees what there is and what is needed (P1 to P3), `plan` decides what
 //! becomes of each container (P4), `copy` stores again what has to move, and the record says it
 //! all (P5). Memory does not grow with the number of chunks, but for the hints' filters and the

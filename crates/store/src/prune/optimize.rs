@@ -2,7 +2,7 @@
 //! the order in which the newest snapshots are read, like beside like.
 //!
 //! It is a prune in all that decides what exists: the same survey, the same record, the same sweep after
-//! it (P1 to P5 of `docs/ordering.md`). What differs is which containers are rewritten (those that were not
+//! it (P1 to P5 of `docs/protocol.md`). What differs is which containers are rewritten (those that were not
 //! made so before, which they say themselves) and in what order their chunks are stored again
 //! (`regroup`).
 

@@ -1,4 +1,4 @@
-//! Writing: a writer is a transaction. `docs/ordering.md` has the rules W1 to W8 and why.
+//! Writing: a writer is a transaction. `docs/protocol.md` has the rules W1 to W8 and why.
 //!
 //! What decides is apart from what computes, so that stored bytes do not depend on threads:
 //! [`Packer`] (ordered) decides what is known and fills regions, [`RegionCodec`] (any thread)

@@ -1,5 +1,5 @@
 //! A world in which actors run real code, one media call at a time, in an order that a seed
-//! chooses; and the invariants of `docs/ordering.md`, checked after every call.
+//! chooses; and the invariants of `docs/protocol.md`, checked after every call.
 //!
 //! Each actor has a thread, but only the one that holds the baton runs; it passes the baton on
 //! before its next media call. Everything else (clock, randomness, crashes, late requests) comes
