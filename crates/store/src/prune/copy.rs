@@ -19,20 +19,21 @@ use crate::repository::Repository;
 use crate::writer::mutant::{self, Mutant};
 use crate::writer::{EncodedRegion, Inline, RawChunk, Writer};
 
-/// A merged segment has about so many hints: 48 MB.
+/// Number of hints at which a merged segment is published: 48 MB.
 const MERGED_HINTS_MAX: usize = 4 << 20;
 
-/// What was stored, and may be condemned for it.
+/// The segments that were published, and the containers that may be condemned.
 pub(super) struct Moved {
     pub(super) published: Vec<PartName>,
     pub(super) condemned: Vec<(Class, PartName)>,
     pub(super) written_bytes: u64,
-    /// Wholes that became composites, and their size.
+    /// Number of wholes that became composites, and their total size in bytes.
     pub(super) recomposed_count: u64,
     pub(super) recomposed_bytes: u64,
 }
 
-/// Gives the writer back; where something fails it has been ended.
+/// Stores everything that has to move and returns the writer. If that fails, the writer has been
+/// ended.
 pub(super) fn store(
     writer: Writer,
     survey: &Survey,
@@ -93,8 +94,8 @@ fn store_all(
     Ok(Moved { published, condemned, written_bytes, recomposed_count, recomposed_bytes })
 }
 
-/// Rewrites container by container, and adds those to `condemned` of which all was stored again. Returns
-/// what could not be.
+/// Rewrites container by container. A container is added to `condemned` once all of it was stored
+/// again. Returns the chunks of the containers that could not be rewritten.
 fn rewrite_all(
     inline: &mut Inline,
     survey: &Survey,
@@ -112,7 +113,7 @@ fn rewrite_all(
         let chunks = kept.of(*number)?;
         match rewrite(inline, survey, container, &chunks) {
             Ok(()) => condemned.push(container.name()),
-            // It stays as it is, and what of it was stored again is there twice.
+            // The container stays as it is, and the part of it that was stored again exists twice.
             Err(Failure::Source(unreadable)) => {
                 survey.pass_over(&repository, unreadable, monitor)?;
                 broken.extend(chunks.into_keys());
@@ -130,7 +131,8 @@ fn rewrite_all(
     Ok(broken)
 }
 
-/// Takes back what may have a better copy of a chunk that is in a container which cannot be read.
+/// Removes containers from `condemned` that may have a better copy of a chunk in an unreadable
+/// container.
 fn keep_other_copies(
     repository: &Repository,
     survey: &Survey,
@@ -161,7 +163,7 @@ pub(super) fn rewrite(
     let loaded = source.loaded().clone();
     let live = staying(&loaded.directory, kept);
     if live.len() < kept.len() {
-        // A hint that was wrong, or an index that was: the container stays.
+        // A hint or the index was wrong, so the container stays.
         let found: HashSet<Fingerprint> = live.iter().map(|chunk| chunk.fingerprint).collect();
         let lost = kept.keys().find(|chunk| !found.contains(chunk)).map(ToString::to_string);
         let message = format!("does not have chunk {} as it says", lost.unwrap_or_default());
@@ -173,8 +175,9 @@ pub(super) fn rewrite(
     Ok(())
 }
 
-/// Stores again what of a region is `live`, which is not nothing: as it is compressed, where that
-/// is most of it; else as wholes.
+/// Stores again the chunks `live` of one region, of which there is at least one. If they make up
+/// most of the region, it is copied in its compressed form. Otherwise the chunks are stored as
+/// wholes.
 fn rewrite_region(
     source: &mut Source<'_>,
     inline: &mut Inline,
@@ -191,7 +194,7 @@ fn rewrite_region(
     if is_copied(region, live) {
         let mut references = Vec::new();
         for chunk in live.iter().filter(|chunk| !is_whole(chunk)) {
-            // Rule C5: what it is made of is what it should be.
+            // Rule C5: the composite must rebuild to its fingerprint.
             source.rebuild(chunk)?;
             references.clone_from(&region.references);
         }
@@ -201,7 +204,7 @@ fn rewrite_region(
     }
     for chunk in live {
         if is_whole(chunk) {
-            // Compared above.
+            // The fingerprint was compared above.
             inline.store(class, chunk.fingerprint, source.payload(&bytes, chunk, false)?)?;
         } else {
             inline.store(class, chunk.fingerprint, &source.rebuild(chunk)?)?;
@@ -210,8 +213,8 @@ fn rewrite_region(
     Ok(())
 }
 
-/// Publishes what `merged` name in few segments: all that exists, condemned or not, for readers and
-/// sweeps find it by them.
+/// Publishes the contents of the `merged` segments in a few new ones. All existing containers are
+/// named, condemned or not, because readers and sweeps find them by these segments.
 fn merge_segments(
     inline: &mut Inline,
     repository: &Repository,
@@ -236,7 +239,7 @@ fn merge_segments(
     if open.containers.is_empty() { Ok(()) } else { inline.publish_existing(&open) }
 }
 
-/// The containers of a segment that `accepts` agrees to, and their hints.
+/// Returns the containers of a segment that `accepts` admits, with their hints.
 fn only(segment: &Segment, mut accepts: impl FnMut(&ContainerRecord) -> bool) -> Segment {
     let mut some = Segment::default();
     let mut numbers: HashMap<u32, u32> = HashMap::new();
