@@ -15,7 +15,7 @@ use crate::repository::Repository;
 pub(crate) struct Container {
     /// The location and length of the container.
     pub(crate) record: ContainerRecord,
-    /// Whether it exists, with the length that it should have.
+    /// Set if the container exists with the length that its record says.
     pub(crate) is_there: bool,
     /// Set if a prune of the view has condemned the container.
     pub(crate) is_condemned: bool,
