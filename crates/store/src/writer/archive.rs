@@ -122,7 +122,7 @@ pub struct Archive {
     published_ns: u64,
     /// Ends of chunks that no hints object has yet.
     hints: Hints,
-    /// The same for BURST, if chunks are compared in that way: an addition to `hints`.
+    /// Additions to `hints` for BURST, if chunks are compared in that way.
     bursts: BurstHints,
     tau: Option<Tau>,
     /// Additional content of every directory.
@@ -143,12 +143,12 @@ struct OpenContainer {
     regions: BTreeSet<u64>,
     /// Ends of the chunks by which similar ones may be found.
     ends: Vec<Ends>,
-    /// The same for BURST.
+    /// Ends of the chunks by the rules of BURST.
     burst_ends: Vec<Ends>,
 }
 
 impl OpenContainer {
-    /// The length of the sealed directory, should the container be closed now.
+    /// Returns the length that the sealed directory would have if the container were closed now.
     fn directory_len(&self) -> usize {
         let references: usize =
             self.directory.regions.iter().map(|region| region.references.len()).sum();

@@ -52,9 +52,9 @@ pub struct BurstStatistics {
 /// The reference chunk of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reference {
-    /// A number of a chunk in [`Wholes::containers`].
+    /// The number of a stored chunk, counted over [`Wholes::containers`].
     Stored(u32),
-    /// How many wholes this writer had stored before it.
+    /// The number of wholes that this writer had stored before the chunk.
     Own(u64),
 }
 

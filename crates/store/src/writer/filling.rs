@@ -165,7 +165,8 @@ impl Filling {
         true
     }
 
-    /// The region. What is new of composites is a chunk of its own, with a fingerprint.
+    /// Completes the region. The new bytes of composites become a chunk of their own, with a
+    /// fingerprint.
     pub(super) fn finish(self, keys: &Keys) -> RawRegion {
         let Filling { mut region, literals, payloads, composites, literal, .. } = self;
         // Rule W4.

@@ -123,7 +123,8 @@ impl Finder {
             same.map(|(_, number)| *number).take(CHOICE_MAX).collect::<Vec<u32>>()
         };
         let (heads, tails) = (of(key(ends[0], false)), of(key(ends[1], true)));
-        // One that has both; else the end that fewer have says more. Of equals the newest is first.
+        // A chunk with both ends is preferred, then the end that fewer chunks have. Among equals
+        // the newest comes first.
         let both = heads.iter().find(|number| tails.contains(number));
         let tails_say_more = !tails.is_empty() && (heads.is_empty() || tails.len() < heads.len());
         let number = *both.or(if tails_say_more { tails.first() } else { heads.first() })?;

@@ -72,7 +72,7 @@ pub struct Packer {
 /// A chunk that this writer has stored.
 #[derive(Clone, Copy, Debug)]
 struct Own {
-    /// The number of its region.
+    /// The number of the region that contains the chunk.
     region: u64,
     is_whole: bool,
 }
