@@ -172,7 +172,7 @@ impl Store {
 
 /// The paper's examples, in one backup and over two.
 #[test]
-fn the_examples_of_the_paper() {
+fn examples_of_the_paper_are_reproduced() {
     let options = Options { tau: Tau::Bytes(LETTER_LEN), ..Options::BURST };
     for (reference, chunk, replaced, data_len) in [
         ("bandage", "badge", 2..5, 1),
@@ -208,7 +208,7 @@ fn the_examples_of_the_paper() {
 /// Section III-C, 1): the second miss becomes the reference chunk of what follows, and the first burst
 /// keeps the old one; in one backup, in four, and where containers are named in between.
 #[test]
-fn an_exhausted_reference_is_replaced() {
+fn exhausted_reference_is_replaced() {
     let chunks = ["hhaaaaaa", "hhbbbbbb", "hhcccccc", "hhdddddd"].map(letters);
     for (backup_count, publish) in [(1, false), (1, true), (2, false), (4, false)] {
         let store = Store::new(QUARTER_ONCE);
@@ -231,7 +231,7 @@ fn an_exhausted_reference_is_replaced() {
 
 /// A burst is nobody's reference chunk, and a tail leads where a head does not.
 #[test]
-fn a_tail_leads_to_wholes_alone() {
+fn tail_leads_only_to_wholes() {
     let store = Store::new(Options { c_max: 3, ..QUARTER_ONCE });
     let chunks = ["hhaaaatt", "hhbbbbuu", "iiccccuu", "jjaaaatt"].map(letters);
     let statistics = store.backup(&chunks);
@@ -249,7 +249,7 @@ fn a_tail_leads_to_wholes_alone() {
 /// Behind an equal head all may be new, and is stored as a burst all the same; but not where that takes
 /// more than the chunk.
 #[test]
-fn a_burst_is_taken_unless_it_is_larger_than_the_chunk() {
+fn burst_is_stored_unless_larger_than_the_chunk() {
     let store = Store::new(QUARTER_ONCE);
     let chunks = ["hhaaaaaa", "hhbbbbbb"].map(letters);
     let tiny = [b"hhaaaaaa".to_vec(), b"hhbbbbbb".to_vec(), b"abc".to_vec()];
@@ -263,7 +263,7 @@ fn a_burst_is_taken_unless_it_is_larger_than_the_chunk() {
 /// The paper's deletion: a prune keeps a reference chunk as long as bursts need it, and no longer. Until then
 /// it serves new bursts; what has gone leads nowhere.
 #[test]
-fn a_reference_stays_as_long_as_bursts_need_it() {
+fn reference_stays_while_bursts_need_it() {
     let store = Store::new(Options { c_max: 200, ..QUARTER_ONCE });
     let old = letters("hhaaaaaa");
     let chunk = |seed| [&old[..400], &SplitMix64::bytes(seed, 400)].concat();
@@ -287,7 +287,7 @@ fn a_reference_stays_as_long_as_bursts_need_it() {
 /// What a writer has stored itself it remembers for a while. What comes too late finds it in the next backup,
 /// with the bursts that it had.
 #[test]
-fn a_writer_forgets_what_it_stored_long_ago() {
+fn writer_forgets_wholes_beyond_its_memory() {
     let chunks =
         ["hhaaaaaa", "hhbbbbbb", "iicccccc", "jjdddddd", "hheeeeee", "hhffffff"].map(letters);
     let [old, new, .., last, third] = &chunks;
@@ -308,7 +308,7 @@ fn a_writer_forgets_what_it_stored_long_ago() {
 
 /// Where that takes less, a prune stores bursts again as they are, and lets their reference chunk go.
 #[test]
-fn a_single_burst_does_not_keep_a_container() {
+fn single_burst_does_not_keep_a_container() {
     let store = Store::new(QUARTER_ONCE);
     let [old, new] = ["hhaaaaaa", "hhbbbbbb"].map(letters);
     let (first, _) = store.backup_with(std::slice::from_ref(&old), false);
@@ -344,7 +344,7 @@ fn entries_outlive_a_copy() {
 
 /// Hints may lack, come from others, or lie: that costs size, and nothing else.
 #[test]
-fn hints_that_lack_or_lie_cost_size_alone() {
+fn missing_or_wrong_hints_cost_only_size() {
     let [old, new] = ["hhaaaatt", "hhbbbbtt"].map(letters);
     let outcome = |change: &dyn Fn(&mut Option<BurstHints>)| {
         let store = Store::new(QUARTER_ONCE);
@@ -377,7 +377,7 @@ fn hints_that_lack_or_lie_cost_size_alone() {
 
 /// Bursts on chunks of the same writer, which was cut off: the next one finds both, and needs nothing else.
 #[test]
-fn bursts_of_a_writer_that_was_cut_off_count() {
+fn bursts_of_an_interrupted_writer_count() {
     let store = Store::new(QUARTER_ONCE);
     let chunks = ["hhaaaaaa", "hhbbbbbb"].map(letters);
     {
@@ -430,7 +430,7 @@ fn similar_blocks(seed: u64, count: usize) -> Vec<Vec<u8>> {
 /// The store and the deduplicator in memory make the same of every block: whole, or burst on which
 /// reference chunk and how long; whatever the variant, however many backups, and when containers are named.
 #[test]
-fn the_store_decides_as_the_deduplicator_does() {
+fn store_and_deduplicator_decide_alike() {
     let variants = [
         Options { c_max: 1, ..Options::BURST },
         Options { c_max: 3, tau: Tau::Bytes(100), ..Options::BURST },
@@ -491,7 +491,7 @@ proptest! {
     /// Theorem 1: what replaces no more than len - 2 tau of a reference chunk, whose length is len, is stored
     /// as a burst on it, and of no more new bytes than it was made with.
     #[test]
-    fn a_short_burst_is_found(
+    fn short_burst_is_found(
         seed in any::<u64>(),
         len in 300..3000_usize,
         tau in 1..=100_usize,

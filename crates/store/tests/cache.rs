@@ -118,7 +118,7 @@ fn flip_behind(bytes: &mut [u8], behind: usize) {
 }
 
 #[test]
-fn a_damaged_run_costs_time_only() {
+fn damaged_run_costs_only_time() {
     for (case, change) in CHANGES {
         let cached = Cached::new();
         cached.runs().iter().for_each(|run| overwrite(run, change));
@@ -127,7 +127,7 @@ fn a_damaged_run_costs_time_only() {
 }
 
 #[test]
-fn a_run_may_be_damaged_while_it_is_in_use() {
+fn run_damaged_while_in_use_loses_nothing() {
     for (case, change) in CHANGES {
         let cached = Cached::new();
         let repository = cached.open();
@@ -148,7 +148,7 @@ fn a_run_may_be_damaged_while_it_is_in_use() {
 
 /// What is known is not stored again.
 #[test]
-fn a_backup_finds_what_a_damaged_run_named() {
+fn backup_finds_chunks_of_a_damaged_run() {
     for (case, change) in CHANGES {
         let cached = Cached::new();
         cached.runs().iter().for_each(|run| overwrite(run, change));
@@ -189,7 +189,7 @@ fn damaged_runs_are_not_merged() {
 
 /// A run that looks well, and says less than the segments do.
 #[test]
-fn a_run_that_lies_does_not_hide_chunks() {
+fn wrong_run_does_not_hide_chunks() {
     for names_containers in [false, true] {
         let cached = lying(names_containers);
         cached.expect_all_is_well("lies");
@@ -223,7 +223,7 @@ fn lying(names_containers: bool) -> Cached {
 
 /// A prune takes neither damage of the cache nor its lies for a loss.
 #[test]
-fn a_prune_plans_the_same_whatever_the_cache_says() {
+fn prune_plan_is_independent_of_the_cache() {
     let options = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
     let plan = |cached: &Cached, case: &str| plan(&cached.open(), &options, &()).expect(case);
     let expected = plan(&Cached::new(), "nothing is damaged");
@@ -242,7 +242,7 @@ fn a_prune_plans_the_same_whatever_the_cache_says() {
 
 /// A cache on a disk that fails at every turn is given up, and the work goes on.
 #[test]
-fn a_cache_that_cannot_be_written_is_done_without() {
+fn unwritable_cache_is_given_up() {
     let cached = Cached::new();
     let folder = cached.folder();
     fs::remove_dir_all(&folder).expect("removed");
@@ -251,7 +251,7 @@ fn a_cache_that_cannot_be_written_is_done_without() {
 }
 
 #[test]
-fn what_was_left_half_written_is_removed() {
+fn half_written_files_are_removed() {
     let cached = Cached::new();
     let now_ns = Machine::new(1).now_ns();
     let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_ns).expect("after 1970"));
@@ -270,7 +270,7 @@ fn what_was_left_half_written_is_removed() {
 
 /// Runs in files take the memory of their filters; those of segments that were merged are given up.
 #[test]
-fn an_index_forgets_what_was_superseded() {
+fn index_forgets_superseded_segments() {
     let cached = Cached::new();
     let open = || {
         let view = View::list(&cached.open()).expect("it lists");
@@ -303,7 +303,7 @@ fn an_index_forgets_what_was_superseded() {
 /// A fork knows what there was, and nothing that the first one takes up later; and the other way
 /// round.
 #[test]
-fn a_fork_goes_its_own_way() {
+fn fork_is_independent_of_its_origin() {
     let cached = Cached::new();
     let repository = cached.open();
     let before = View::list(&repository).expect("it lists");

@@ -60,7 +60,7 @@ fn flip(store: &Store, name: &str, place: usize) {
 /// After a `damage` commit the next backup stores lost chunks again. The damage stays, the loss does
 /// not.
 #[test]
-fn what_is_stored_again_is_not_lost() {
+fn chunks_stored_again_are_not_lost() {
     let store = Store::new(&build());
     let name = data_container(&store);
     // In the first region: others of the container are whole.
@@ -88,7 +88,7 @@ fn what_is_stored_again_is_not_lost() {
 
 /// So much that it takes two commits, of which the medium takes one: that one counts.
 #[test]
-fn what_was_recorded_before_a_failure_is_told() {
+fn damage_recorded_before_a_failure_is_reported() {
     let damage = |number: u32| {
         let mut fingerprint = [0; 32];
         fingerprint[..4].copy_from_slice(&number.to_be_bytes());
@@ -123,7 +123,7 @@ fn errors(findings: &Findings) -> Vec<String> {
 }
 
 #[test]
-fn what_a_prune_took_is_not_missing() {
+fn objects_taken_by_a_prune_are_not_missing() {
     let objects = build();
     let store = Store::new(&objects);
     let view = View::list(&store.repository).expect("it lists");
@@ -167,7 +167,7 @@ fn what_a_prune_took_is_not_missing() {
 }
 
 #[test]
-fn a_damaged_prune_is_named() {
+fn damaged_prune_record_is_named() {
     let store = Store::new(&build());
     put_prune(&store, 1, &Prune { time_ns: 5, ..Prune::default() });
     let name = ObjectName::Prune(1).to_string();
@@ -178,7 +178,7 @@ fn a_damaged_prune_is_named() {
 }
 
 #[test]
-fn what_others_put_there_is_a_note() {
+fn foreign_file_is_a_note() {
     let store = Store::new(&build());
     for name in ["data/note.txt", "commits/README", "config/0"] {
         store.replace(name, Some(Bytes::from_static(b"hello")));
@@ -190,7 +190,7 @@ fn what_others_put_there_is_a_note() {
 }
 
 #[test]
-fn threads_find_the_same() {
+fn findings_are_independent_of_threads() {
     let objects = build();
     let store = Store::new(&objects);
     for name in objects.keys().filter(|n| n.starts_with("data/") || n.starts_with("meta/")) {
@@ -210,7 +210,7 @@ fn threads_find_the_same() {
 }
 
 #[test]
-fn a_check_can_be_stopped() {
+fn check_can_be_stopped() {
     struct Stop;
 
     impl CheckMonitor for Stop {
@@ -226,7 +226,7 @@ fn a_check_can_be_stopped() {
 
 /// One object that the disk does not give is a finding; where it gives none, the check ends.
 #[test]
-fn a_bad_sector_does_not_end_the_check() {
+fn bad_sector_does_not_end_the_check() {
     let objects = build();
     let store = Store::new(&objects);
     for name in
@@ -282,7 +282,7 @@ fn every_object_can_be_described() {
 
 /// A prune may publish one segment for the containers of many writers.
 #[test]
-fn what_a_prune_published_is_found_without_its_segment() {
+fn containers_published_by_a_prune_are_found_without_its_segment() {
     let store = Store::new(&build());
     let view = View::list(&store.repository).expect("it lists");
     let mut merged = Segment::default();
@@ -314,7 +314,7 @@ fn what_a_prune_published_is_found_without_its_segment() {
 /// A writer goes by what it can read (W2): what only an unreadable segment names is stored again, and
 /// from then on nobody needs it.
 #[test]
-fn what_only_an_unreadable_segment_names_is_stored_again() {
+fn chunks_named_only_by_an_unreadable_segment_are_stored_again() {
     let objects = build();
     for (number, segment) in (2..).zip(objects.keys().filter(|name| name.starts_with("index/"))) {
         let store = Store::new(&objects);
@@ -349,7 +349,7 @@ fn what_only_an_unreadable_segment_names_is_stored_again() {
 
 /// Without a prune record nobody knows what is condemned: readers go on, writers must not.
 #[test]
-fn a_prune_record_that_cannot_be_read_stops_writers_only() {
+fn unreadable_prune_record_stops_only_writers() {
     let store = Store::new(&build());
     put_prune(&store, 1, &Prune::default());
     let name = ObjectName::Prune(1).to_string();
@@ -365,7 +365,7 @@ fn a_prune_record_that_cannot_be_read_stops_writers_only() {
 /// Neither does anybody know without one that is gone: the numbers tell, and so do writers that have
 /// seen it.
 #[test]
-fn a_prune_record_that_is_gone_stops_writers_only() {
+fn missing_prune_record_stops_only_writers() {
     for gone in [1, 2] {
         let store = Store::new(&build());
         put_prune(&store, 1, &Prune::default());
@@ -384,7 +384,7 @@ fn a_prune_record_that_is_gone_stops_writers_only() {
 
 /// That some containers may go excuses no other.
 #[test]
-fn what_no_prune_condemned_must_be_there() {
+fn missing_container_that_no_prune_condemned_is_an_error() {
     let objects = build();
     let store = Store::new(&objects);
     let containers: Vec<_> = objects
@@ -408,7 +408,7 @@ fn what_no_prune_condemned_must_be_there() {
 
 /// A writer with a broken memory seals what it should not: only a look at every chunk tells.
 #[test]
-fn a_chunk_that_is_not_what_its_record_says() {
+fn chunk_that_differs_from_its_record_is_found() {
     let store = Store::new(&build());
     let repository = &store.repository;
     let keys = repository.keys().clone();
@@ -430,7 +430,7 @@ fn a_chunk_that_is_not_what_its_record_says() {
 
 /// What deletes looks for what composites refer to only where the index says that there are composites.
 #[test]
-fn an_index_that_is_wrong_about_composites_is_named() {
+fn index_that_is_wrong_about_composites_is_named() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     backup::init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
@@ -465,7 +465,7 @@ fn an_index_that_is_wrong_about_composites_is_named() {
 
 /// One copy of a key is not there; hints are there, and damaged.
 #[test]
-fn second_copies_and_hints_are_looked_at() {
+fn second_copies_and_hints_are_checked() {
     let store = Store::new(&build());
     let whole = store.check(false);
     let keys: Vec<String> = list(&store, "keys");
@@ -485,7 +485,7 @@ fn list(store: &Store, folder: &str) -> Vec<String> {
 
 /// What a check counts.
 #[test]
-fn a_check_counts_what_it_has_seen() {
+fn check_counts_what_it_has_seen() {
     let objects = build();
     let store = Store::new(&objects);
     let report = store.check(false).report;
@@ -528,7 +528,7 @@ fn lengths_are_compared_with_the_listing() {
 
 /// What snapshots share that are on the lists and that are not is lost; what only others need is counted.
 #[test]
-fn what_only_forgotten_snapshots_need_is_counted() {
+fn losses_of_forgotten_snapshots_are_only_counted() {
     for (files, lost_count) in [(&[1_u64][..], 0), (&[1, 2], 6)] {
         let media: Arc<dyn Media> = Arc::new(Memory::new());
         backup::init(media.clone()).expect("an empty memory takes a repository");

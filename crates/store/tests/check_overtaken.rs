@@ -91,7 +91,7 @@ type Start = fn() -> Arc<dyn Media>;
 
 /// A prune and a sweep come and go between two calls of a check: it finds nothing wrong.
 #[test]
-fn a_check_may_be_overtaken_by_a_sweep_at_any_call() {
+fn check_overtaken_by_a_sweep_at_any_call_finds_nothing() {
     let starts: [(bool, usize, Start); 4] =
         [(false, 2, start), (true, 2, start), (false, 500, start), (true, 500, start_similar)];
     for (reads_data, segment_count_max, start) in starts {
@@ -127,7 +127,7 @@ fn condemn(repository: &Arc<Repository>, name: &str) {
 
 /// What is listed and then gone is named, unless it is of a kind that goes, or was condemned.
 #[test]
-fn what_goes_during_a_check_is_named_where_it_may_not() {
+fn object_deleted_during_a_check_is_named_unless_it_may_go() {
     let begin = || {
         let media = memory();
         let repository = open(media.clone(), 1).expect("it opens");
@@ -184,7 +184,7 @@ fn what_goes_during_a_check_is_named_where_it_may_not() {
 
 /// A commit that others have seen is gone: it is named, whatever has come since.
 #[test]
-fn a_commit_that_is_gone_is_named_whatever_comes() {
+fn missing_commit_is_named_whatever_follows() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
@@ -210,7 +210,7 @@ fn a_commit_that_is_gone_is_named_whatever_comes() {
 
 /// A check can be stopped at any moment, also among composites.
 #[test]
-fn a_check_can_be_stopped_at_any_moment() {
+fn check_can_be_stopped_at_any_moment() {
     let media = start_similar();
     let repository = open(media.clone(), 3).expect("it opens");
     let run = |limit| {

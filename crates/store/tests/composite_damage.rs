@@ -81,7 +81,7 @@ fn old_whole(repository: &Arc<Repository>) -> Record {
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is_wrong() {
+fn sound_repository_has_no_findings() {
     let objects = build();
     for read_data in [false, true] {
         let store = Store::new(&objects);
@@ -97,7 +97,7 @@ fn nothing_is_found_where_nothing_is_wrong() {
 /// What only composites refer to is damaged, or gone: the check says so, and names what depends on it;
 /// the next backup stores that again, and only that.
 #[test]
-fn a_whole_that_composites_lack_names_all_that_depends_on_it() {
+fn lost_whole_names_everything_that_depends_on_it() {
     let objects = build();
     let repository = Store::new(&objects).repository;
     let literals = of_form(&repository, Form::Literal);
@@ -136,7 +136,7 @@ fn a_whole_that_composites_lack_names_all_that_depends_on_it() {
 /// Of a region in which one composite lacks a whole, the others can be read. They are stored again all
 /// the same: a prune keeps a region with all that it refers to, or not.
 #[test]
-fn the_neighbours_of_a_composite_that_lacks_a_whole_are_stored_again() {
+fn neighbours_of_a_composite_with_a_lost_whole_are_stored_again() {
     let store = Store::new(&build());
     let whole = old_whole(&store.repository);
     damage_region(&store, &whole);
@@ -157,7 +157,7 @@ fn the_neighbours_of_a_composite_that_lacks_a_whole_are_stored_again() {
 
 /// Only what is read is looked at: the whole is in a container that is not, and its composites are.
 #[test]
-fn a_part_that_is_read_finds_the_whole_in_another() {
+fn partial_check_finds_the_damaged_whole_in_an_unread_container() {
     let store = Store::new(&build());
     let whole = old_whole(&store.repository);
     damage_region(&store, &whole);

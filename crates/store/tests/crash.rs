@@ -122,7 +122,7 @@ fn run_into(fault: Fault) {
 }
 
 #[test]
-fn a_backup_may_die_before_any_call() {
+fn backup_killed_before_any_call_loses_nothing() {
     let calls = calls_of_a_backup();
     assert!(calls > 20, "{calls} calls are too few to mean anything");
     println!("{calls} calls");
@@ -130,18 +130,18 @@ fn a_backup_may_die_before_any_call() {
 }
 
 #[test]
-fn a_backup_may_die_after_any_call() {
+fn backup_killed_after_any_call_loses_nothing() {
     (0..calls_of_a_backup()).for_each(|call| run_into(Fault::DeadAfter(call)));
 }
 
 #[test]
-fn a_disk_may_be_full_at_any_put() {
+fn disk_full_at_any_put_loses_nothing() {
     (0..calls_of_a_backup()).for_each(|call| run_into(Fault::FullFrom(call)));
 }
 
 /// What is seen has not always reached the disk: a run that went on would promise too much.
 #[test]
-fn what_did_not_reach_the_disk_is_not_acknowledged() {
+fn unsynced_put_is_not_acknowledged() {
     let run = |fault| {
         let media = start();
         let faulty = Arc::new(Faulty::new(media.clone(), fault));
@@ -167,7 +167,7 @@ fn what_did_not_reach_the_disk_is_not_acknowledged() {
 
 /// With the same state, environment and input the stored bytes are equal.
 #[test]
-fn two_runs_store_the_same_bytes() {
+fn equal_runs_store_equal_bytes() {
     let run = || {
         let media = start();
         let repository = open(media.clone(), 2).expect("it opens");
@@ -184,7 +184,7 @@ fn two_runs_store_the_same_bytes() {
 
 /// W5: a container disappears behind the writer's back after it has given a hit.
 #[test]
-fn a_commit_looks_whether_its_hits_exist() {
+fn commit_checks_that_its_hits_exist() {
     let run = |mutant| {
         let media = start();
         let repository = open(media.clone(), 2).expect("it opens");
@@ -210,7 +210,7 @@ fn a_commit_looks_whether_its_hits_exist() {
 /// W5, where there are few hits and where there are many: with one container less than the run has
 /// found chunks in, there is no commit but a void, and the caller hears that it has to begin anew.
 #[test]
-fn a_commit_needs_every_container_that_was_hit() {
+fn commit_needs_every_container_that_was_hit() {
     for count in [1, 64, 65, 200] {
         for gone in [None, Some(0), Some(count - 1)] {
             let media: Arc<dyn Media> = Arc::new(Memory::new());
@@ -241,7 +241,7 @@ fn a_commit_needs_every_container_that_was_hit() {
 /// Of two that make a repository at the same time one wins, and has a repository that opens: the
 /// keyring that the other leaves is passed over.
 #[test]
-fn a_keyring_that_a_lost_init_left_is_passed_over() {
+fn keyring_of_a_lost_init_is_skipped() {
     for seed in 0..8 {
         let (won, lost): (Arc<dyn Media>, Arc<dyn Media>) =
             (Arc::new(Memory::new()), Arc::new(Memory::new()));

@@ -67,7 +67,7 @@ fn expect_named(objects: &Objects, name: &str, bytes: Option<Bytes>, case: &str)
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is_wrong() {
+fn sound_repository_has_no_findings() {
     let objects = build();
     for read_data in [false, true] {
         let store = Store::new(&objects);
@@ -89,7 +89,7 @@ fn nothing_is_found_where_nothing_is_wrong() {
 
 /// Every object of the repository but those whose deletion cannot be told from what is allowed.
 #[test]
-fn deletion() {
+fn deletion_of_any_object_is_found() {
     let objects = build();
     let mut unseen = 0;
     for name in objects.keys() {
@@ -130,7 +130,7 @@ fn deletion() {
 }
 
 #[test]
-fn cutting_short() {
+fn truncation_of_any_object_is_found() {
     let objects = build();
     for name in one_of_each(&objects) {
         let bytes = &objects[name];
@@ -142,7 +142,7 @@ fn cutting_short() {
 }
 
 #[test]
-fn bytes_behind_the_end() {
+fn bytes_behind_the_end_are_found() {
     let objects = build();
     for name in one_of_each(&objects) {
         for zeros in [1, 256, 64 * 1024] {
@@ -161,7 +161,7 @@ fn bytes_behind_the_end() {
 /// One bit each: every byte of header and trailer, and a spread of those between: parts, their
 /// tags, padding.
 #[test]
-fn flipped_bits() {
+fn flipped_bits_are_found() {
     let objects = build();
     for name in one_of_each(&objects) {
         let bytes = &objects[name];
@@ -179,7 +179,7 @@ fn flipped_bits() {
 
 /// Every two objects, each in the place of the other.
 #[test]
-fn swapped() {
+fn swapped_objects_are_found() {
     let objects = build();
     let chosen = one_of_each(&objects);
     let same = chosen.iter().filter_map(|name| {
@@ -209,7 +209,7 @@ fn swapped() {
 /// A valid object under another name that nothing has yet: nothing needs what is there, so it is an
 /// error only where something could come to need it.
 #[test]
-fn duplicated() {
+fn duplicated_objects_are_found() {
     let objects = build();
     let ticket = TicketId([0x77; 12]);
     let part = PartName { ticket, count: 0 };
@@ -240,7 +240,7 @@ fn duplicated() {
 /// Older settings in the place of newer ones; an older segment or container of the same writer in
 /// the place of its next.
 #[test]
-fn replayed() {
+fn replayed_objects_are_found() {
     let objects = build();
     let config = |number, copy| ObjectName::Config { number, copy }.to_string();
     for copy in [false, true] {
@@ -267,7 +267,7 @@ fn replayed() {
 
 /// Both copies: nobody who does not have the keys already can open the repository.
 #[test]
-fn both_copies() {
+fn damage_of_both_copies_is_found() {
     let objects = build();
     for kind in ["config/", "keys/"] {
         let store = Store::new(&objects);
@@ -289,7 +289,7 @@ fn both_copies() {
 
 /// Containers say themselves what they hold: whatever named them can be lost.
 #[test]
-fn what_an_unreadable_object_named_is_found() {
+fn containers_are_found_without_the_object_that_named_them() {
     let objects = build();
     let has_ended = |ticket| objects.contains_key(&ObjectName::Commit(ticket).to_string());
     let mut tried = 0;
@@ -319,7 +319,7 @@ fn what_an_unreadable_object_named_is_found() {
 
 /// One container and the segment that names it: the one is all that is lost.
 #[test]
-fn a_container_is_missed_though_its_segment_is_unreadable() {
+fn missing_container_is_named_despite_an_unreadable_segment() {
     let objects = build();
     let segments = objects.keys().filter(|name| name.starts_with("index/"));
     let containers = objects.keys().filter(|name| name.starts_with("data/"));
@@ -348,7 +348,7 @@ fn a_container_is_missed_though_its_segment_is_unreadable() {
 
 /// The structure alone, without the data: what is gone or shorter is found, and whom it affects.
 #[test]
-fn a_container_that_is_gone_affects_files_without_reading_data() {
+fn missing_container_affects_files_without_reading_data() {
     let objects = build();
     let mut affected = 0;
     for name in objects.keys() {

@@ -236,7 +236,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
 });
 
 #[test]
-fn what_is_encoded_decodes_to_the_same_bytes() {
+fn encodings_round_trip() {
     for (decoder, bytes) in VALID.iter() {
         let (name, recode) = DECODERS[*decoder];
         assert_eq!(recode(bytes).as_ref(), Some(bytes), "{name}");
@@ -258,7 +258,7 @@ fn every_prefix_is_refused() {
 
 /// Counts that claim more than there is. A decoder that believed one would ask for gigabytes.
 #[test]
-fn lengths_that_are_claimed_are_not_believed() {
+fn claimed_lengths_are_not_trusted() {
     let huge = u32::MAX.to_le_bytes();
     let mut directory = Directory::default().encode();
     directory[8..12].copy_from_slice(&huge);
@@ -295,7 +295,7 @@ fn lengths_that_are_claimed_are_not_believed() {
 
 /// A small container that is much to read: the same bytes again and again.
 #[test]
-fn regions_and_chunks_do_not_overlap() {
+fn overlapping_regions_and_chunks_are_refused() {
     let region = |offset, stored_len| RegionRecord {
         offset,
         stored_len,
@@ -334,7 +334,7 @@ fn regions_and_chunks_do_not_overlap() {
 
 /// Arrays in arrays, as an entry that a newer version might have written: no stack takes them all.
 #[test]
-fn nesting_ends() {
+fn deep_nesting_is_refused() {
     let mut bytes = vec![0xa1, 0x18, 0x80];
     bytes.resize(1 << 20, 0x81);
     for (name, recode) in &DECODERS[..4] {
@@ -343,7 +343,7 @@ fn nesting_ends() {
 }
 
 #[test]
-fn keyrings_open_with_their_key_only() {
+fn keyring_opens_only_with_its_key() {
     let id = [7; 16];
     let name = ObjectName::Key { id, copy: false };
     let unlock = Unlock::KeyFile(Secret([1; 32]));
@@ -379,7 +379,7 @@ fn keyrings_open_with_their_key_only() {
 
 /// A keyring that asks for more work than anybody wants is refused before it is done.
 #[test]
-fn stretching_has_a_limit() {
+fn excessive_stretching_is_refused() {
     let id = [7; 16];
     let name = ObjectName::Key { id, copy: false };
     let unlock = Unlock::KeyFile(Secret([1; 32]));
@@ -440,7 +440,7 @@ proptest! {
     }
 
     #[test]
-    fn sealed_objects_come_back(
+    fn sealed_objects_round_trip(
         body in prop::collection::vec(any::<u8>(), 0..2000),
         suite in prop::sample::select(vec![
             Suite::None, Suite::Aes256Gcm, Suite::ChaCha20Poly1305,
@@ -468,7 +468,7 @@ proptest! {
     }
 
     #[test]
-    fn names_come_back(path in "[a-z]{4,7}/[0-9a-f./-]{0,40}", bytes in any::<[u8; 16]>()) {
+    fn names_round_trip(path in "[a-z]{4,7}/[0-9a-f./-]{0,40}", bytes in any::<[u8; 16]>()) {
         if let Ok(name) = ObjectName::parse(&path) {
             prop_assert_eq!(name.to_string(), path);
         }

@@ -108,7 +108,7 @@ fn places(repository: &Arc<Repository>) -> Vec<PartName> {
 
 /// A composite that has lost its whole does not hide a record that counts, whichever is met first.
 #[test]
-fn a_record_that_does_not_count_hides_none_that_does() {
+fn record_that_does_not_count_hides_no_other() {
     let mut is_first = [0; 2];
     for seed in 1..7 {
         let (media, repository, container) = build(seed);
@@ -129,7 +129,7 @@ fn a_record_that_does_not_count_hides_none_that_does() {
 /// Each version changes another piece. What is left of 60 of them is put together from 20 wholes and what is
 /// new: the rest is stored again.
 #[test]
-fn what_many_versions_changed_needs_few_regions() {
+fn chunk_changed_by_many_versions_needs_few_regions() {
     const PIECE_LEN: usize = 100;
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
@@ -157,7 +157,7 @@ fn what_many_versions_changed_needs_few_regions() {
 
 /// A whole is taken rather than a composite, also where the directory of that one was read last.
 #[test]
-fn what_was_looked_at_before_makes_no_difference() {
+fn chosen_record_is_independent_of_earlier_lookups() {
     for seed in 1..5 {
         let (_, repository, _) = build(seed);
         store_whole(&repository, &new());
@@ -198,7 +198,7 @@ fn what_was_looked_at_before_makes_no_difference() {
 /// Whether a composite of others counts does not depend on when what this writer has stored becomes
 /// readable.
 #[test]
-fn what_a_writer_stores_does_not_make_composites_count() {
+fn own_chunks_do_not_make_composites_of_others_count() {
     for publish in [false, true] {
         let (media, repository, container) = build(1);
         media.delete(&container).expect("memory deletes");
@@ -298,7 +298,7 @@ fn less_memory_finds_less() {
 
 /// Where the beginning is as it was, what follows it is found as well; and what is known leads on.
 #[test]
-fn what_follows_what_is_known_is_found() {
+fn chunks_behind_known_ones_are_found() {
     let before = files(10, 4);
     let mut after = before.clone();
     // Neither head nor tail of the last two is left.
@@ -313,7 +313,7 @@ fn what_follows_what_is_known_is_found() {
 
 /// Without hints more is stored, and nothing fails; nor with such as lie or are damaged.
 #[test]
-fn hints_may_be_gone_or_lie() {
+fn missing_or_wrong_hints_fail_nothing() {
     let before = files(30, 3);
     let after = changed(before.clone());
     let (_, repository) = repository_of(&before);
@@ -356,7 +356,7 @@ fn hints_may_be_gone_or_lie() {
 
 /// Hints go with the containers that they speak of.
 #[test]
-fn hints_go_when_all_is_gone_of_which_they_speak() {
+fn hints_are_deleted_with_their_last_container() {
     let (media, repository) = repository_of(&files(20, 3));
     let old = hints(&*media);
     forget(&repository, |view| {

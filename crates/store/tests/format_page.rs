@@ -104,7 +104,7 @@ fn listed(example: &str, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn the_object_of_the_page() {
+fn object_matches_the_page() {
     let example = example();
     let (name, body, bytes) = object(Suite::None);
     assert_eq!(listed(&example, body.len()), body, "the body, field by field");
@@ -151,7 +151,7 @@ fn the_object_of_the_page() {
 }
 
 #[test]
-fn the_other_suites_of_the_page() {
+fn other_suites_match_the_page() {
     let example = example();
     for suite in [Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
         let (_, body, bytes) = object(suite);
@@ -169,7 +169,7 @@ fn the_other_suites_of_the_page() {
 }
 
 #[test]
-fn the_other_values_of_the_page() {
+fn other_values_match_the_page() {
     let example = example();
     let keys = keys(Suite::None);
     let values = [
@@ -184,7 +184,7 @@ fn the_other_values_of_the_page() {
 
 /// The payload of a composite, byte by byte, and the extents that it stands for.
 #[test]
-fn the_composite_of_the_page() {
+fn composite_matches_the_page() {
     let page = page();
     let (_, section) = page.split_once("\n### Composites\n").expect("the section is there");
     let (_, example) = section.split_once("A chunk of 5302 bytes").expect("the example is there");
@@ -218,7 +218,7 @@ fn the_composite_of_the_page() {
 
 /// The table of maxima is what the program holds to.
 #[test]
-fn maxima_of_the_page_are_those_of_the_program() {
+fn maxima_match_the_page() {
     let page = page();
     let (_, section) = page.split_once("\n**Maxima.**").expect("the table is there");
     let rows: Vec<(String, u64, u64)> = section

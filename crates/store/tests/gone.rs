@@ -106,7 +106,7 @@ fn take(repository: &Arc<Repository>, id: TicketId) {
 }
 
 #[test]
-fn commit_that_was_deleted_is_told_of() {
+fn deleted_commit_is_reported() {
     let (media, middle) = start();
     assert_eq!(gone(media.clone()), [], "all are there");
     let name = ObjectName::Commit(middle);
@@ -115,7 +115,7 @@ fn commit_that_was_deleted_is_told_of() {
 }
 
 #[test]
-fn commit_that_listings_lack_for_a_while_or_for_ever_is_no_alarm() {
+fn commit_missing_from_listings_is_no_alarm() {
     for listings in [1, 2, u64::MAX] {
         let (inner, middle) = start();
         let hidden = ObjectName::Commit(middle).to_string();
@@ -126,7 +126,7 @@ fn commit_that_listings_lack_for_a_while_or_for_ever_is_no_alarm() {
 
 /// A sweep has deleted it, and the record that had taken it is listed later.
 #[test]
-fn commit_that_an_unlisted_prune_took_is_no_alarm() {
+fn commit_taken_by_an_unlisted_prune_is_no_alarm() {
     let (inner, middle) = start();
     take(&open(inner.clone(), 3).expect("it opens"), middle);
     inner.delete(&ObjectName::Commit(middle).to_string()).expect("it goes");
@@ -135,7 +135,7 @@ fn commit_that_an_unlisted_prune_took_is_no_alarm() {
 }
 
 #[test]
-fn commit_that_a_prune_took_is_no_alarm_beside_its_sweep() {
+fn commit_taken_by_a_prune_is_no_alarm_during_its_sweep() {
     // Between the listing of commits and their reading, and the listing of records; and before both.
     for when in [When::AfterList("commits"), When::BeforeCall(0), When::AfterList("prunes")] {
         let (media, middle) = start();
@@ -160,7 +160,7 @@ fn errors_and_given_up(media: Arc<dyn Media>) -> (u64, BTreeSet<TicketId>) {
 }
 
 #[test]
-fn commit_that_listings_lack_is_neither_missed_nor_given_up() {
+fn commit_missing_from_listings_is_not_given_up() {
     for listings in [1, u64::MAX] {
         let (inner, middle) = start();
         let hidden = ObjectName::Commit(middle).to_string();
@@ -175,7 +175,7 @@ fn commit_that_listings_lack_is_neither_missed_nor_given_up() {
 }
 
 #[test]
-fn commit_that_is_listed_and_not_there_is_told_and_can_be_given_up() {
+fn commit_listed_but_missing_is_reported_and_can_be_given_up() {
     let (inner, middle) = start();
     let lost = ObjectName::Commit(middle).to_string();
     let len = inner.head(&lost).expect("memory tells").expect("it is there");

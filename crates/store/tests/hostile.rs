@@ -118,7 +118,7 @@ fn encode(entries: &[Entry]) -> Vec<u8> {
 /// Recipes of recipes, a thousand times the same on each level: a stream of 10^15 bytes in a few
 /// chunks. Whoever looks at what there is looks at each once.
 #[test]
-fn a_recipe_that_repeats_itself_is_looked_at_once() {
+fn repeated_recipe_is_visited_once() {
     let repository = new_repository();
     let mut size = 1000_u64;
     plant(&repository, |inline| {
@@ -178,7 +178,7 @@ fn file(name: &str, size: u64, content: Content) -> Entry {
 }
 
 #[test]
-fn a_folder_that_repeats_itself_is_looked_at_once() {
+fn repeated_folder_is_visited_once() {
     let repository = new_repository();
     plant(&repository, |inline| folders_twice(inline, &[], 60));
     assert_eq!(findings(&repository), [""; 0], "nothing is wrong with it");
@@ -188,7 +188,7 @@ fn a_folder_that_repeats_itself_is_looked_at_once() {
 /// Something is lost on each of 2^60 paths, or on more than can be counted. Some are named; the
 /// others are counted without going there.
 #[test]
-fn what_is_lost_on_very_many_paths_is_counted() {
+fn losses_on_very_many_paths_are_counted() {
     for (levels, more) in [(60, (1 << 60) - 1000), (70, u64::MAX - 1000)] {
         let repository = new_repository();
         plant(&repository, |inline| {
@@ -231,7 +231,7 @@ fn what_is_lost_on_very_many_paths_is_counted() {
 
 /// The same where what is lost is a part of a folder, below recipes that repeat it.
 #[test]
-fn a_folder_that_is_lost_very_often_is_named_once() {
+fn folder_lost_very_often_is_named_once() {
     let repository = new_repository();
     plant(&repository, |inline| {
         let (mut below, mut size) = (NOWHERE, 8);
@@ -264,7 +264,7 @@ fn a_folder_that_is_lost_very_often_is_named_once() {
 /// Two that name the same chunk, and one of them says another length: the check says so, whichever
 /// comes first.
 #[test]
-fn who_says_another_length_than_others_is_found() {
+fn contradictory_length_is_found() {
     for names in [["a", "b"], ["b", "a"]] {
         let repository = new_repository();
         plant(&repository, |inline| {
@@ -291,7 +291,7 @@ fn who_says_another_length_than_others_is_found() {
 /// Recipes whose levels or lengths are not what is said of them. A circle is impossible: a chunk
 /// cannot hold its own fingerprint.
 #[test]
-fn levels_of_recipes_fall() {
+fn recipe_levels_must_descend() {
     let recipe = |level, segments| {
         RecipeChunk { level, cut: "fixed".to_owned(), segments, extra: vec![] }.encode()
     };
@@ -326,7 +326,7 @@ fn levels_of_recipes_fall() {
 
 /// Names that lead out of a folder reach nobody, and the check says where they are.
 #[test]
-fn names_that_lead_elsewhere_are_not_read() {
+fn names_that_lead_out_of_a_folder_are_not_read() {
     let long = "x".repeat(4097);
     for name in ["", ".", "..", "/", "/etc/passwd", "a/b", "../x", "a\0b", &long] {
         let repository = new_repository();
@@ -386,7 +386,7 @@ fn of_region(
 
 /// Frames that open to more, or to less, than the directory says.
 #[test]
-fn regions_that_lie_about_their_size_are_refused() {
+fn regions_with_wrong_sizes_are_refused() {
     let frame = |len: usize| zstd::bulk::compress(&vec![0; len], 3).expect("zstd works");
     let (read, found) = of_region(frame(5000), Codec::Zstd, 5000, &[0; 100], Form::Whole);
     assert_eq!((read.expect("it is well").len(), found), (100, vec![]), "what is true");
@@ -500,7 +500,7 @@ fn plant_regions(
 /// Composites that no writer writes: each is an error that the reader tells, and the check names the
 /// file.
 #[test]
-fn composites_that_lie_are_refused() {
+fn malformed_composites_are_refused() {
     let old = SplitMix64::bytes(1, 1000);
     let new: Vec<u8> = [&old[..500], &old[600..]].concat();
     let good = [(0, 0, 500), (0, 600, 400)];
@@ -558,7 +558,7 @@ fn composites_that_lie_are_refused() {
 
 /// However its extents lie, a chunk needs its own region and one for each of 64 wholes.
 #[test]
-fn a_chunk_needs_65_regions_at_most() {
+fn chunk_needs_at_most_65_regions() {
     let repository = new_repository();
     let wholes: Vec<Vec<u8>> = (0..64).map(|seed| SplitMix64::bytes(seed, 50)).collect();
     // Each is taken from twice.
@@ -581,7 +581,7 @@ fn a_chunk_needs_65_regions_at_most() {
 
 /// Each claims 16 MiB, of three bytes. A few are tried, and the check says that it left the others.
 #[test]
-fn composites_that_claim_much_cost_little() {
+fn composites_with_excessive_claims_cost_little() {
     let repository = new_repository();
     let zeros = vec![0; 16 * MIB];
     let whole = Planted::whole(&repository, &zeros);
@@ -608,7 +608,7 @@ fn composites_that_claim_much_cost_little() {
 /// An index that says that a directory has four gibibytes. In a folder, which could take room for what
 /// it is asked for before it reads.
 #[test]
-fn lengths_that_an_index_claims_take_no_memory() {
+fn lengths_claimed_by_an_index_take_no_memory() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let media: Arc<dyn Media> = Arc::new(Local::create(folder.path()).expect("a folder"));
     let repository = open_repository(&media);

@@ -31,7 +31,7 @@ fn remove_config(media: &dyn Media) {
 /// What a cut-off init has left is gone after the next one; where more than keys is left, somebody
 /// has lost the settings of a real repository.
 #[test]
-fn an_init_removes_the_keys_that_another_left() {
+fn init_removes_keys_of_an_interrupted_init() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
     remove_config(&*media);
@@ -49,7 +49,7 @@ fn an_init_removes_the_keys_that_another_left() {
 
 /// Of two that make a repository at the same moment one wins, and what it has made opens.
 #[test]
-fn one_of_two_makes_the_repository() {
+fn one_of_two_concurrent_inits_makes_the_repository() {
     let calls = {
         let faulty = Arc::new(Faulty::new(Arc::new(Memory::new()), Fault::None));
         init(faulty.clone()).expect("an empty memory takes a repository");

@@ -545,12 +545,12 @@ fn seeds_of_command() -> u64 {
 fn report(seed: u64, failure: &str) -> String {
     format!(
         "seed {seed}: {failure}\n\nto replay it: CUTPOINT_SEED={seed} cargo test -p cutpoint-store \
-         --test interleaving -- nothing_is_lost"
+         --test interleaving -- random_interleavings_lose_nothing"
     )
 }
 
 #[test]
-fn nothing_is_lost() {
+fn random_interleavings_lose_nothing() {
     if let Some(seed) = std::env::var("CUTPOINT_SEED").ok().and_then(|text| text.parse().ok()) {
         let ran = run(seed, None);
         assert!(ran.failure.is_none(), "{}", report(seed, &ran.failure.unwrap_or_default()));
@@ -594,7 +594,7 @@ fn nothing_is_lost() {
 }
 
 #[test]
-fn a_seed_replays_exactly() {
+fn seed_replays_exactly() {
     for seed in 0..10 {
         let (first, second) = (run(seed, None), run(seed, None));
         assert_eq!(first.trace_hash, second.trace_hash, "seed {seed} ran differently");
@@ -702,7 +702,7 @@ fn past_tickets(actor: usize) -> Script {
 /// W3: the writer begins when a sweep no longer waits for it, sees that the snapshot was taken, and
 /// takes over from it all the same.
 #[test]
-fn what_was_taken_is_not_taken_over() {
+fn taken_snapshot_is_not_taken_over() {
     let cast: [(Act, bool); 4] =
         [(back_up_one, false), (prune_all, false), (sweep_once, true), (take_over, false)];
     let mut script = vec![(1, Until::End), (2, Until::End)];
@@ -713,7 +713,7 @@ fn what_was_taken_is_not_taken_over() {
 
 /// S3: a snapshot that another prune has taken may still be somebody's parent.
 #[test]
-fn a_taken_snapshot_counts_until_it_is_swept() {
+fn taken_snapshot_counts_until_it_is_swept() {
     let cast: [(Act, bool); 6] = [
         (back_up_one, false),
         (back_up_one, false),
@@ -742,7 +742,7 @@ fn a_taken_snapshot_counts_until_it_is_swept() {
 
 /// P5: the segments that only the commit of a taken snapshot has named.
 #[test]
-fn segments_of_taken_snapshots_are_published_anew() {
+fn segments_of_taken_snapshots_are_published_again() {
     /// Forgets the snapshot that has published segments, or one that has not; prunes and sweeps.
     fn retire(actor: &mut Actor) -> Result<()> {
         let mut is_first = true;
@@ -768,7 +768,7 @@ fn segments_of_taken_snapshots_are_published_anew() {
 
 /// S3: two sweeps at once must not each leave a chunk to what the other deletes.
 #[test]
-fn what_any_prune_has_condemned_is_going() {
+fn containers_condemned_by_any_prune_count_as_condemned() {
     /// Forgets the older snapshot and prunes.
     fn prune_older(actor: &mut Actor) -> Result<()> {
         let mut is_first = true;
@@ -828,7 +828,7 @@ fn retire_first(actor: &mut Actor) -> Result<()> {
 
 /// P2: what a composite refers to is needed, though no snapshot reaches it.
 #[test]
-fn what_composites_refer_to_stays() {
+fn references_of_composites_stay() {
     let cast: [(Act, bool); 4] =
         [(back_up_one, false), (back_up_second, false), (retire_first, false), (sweep_once, true)];
     let script = (1..=4).map(|actor| (actor, Until::End)).collect();
@@ -837,7 +837,7 @@ fn what_composites_refer_to_stays() {
 
 /// S3: a late snapshot has a composite where it stays, and what that refers to is going.
 #[test]
-fn what_late_composites_refer_to_is_stored_again() {
+fn references_of_late_composites_are_stored_again() {
     let cast: [(Act, bool); 4] =
         [(back_up_one, false), (back_up_second, false), (retire_first, false), (sweep_once, true)];
     let script = vec![
@@ -852,7 +852,7 @@ fn what_late_composites_refer_to_is_stored_again() {
 
 /// C1: the third version refers to what the second refers to.
 #[test]
-fn composites_refer_to_wholes() {
+fn composites_refer_only_to_wholes() {
     fn back_up_third(actor: &mut Actor) -> Result<()> {
         back_up_files(actor, &[(2, Some(1))])
     }
@@ -864,7 +864,7 @@ fn composites_refer_to_wholes() {
 
 /// C2: of what a composite refers to there is a whole, and another composite.
 #[test]
-fn what_composites_refer_to_stays_whole() {
+fn references_of_composites_stay_as_wholes() {
     fn back_up_whole(actor: &mut Actor) -> Result<()> {
         back_up_files(actor, &[(1, None)])
     }
@@ -897,7 +897,7 @@ fn what_composites_refer_to_stays_whole() {
 
 /// C3: a composite lies in a container that stays for something else, and what it refers to is gone.
 #[test]
-fn what_a_duplicate_refers_to_is_asked_for() {
+fn references_of_a_duplicate_are_confirmed() {
     fn back_up_two(actor: &mut Actor) -> Result<()> {
         back_up_files(actor, &[(1, Some(0)), (4, None)])
     }
@@ -925,7 +925,7 @@ fn what_a_duplicate_refers_to_is_asked_for() {
 /// W1: the writer begins before a prune condemns what it needs, and puts its ticket when the sweep
 /// has already looked for tickets.
 #[test]
-fn a_ticket_comes_before_the_listing() {
+fn ticket_is_put_before_the_listing() {
     let run = |mutant| {
         let writer = Role::default();
         let cast: Cast = vec![
@@ -960,7 +960,7 @@ fn a_ticket_comes_before_the_listing() {
 
 /// S1: a writer that has looked for the last time, and is about to commit, is waited for.
 #[test]
-fn a_sweep_waits_for_who_may_commit() {
+fn sweep_waits_for_writers_that_may_commit() {
     let cast: [(Act, bool); 4] =
         [(back_up_one, false), (back_up_one, false), (prune_all, false), (sweep_once, true)];
     let script = vec![
@@ -1001,7 +1001,7 @@ fn lose_stored_again(actor: &mut Actor) -> Result<()> {
 
 /// P5: what the record relies on is looked for before each try of a number. Here the medium has lost it.
 #[test]
-fn a_record_relies_on_nothing_that_is_gone() {
+fn record_relies_on_nothing_that_is_gone() {
     let cast: [(Act, bool); 5] = [
         (back_up_both, false),
         (back_up_other, false),
@@ -1022,7 +1022,7 @@ fn a_record_relies_on_nothing_that_is_gone() {
 
 /// S5: what late snapshots need was stored again, and is gone when the sweep would delete.
 #[test]
-fn a_sweep_looks_for_its_rescue_before_it_deletes() {
+fn sweep_checks_its_rescue_before_deleting() {
     let cast: [(Act, bool); 5] = [
         (back_up_one, false),
         (back_up_one, false),
@@ -1045,7 +1045,7 @@ fn a_sweep_looks_for_its_rescue_before_it_deletes() {
 
 /// P5: a writer that another client has ended records nothing; it begins anew.
 #[test]
-fn an_ended_writer_records_nothing() {
+fn ended_writer_records_nothing() {
     let run = |mutant| {
         let role = Role { may_be_mutant: true, ..Role::default() };
         let acts: [Act; 4] = [back_up_both, back_up_other, rewrite, end_somebody];

@@ -77,7 +77,7 @@ fn kind_of<T: fmt::Debug>(result: Result<T>) -> Kind {
 }
 
 #[test]
-fn keys_come_and_go() {
+fn keys_can_be_added_and_removed() {
     let media = start();
     let repository = open_by(&media, 1, &unlock()).expect("it opens");
     let passphrase = Unlock::Passphrase(b"correct horse".to_vec().into());
@@ -126,7 +126,7 @@ fn keys_come_and_go() {
 
 /// The new key has the old one's label, and the old one opens nothing any more.
 #[test]
-fn a_key_is_replaced() {
+fn key_can_be_replaced() {
     let media = start();
     let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
     let own = repository.key_id().expect("it was opened with one");
@@ -149,7 +149,7 @@ fn a_key_is_replaced() {
 
 /// A key that goes while keys are listed is passed over; where the storage fails nobody can tell.
 #[test]
-fn keys_may_go_while_they_are_listed() {
+fn key_removed_during_listing_is_skipped() {
     let media = start();
     let failing = |kind, count| {
         let failing = FailingReads::new(&media, ObjectKind::Key.folder(), kind, 0);
@@ -181,7 +181,7 @@ fn keys_may_go_while_they_are_listed() {
 
 /// A kit has all that is needed, whatever became of `keys/`.
 #[test]
-fn a_recovery_kit_needs_no_keys() {
+fn recovery_kit_opens_without_keys() {
     let media = start();
     let repository = open_by(&media, 1, &unlock()).expect("it opens");
     let kit = Unlock::Keyring(repository.keys().keyring().clone());
@@ -197,7 +197,7 @@ fn a_recovery_kit_needs_no_keys() {
 
 /// What the first versions have made says nothing of itself: no part stands before the keyring.
 #[test]
-fn a_key_of_the_first_versions_counts() {
+fn key_of_the_first_versions_counts() {
     let media = start();
     let repository = open_by(&media, 1, &unlock()).expect("it opens");
     let in_use = repository.key_id().expect("a key has opened it");
@@ -238,7 +238,7 @@ fn without_about(bytes: &[u8]) -> Bytes {
 
 /// What is new is sealed with the new epoch, what is old is read, and duplicates are found.
 #[test]
-fn a_new_epoch_seals_what_is_new() {
+fn new_objects_are_sealed_with_the_new_epoch() {
     let media = start();
     let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
     let before = repository.keys().clone();
@@ -337,7 +337,7 @@ fn settings_of_an_older_epoch_are_refused() {
 
 /// Whatever is printed of what holds secrets, none of them is in it.
 #[test]
-fn nothing_secret_is_printed() {
+fn secrets_are_not_printed() {
     let secret = [0xa7; 32];
     let told = |text: &str| {
         let text = text.to_lowercase();
@@ -441,7 +441,7 @@ fn calls_of(change: Change) -> u64 {
 /// state or the new one opens, and whoever opens it reads everything. What was cut off can be done
 /// again.
 #[test]
-fn a_change_of_keys_may_die_at_any_call() {
+fn key_change_killed_at_any_call_can_be_repeated() {
     let mut states = 0;
     for (name, change) in CHANGES {
         let calls = calls_of(change);
@@ -494,7 +494,7 @@ fn a_change_of_keys_may_die_at_any_call() {
 /// Every change, and before each of its calls another one by another machine, with the same key and
 /// with another one.
 #[test]
-fn two_may_change_keys_at_the_same_time() {
+fn concurrent_key_changes_leave_a_key_that_opens() {
     let (mut runs, mut lost) = (0, 0);
     for (name, change) in CHANGES {
         for (other_name, other_change) in CHANGES {
@@ -596,7 +596,7 @@ fn key_that_is_removed_stays_removed_beside_a_repair() {
 
 /// What a removal could not read it could not put back: then it removes nothing.
 #[test]
-fn removal_in_which_a_call_fails_says_so() {
+fn removal_with_a_failed_call_is_an_error() {
     let remove = CHANGES[1].1;
     let media = start();
     let faulty = Arc::new(Faulty::new(media.clone(), Fault::None));
@@ -624,7 +624,7 @@ fn removal_in_which_a_call_fails_says_so() {
 /// Settings of the new epoch are put, a copy of others stands in the place of their copy, and the storage
 /// does not answer the question whether they are there: the keys that open them stay.
 #[test]
-fn epoch_that_is_overtaken_while_a_call_fails_locks_nobody_out() {
+fn overtaken_epoch_with_a_failed_call_locks_no_client_out() {
     let begin = CHANGES[3].1;
     let (mut runs, mut lost) = (0, 0);
     for call in 0..calls_of(begin) {
@@ -651,7 +651,7 @@ fn epoch_that_is_overtaken_while_a_call_fails_locks_nobody_out() {
 /// Who opens the repository while its keys change has a secret that opens it before and after, and
 /// is never told that it does not.
 #[test]
-fn opening_is_not_disturbed() {
+fn opening_is_not_disturbed_by_key_changes() {
     for (name, change) in [CHANGES[0], CHANGES[3], CHANGES[5]] {
         let calls = {
             let faulty = Arc::new(Faulty::new(start(), Fault::None));
@@ -675,7 +675,7 @@ fn opening_is_not_disturbed() {
 /// The settings of a new epoch are put, the answer is lost, and the one who put them is gone: who has
 /// only the old keyring must not open the repository with it.
 #[test]
-fn the_old_keyring_is_passed_over() {
+fn old_keyring_is_skipped() {
     let media = start();
     let mut epochs = Vec::new();
     for call in 0..calls_of(CHANGES[3].1) {
@@ -714,7 +714,7 @@ fn key_of(media: &Arc<dyn Media>, unlock: &Unlock) -> [u8; 16] {
 }
 
 #[test]
-fn bit_in_what_one_copy_says_of_itself_hinders_nobody() {
+fn flipped_bit_in_the_description_of_one_copy_is_harmless() {
     let media = start();
     let key = key_name(key_of(&media, &key_file(8))).to_string();
     for name in [key.as_str(), "config/00000000000000000000"] {

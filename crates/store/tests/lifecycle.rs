@@ -97,7 +97,7 @@ fn assert_tidy(repository: &Repository) {
 }
 
 #[test]
-fn what_is_forgotten_can_be_brought_back() {
+fn forgotten_snapshot_can_be_brought_back() {
     let (_, repository, ids) = start(3);
     let [a, b, c] = ids[..] else { panic!("three: {ids:?}") };
     forget_these(&repository, &[a, b]).expect("memory takes it").expect("something was chosen");
@@ -119,7 +119,7 @@ fn what_is_forgotten_can_be_brought_back() {
 }
 
 #[test]
-fn after_a_prune_it_is_too_late() {
+fn hold_and_unforget_after_a_prune_are_too_late() {
     let (_, repository, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     forget_these(&repository, &[a, b]).expect("memory takes it");
@@ -139,7 +139,7 @@ fn after_a_prune_it_is_too_late() {
 }
 
 #[test]
-fn a_prune_in_between_makes_it_too_late() {
+fn hold_and_unforget_overtaken_by_a_prune_are_too_late() {
     for verb in [hold, unforget] {
         let run = |mutant| {
             let (media, repository, ids) = start(1);
@@ -169,7 +169,7 @@ fn a_prune_in_between_makes_it_too_late() {
 }
 
 #[test]
-fn a_prune_hears_of_a_hold_in_between() {
+fn prune_notices_a_concurrent_hold() {
     let (media, repository, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     forget_these(&repository, &[a, b]).expect("memory takes it");
@@ -201,7 +201,7 @@ fn a_prune_hears_of_a_hold_in_between() {
 
 /// Who finds a number taken that is not listed yet reads what lies there.
 #[test]
-fn what_is_not_listed_yet_is_heard_of() {
+fn record_that_is_not_listed_yet_is_noticed() {
     let (media, _, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     let other = open(media.clone(), 2).expect("it opens");
@@ -224,7 +224,7 @@ fn what_is_not_listed_yet_is_heard_of() {
 }
 
 #[test]
-fn two_holds_at_once_both_stand() {
+fn concurrent_holds_both_count() {
     let (media, repository, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     let repository = {
@@ -248,7 +248,7 @@ fn two_holds_at_once_both_stand() {
 }
 
 #[test]
-fn what_is_held_is_not_forgotten_and_not_taken() {
+fn held_snapshot_is_neither_forgotten_nor_taken() {
     let (_, repository, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     hold(&repository, &[a]).expect("memory takes it");
@@ -272,7 +272,7 @@ fn what_is_held_is_not_forgotten_and_not_taken() {
 }
 
 #[test]
-fn notes_replace_those_that_they_have_seen() {
+fn notes_replace_the_notes_in_their_view() {
     let (media, repository, ids) = start(1);
     let id = ids[0];
     let add = |repository: &Arc<Repository>, tag: &str| {
@@ -335,7 +335,7 @@ fn seen(
 /// A crash before and after each call: either it was done or it was not, and what was acknowledged
 /// was done.
 #[test]
-fn a_crash_leaves_all_or_nothing() {
+fn crash_leaves_all_or_nothing() {
     let mut states = 0;
     for (name, verb) in VERBS {
         let (media, repository, ids) = start_forgotten();
@@ -373,7 +373,7 @@ fn a_crash_leaves_all_or_nothing() {
 
 /// A put that was carried out, and whose answer was lost: it is asked for until it is known.
 #[test]
-fn a_lost_answer_is_asked_for() {
+fn lost_answer_is_resolved() {
     let (media, repository, ids) = start(1);
     let faulty = Arc::new(Faulty::new(media, Fault::None));
     let repository = {
@@ -441,7 +441,7 @@ impl Environment for Sleeper {
 /// W5 holds for records: who slept is not to be believed, neither at first nor while it fights for
 /// a number.
 #[test]
-fn who_slept_records_nothing() {
+fn writer_that_missed_renewals_publishes_no_record() {
     const SLEPT_NS: u64 = 13 * 3600 * 1_000_000_000;
     for sleeps_in_between in [false, true] {
         let (media, _, ids) = start(2);
@@ -485,7 +485,7 @@ fn who_slept_records_nothing() {
 /// W5 and W8: a writer that says once an hour that it is still at it may be as slow as it likes, but is
 /// old one day. One that was silent for too long is not believed, whatever it says afterwards.
 #[test]
-fn a_writer_says_once_an_hour_that_it_is_at_it() {
+fn writer_renews_its_ticket_once_an_hour() {
     const HOUR_NS: u64 = 3600 * 1_000_000_000;
     for (silent_hours, is_believed) in [(1, true), (11, true), (13, false)] {
         let (media, repository, ids) = start(1);
@@ -534,7 +534,7 @@ fn a_writer_says_once_an_hour_that_it_is_at_it() {
 /// A prune record was lost and given up, and the snapshot that it had taken was brought back. Then the
 /// storage has the record again.
 #[test]
-fn record_that_was_given_up_and_is_back_takes_nothing() {
+fn given_up_record_that_reappears_takes_nothing() {
     let restored = |mutant: Option<Mutant>| {
         let (media, repository, ids) = start(2);
         forget_these(&repository, &ids[..1]).expect("memory takes it");
@@ -564,7 +564,7 @@ fn record_that_was_given_up_and_is_back_takes_nothing() {
 
 /// A writer that may be alive is taken for dead once it has said nothing for a day.
 #[test]
-fn who_is_silent_for_a_day_is_ended() {
+fn writer_without_renewal_for_a_day_is_ended() {
     const HOUR_NS: i64 = 3600 * 1_000_000_000;
     let memory = Arc::new(Memory::new());
     let repository = Arc::new(init(memory.clone()).expect("an empty memory takes a repository"));
@@ -582,7 +582,7 @@ fn who_is_silent_for_a_day_is_ended() {
 
 /// A judge that fails, and one that changes the record.
 #[test]
-fn the_judge_decides() {
+fn judge_may_fail_or_change_the_record() {
     let (media, _, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     let outcomes: BTreeMap<bool, bool> = [false, true]

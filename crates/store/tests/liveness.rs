@@ -192,7 +192,7 @@ fn writer_of_other_machine_with_same_name_lives() {
 }
 
 #[test]
-fn process_without_machine_value_is_ended_after_a_day_only() {
+fn process_without_machine_value_is_ended_only_after_a_day() {
     let world = World::new();
     let boot = Boot::new(&world, None, "a");
     let dead = boot.start(1, 0);
@@ -300,7 +300,7 @@ fn clock_that_jumps_ends_no_other() {
 
 /// A storage that stamps at random: writers may be ended that live, and nothing is lost by it.
 #[test]
-fn wrong_stamps_cost_restarts_alone() {
+fn wrong_stamps_cost_only_restarts() {
     let mut ended_count = 0;
     for seed in 0..6 {
         let world = World::new();
@@ -460,7 +460,7 @@ fn dead_writers_do_not_stop_a_client_that_is_alone() {
 }
 
 #[test]
-fn machine_value_is_of_one_repository() {
+fn machine_value_is_specific_to_a_repository() {
     let value =
         |machine: u8, repository: u8| machine_value(&[machine; 16], RepositoryId([repository; 16]));
     assert_eq!(value(1, 1), value(1, 1), "it stays");

@@ -471,7 +471,7 @@ fn table() -> String {
 
 /// The table is what the page says, cell for cell. Numbers in parentheses lead to reasons there.
 #[test]
-fn the_page_has_the_whole_matrix() {
+fn page_has_the_complete_matrix() {
     let table = table();
     if std::env::var_os("CUTPOINT_PRINT").is_some() {
         println!("{table}");

@@ -260,7 +260,7 @@ fn memory_keeps_the_contract() {
 }
 
 #[test]
-fn a_local_folder_keeps_the_contract() {
+fn local_folder_keeps_the_contract() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     keeps_the_contract(&Local::open(folder.path()).expect("it is there")).expect("local");
     let created = Local::create(&folder.path().join("deep").join("er")).expect("it can be made");
@@ -270,7 +270,7 @@ fn a_local_folder_keeps_the_contract() {
 /// A name of any bytes; what it answers where an object exists included.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_folder_may_have_any_name() {
+fn folder_may_have_any_name() {
     use std::os::unix::ffi::OsStrExt;
 
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -280,7 +280,7 @@ fn the_folder_may_have_any_name() {
 }
 
 #[test]
-fn a_faulty_medium_without_faults_keeps_the_contract() {
+fn faulty_medium_without_faults_keeps_the_contract() {
     keeps_the_contract(&Faulty::new(Arc::new(Memory::new()), Fault::None)).expect("faulty");
 }
 
@@ -316,7 +316,7 @@ fn s3_keeps_the_contract() {
 /// A put never says that its object is missing: readers take that for a loss of what is stored. The
 /// staged file is gone, or the folder, before each step.
 #[test]
-fn a_failed_put_is_an_error_of_the_medium() {
+fn failed_put_is_an_error_of_the_medium() {
     type Harm = fn(&Path);
     let harms: [(&str, Harm); 2] = [
         ("the staged file is removed", |root| {
@@ -454,7 +454,7 @@ impl Layer for Liar {
 
 /// Media that let several creators win: the suite rejects them, and so does the probe.
 #[test]
-fn several_winners_are_found_out() {
+fn media_with_several_winners_are_rejected() {
     for fault in [Fault::Overwrites, Fault::Races] {
         let media = Faulty::new(Arc::new(Memory::new()), fault);
         let found = keeps_the_contract(&media);
@@ -479,7 +479,7 @@ fn try_out(media: &dyn Media) -> Probed {
 }
 
 #[test]
-fn the_probe_lets_good_media_pass() {
+fn probe_accepts_good_media() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let local = Local::open(folder.path()).expect("it is there");
     let s3 = s3_server().map(|server| s3(server, "probe"));
@@ -497,7 +497,7 @@ fn the_probe_lets_good_media_pass() {
 
 /// Each way in which a medium may fail it is told apart.
 #[test]
-fn the_probe_says_what_it_saw() {
+fn probe_reports_each_kind_of_fault() {
     let of = |lie| try_out(&Liar { inner: Memory::new(), lie });
     let told = of(Lie::SaysCreated);
     assert_eq!(told.several_winners_count, told.round_count, "{told}");
@@ -519,7 +519,7 @@ fn the_probe_says_what_it_saw() {
 /// A probe that was killed leaves something behind, which a later one takes away: by the storage's
 /// stamps, whatever clock its name was made by.
 #[test]
-fn the_probe_removes_what_another_left() {
+fn probe_removes_leftovers_of_another() {
     const HOUR_NS: i64 = 3600 * 1_000_000_000;
     let media = Memory::new();
     let now_s = System.now_ns() / 1_000_000_000;
@@ -667,7 +667,7 @@ fn probe_with_a_fault_finds_nothing() {
 
 /// Leftovers of puts that were cut off go by the file system's own time.
 #[test]
-fn staged_files_are_as_old_as_the_file_system_says() {
+fn age_of_staged_files_is_by_the_file_system() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let media = Local::open(folder.path()).expect("it is there");
     media.prepare().expect("it is empty");
@@ -690,7 +690,7 @@ fn staged_files_are_as_old_as_the_file_system_says() {
 }
 
 #[test]
-fn liars_are_found_out() {
+fn incorrect_media_are_rejected() {
     let lies = [
         Lie::Overwrites,
         Lie::SaysCreated,

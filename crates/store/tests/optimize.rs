@@ -130,7 +130,7 @@ fn places(repository: &Arc<Repository>) -> Vec<(PartName, u16, u32)> {
 }
 
 #[test]
-fn the_newest_snapshot_lies_in_its_order() {
+fn newest_snapshot_is_stored_in_order() {
     let repository = open(memory(), 1).expect("it opens");
     for files in [&[5, 9, 2][..], &[7, 1, 9], &[8, 3, 6], &[1, 2, 3, 4, 5, 6, 7, 8, 9]] {
         back_up(&repository, files, false).expect("it works");
@@ -144,7 +144,7 @@ fn the_newest_snapshot_lies_in_its_order() {
 
 /// What composites refer to moves with them; they stay composites.
 #[test]
-fn composites_move_as_they_are() {
+fn composites_are_moved_unchanged() {
     let repository = open(start_similar(), 2).expect("it opens");
     back_up(&repository, &[103, 203, 260], false).expect("it works");
     let composites = |repository: &Arc<Repository>| {
@@ -163,7 +163,7 @@ fn composites_move_as_they_are() {
 
 /// What does not compress is left alone, unless that is asked for.
 #[test]
-fn what_is_incompressible_is_spared() {
+fn incompressible_containers_are_spared() {
     let repository = open(memory(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3, 4, 5, 6, 7, 8], false).expect("it works");
     let sparing = OptimizeOptions { spares_incompressible: true, ..OPTIONS };
@@ -254,7 +254,7 @@ impl PruneMonitor for Impatient {
 }
 
 #[test]
-fn it_can_be_stopped_at_any_time() {
+fn optimize_can_be_stopped_at_any_time() {
     let mut stops = 0;
     for asked in (0..).step_by(7) {
         let repository = open(start_similar(), 2).expect("it opens");
@@ -331,7 +331,7 @@ fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
 }
 
 #[test]
-fn it_may_fail_at_any_call() {
+fn optimize_failing_at_any_call_loses_nothing() {
     let dead: &[fn(u64) -> Fault] = &[Fault::DeadBefore, Fault::DeadAfter];
     let all: &[fn(u64) -> Fault] = &[
         Fault::DeadBefore,
@@ -354,7 +354,7 @@ fn it_may_fail_at_any_call() {
 
 /// On a full disk nothing is rewritten, but what is dead goes.
 #[test]
-fn a_full_disk_stops_nothing_that_frees() {
+fn full_disk_does_not_stop_deletion() {
     for start in STARTS {
         for call in 0..calls_of_retiring(start.0.1) {
             run_into(Fault::FullFrom(call), start)
@@ -365,7 +365,7 @@ fn a_full_disk_stops_nothing_that_frees() {
 
 /// Prunes after it find what they need, and free what it left.
 #[test]
-fn prunes_follow() {
+fn prune_after_optimize_frees_what_is_left() {
     let media = memory_with_composites();
     let repository = versions(media.clone());
     optimize_all(&repository, &OPTIONS).expect("it works");

@@ -152,7 +152,7 @@ fn damages(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
 /// Each container, damaged in each way: the check names it, the repair brings everything back, and
 /// the second check finds nothing.
 #[test]
-fn what_is_damaged_in_places_comes_back() {
+fn partially_damaged_containers_are_restored() {
     let whole = memory(PERCENT);
     let all = containers(&*whole);
     assert_eq!(all.len(), 2, "one of each kind");
@@ -190,7 +190,7 @@ fn what_is_damaged_in_places_comes_back() {
 /// With one shard more than there is parity nothing is made up: the container is named, and what is
 /// not in it is as before.
 #[test]
-fn more_than_there_is_parity_for_is_lost() {
+fn damage_beyond_the_parity_is_lost() {
     let media = memory(PERCENT);
     let name = names(&*media, ObjectKind::Data).remove(0);
     let bytes = media.get(&name).expect("it is there").to_vec();
@@ -215,7 +215,7 @@ fn more_than_there_is_parity_for_is_lost() {
 
 /// Who changes a container and its parity together is found out by the container's own seals.
 #[test]
-fn what_parity_gives_is_not_believed() {
+fn rebuilt_bytes_are_verified() {
     let media = memory(0);
     let name = names(&*media, ObjectKind::Data).remove(0);
     let mut forged = media.get(&name).expect("it is there").to_vec();
@@ -248,7 +248,7 @@ fn ask_for(media: &Arc<dyn Media>, process: u32, percent: u32) {
 
 /// Parity that is asked for later is made for what is there, once.
 #[test]
-fn parity_is_made_for_what_has_none() {
+fn parity_is_made_for_containers_without() {
     let media = memory(0);
     let repository = open(media.clone(), 2).expect("it opens");
     assert_clean(&repository, "nobody asks for parity");
@@ -277,7 +277,7 @@ fn parity_is_made_for_what_has_none() {
 
 /// Damaged parity is an error that the repair takes away, by making another.
 #[test]
-fn parity_that_is_damaged_is_made_again() {
+fn damaged_parity_is_made_again() {
     let whole = memory(PERCENT);
     for name in names(&*whole, ObjectKind::Parity) {
         let bytes = whole.get(&name).expect("it is there").to_vec();
@@ -321,7 +321,7 @@ impl CheckMonitor for Meddling {
 /// Parity is made of what can be read and is whole. What a sweep has just taken is passed over, and what
 /// the storage refuses is named.
 #[test]
-fn parity_is_made_of_what_is_whole() {
+fn parity_is_made_only_of_intact_containers() {
     let unread = DataOptions { read_data: None, ..ALL };
     let begin = || {
         let media = memory(0);
@@ -349,7 +349,7 @@ fn parity_is_made_of_what_is_whole() {
 
 /// A repair of data can be stopped between any two containers.
 #[test]
-fn a_repair_of_data_can_be_stopped() {
+fn data_repair_can_be_stopped() {
     let media = memory(0);
     ask_for(&media, 3, PERCENT);
     let repository = open(media.clone(), 4).expect("it opens");
@@ -370,7 +370,7 @@ fn a_repair_of_data_can_be_stopped() {
 
 /// Parity for a container that is not there is a note; a container without is counted.
 #[test]
-fn parity_for_nothing_is_a_note() {
+fn parity_without_container_is_a_note() {
     let media = memory(PERCENT);
     let repository = open(media.clone(), 2).expect("it opens");
     let (report, _) = checked(&repository);
@@ -397,7 +397,7 @@ fn parity_for_nothing_is_a_note() {
 
 /// A shard of parity that is damaged costs that shard: the others still make good what they can.
 #[test]
-fn damaged_parity_helps_as_far_as_it_goes() {
+fn damaged_parity_helps_as_far_as_possible() {
     let media = memory(PERCENT);
     let data = names(&*media, ObjectKind::Data).remove(0);
     let parity = names(&*media, ObjectKind::Parity);
@@ -415,7 +415,7 @@ fn damaged_parity_helps_as_far_as_it_goes() {
 
 /// A disk that cannot read one sector refuses the whole file, and gives the others one by one.
 #[test]
-fn what_a_disk_refuses_comes_back() {
+fn container_with_an_unreadable_sector_is_restored() {
     let media = memory(PERCENT);
     let name = names(&*media, ObjectKind::Data).remove(0);
     let bad: Arc<dyn Media> = Arc::new(BadSectors { inner: media, prefix: name, at: Some(20_000) });
@@ -477,7 +477,7 @@ fn assert_parity_follows(media: &dyn Media, case: &str) {
 /// A prune writes parity for what it copies, a sweep takes that of what it deletes, and of what was
 /// deleted before.
 #[test]
-fn parity_goes_with_its_container() {
+fn parity_is_deleted_with_its_container() {
     let media = memory(PERCENT);
     let before = copy(&*media);
     let repository = open(media.clone(), 2).expect("it opens");
@@ -501,7 +501,7 @@ fn parity_goes_with_its_container() {
 /// Parity of a container that is gone but was not condemned stays: what a rescue of the disk finds of
 /// the container may need it.
 #[test]
-fn parity_of_what_is_lost_stays() {
+fn parity_of_a_lost_container_stays() {
     let media = memory(PERCENT);
     let repository = open(media.clone(), 2).expect("it opens");
     go_on_to_prune(&repository).expect("nothing fails here");
@@ -527,7 +527,7 @@ fn parity_of_what_is_lost_stays() {
 /// A run that is cut off at any call, or has one call fail, leaves nothing but containers without
 /// parity, and the repair makes that.
 #[test]
-fn a_run_that_is_cut_off_leaves_parity_to_be_made() {
+fn interrupted_run_leaves_parity_to_be_made() {
     let whole = memory(PERCENT);
     let count = {
         let faulty = Arc::new(Faulty::new(copy(&*whole), Fault::None));
@@ -557,7 +557,7 @@ fn a_run_that_is_cut_off_leaves_parity_to_be_made() {
 
 /// What a check has recorded is enough: nothing need be read again.
 #[test]
-fn what_was_recorded_is_rebuilt() {
+fn recorded_damage_is_rebuilt_without_another_check() {
     let media = memory(PERCENT);
     let name = names(&*media, ObjectKind::Data).remove(0);
     let bytes = media.get(&name).expect("it is there").to_vec();

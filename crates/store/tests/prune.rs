@@ -78,7 +78,7 @@ fn size_of(backups: &[&[u64]]) -> u64 {
 
 /// What composites refer to stays with them, or they are stored again as wholes: whatever is less.
 #[test]
-fn composites_stay_with_what_they_refer_to_or_become_wholes() {
+fn composites_stay_with_their_references_or_become_wholes() {
     // Nothing is stored again: what is referred to stays where it is.
     let media = start_similar();
     let repository = open(media.clone(), 2).expect("it opens");
@@ -134,7 +134,7 @@ fn regions_with_composites_are_copied() {
 /// later writer stores the chunk again: the next prune must not take the first for it, nor miss what
 /// that refers to.
 #[test]
-fn composites_that_lost_what_they_refer_to_are_in_nobodys_way() {
+fn composites_with_lost_references_do_no_harm() {
     // Which of two containers has the lesser name is left to chance, and not the same each time.
     for process in 1..6 {
         let media = memory_with_composites();
@@ -194,7 +194,7 @@ fn composites_may_refer_to_each_others_chunks() {
 }
 
 #[test]
-fn what_is_forgotten_goes_and_the_rest_stays() {
+fn forgotten_snapshots_go_and_the_rest_stays() {
     let media = start();
     let repository = open(media.clone(), 1).expect("it opens");
     let before = size(&*media);
@@ -220,7 +220,7 @@ fn what_is_forgotten_goes_and_the_rest_stays() {
 }
 
 #[test]
-fn nothing_is_forgotten_nothing_goes() {
+fn prune_without_forgotten_snapshots_changes_nothing() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], true).expect("it works");
@@ -230,7 +230,7 @@ fn nothing_is_forgotten_nothing_goes() {
 }
 
 #[test]
-fn a_plan_that_is_declined_changes_nothing() {
+fn declined_plan_changes_nothing() {
     let media = start();
     let repository = open(media.clone(), 1).expect("it opens");
     let before = size(&*media);
@@ -257,7 +257,7 @@ fn limits_leave_containers_as_they_are() {
 
 /// A run that died leaves containers that no segment names.
 #[test]
-fn what_interrupted_runs_left_goes() {
+fn leftovers_of_interrupted_runs_go() {
     let media = start();
     let repository = open(media.clone(), 2).expect("it opens");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -301,7 +301,7 @@ fn segments_and_small_containers_are_merged() {
 
 /// P3: where something is lost, nothing goes.
 #[test]
-fn a_repository_with_losses_is_left_alone() {
+fn repository_with_losses_is_left_alone() {
     for (kind, place) in [
         (ObjectKind::Data, 0),
         (ObjectKind::Meta, 0),
@@ -386,7 +386,7 @@ fn wrong_hints_cost_no_data() {
 
 /// What is damaged and needed in part stays as it is, and is named.
 #[test]
-fn a_damaged_container_is_not_rewritten() {
+fn damaged_container_is_not_rewritten() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3], false).expect("it works");
@@ -412,7 +412,7 @@ fn a_damaged_container_is_not_rewritten() {
 /// A chunk is in two containers. The one that is to be rewritten cannot be read: then the other, of
 /// which nothing else is needed, stays as well.
 #[test]
-fn another_copy_of_what_cannot_be_read_stays() {
+fn other_copy_of_an_unreadable_chunk_stays() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let begin = || Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -447,7 +447,7 @@ fn another_copy_of_what_cannot_be_read_stays() {
 
 /// Of two containers that have a chunk, one that no segment had named may be the one that stays.
 #[test]
-fn what_was_adopted_is_found() {
+fn adopted_containers_are_found() {
     for process in 1..6 {
         let media = memory();
         let repository = open(media.clone(), process).expect("it opens");
@@ -473,7 +473,7 @@ fn what_was_adopted_is_found() {
 /// What cannot be read stops a prune, and it says what that is. What is gone may have been replaced
 /// since: then it begins again.
 #[test]
-fn a_prune_says_what_it_cannot_do_without() {
+fn prune_names_the_object_that_it_needs() {
     let begin = || {
         let media = memory();
         let repository = open(media.clone(), 1).expect("it opens");
@@ -517,7 +517,7 @@ fn a_prune_says_what_it_cannot_do_without() {
 
 /// What a run left that died, and cannot be read, is named; what a sweep has just taken is not.
 #[test]
-fn what_cannot_be_adopted_is_passed_over() {
+fn unreadable_orphans_are_skipped() {
     for (kind, count) in [(Kind::Corrupt, 1), (Kind::Media, 1), (Kind::Missing, 0)] {
         let media = start();
         let repository = open(media.clone(), 2).expect("it opens");
@@ -543,7 +543,7 @@ fn what_cannot_be_adopted_is_passed_over() {
 
 /// A container that is damaged is passed over; a medium that fails stops the prune.
 #[test]
-fn a_medium_that_fails_is_not_a_damaged_container() {
+fn failing_medium_is_not_a_damaged_container() {
     for start in STARTS {
         let inner = start.1();
         let before = size(&*inner);
@@ -590,7 +590,7 @@ fn data_names(media: &dyn Media) -> Vec<String> {
 
 /// Composites that cannot be read cannot become wholes: they stay, with what they refer to.
 #[test]
-fn composites_that_cannot_be_read_stay_as_they_are() {
+fn unreadable_composites_stay_as_they_are() {
     let media = start_similar();
     let names = data_names(&*media);
     let repository = open(media.clone(), 2).expect("it opens");
@@ -633,7 +633,7 @@ fn composites_over_damaged_chunks_are_not_copied() {
 /// What a check has found broken is the last choice, but a choice: what is nowhere else stays there; and
 /// what else is going is tried.
 #[test]
-fn what_is_only_where_a_check_found_it_broken_is_not_lost() {
+fn chunk_with_only_a_damaged_record_is_not_lost() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
@@ -657,7 +657,7 @@ fn what_is_only_where_a_check_found_it_broken_is_not_lost() {
 
 /// Where a chunk is nowhere, that is said of the first, with the number of such.
 #[test]
-fn a_prune_counts_what_is_lost() {
+fn lost_chunks_are_counted() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
@@ -734,7 +734,7 @@ fn what_a_late_snapshot_needs_is_stored_again() {
 }
 
 #[test]
-fn a_young_prune_is_not_swept() {
+fn young_prune_is_not_swept() {
     let media = start();
     let repository = open(media, 1).expect("it opens");
     prune_all(&repository, &ALL).expect("it works");
@@ -744,7 +744,7 @@ fn a_young_prune_is_not_swept() {
 }
 
 #[test]
-fn what_is_needed_is_sorted_in_files_where_there_is_a_folder() {
+fn needs_are_sorted_in_files_if_there_is_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let media = start();
     let opened = Repository::open(media, backup::Machine::new(1), &backup::unlock());
@@ -783,7 +783,7 @@ fn back_up_each(media: &Arc<dyn Media>, process: u32, backups: &[&[u64]]) -> Vec
 
 /// What is freed is what goes without what is stored again.
 #[test]
-fn freed_is_what_goes_without_what_is_stored_again() {
+fn freed_bytes_exclude_bytes_stored_again() {
     let plan = Plan {
         dead_bytes: 1000,
         rewritten_bytes: 500,
@@ -796,7 +796,7 @@ fn freed_is_what_goes_without_what_is_stored_again() {
 
 /// Sizes of a plan are those of the containers, and of what becomes of them.
 #[test]
-fn a_plan_counts_containers_and_bytes() {
+fn plan_counts_containers_and_bytes() {
     let media = memory();
     let data = back_up_each(&media, 1, &[&[1], &[2, 3, 4], &[4]]);
     let [dead, partly] = data[..] else { panic!("the third has no new data: {data:?}") };
@@ -832,7 +832,7 @@ fn a_plan_counts_containers_and_bytes() {
 
 /// What was published and is needed by nothing goes, though nothing was forgotten.
 #[test]
-fn what_a_voided_run_published_goes() {
+fn containers_published_by_a_voided_run_go() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
@@ -855,7 +855,7 @@ fn what_a_voided_run_published_goes() {
 /// Of containers that are used in part those come first of which the greatest share is unused, however
 /// much that is.
 #[test]
-fn the_greatest_share_goes_first() {
+fn greatest_unused_share_is_rewritten_first() {
     for process in 1..5 {
         let media = memory();
         let files = [&[1, 2, 3, 4, 5, 6][..], &[7, 8, 9], &[1, 2, 3, 4, 9]];
@@ -874,7 +874,7 @@ fn the_greatest_share_goes_first() {
 
 /// The share that may be unused is one of what stays.
 #[test]
-fn what_is_dead_does_not_count_for_the_share() {
+fn dead_containers_do_not_count_for_the_unused_share() {
     let media = memory();
     let dead: Vec<u64> = (10..20).collect();
     let files = [&dead[..], &[1, 2, 3, 4, 5, 6], &[1, 2, 3, 4, 5]];
@@ -888,7 +888,7 @@ fn what_is_dead_does_not_count_for_the_share() {
 
 /// Each container that is rewritten makes less of what stays, and of what may be unused.
 #[test]
-fn what_is_rewritten_does_not_count_for_the_share() {
+fn rewritten_containers_do_not_count_for_the_unused_share() {
     let media = memory();
     let large: Vec<u64> = (1..11).collect();
     let data = back_up_each(&media, 1, &[&large, &[11, 12, 13, 14], &[1, 11, 12]]);
@@ -901,7 +901,7 @@ fn what_is_rewritten_does_not_count_for_the_share() {
 
 /// What is used to the end is not rewritten because something else does not fit.
 #[test]
-fn what_is_all_used_stays() {
+fn fully_used_container_stays() {
     let media = memory();
     let files = [&[1, 2, 3, 4, 5, 6][..], &[7, 8], &[9], &[1, 2, 3]];
     back_up_each(&media, 1, &files);
@@ -916,7 +916,7 @@ fn what_is_all_used_stays() {
 /// Small containers are merged where they are many of one class; an eighth of the size that is aimed at
 /// is not small.
 #[test]
-fn small_is_an_eighth_and_counts_by_class() {
+fn small_containers_are_below_an_eighth_and_count_by_class() {
     let media = memory();
     let (one, other): (Vec<u64>, Vec<u64>) = ((1..19).collect(), (19..37).collect());
     let half: Vec<u64> = (1..10).collect();
@@ -991,7 +991,7 @@ impl PruneMonitor for Stopping {
 
 /// A prune, and a sweep, can be stopped at any time, and nothing has gone by then.
 #[test]
-fn a_prune_can_be_stopped() {
+fn prune_can_be_stopped() {
     let begin = || {
         let media = start();
         let repository = open(media.clone(), 2).expect("it opens");
@@ -1070,7 +1070,7 @@ fn prune_overtaken(
 
 /// P5: of what comes in between only what concerns it makes a prune plan again.
 #[test]
-fn a_prune_is_judged_by_what_came_in_between() {
+fn prune_plans_again_only_for_concurrent_records_that_matter() {
     // Somebody holds a snapshot that stays. Merged segments are not superseded all the same: what was
     // published meanwhile might have been merged by another.
     let merging = PruneOptions { segment_count_max: 2, ..ALL };
@@ -1178,7 +1178,7 @@ fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
 
 /// Each kind of fault at each call of prune and sweep.
 #[test]
-fn a_prune_may_fail_at_any_call() {
+fn prune_failing_at_any_call_loses_nothing() {
     let kinds: [fn(u64) -> Fault; 5] = [
         Fault::DeadBefore,
         Fault::DeadAfter,
@@ -1202,7 +1202,7 @@ fn a_prune_may_fail_at_any_call() {
 
 /// On a full disk nothing is rewritten, but what is dead goes.
 #[test]
-fn a_prune_frees_a_full_disk() {
+fn prune_frees_a_full_disk() {
     for start in STARTS {
         let calls = calls_of_retiring(start.1);
         for call in 0..calls {
@@ -1246,7 +1246,7 @@ fn copy_of(media: &dyn Media) -> Arc<dyn Media> {
 /// P4: a container that cannot be put is no source that cannot be read, whatever the error: else the
 /// record condemns what the container was to hold.
 #[test]
-fn a_failed_put_condemns_nothing() {
+fn failed_put_condemns_nothing() {
     type Run = fn(&Arc<Repository>) -> Result<()>;
     let runs: [(&str, Run); 2] = [
         ("prune", |repository| prune_all(repository, &ALL).map(drop)),
@@ -1296,7 +1296,7 @@ fn a_failed_put_condemns_nothing() {
 /// A commit that is listed, and of which the storage then says that it is not there, was not taken by a
 /// sweep, for no record has taken it: nothing is condemned, and nothing is deleted.
 #[test]
-fn a_commit_that_vanishes_is_not_passed_over() {
+fn vanished_commit_is_not_skipped() {
     let media = start();
     let writer = open(media.clone(), 6).expect("it opens");
     let before = View::list(&writer).expect("it lists");
@@ -1316,7 +1316,7 @@ fn a_commit_that_vanishes_is_not_passed_over() {
 
 /// S1: a ticket that the storage does not give, and in whose place no commit is, has not ended.
 #[test]
-fn a_ticket_that_vanishes_is_waited_for() {
+fn vanished_ticket_is_waited_for() {
     let media = start();
     let repository = open(media.clone(), 2).expect("it opens");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -1339,7 +1339,7 @@ fn a_ticket_that_vanishes_is_waited_for() {
 /// a conflict, and finds no damage: what is gone was taken. At every second call the other takes
 /// it for dead, too, and ends it.
 #[test]
-fn a_client_that_is_overtaken_finds_no_damage() {
+fn overtaken_client_finds_no_damage() {
     type Run = fn(&Arc<Repository>) -> Result<()>;
     let runs: [(&str, bool, Run); 4] = [
         ("prune", false, |repository| prune_all(repository, &ALL).map(drop)),

@@ -28,7 +28,7 @@ fn start(fault: Fault) -> (Arc<dyn Media>, Repository) {
 }
 
 #[test]
-fn backups_work_where_several_create_one_object() {
+fn backups_work_without_atomic_creation() {
     for fault in [Fault::Overwrites, Fault::Races] {
         let (media, _) = start(fault);
         for run in 1..=3 {
@@ -59,7 +59,7 @@ fn ended(
 }
 
 #[test]
-fn only_who_is_alone_ends_others_there() {
+fn only_an_exclusive_client_ends_others_without_atomic_creation() {
     let (dead, next) = ended(Fault::None, Writer::begin);
     assert_eq!(next, [dead], "a good medium");
     for fault in [Fault::Overwrites, Fault::Races] {
@@ -71,7 +71,7 @@ fn only_who_is_alone_ends_others_there() {
 
 /// What was found out is part of the settings, and can be taken back.
 #[test]
-fn what_was_found_out_is_kept() {
+fn probe_result_is_kept_in_the_settings() {
     let (media, mut repository) = start(Fault::Races);
     let reopen = || {
         let environment = open(media.clone(), 1).expect("it opens").environment().clone();

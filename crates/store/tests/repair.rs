@@ -85,7 +85,7 @@ fn has_ended(store: &Store, ticket: TicketId) -> bool {
 }
 
 #[test]
-fn an_index_is_made_anew_from_containers_alone() {
+fn index_is_rebuilt_from_containers_alone() {
     let store = Store::new(&build());
     for (number, name) in names(&store, "index").iter().enumerate() {
         if number % 2 == 0 {
@@ -116,7 +116,7 @@ fn an_index_is_made_anew_from_containers_alone() {
 /// What is unreadable or gone, or may still be written, the new index does not name. What is condemned
 /// it does: late snapshots need it until a sweep has stored it again.
 #[test]
-fn a_new_index_names_what_counts() {
+fn rebuilt_index_names_what_counts() {
     let store = Store::new(&build());
     let [unreadable, gone, condemned, ..] = &names(&store, "data")[..] else { panic!("too few") };
     assert!(
@@ -163,7 +163,7 @@ fn a_new_index_names_what_counts() {
 
 /// Nobody can tell whether the writer of a damaged ticket lives; a repair ends it.
 #[test]
-fn a_writer_whose_ticket_is_damaged_is_ended() {
+fn writer_with_a_damaged_ticket_is_ended() {
     let store = Store::new(&build());
     let tickets = names(&store, "tickets");
     let is_open = |name: &&String| match ObjectName::parse(name) {
@@ -185,7 +185,7 @@ fn a_writer_whose_ticket_is_damaged_is_ended() {
 
 /// A repair of an index in which nothing is wrong names the same as before.
 #[test]
-fn a_new_index_counts_what_it_names() {
+fn rebuilt_index_counts_what_it_names() {
     let store = Store::new(&build());
     // The ticket of a writer that has ended nobody asks.
     let ticket = names(&store, "tickets").into_iter().find(|name| match ObjectName::parse(name) {
@@ -207,7 +207,7 @@ fn a_new_index_counts_what_it_names() {
 
 /// A single chunk is worth a segment.
 #[test]
-fn a_new_index_names_a_single_chunk() {
+fn rebuilt_index_names_a_single_chunk() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
@@ -274,7 +274,7 @@ fn entries(store: &Store, snapshot: TicketId) -> Vec<Entry> {
 
 /// A file that has lost a part is kept under another name, with a hole; all else is as it was.
 #[test]
-fn what_is_left_of_a_file_is_kept() {
+fn remains_of_a_file_are_kept() {
     let store = Store::new(&build());
     let view = View::list(&store.repository).expect("it lists");
     let snapshots = view.snapshots();
@@ -349,7 +349,7 @@ fn what_is_left_of_a_file_is_kept() {
 /// it, and once the index is repaired nothing has to be. Here the only segment was gone that named it,
 /// and the storage refused it when the index was made anew.
 #[test]
-fn what_only_the_index_has_lost_is_not_given_up() {
+fn chunks_lost_only_by_the_index_are_not_given_up() {
     let store = Store::new(&build());
     let (first, _) = View::list(&store.repository).expect("it lists").snapshots()[0];
     let of = |folder: &str| {
@@ -400,7 +400,7 @@ fn what_only_the_index_has_lost_is_not_given_up() {
 
 /// Of files and folders of which nothing is left nothing is kept but what others of them there is.
 #[test]
-fn what_is_lost_in_whole_is_left_out() {
+fn entirely_lost_files_are_left_out() {
     let objects = build();
     let mut kinds = BTreeSet::new();
     for lost in objects.keys().filter(|name| name.starts_with("meta/") || name.starts_with("data/"))
@@ -442,7 +442,7 @@ fn what_is_lost_in_whole_is_left_out() {
 
 /// A repair relies on nothing that a record calls damaged: what can be read is stored again.
 #[test]
-fn what_is_suspect_is_stored_again() {
+fn suspect_chunks_are_stored_again() {
     let store = Store::new(&build());
     let view = View::list(&store.repository).expect("it lists");
     let (first, _) = view.snapshots()[0];
@@ -473,7 +473,7 @@ fn what_is_suspect_is_stored_again() {
 /// Where the trailer is damaged, all chunks can be read as long as the index says where. They are stored
 /// again; until then the damage is an error, recorded or not.
 #[test]
-fn what_only_a_damaged_container_has_is_no_note() {
+fn chunks_only_in_a_damaged_container_are_an_error() {
     let objects = build();
     let view = View::list(&Store::new(&objects).repository).expect("it lists");
     let ids: Vec<_> = view.snapshots().iter().map(|(id, _)| *id).collect();
@@ -499,7 +499,7 @@ fn what_only_a_damaged_container_has_is_no_note() {
 }
 
 #[test]
-fn a_lost_commit_can_be_given_up() {
+fn lost_commit_can_be_given_up() {
     let objects = build();
     let view = View::list(&Store::new(&objects).repository).expect("it lists");
     let (first, _) = view.snapshots()[0];
@@ -546,7 +546,7 @@ fn a_lost_commit_can_be_given_up() {
 /// What a lost commit had published others still need: a new index names it, though there is a ticket
 /// of its writer; and once the commit is given up, nothing that goes with it is relied on.
 #[test]
-fn what_a_lost_commit_had_published_is_named_anew() {
+fn segments_of_a_lost_commit_are_named_again() {
     let store = Store::new(&everything(&*{
         let media: Arc<dyn Media> = Arc::new(Memory::new());
         init(media.clone()).expect("memory takes it");
@@ -587,7 +587,7 @@ fn sweep_all(repository: &Arc<Repository>) -> Option<u64> {
 /// again. A new index in between must not hide it: the snapshot could not be restored, nor anything
 /// be swept ever again.
 #[test]
-fn a_new_index_names_what_late_snapshots_need() {
+fn rebuilt_index_names_chunks_of_late_snapshots() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
@@ -629,7 +629,7 @@ fn held_snapshots_are_not_forgotten() {
 /// What the storage refuses today it may give tomorrow: the snapshot that has it stays on the lists,
 /// beside what is left of it.
 #[test]
-fn what_the_storage_refuses_is_not_forgotten() {
+fn snapshot_with_refused_objects_is_not_forgotten() {
     let store = Store::new(&build());
     let snapshots = View::list(&store.repository).expect("it lists").snapshots().len();
     let media = BadSectors { inner: store.media.clone(), prefix: "data/".to_owned(), at: None };
@@ -649,7 +649,7 @@ fn what_the_storage_refuses_is_not_forgotten() {
 /// A commit that the storage does not give is not lost; one that it gives a second time may need what
 /// nobody has looked at.
 #[test]
-fn commits_that_the_storage_refuses_are_not_given_up() {
+fn refused_commits_are_not_given_up() {
     let store = Store::new(&build());
     let (id, _) = View::list(&store.repository).expect("it lists").snapshots()[0];
     let name = ObjectName::Commit(id).to_string();
@@ -665,7 +665,7 @@ fn commits_that_the_storage_refuses_are_not_given_up() {
 
 /// A repository where nothing is wrong.
 #[test]
-fn nothing_is_repaired_where_nothing_is_wrong() {
+fn sound_repository_is_not_repaired() {
     let store = Store::new(&build());
     let before = names(&store, "commits").len();
     let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
@@ -676,7 +676,7 @@ fn nothing_is_repaired_where_nothing_is_wrong() {
 
 /// Without every prune record nobody knows what is condemned.
 #[test]
-fn no_repair_without_all_prune_records() {
+fn repair_needs_all_prune_records() {
     let store = Store::new(&build());
     let name = ObjectName::Prune(1);
     store.repository.seal_and_put(name, &Prune::default().encode()).expect("memory takes it");
@@ -687,7 +687,7 @@ fn no_repair_without_all_prune_records() {
 
 /// A file whose other name is taken gets another one.
 #[test]
-fn names_that_are_taken() {
+fn taken_names_are_replaced() {
     let store = Store::new(&build());
     let repository = later(&store);
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -742,7 +742,7 @@ fn names_that_are_taken() {
 /// A prune record that is gone, before or after its sweep, is given up once: nothing misses it then, and
 /// it does not count where it comes back, for what it condemned may be needed by then.
 #[test]
-fn prune_record_that_is_given_up_counts_no_more() {
+fn given_up_prune_record_does_not_count() {
     for is_swept in [false, true] {
         let case = format!("swept: {is_swept}");
         let store = Store::new(&build());
@@ -820,7 +820,7 @@ fn prune_record_that_gave_up_another_can_be_given_up() {
 /// Each record says of all that were given up: where the one that did so is lost and given up itself,
 /// the first does not count again, though it may come back.
 #[test]
-fn prune_record_that_was_given_up_stays_so_where_the_record_of_that_is_lost() {
+fn given_up_prune_record_stays_so_after_loss_of_the_later_record() {
     let store = Store::new(&build());
     let put = |number| {
         let name = ObjectName::Prune(number);
@@ -850,7 +850,7 @@ fn prune_record_that_was_given_up_stays_so_where_the_record_of_that_is_lost() {
 /// Who has not seen yet that a commit is given up could go on from it. Until the record of that has
 /// settled a sweep waits, and does not call the repository damaged.
 #[test]
-fn sweep_waits_until_a_commit_that_was_given_up_has_settled() {
+fn sweep_waits_until_a_given_up_commit_has_settled() {
     const HOUR_NS: u64 = 3_600_000_000_000;
     let store = Store::new(&build());
     let at = |process: u32, hours: u64| {

@@ -280,7 +280,7 @@ fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
 
 /// Each kind of fault at each call of a repair of the index and of snapshots.
 #[test]
-fn a_repair_may_fail_at_any_call() {
+fn repair_failing_at_any_call_loses_nothing() {
     let expected = expected();
     assert!(expected.calls > 100, "{} calls are too few to mean anything", expected.calls);
     let kinds: [fn(u64) -> Fault; 6] = [

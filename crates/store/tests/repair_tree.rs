@@ -266,7 +266,7 @@ fn repair(repository: &Arc<Repository>, options: SnapshotOptions) -> SnapshotsRe
 /// Each folder keeps what is left of it, files with holes where something is gone; and the snapshot says
 /// of itself what the old one said.
 #[test]
-fn what_is_left_of_folders_is_kept() {
+fn remains_of_folders_are_kept() {
     let place = Place::new();
     assert_eq!(place.read(place.id), place.files, "as it was stored");
     for number in [LOST, ALSO_LOST, ONCE] {
@@ -318,7 +318,7 @@ fn what_is_left_of_folders_is_kept() {
 }
 
 #[test]
-fn of_what_is_lost_in_whole_nothing_is_written() {
+fn entirely_lost_entries_are_not_written() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
@@ -338,7 +338,7 @@ fn of_what_is_lost_in_whole_nothing_is_written() {
 
 /// While the storage refuses something, what is left is makeshift: once more can be told, it goes.
 #[test]
-fn what_was_makeshift_is_replaced() {
+fn makeshift_snapshot_is_replaced() {
     let place = Place::new();
     let refusing = || {
         let (inner, prefix) = (place.media.clone(), place.container(LOST));
@@ -368,7 +368,7 @@ fn what_was_makeshift_is_replaced() {
 /// Trees, recipes and data that a record calls damaged are stored again, though they can be read, where a
 /// snapshot is repaired.
 #[test]
-fn what_is_suspect_in_folders_is_stored_again() {
+fn suspect_chunks_in_folders_are_stored_again() {
     let place = Place::new();
     let mut suspects: Vec<String> =
         place.media.list("meta").expect("memory lists").into_iter().map(|(name, _)| name).collect();
@@ -410,7 +410,7 @@ fn what_is_suspect_in_folders_is_stored_again() {
 
 /// A repair can be stopped at any moment, and says how far it is.
 #[test]
-fn a_repair_can_be_stopped() {
+fn repair_can_be_stopped() {
     struct Asked(AtomicU64);
     impl CheckMonitor for Asked {
         fn cancelled(&self) -> bool {

@@ -101,7 +101,7 @@ fn each_period_keeps_its_newest() {
 }
 
 #[test]
-fn the_oldest_stays_while_places_are_left() {
+fn oldest_stays_while_places_are_left() {
     let rows = [
         ("2026-11-20 08:00", "daily (oldest)"),
         ("2026-11-20 09:00", ""),
@@ -114,7 +114,7 @@ fn the_oldest_stays_while_places_are_left() {
 }
 
 #[test]
-fn periods_begin_by_the_clock_on_the_wall() {
+fn periods_begin_by_local_time() {
     let rows = [("2026-11-20 22:30", ""), ("2026-11-20 23:30", "daily 1")];
     table(&by_count(Period::Day, 1), &utc, NOW, &rows);
     let rows = [("2026-11-20 22:30", "daily 2"), ("2026-11-20 23:30", "daily 1")];
@@ -133,7 +133,7 @@ fn periods_begin_by_the_clock_on_the_wall() {
 }
 
 #[test]
-fn held_and_future_ones_fill_no_place() {
+fn held_and_future_snapshots_fill_no_place() {
     let rows = [
         ("2026-11-18 08:00", ""),
         ("2026-11-19 08:00", "last 2"),
@@ -154,7 +154,7 @@ fn held_and_future_ones_fill_no_place() {
 }
 
 #[test]
-fn partial_ones_displace_no_whole_one() {
+fn partial_snapshots_displace_no_whole_one() {
     let rows = [
         ("2026-11-17 08:00", ""),
         ("2026-11-18 08:00", "daily 3"),
@@ -184,7 +184,7 @@ fn partial_ones_displace_no_whole_one() {
 }
 
 #[test]
-fn incomplete_ones_displace_no_complete_one() {
+fn incomplete_snapshots_displace_no_complete_one() {
     // A source that is gone for good: the others keep their history beside the last complete ones.
     let rows = |kept: [&'static str; 6]| {
         let snapshots = [
@@ -222,7 +222,7 @@ fn incomplete_ones_displace_no_complete_one() {
 }
 
 #[test]
-fn months_are_those_of_the_calendar() {
+fn months_follow_the_calendar() {
     let rows =
         [("2026-02-28 07:59", ""), ("2026-02-28 08:00", "within"), ("2026-03-31 08:00", "within")];
     table(&by_span(Period::Each, 1, 0), &utc, NOW, &rows);
@@ -232,13 +232,13 @@ fn months_are_those_of_the_calendar() {
 }
 
 #[test]
-fn a_policy_without_rules_is_refused() {
+fn policy_without_rules_is_refused() {
     let error = judge(&Policy::default(), Grouping::default(), &[candidate(0, NOW)], 0, &utc);
     assert_eq!(error.map_err(|error| error.kind()), Err(Kind::Invalid), "it keeps nothing");
 }
 
 #[test]
-fn groups_are_judged_apart() {
+fn groups_are_judged_separately() {
     let paths = |path: &str| vec![path.as_bytes().to_vec()];
     let (home, both, reversed) = (
         paths("/home"),
@@ -344,7 +344,7 @@ fn about(
 
 proptest! {
     #[test]
-    fn what_is_set_aside_changes_nothing(case in case()) {
+    fn snapshots_set_aside_change_nothing(case in case()) {
         let all = case.candidates();
         let verdicts = case.judge(&all);
         let is_aside = |each: &Candidate<'_>| each.is_held || each.started_ns > time_ns(NOW);
@@ -354,7 +354,7 @@ proptest! {
     }
 
     #[test]
-    fn partial_ones_change_nothing_for_whole_ones(case in case()) {
+    fn partial_snapshots_change_nothing_for_whole_ones(case in case()) {
         let all = case.candidates();
         let verdicts = case.judge(&all);
         let whole: Vec<_> = all.into_iter().filter(|each| !each.is_partial).collect();
@@ -362,7 +362,7 @@ proptest! {
     }
 
     #[test]
-    fn incomplete_ones_change_nothing_for_complete_ones(case in case()) {
+    fn incomplete_snapshots_change_nothing_for_complete_ones(case in case()) {
         let all = case.candidates();
         let verdicts = case.judge(&all);
         let is_complete = |each: &Candidate<'_>| !each.is_partial && !each.is_incomplete;
@@ -371,7 +371,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_is_kept_again(case in case()) {
+    fn kept_snapshots_are_kept_again(case in case()) {
         let all = case.candidates();
         let verdicts = case.judge(&all);
         let kept: Vec<_> = all
@@ -383,7 +383,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_does_not_matter(case in case(), seed in any::<u64>()) {
+    fn order_does_not_matter(case in case(), seed in any::<u64>()) {
         let mut candidates = case.candidates();
         let verdicts = case.judge(&candidates);
         candidates.sort_by_key(|each| u64::from(each.id.0[11]).wrapping_mul(seed | 1));
@@ -391,7 +391,7 @@ proptest! {
     }
 
     #[test]
-    fn counts_are_kept_to_and_rise(case in case(), count in 1..20_u32) {
+    fn counts_are_maxima_and_monotonic(case in case(), count in 1..20_u32) {
         for period in Period::ALL {
             let of = |count| Case { policy: by_count(period, count), ..case.clone() };
             let candidates = case.candidates();

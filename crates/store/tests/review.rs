@@ -89,7 +89,7 @@ fn places(repository: &Arc<Repository>, number: u64) -> (Vec<Damage>, Vec<PartNa
 
 /// A copy that is whole does not go because another is left that a check has found broken.
 #[test]
-fn a_sweep_prefers_to_store_again_what_is_broken_elsewhere() {
+fn sweep_stores_again_chunks_damaged_elsewhere() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let first = snapshot(&repository, &[1, 2]);
@@ -119,7 +119,7 @@ fn a_sweep_prefers_to_store_again_what_is_broken_elsewhere() {
 
 /// A snapshot that came after a prune has lost something: once it is given up, space comes back.
 #[test]
-fn a_sweep_goes_on_once_what_is_broken_was_given_up() {
+fn sweep_continues_once_the_damage_is_given_up() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let first = snapshot(&repository, &[1]);
@@ -147,7 +147,7 @@ fn a_sweep_goes_on_once_what_is_broken_was_given_up() {
 
 /// Who gave up a commit may have been killed before it ended the ticket.
 #[test]
-fn nobody_waits_for_a_commit_that_was_given_up() {
+fn sweep_does_not_wait_for_a_given_up_commit() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let lost = snapshot(&repository, &[1]);
@@ -180,7 +180,7 @@ fn awaited(step: Result<Sweep>, record: u64) -> Vec<(TicketId, Option<u32>)> {
 /// A sweep waits for those backups that had begun when it first looked at the record, and for no
 /// others.
 #[test]
-fn a_sweep_waits_for_whom_it_has_seen() {
+fn sweep_waits_only_for_writers_of_its_first_look() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let begin = |process, purpose| {
@@ -214,7 +214,7 @@ fn a_sweep_waits_for_whom_it_has_seen() {
 
 /// What a sweep deletes besides containers: tickets of those that have ended, and segments.
 #[test]
-fn tickets_of_those_that_have_ended_go() {
+fn tickets_of_ended_writers_are_deleted() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let one = snapshot(&repository, &[1]);
@@ -232,7 +232,7 @@ fn tickets_of_those_that_have_ended_go() {
 
 /// Whose ticket cannot be read may be at work; whose ticket goes has ended.
 #[test]
-fn a_ticket_may_be_unreadable_or_gone() {
+fn unreadable_ticket_is_waited_for_and_missing_one_has_ended() {
     let begin = || {
         let media = memory();
         let repository = open(media.clone(), 1).expect("it opens");
@@ -273,7 +273,7 @@ fn a_ticket_may_be_unreadable_or_gone() {
 
 /// Where the medium fails, nobody is taken for one that has ended.
 #[test]
-fn a_failure_ends_nobody() {
+fn storage_failure_ends_no_writer() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let one = snapshot(&repository, &[1]);
@@ -295,7 +295,7 @@ fn a_failure_ends_nobody() {
 
 /// What is put after the containers were listed and committed before the commits are.
 #[test]
-fn an_index_made_anew_loses_nothing_that_is_committed_meanwhile() {
+fn rebuilt_index_loses_nothing_committed_meanwhile() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     snapshot(&repository, &[1]);

@@ -194,7 +194,7 @@ impl Server {
 
 /// Whatever happened to the first try: if what lies there is ours, we created it.
 #[test]
-fn a_put_whose_outcome_is_unknown_is_asked_for() {
+fn unknown_outcome_of_a_put_is_resolved() {
     let unknown: [(&[Odd], usize); 9] = [
         // Not the storage's own answer, but something's on the way.
         (&[Odd::Answer(501, "")], 2),
@@ -219,7 +219,7 @@ fn a_put_whose_outcome_is_unknown_is_asked_for() {
 
 /// And if it is another's, it was there before ours.
 #[test]
-fn anothers_object_is_never_taken_for_ours() {
+fn object_of_another_client_is_never_taken_for_own() {
     let another = [
         Odd::AnotherWins(412, "PreconditionFailed"),
         Odd::AnotherWins(409, "ConditionalRequestConflict"),
@@ -240,7 +240,7 @@ fn anothers_object_is_never_taken_for_ours() {
 
 /// Where conditions are refused, a backup can be made all the same.
 #[test]
-fn a_storage_without_conditions_is_looked_at_first() {
+fn storage_without_conditional_puts_is_looked_at_first() {
     let server = Server::with("PUT", &[Odd::Answer(501, "NotImplemented")]);
     let media = server.media();
     let put = |bytes: &'static [u8]| media.put_new("commits/x", Bytes::from_static(bytes));
@@ -251,7 +251,7 @@ fn a_storage_without_conditions_is_looked_at_first() {
 }
 
 #[test]
-fn half_an_answer_is_asked_for_again() {
+fn truncated_answer_is_requested_again() {
     let server = Server::with("GET", &[Odd::HalfAnswer, Odd::HangsUp, Odd::Answer(500, "")]);
     server.put(b"all of it").expect("an answer");
     let media = server.media();
@@ -262,7 +262,7 @@ fn half_an_answer_is_asked_for_again() {
 
 /// A storage whose answers always end early gives nothing, and costs no more than its tries.
 #[test]
-fn half_answers_without_end_are_given_up() {
+fn endless_truncated_answers_are_given_up() {
     for (odd, tries_max) in [(Odd::HalfAnswer, 4), (Odd::HalfAnswerAndSilence, 2)] {
         let server = Server::with("GET", &[odd; 20]);
         server.put(b"all of it").expect("an answer");
@@ -283,7 +283,7 @@ fn half_answers_without_end_are_given_up() {
 /// What is about to be made is neither missing nor damaged, whatever is answered: some callers do without
 /// what cannot be read.
 #[test]
-fn put_that_fails_is_never_a_loss() {
+fn failed_put_is_never_a_loss() {
     let refused = [
         // With and without a text, as to a look at what is not there.
         (&[Odd::Answer(404, "NoSuchKey")][..], &[][..]),
@@ -310,7 +310,7 @@ fn refusal(error: &Error) -> Option<&Refusal> {
 
 /// What cannot work is not tried again, and says why.
 #[test]
-fn what_is_refused_is_refused_at_once() {
+fn refused_request_is_not_retried() {
     let refused = [
         (403, "AccessDenied", Kind::Media, Some(Refusal::Denied)),
         (403, "InvalidAccessKeyId", Kind::Media, Some(Refusal::WrongCredentials)),
@@ -339,7 +339,7 @@ fn what_is_refused_is_refused_at_once() {
 
 /// Before anything has worked three tries are enough: somebody waits for the message.
 #[test]
-fn a_first_request_that_never_works_ends_soon() {
+fn first_request_that_never_works_ends_soon() {
     let server = Server::with("PUT", &[Odd::Answer(500, "InternalError"); 20]);
     let error = server.put(b"ours").expect_err("it is refused");
     assert!(error.to_string().contains("attempt 3"), "{error}");
@@ -353,7 +353,7 @@ fn a_first_request_that_never_works_ends_soon() {
 
 /// An address where anything answers but a storage has no objects; it is not empty.
 #[test]
-fn what_cannot_be_listed_is_not_empty() {
+fn unlistable_storage_is_not_empty() {
     for code in ["NoSuchKey", "Oops"] {
         let server = Server::with("GET", &[Odd::Answer(404, code)]);
         let error = server.media().list("commits").expect_err("it is no storage");
@@ -364,7 +364,7 @@ fn what_cannot_be_listed_is_not_empty() {
 
 /// Whoever should give credentials does not: that is not the storage's failure.
 #[test]
-fn nobody_gives_credentials() {
+fn missing_credentials_are_not_a_storage_failure() {
     let refusing = Server::with("PUT", &[Odd::Answer(403, "Forbidden"); 9]);
     let server = Server::start();
     let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
@@ -378,7 +378,7 @@ fn nobody_gives_credentials() {
 }
 
 #[test]
-fn deleting_what_is_gone_is_fine() {
+fn deleting_a_missing_object_succeeds() {
     let server = Server::start();
     let media = server.media();
     media.delete("commits/x").expect("nothing was there");

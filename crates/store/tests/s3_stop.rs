@@ -58,7 +58,7 @@ const CALLS: [(&str, Call); 7] = [
 ];
 
 #[test]
-fn a_request_to_stop_ends_every_wait() {
+fn stop_request_ends_every_wait() {
     for (what, address) in [("an answer", server(None)), ("the next try", server(Some(BUSY)))] {
         let stop = Stop::default();
         let media = media(&address, &stop);
@@ -88,7 +88,7 @@ fn a_request_to_stop_ends_every_wait() {
 }
 
 #[test]
-fn what_is_published_has_a_limited_time() {
+fn publishing_has_a_limited_time() {
     let stop = Stop::default();
     let media = media(&server(None), &stop);
     stop.ask(System.elapsed_ns());

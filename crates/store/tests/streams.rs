@@ -59,7 +59,7 @@ fn ends_recipe(segment: &Segment) -> bool {
 }
 
 #[test]
-fn recipes_end_where_the_page_says() {
+fn recipe_chunks_end_as_the_page_says() {
     let mut random = SplitMix64::new(7);
     let mut chunk = |last: Option<[u8; 2]>| {
         let mut fingerprint = Fingerprint([0; 32]);
@@ -106,7 +106,7 @@ fn recipes_end_where_the_page_says() {
 }
 
 #[test]
-fn holes_beside_holes_are_one() {
+fn adjacent_holes_are_merged() {
     let hole = |length| Segment::Hole { length };
     let zeros = |length| Segment::Zeros { length };
     let mut chunks = Chunks::default();
@@ -121,7 +121,7 @@ fn holes_beside_holes_are_one() {
 }
 
 #[test]
-fn trees_end_where_the_page_says() {
+fn tree_chunks_end_as_the_page_says() {
     let keyring = Keyring { repository: RepositoryId([5; 16]), epochs: vec![(1, Secret([3; 32]))] };
     let keys = Keys::derive(&keyring, Suite::None);
     let mut names: Vec<String> = (0..5000).map(|number| format!("name {number:06}")).collect();

@@ -85,7 +85,7 @@ fn claiming(name: ObjectName, epoch: u32) -> Vec<u8> {
 }
 
 #[test]
-fn junk_settings_are_passed_over_and_new_ones_find_a_number() {
+fn junk_settings_are_skipped_and_new_ones_find_a_number() {
     let media = start();
     for number in [1, 2, u64::MAX] {
         plant(&media, config(number), &SplitMix64::bytes(number, 256));
@@ -114,7 +114,7 @@ fn junk_settings_are_passed_over_and_new_ones_find_a_number() {
 }
 
 #[test]
-fn settings_that_another_client_has_changed_are_no_junk() {
+fn settings_changed_by_another_client_are_not_junk() {
     let media = start();
     let mut first = open(&media).expect("it opens");
     let mut second = open(&media).expect("it opens");
@@ -174,7 +174,7 @@ fn writer_that_sees_a_newer_epoch_is_refused_unless_it_is_ignored() {
 
 /// Runs at work go on with the epoch before, also where they need another ticket.
 #[test]
-fn run_that_is_at_work_keeps_its_epoch() {
+fn run_in_progress_keeps_its_epoch() {
     let media = start();
     let working = Arc::new(open(&media).expect("it opens"));
     let mut writer = Writer::begin(working.clone(), Purpose::Backup).expect("it begins");

@@ -42,7 +42,7 @@ fn has_reserve(media: &dyn Media) -> bool {
 
 /// Who frees room may use what is kept for that; who takes more may not.
 #[test]
-fn the_reserve_is_for_those_who_free_room() {
+fn reserve_is_only_for_writers_that_free_room() {
     for (purpose, begins) in
         [(Purpose::Backup, false), (Purpose::Prune, true), (Purpose::Other, true)]
     {
@@ -57,7 +57,7 @@ fn the_reserve_is_for_those_who_free_room() {
 
 /// Whoever is at work when the disk is full can end, by its leave: with a result, or without.
 #[test]
-fn the_reserve_lets_writers_end() {
+fn reserve_lets_writers_end() {
     let end = |fault: Fault| {
         let media = memory();
         let faulty = Arc::new(Faulty::new(media.clone(), fault));
@@ -86,7 +86,7 @@ fn the_reserve_lets_writers_end() {
 
 /// A container was put and the segment that names it was not: who gives up publishes it.
 #[test]
-fn what_an_abandoned_writer_had_put_is_found() {
+fn containers_of_an_abandoned_writer_are_found() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let mut writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -163,7 +163,7 @@ fn composites_are_counted() {
 
 /// Parity is made of containers that were staged, too.
 #[test]
-fn what_was_staged_has_parity() {
+fn staged_containers_have_parity() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("repository");
     let media: Arc<dyn Media> = Arc::new(Local::create(&path).expect("it can be made"));
@@ -201,7 +201,7 @@ impl Layer for Leftovers {
 
 /// Of what cut-off puts left, that of writers which have ended goes at once, the rest after a day.
 #[test]
-fn leftovers_of_the_dead_go() {
+fn leftovers_of_dead_writers_are_removed() {
     const DAY_S: u64 = 24 * 3600;
     let media = memory();
     // Nobody takes one with a greater number for dead.
@@ -254,7 +254,7 @@ fn leftovers_of_the_dead_go() {
 /// Whoever ends a dead writer names what that one had published, and nothing else; what is only not
 /// readable at this moment is not given up.
 #[test]
-fn a_dead_writer_keeps_its_segments() {
+fn dead_writer_keeps_its_segments() {
     for (kind, names_it) in [(None, true), (Some(Kind::Missing), false), (Some(Kind::Media), true)]
     {
         let media = memory();
@@ -286,7 +286,7 @@ fn a_dead_writer_keeps_its_segments() {
 
 /// A sweep may take a commit between a listing and the reading: but then a record says so.
 #[test]
-fn a_commit_that_vanishes_without_a_record_is_unreadable() {
+fn commit_that_vanishes_without_a_record_is_unreadable() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     for number in 0..3 {
