@@ -1,5 +1,5 @@
-//! What a check says beside the damage matrix: of second copies, prunes, other writers, a medium
-//! that fails, and of many threads.
+//! Checks beyond the damage matrix: second copies, prunes, other writers, a failing storage, and
+//! many threads.
 
 #[path = "common/anew.rs"]
 mod anew;
@@ -41,7 +41,7 @@ use bad_sectors::BadSectors;
 use damage::{Findings, Store, build, check_on};
 use whole::reader_of_all;
 
-/// The first container of file data.
+/// Returns the first container of file data.
 fn data_container(store: &Store) -> String {
     let view = View::list(&store.repository).expect("it lists");
     let index = Index::open(store.repository.clone(), &view).expect("it opens");
@@ -57,13 +57,13 @@ fn flip(store: &Store, name: &str, place: usize) {
     store.replace(name, Some(bytes.into()));
 }
 
-/// After a `damage` commit the next backup stores lost chunks again. The damage stays, the loss does
-/// not.
+/// After a `damage` commit the next backup stores lost chunks again. The damage stays, the loss
+/// does not.
 #[test]
 fn chunks_stored_again_are_not_lost() {
     let store = Store::new(&build());
     let name = data_container(&store);
-    // In the first region: others of the container are whole.
+    // In the first region: other regions of the container are intact.
     flip(&store, &name, HEADER_LEN + 10);
     let findings = store.check(true);
     assert!(findings.has_error(&name), "{:#?}", findings.all);
@@ -86,7 +86,7 @@ fn chunks_stored_again_are_not_lost() {
     assert_eq!(restore_all(&store.repository).expect("it restores"), 3, "snapshots");
 }
 
-/// So much that it takes two commits, of which the medium takes one: that one counts.
+/// So many records that they take two commits, of which the storage accepts one: that one counts.
 #[test]
 fn damage_recorded_before_a_failure_is_reported() {
     let damage = |number: u32| {
@@ -157,7 +157,8 @@ fn objects_taken_by_a_prune_are_not_missing() {
     assert_eq!(errors(&findings), [""; 0], "all of it was taken");
     assert_eq!(findings.report.snapshot_count, 0, "snapshots");
 
-    // Without the record it is missing; and the record itself is, once another has followed.
+    // Without the record, the container is missing. The record itself is missing once another has
+    // followed.
     put_prune(&store, 2, &Prune::default());
     let name = ObjectName::Prune(1).to_string();
     store.replace(&name, None);
@@ -224,7 +225,7 @@ fn check_can_be_stopped() {
     assert_eq!(error.kind(), Kind::Interrupted);
 }
 
-/// One object that the disk does not give is a finding; where it gives none, the check ends.
+/// One object that the disk does not return is a finding. If it returns none, the check ends.
 #[test]
 fn bad_sector_does_not_end_the_check() {
     let objects = build();
@@ -237,7 +238,7 @@ fn bad_sector_does_not_end_the_check() {
         let findings = check_on(&repository, true, 1);
         assert!(findings.names(name), "{name}: {:#?}", findings.all);
     }
-    // All tickets, commits, segments and containers together are more than are put up with.
+    // All tickets, commits, segments and containers together exceed the tolerated number.
     for number in 0..20 {
         let ticket = ObjectName::Ticket { ticket: TicketId([number; 12]), renewal: 0 };
         store.replace(&ticket.to_string(), Some(Bytes::from_static(b"anything")));
@@ -270,7 +271,7 @@ fn every_object_can_be_described() {
             }
         }
     }
-    // What is damaged is an error, not a panic.
+    // A damaged object is an error, not a panic.
     for name in objects.keys() {
         for place in [4, 70] {
             flip(&store, name, place);
@@ -311,8 +312,8 @@ fn containers_published_by_a_prune_are_found_without_its_segment() {
     }
 }
 
-/// A writer goes by what it can read (W2): what only an unreadable segment names is stored again, and
-/// from then on nobody needs it.
+/// A writer relies only on what it can read (W2): chunks that only an unreadable segment names are
+/// stored again, and from then on the segment is not needed.
 #[test]
 fn chunks_named_only_by_an_unreadable_segment_are_stored_again() {
     let objects = build();
@@ -347,7 +348,7 @@ fn chunks_named_only_by_an_unreadable_segment_are_stored_again() {
     }
 }
 
-/// Without a prune record nobody knows what is condemned: readers go on, writers must not.
+/// Without a prune record it is unknown what is condemned: readers go on, writers must not.
 #[test]
 fn unreadable_prune_record_stops_only_writers() {
     let store = Store::new(&build());
@@ -362,7 +363,7 @@ fn unreadable_prune_record_stops_only_writers() {
     assert!(error.to_string().contains(&name), "{error}");
 }
 
-/// Neither does anybody know without one that is gone: the numbers tell, and so do writers that have
+/// The same holds for a record that is gone. The numbers show that, and so do writers that have
 /// seen it.
 #[test]
 fn missing_prune_record_stops_only_writers() {
@@ -382,7 +383,7 @@ fn missing_prune_record_stops_only_writers() {
     }
 }
 
-/// That some containers may go excuses no other.
+/// Condemned containers do not excuse the loss of others.
 #[test]
 fn missing_container_that_no_prune_condemned_is_an_error() {
     let objects = build();
@@ -406,7 +407,7 @@ fn missing_container_that_no_prune_condemned_is_an_error() {
     assert!(!missing.contains(&name(first).as_str()), "{missing:?}");
 }
 
-/// A writer with a broken memory seals what it should not: only a look at every chunk tells.
+/// A writer with broken memory seals wrong bytes: only reading every chunk shows that.
 #[test]
 fn chunk_that_differs_from_its_record_is_found() {
     let store = Store::new(&build());
@@ -428,7 +429,8 @@ fn chunk_that_differs_from_its_record_is_found() {
     assert_eq!(damaged, [bad], "and it can be recorded");
 }
 
-/// What deletes looks for what composites refer to only where the index says that there are composites.
+/// Prunes look for the references of composites only where the index says that there are
+/// composites.
 #[test]
 fn index_that_is_wrong_about_composites_is_named() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
@@ -463,7 +465,7 @@ fn index_that_is_wrong_about_composites_is_named() {
     assert_eq!(errors(&check_on(&repository, true, 1)), [""; 0], "made anew");
 }
 
-/// One copy of a key is not there; hints are there, and damaged.
+/// One copy of a key is missing. A hints object is present and damaged.
 #[test]
 fn second_copies_and_hints_are_checked() {
     let store = Store::new(&build());
@@ -483,7 +485,7 @@ fn list(store: &Store, folder: &str) -> Vec<String> {
     listed.into_iter().map(|(name, _)| name).collect()
 }
 
-/// What a check counts.
+/// The counts of a check.
 #[test]
 fn check_counts_what_it_has_seen() {
     let objects = build();
@@ -496,13 +498,13 @@ fn check_counts_what_it_has_seen() {
     assert_eq!((report.unreferenced_count, report.unreferenced_bytes), (0, 0));
     // Seven files of six chunks, and trees.
     assert!(report.reference_count > 7 * 6 + 3, "{report:?}");
-    // A segment that cannot be read may have named the containers of its writer.
+    // An unreadable segment may have named the containers of its writer.
     let view = View::list(&store.repository).expect("it lists");
     let (id, _) = view.snapshots()[0];
     let segment = *view.commits[&id].segments.first().expect("it has one");
     flip(&store, &ObjectName::Segment(segment).to_string(), 100);
     assert_eq!(store.check(false).report.container_count, containers as u64, "as before");
-    // One that is not there is told of nobody's containers, if its writer has none to name it.
+    // A missing segment makes no containers doubtful if its writer has no commit to name it.
     let store = Store::new(&objects);
     let stranger = TicketId([9; 12]);
     let part = PartName { ticket: stranger, count: 0 };
@@ -513,7 +515,7 @@ fn check_counts_what_it_has_seen() {
     assert_eq!(report.container_count, containers as u64, "it is not among them");
 }
 
-/// A container that is longer than what was put is named without reading it.
+/// A container that is longer than what was put is named without being read.
 #[test]
 fn lengths_are_compared_with_the_listing() {
     let store = Store::new(&build());
@@ -526,7 +528,8 @@ fn lengths_are_compared_with_the_listing() {
     assert!(finding.message.ends_with("were put"), "{finding:?}");
 }
 
-/// What snapshots share that are on the lists and that are not is lost; what only others need is counted.
+/// Chunks shared by listed and forgotten snapshots are lost. Chunks that only forgotten ones need
+/// are counted.
 #[test]
 fn losses_of_forgotten_snapshots_are_only_counted() {
     for (files, lost_count) in [(&[1_u64][..], 0), (&[1, 2], 6)] {

@@ -1,5 +1,5 @@
-//! Every decoder of the format, on anything: it never panics, never believes a length before it has
-//! seen the bytes, and what it accepts from an encoder is what was encoded.
+//! Every decoder of the format, on arbitrary input: it never panics, never trusts a length before
+//! it has seen the bytes, and accepts from an encoder exactly what was encoded.
 
 #[path = "common/decoding.rs"]
 mod decoding;
@@ -79,7 +79,7 @@ fn commit(outcome: Outcome) -> Vec<u8> {
     Commit { outcome, segments: vec![part(1), part(2)], view, time_ns: -5, extra }.encode()
 }
 
-/// 5302 bytes of four references: two are new, or of another place.
+/// 5302 bytes of four references, two of which are new or at another place.
 fn burst() -> [Extent; 4] {
     let extent = |reference, offset, len| Extent { reference, offset, len };
     [extent(3, 0, 5000), extent(0, 700, 2), extent(3, 5002, 200), extent(3, 9, 100)]
@@ -245,7 +245,7 @@ fn encodings_round_trip() {
     assert_eq!(Keyring::decode(&bytes).ok(), Some(keyring()), "keyring");
 }
 
-/// Nothing of an encoding can be left off. (A directory ends in padding that its length leaves out.)
+/// No encoding can be shortened. (A directory ends in padding that its length leaves out.)
 #[test]
 fn every_prefix_is_refused() {
     for (decoder, bytes) in VALID.iter().filter(|(decoder, _)| *decoder != 5) {
@@ -256,7 +256,7 @@ fn every_prefix_is_refused() {
     }
 }
 
-/// Counts that claim more than there is. A decoder that believed one would ask for gigabytes.
+/// Counts that claim more than there is. A decoder that trusted one would ask for gigabytes.
 #[test]
 fn claimed_lengths_are_not_trusted() {
     let huge = u32::MAX.to_le_bytes();
@@ -293,7 +293,7 @@ fn claimed_lengths_are_not_trusted() {
     }
 }
 
-/// A small container that is much to read: the same bytes again and again.
+/// A small container that is expensive to read: the same bytes again and again.
 #[test]
 fn overlapping_regions_and_chunks_are_refused() {
     let region = |offset, stored_len| RegionRecord {
@@ -332,7 +332,7 @@ fn overlapping_regions_and_chunks_are_refused() {
     }
 }
 
-/// Arrays in arrays, as an entry that a newer version might have written: no stack takes them all.
+/// Arrays in arrays, as in an entry of a newer version, nested too deeply for any stack.
 #[test]
 fn deep_nesting_is_refused() {
     let mut bytes = vec![0xa1, 0x18, 0x80];
@@ -367,7 +367,7 @@ fn keyring_opens_only_with_its_key() {
         let mut flipped = bytes.to_vec();
         flipped[place] ^= 1 << (place % 8);
         assert!(!object_is_intact(&flipped), "byte {place}");
-        // Behind the sealed keyring only the checksum tells.
+        // Behind the sealed keyring, damage shows only in the checksum.
         if let Ok(Some(opened)) = open(&flipped, &unlock) {
             assert_eq!(opened.0, keyring(), "byte {place} flipped gives other keys");
         }
@@ -377,7 +377,7 @@ fn keyring_opens_only_with_its_key() {
     }
 }
 
-/// A keyring that asks for more work than anybody wants is refused before it is done.
+/// A keyring that asks for an excessive amount of work is refused before the work is done.
 #[test]
 fn excessive_stretching_is_refused() {
     let id = [7; 16];
@@ -426,7 +426,7 @@ proptest! {
                 1 => bytes[place] ^= 1 << (byte % 8),
                 2 => bytes.insert(place, byte),
                 _ => {
-                    // Never all of them: an index needs something to point at.
+                    // At least one byte stays, because an index needs a position.
                     if bytes.len() > 1 {
                         bytes.remove(place);
                     }
@@ -461,7 +461,7 @@ proptest! {
         let mut flipped = bytes.to_vec();
         flipped[place.index(bytes.len())] ^= 1 << bit;
         prop_assert!(!object_is_intact(&flipped));
-        // Padding and checksum are not sealed; whatever opens is what was sealed.
+        // Padding and checksum are not sealed. Every object that opens has the sealed content.
         if let Ok(opened) = open_object(&keys, name, &flipped) {
             prop_assert_eq!(opened, body);
         }

@@ -1,5 +1,5 @@
-//! Commits that somebody has deleted are told of; those that a prune took, that come meanwhile, or that a
-//! listing lags behind with are not.
+//! Deleted commits are reported. Commits that a prune took, that arrive meanwhile, or that a
+//! lagging listing lacks are not.
 
 #[path = "common/backup.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
@@ -29,7 +29,7 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
 use overtaken::{Overtaken, When};
 
-/// A medium of which the first listings lack one name.
+/// A storage whose first listings lack one name.
 #[derive(Debug)]
 struct Lagging {
     inner: Arc<dyn Media>,
@@ -53,7 +53,7 @@ impl Layer for Lagging {
     }
 }
 
-/// A medium that lists an object that it does not have.
+/// A storage that lists an object which it does not have.
 #[derive(Debug)]
 struct Listing {
     inner: Arc<dyn Media>,
@@ -75,7 +75,8 @@ impl Layer for Listing {
     }
 }
 
-/// A repository with three snapshots, of which each has the one before in its view; and the middle one.
+/// Creates a repository with three snapshots, each of which has the previous one in its view.
+/// Returns the middle one as well.
 fn start() -> (Arc<dyn Media>, TicketId) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
@@ -124,7 +125,7 @@ fn commit_missing_from_listings_is_no_alarm() {
     }
 }
 
-/// A sweep has deleted it, and the record that had taken it is listed later.
+/// A sweep has deleted the commit, and the record that had taken it is listed later.
 #[test]
 fn commit_taken_by_an_unlisted_prune_is_no_alarm() {
     let (inner, middle) = start();
@@ -136,7 +137,8 @@ fn commit_taken_by_an_unlisted_prune_is_no_alarm() {
 
 #[test]
 fn commit_taken_by_a_prune_is_no_alarm_during_its_sweep() {
-    // Between the listing of commits and their reading, and the listing of records; and before both.
+    // Between the listing of commits and reading them, between that and the listing of records, and
+    // before both.
     for when in [When::AfterList("commits"), When::BeforeCall(0), When::AfterList("prunes")] {
         let (media, middle) = start();
         let other = open(media.clone(), 3).expect("it opens");
@@ -150,7 +152,7 @@ fn commit_taken_by_a_prune_is_no_alarm_during_its_sweep() {
     }
 }
 
-/// The errors of a check, and the commits that a repair gives up.
+/// Returns the errors of a check, and the commits that a repair gives up.
 fn errors_and_given_up(media: Arc<dyn Media>) -> (u64, BTreeSet<TicketId>) {
     let repository = open(media, 4).expect("it opens");
     let report = check(&repository, &CheckOptions::default(), &()).expect("it lists");
