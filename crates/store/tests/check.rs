@@ -504,7 +504,7 @@ fn check_counts_what_it_has_seen() {
     let segment = *view.commits[&id].segments.first().expect("it has one");
     flip(&store, &ObjectName::Segment(segment).to_string(), 100);
     assert_eq!(store.check(false).report.container_count, containers as u64, "as before");
-    // A missing segment makes no containers doubtful if its writer has no commit to name it.
+    // A container of an unknown writer, which no segment names, is unreferenced.
     let store = Store::new(&objects);
     let stranger = TicketId([9; 12]);
     let part = PartName { ticket: stranger, count: 0 };

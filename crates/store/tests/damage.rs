@@ -103,8 +103,8 @@ fn deletion_of_any_object_is_found() {
         unseen += 1;
         match parse(name) {
             // Sweeps delete the tickets of ended writers without a trace of each ticket, and
-            // nothing depends on such a ticket. The ticket of an open writer leaves segments that
-            // nothing names.
+            // nothing depends on such a ticket. Without the ticket of an open writer, nothing
+            // names its segments.
             ObjectName::Ticket { .. } => {}
             // No other client has seen the commit, so its writer looks like one that died before
             // its commit. The remaining ticket shows that.

@@ -241,7 +241,7 @@ fn read_all(actor: &mut Actor) -> Result<()> {
     Ok(())
 }
 
-/// Retries until `read` works or nothing was deleted during an attempt: then the failure is real,
+/// Retries `act` until it works or nothing was deleted during an attempt: then the failure is real,
 /// unless a prune has taken the snapshot. (A reader lists again once. In this world, without a
 /// settle delay, a whole sweep may come between that listing and the next read.)
 fn until_quiet<T>(

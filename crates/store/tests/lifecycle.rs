@@ -1,5 +1,5 @@
-//! Forgetting, holding, bringing back, noting: against prunes, against each other, and through
-//! failures of the medium.
+//! Forgetting, holding, bringing back, noting: beside prunes, beside each other, and with failures
+//! of the storage.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -32,7 +32,7 @@ use cutpoint_store::writer::mutant::{self, Mutant};
 use cutpoint_store::writer::{Committed, Writer};
 use overtaken::{Overtaken, When};
 
-/// A repository with so many snapshots, and their ids, oldest first.
+/// Creates a repository with `count` snapshots. Returns their ids, oldest first.
 fn start(count: u64) -> (Arc<dyn Media>, Arc<Repository>, Vec<TicketId>) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
@@ -65,7 +65,7 @@ fn forget_these(repository: &Arc<Repository>, ids: &[TicketId]) -> Result<Option
     forget(repository, |_| Ok(ids.to_vec()))
 }
 
-/// A prune that takes these and condemns nothing, whatever came before.
+/// Publishes a prune record that takes these snapshots and condemns nothing, whatever came before.
 fn take(repository: &Arc<Repository>, ids: &[TicketId]) {
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
     let record = Prune { forgotten: ids.to_vec(), ..Prune::default() };
@@ -75,8 +75,8 @@ fn take(repository: &Arc<Repository>, ids: &[TicketId]) {
     assert!(matches!(recorded, Ok(Recorded::Done(_))), "a prune: {recorded:?}");
 }
 
-/// Opens the repository once more, with `act` to happen before the first put below `prefix`. Whoever
-/// acts has a smaller number: it does not take the other for dead.
+/// Opens the repository once more, and runs `act` before the first put below `prefix`. The process
+/// of `act` has a smaller number, so it does not take the other for dead.
 fn meddled(
     media: &Arc<dyn Media>,
     prefix: &'static str,
@@ -87,7 +87,7 @@ fn meddled(
     open(Overtaken::new(media.clone(), when, move || act(other)), 3).expect("it opens")
 }
 
-/// Every ticket has an end, and numbers have no gap.
+/// Checks that every ticket has an end, and that the numbers have no gap.
 fn assert_tidy(repository: &Repository) {
     let view = view(repository);
     let tickets = repository.media().list("tickets").expect("memory lists").len();
@@ -113,7 +113,7 @@ fn forgotten_snapshot_can_be_brought_back() {
     let short = b.short();
     assert_eq!(again, Err(format!("snapshot {short}: is not forgotten")), "a second time");
     assert_eq!(restore_all(&repository).expect("all restore"), 3, "snapshots");
-    // Nothing chosen: nothing is written but the end of the ticket.
+    // If nothing is chosen, nothing is written except the end of the ticket.
     assert_eq!(forget_these(&repository, &[]).expect("memory takes it"), None, "no commit");
     assert_tidy(&repository);
 }
@@ -131,7 +131,7 @@ fn hold_and_unforget_after_a_prune_are_too_late() {
         let text = format!("snapshot {short}: it is too late: prune 1 has taken it");
         assert_eq!(error.to_string(), text, "what it says");
     }
-    // What was forgotten with it comes back all the same.
+    // The snapshot that was forgotten with it can still be brought back.
     unforget(&repository, &[b]).expect("no prune has taken this one");
     assert_eq!(listed(&view(&repository)), set([b]), "the other");
     assert_eq!(view(&repository).takeable(), set([]), "a taken one is not taken again");
@@ -146,7 +146,7 @@ fn hold_and_unforget_overtaken_by_a_prune_are_too_late() {
             let id = ids[0];
             forget_these(&repository, &[id]).expect("memory takes it");
             let repository = meddled(&media, "prunes/", move |other| {
-                // The prune keeps the rules, whatever the one that it meets does.
+                // The prune keeps the rules, whatever the client that it meets does.
                 let broken = mutant;
                 mutant::activate(None);
                 take(&other, &[id]);
@@ -162,7 +162,7 @@ fn hold_and_unforget_overtaken_by_a_prune_are_too_late() {
         let error = result.expect_err("a prune was faster");
         assert!(error.to_string().contains("it is too late: prune 1"), "{error}");
         assert!(is_taken, "the prune has its number");
-        // Without judging, success is reported for a snapshot that is gone.
+        // Without the judge, success is reported for a snapshot that is gone.
         let (result, is_taken) = run(Some(Mutant::TakesNextNumber));
         assert!(result.is_ok() && is_taken, "P5 broken is to be seen: {result:?}");
     }
@@ -189,7 +189,7 @@ fn prune_notices_a_concurrent_hold() {
         });
     let Ok(Recorded::Stopped(newer)) = recorded else { panic!("it may not: {recorded:?}") };
     assert_eq!(newer.takeable(), set([b]), "what is left to take");
-    // It plans again, and goes on under its ticket.
+    // The prune plans again, and continues under its ticket.
     let record = Prune { forgotten: vec![b], ..record };
     let recorded = publish(&mut writer, &newer, record, &none, |_, _, _| Ok(None));
     assert!(matches!(recorded, Ok(Recorded::Done(2))), "the next number: {recorded:?}");
@@ -199,7 +199,7 @@ fn prune_notices_a_concurrent_hold() {
     assert_tidy(&repository);
 }
 
-/// Who finds a number taken that is not listed yet reads what lies there.
+/// A client that finds a number taken that is not listed yet reads the record by its name.
 #[test]
 fn record_that_is_not_listed_yet_is_noticed() {
     let (media, _, ids) = start(2);
@@ -236,7 +236,7 @@ fn concurrent_holds_both_count() {
     assert_eq!(hold(&repository, &[a]).expect("memory takes it"), 2, "the second number");
     assert_eq!(view(&repository).held(), ids.iter().copied().collect(), "both are held");
     assert_tidy(&repository);
-    // And truly at once.
+    // And truly at the same time.
     let (_, repository, ids) = start(4);
     std::thread::scope(|scope| {
         for id in &ids {
@@ -255,7 +255,7 @@ fn held_snapshot_is_neither_forgotten_nor_taken() {
     let error = forget_these(&repository, &[a, b]).expect_err("one is held");
     assert_eq!(error.kind(), Kind::Invalid, "{error}");
     assert_eq!(listed(&view(&repository)), set([a, b]), "nothing is forgotten");
-    // Who is forgotten first can be held all the same: then no prune takes it.
+    // A snapshot that is forgotten first can still be held: then no prune takes it.
     forget_these(&repository, &[b]).expect("memory takes it");
     hold(&repository, &[b]).expect("no prune has taken it");
     assert_eq!(view(&repository).takeable(), set([]), "held");
@@ -290,7 +290,7 @@ fn notes_replace_the_notes_in_their_view() {
     };
     assert_eq!(read(), ("a b".to_owned(), "text".to_owned(), 1), "one note counts");
     assert!(!note(&repository, id, |_, _| {}).expect("memory takes it"), "nothing changed");
-    // Of two at once one is seen; the next note has seen both.
+    // Of two concurrent notes one is visible. The next note has seen both.
     let both = meddled(&media, "commits/", move |other| {
         note(&other, id, |tags, _| tags.push("d".to_owned())).expect("memory takes it");
     });
@@ -303,7 +303,7 @@ fn notes_replace_the_notes_in_their_view() {
     assert_tidy(&repository);
 }
 
-/// Forgotten are `b` and `c`, together.
+/// Creates a repository in which `b` and `c` were forgotten together.
 fn start_forgotten() -> (Arc<dyn Media>, Arc<Repository>, [TicketId; 3]) {
     let (media, repository, ids) = start(3);
     let [a, b, c] = ids[..] else { panic!("three: {ids:?}") };
@@ -322,7 +322,7 @@ const VERBS: [(&str, Verb); 4] = [
     }),
 ];
 
-/// What there is to see: what is listed, what may be taken, what is held, the tags of the first.
+/// Returns the visible state: the listed, takeable and held snapshots, and the tags of the first.
 fn seen(
     repository: &Repository,
     [a, ..]: [TicketId; 3],
@@ -332,8 +332,8 @@ fn seen(
     (listed(&view), view.takeable(), view.held().len(), tags)
 }
 
-/// A crash before and after each call: either it was done or it was not, and what was acknowledged
-/// was done.
+/// A crash before and after each call: the operation was done entirely or not at all, and
+/// acknowledged operations were done.
 #[test]
 fn crash_leaves_all_or_nothing() {
     let mut states = 0;
@@ -354,7 +354,7 @@ fn crash_leaves_all_or_nothing() {
                 let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), fault));
                 let repository = open(faulty, 2).expect("it opens");
                 let done = verb(&repository, ids);
-                // The next process ends what the dead one has left.
+                // The next process ends the tickets that the dead one has left.
                 let repository = open(media, 3).expect("it opens");
                 Writer::begin(repository.clone(), Purpose::Other)
                     .and_then(|mut writer| writer.void(Vec::new()))
@@ -371,7 +371,7 @@ fn crash_leaves_all_or_nothing() {
     println!("{states} states");
 }
 
-/// A put that was carried out, and whose answer was lost: it is asked for until it is known.
+/// A put was carried out and its answer was lost: the outcome is queried until it is known.
 #[test]
 fn lost_answer_is_resolved() {
     let (media, repository, ids) = start(1);
@@ -384,11 +384,11 @@ fn lost_answer_is_resolved() {
     let view_before = writer.view().clone();
     let put = faulty.calls();
     let record = Prune { held: ids.clone(), ..Prune::default() };
-    // Before the put of the record is the look for an end of the ticket (P5).
+    // Before the put of the record, the writer checks whether its ticket was ended (P5).
     let fault = |media: Arc<dyn Media>| Arc::new(Faulty::new(media, Fault::UnsyncedAt(put + 1)));
     publish(&mut writer, &view_before, record.clone(), &BTreeSet::new(), |_, _, _| Ok(None))
         .expect("nothing fails here");
-    // The same calls again, on a medium that loses the answer to this one.
+    // The same calls again, on a storage that loses the answer to this one.
     let (media, _, again) = start(1);
     let faulty = fault(media);
     let repository = open(faulty.clone(), 2).expect("it opens");
@@ -405,7 +405,7 @@ fn lost_answer_is_resolved() {
     assert_eq!(view(&repository).held(), again.into_iter().collect(), "held");
 }
 
-/// A machine that can sleep.
+/// The environment of a machine that can sleep.
 #[derive(Debug)]
 struct Sleeper {
     machine: Arc<Machine>,
@@ -438,8 +438,8 @@ impl Environment for Sleeper {
     }
 }
 
-/// W5 holds for records: who slept is not to be believed, neither at first nor while it fights for
-/// a number.
+/// W5 holds for records: a writer that slept publishes none, neither at its first attempt nor while
+/// it competes for a number.
 #[test]
 fn writer_that_missed_renewals_publishes_no_record() {
     const SLEPT_NS: u64 = 13 * 3600 * 1_000_000_000;
@@ -473,17 +473,19 @@ fn writer_that_missed_renewals_publishes_no_record() {
         let view = view(&repository);
         assert!(!view.held().contains(&ids[1]), "it recorded nothing");
         assert!(view.commits.contains_key(&writer.ticket()), "and has ended");
-        // What it has stored is found all the same; what others have is not its own to publish.
+        // The chunks that it has stored are still found. It does not publish the containers of
+        // others.
         let ended = &view.commits[&writer.ticket()];
         assert_eq!(ended.segments, [own], "it publishes what it has put");
-        // Begun anew, it goes well.
+        // A new attempt succeeds.
         hold(&repository, &[ids[1]]).expect("memory takes it");
         assert_tidy(&repository);
     }
 }
 
-/// W5 and W8: a writer that says once an hour that it is still at it may be as slow as it likes, but is
-/// old one day. One that was silent for too long is not believed, whatever it says afterwards.
+/// W5 and W8: a writer that renews its ticket once an hour may be as slow as it likes, but becomes
+/// old after a day. A writer that was silent for too long publishes nothing, even if it renews
+/// afterwards.
 #[test]
 fn writer_renews_its_ticket_once_an_hour() {
     const HOUR_NS: u64 = 3600 * 1_000_000_000;
@@ -523,7 +525,7 @@ fn writer_renews_its_ticket_once_an_hour() {
         assert_eq!(committed, expected, "silent for {silent_hours} hours");
         let is_forgotten = view(&repository).takeable() == set([ids[0]]);
         assert_eq!(is_forgotten, is_believed, "silent for {silent_hours} hours");
-        // Whoever leaves a ticket behind is found.
+        // The ticket of a writer that disappears is found.
         let dead = Writer::begin(repository, Purpose::Other).expect("it begins").ticket();
         let next = open(media, 4).expect("it opens");
         let next = Writer::begin(next, Purpose::Other).expect("it begins");
@@ -531,15 +533,15 @@ fn writer_renews_its_ticket_once_an_hour() {
     }
 }
 
-/// A prune record was lost and given up, and the snapshot that it had taken was brought back. Then the
-/// storage has the record again.
+/// A prune record was lost and given up, and the snapshot that it had taken was brought back. Then
+/// the storage has the record again.
 #[test]
 fn given_up_record_that_reappears_takes_nothing() {
     let restored = |mutant: Option<Mutant>| {
         let (media, repository, ids) = start(2);
         forget_these(&repository, &ids[..1]).expect("memory takes it");
         prune(&repository, &PruneOptions::default(), &(), |_| true).expect("it prunes");
-        // Somebody has seen it, so that it is missed.
+        // Another writer has seen it, so that it is missed.
         back_up(&repository, &[2], false).expect("nothing fails here");
         let record = ObjectName::Prune(1).to_string();
         let bytes = media.get(&record).expect("it was put");
@@ -562,7 +564,7 @@ fn given_up_record_that_reappears_takes_nothing() {
     assert!(broken.is_err(), "without the rule the snapshot is lost: {broken:?}");
 }
 
-/// A writer that may be alive is taken for dead once it has said nothing for a day.
+/// A writer that may be alive is taken for dead after a day without a renewal.
 #[test]
 fn writer_without_renewal_for_a_day_is_ended() {
     const HOUR_NS: i64 = 3600 * 1_000_000_000;
@@ -591,7 +593,7 @@ fn judge_may_fail_or_change_the_record() {
             let repository = meddled(&media, "prunes/", move |other| {
                 hold(&other, &[a]).expect("memory takes it");
             });
-            // Another ticket than the last time: that one has ended.
+            // Skips the random bytes of the ticket from last time, because that ticket has ended.
             let mut drawn = vec![0; usize::from(fails)];
             repository.environment().random(&mut drawn).expect("a test is random");
             let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
