@@ -1,4 +1,4 @@
-//! Forget, prune and sweep: what goes, what stays, and a fault at every single call.
+//! Forget, prune and sweep: what is deleted, what stays, and a fault at every single call.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -53,7 +53,7 @@ use retiring::{
     memory_with_composites, size, start, start_similar, sweep_all,
 };
 
-/// Everything that is not needed goes.
+/// Options that remove everything that is not needed.
 const ALL: PruneOptions = PruneOptions {
     unused_max: 0.0,
     rewrite_bytes_max: u64::MAX,
@@ -66,7 +66,7 @@ fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<Pru
     Ok(prune(repository, options, &(), |_| true)?.expect("it was approved"))
 }
 
-/// What a repository with only these snapshots takes.
+/// Returns the size of a repository with only these snapshots.
 fn size_of(backups: &[&[u64]]) -> u64 {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
@@ -76,10 +76,11 @@ fn size_of(backups: &[&[u64]]) -> u64 {
     size(&*media)
 }
 
-/// What composites refer to stays with them, or they are stored again as wholes: whatever is less.
+/// The references of composites stay with them, or the composites are stored again as wholes,
+/// whichever takes less.
 #[test]
 fn composites_stay_with_their_references_or_become_wholes() {
-    // Nothing is stored again: what is referred to stays where it is.
+    // With no rewriting allowed, the references stay where they are.
     let media = start_similar();
     let repository = open(media.clone(), 2).expect("it opens");
     let sparing = PruneOptions { rewrite_bytes_max: 0, ..ALL };
@@ -92,7 +93,7 @@ fn composites_stay_with_their_references_or_become_wholes() {
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
     assert_clean(&repository, "what composites refer to");
     let before = size(&*media);
-    // Six chunks of 5000 bytes are less than the container that stays for them alone.
+    // Six chunks of 5000 bytes take less than the container that stays only for them.
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!(pruned.plan.dissolved_bytes, pruned.plan.dissolved_count * 5000, "{pruned:?}");
     assert!(pruned.plan.dissolved_count >= 6, "{pruned:?}");
@@ -108,7 +109,7 @@ fn composites_stay_with_their_references_or_become_wholes() {
     );
 }
 
-/// Regions of which most lives on are copied as they are, with what they refer to.
+/// Regions of which most stays are copied in their compressed form, with their references.
 #[test]
 fn regions_with_composites_are_copied() {
     let media = memory_with_composites();
@@ -130,12 +131,12 @@ fn regions_with_composites_are_copied() {
     assert_clean(&repository, "copied composites");
 }
 
-/// A composite that nothing reached lies in a container that stayed, and what it refers to is gone. A
-/// later writer stores the chunk again: the next prune must not take the first for it, nor miss what
-/// that refers to.
+/// An unreached composite lies in a container that stayed, and its references are gone. A later
+/// writer stores the chunk again. The next prune must neither take the composite for the chunk, nor
+/// miss its references.
 #[test]
 fn composites_with_lost_references_do_no_harm() {
-    // Which of two containers has the lesser name is left to chance, and not the same each time.
+    // Which of two containers has the lesser name is random, and differs between the rounds.
     for process in 1..6 {
         let media = memory_with_composites();
         let repository = open(media.clone(), process).expect("it opens");
@@ -148,7 +149,7 @@ fn composites_with_lost_references_do_no_harm() {
         let swept = sweep_all(&repository).expect("it works");
         assert!(swept.container_count > 0, "{swept:?}");
         assert_eq!(composite_count(&repository), 3, "they lie about");
-        // Every chunk another one; then composites over these.
+        // Every chunk is another one; then composites over these.
         for (files, composites) in [(&[150][..], 3), (&[101], 9), (&[101, 102], 15)] {
             back_up(&repository, files, false).expect("it works");
             assert_eq!(composite_count(&repository), composites, "{files:?}");
@@ -213,7 +214,7 @@ fn forgotten_snapshots_go_and_the_rest_stays() {
     let least = size_of(&[&[4, 6, 7, 8]]);
     let after = size(&*media);
     assert!(after <= least + 4 * 64 * 1024, "{after} bytes are left; {least} would do");
-    // A second time there is nothing to do, and what was stored is found.
+    // A second prune has nothing to do, and what was stored is found.
     assert_eq!(prune_all(&repository, &ALL).expect("it works").number, None);
     back_up(&repository, &[4, 6, 7, 8], false).expect("it works");
     assert_eq!(size(&*media), after, "all of it is known");
@@ -269,7 +270,7 @@ fn leftovers_of_interrupted_runs_go() {
     let own = segments.iter().find(|(name, _)| name.contains(&ticket)).expect("its segment");
     media.delete(&own.0).expect("as if it had died before");
     drop(inline);
-    // Another process of the same machine: the former is dead.
+    // Another process of the same machine: the previous one is dead.
     let repository = open(media.clone(), 3).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!(pruned.plan.adopted_count, 1);
@@ -299,7 +300,7 @@ fn segments_and_small_containers_are_merged() {
     assert_clean(&repository, "after merging");
 }
 
-/// P3: where something is lost, nothing goes.
+/// P3: if something is lost, nothing is condemned.
 #[test]
 fn repository_with_losses_is_left_alone() {
     for (kind, place) in [
@@ -313,7 +314,7 @@ fn repository_with_losses_is_left_alone() {
         back_up(&repository, &[1, 2], false).expect("it works");
         back_up(&repository, &[3, 4], false).expect("it works");
         forget(&repository, &[0]).expect("it works");
-        // What the second snapshot needs; or, of commits, the one whose bytes are damaged.
+        // A container of the second snapshot or, of commits, the one whose bytes are damaged.
         let view = View::list(&repository).expect("it lists");
         let (kept, _) = view.snapshots()[0];
         let objects = media.list(kind.folder()).expect("it lists");
@@ -337,8 +338,8 @@ fn repository_with_losses_is_left_alone() {
     }
 }
 
-/// Hints say that another container has what is needed: the true one stays, though nothing seems to
-/// need it.
+/// Hints say that another container has what is needed: the right one stays, although nothing seems
+/// to need it.
 #[test]
 fn wrong_hints_cost_no_data() {
     let media = memory();
@@ -384,7 +385,7 @@ fn wrong_hints_cost_no_data() {
     assert!(containers().contains(&second), "what the snapshot needs is gone");
 }
 
-/// What is damaged and needed in part stays as it is, and is named.
+/// A damaged container that is needed in part stays as it is, and is named.
 #[test]
 fn damaged_container_is_not_rewritten() {
     let media = memory();
@@ -394,7 +395,7 @@ fn damaged_container_is_not_rewritten() {
     forget(&repository, &[0]).expect("it works");
     let (name, _) = media.list(ObjectKind::Data.folder()).expect("it lists")[0].clone();
     let mut bytes = media.get(&name).expect("it is there").to_vec();
-    // The regions lie one behind the other, and the last is of what stays.
+    // The regions lie one behind another, and the last is among those that stay.
     for at in (64..90_000).step_by(1000) {
         bytes[at] ^= 1;
     }
@@ -409,8 +410,8 @@ fn damaged_container_is_not_rewritten() {
     assert!(media.head(&name).expect("it answers").is_some(), "the damaged container is gone");
 }
 
-/// A chunk is in two containers. The one that is to be rewritten cannot be read: then the other, of
-/// which nothing else is needed, stays as well.
+/// A chunk is in two containers, and the one to be rewritten cannot be read. Then the other stays
+/// as well, although nothing else in it is needed.
 #[test]
 fn other_copy_of_an_unreadable_chunk_stays() {
     let media = memory();
@@ -445,7 +446,7 @@ fn other_copy_of_an_unreadable_chunk_stays() {
     assert_eq!(restore_all(&repository).expect("the other has it"), 1);
 }
 
-/// Of two containers that have a chunk, one that no segment had named may be the one that stays.
+/// Among two containers that have a chunk, the one that stays may be one that no segment had named.
 #[test]
 fn adopted_containers_are_found() {
     for process in 1..6 {
@@ -470,8 +471,8 @@ fn adopted_containers_are_found() {
     }
 }
 
-/// What cannot be read stops a prune, and it says what that is. What is gone may have been replaced
-/// since: then it begins again.
+/// An unreadable object stops a prune, which names it. A missing object may have been replaced, so
+/// the prune begins again.
 #[test]
 fn prune_names_the_object_that_it_needs() {
     let begin = || {
@@ -515,7 +516,7 @@ fn prune_names_the_object_that_it_needs() {
     assert!(kind == Kind::Conflict && message.contains(&segment), "{kind:?}: {message}");
 }
 
-/// What a run left that died, and cannot be read, is named; what a sweep has just taken is not.
+/// Unreadable leftovers of a dead run are named. Those that a sweep has just deleted are not.
 #[test]
 fn unreadable_orphans_are_skipped() {
     for (kind, count) in [(Kind::Corrupt, 1), (Kind::Media, 1), (Kind::Missing, 0)] {
@@ -541,7 +542,7 @@ fn unreadable_orphans_are_skipped() {
     }
 }
 
-/// A container that is damaged is passed over; a medium that fails stops the prune.
+/// A damaged container is skipped. A failing storage stops the prune.
 #[test]
 fn failing_medium_is_not_a_damaged_container() {
     for start in STARTS {
@@ -550,7 +551,7 @@ fn failing_medium_is_not_a_damaged_container() {
         let media = FailingReads::new(&inner, "", Kind::Media, 0);
         let repository = open(media.clone(), 2).expect("it opens");
         let named = Named::default();
-        // It is known what is to be stored again, and nothing of it has been read.
+        // The plan to store chunks again is made, and none of them has been read.
         let pruned = prune(&repository, &ALL, &named, |plan| {
             assert!(plan.rewritten_count + plan.dissolved_count > 0, "{plan:?}");
             media.arm(1);
@@ -564,7 +565,7 @@ fn failing_medium_is_not_a_damaged_container() {
     }
 }
 
-/// Damages what these containers of data hold, but not what they say of it.
+/// Damages the regions of these containers of data, but not their directories.
 fn damage_regions(repository: &Arc<Repository>, is_meant: impl Fn(&str) -> bool) {
     let view = View::list(repository).expect("it lists");
     let index = Index::open_without_cache(repository.clone(), &view).expect("it opens");
@@ -588,7 +589,7 @@ fn data_names(media: &dyn Media) -> Vec<String> {
     listed.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Composites that cannot be read cannot become wholes: they stay, with what they refer to.
+/// Unreadable composites cannot become wholes: they stay, with their references.
 #[test]
 fn unreadable_composites_stay_as_they_are() {
     let media = start_similar();
@@ -608,7 +609,7 @@ fn unreadable_composites_stay_as_they_are() {
     assert!(names.iter().filter(|name| left.contains(name)).count() >= 3, "{names:?}: {left:?}");
 }
 
-/// Rule C5: a composite is copied only where it becomes what it says.
+/// Rule C5: a composite is copied only if it rebuilds to its fingerprint.
 #[test]
 fn composites_over_damaged_chunks_are_not_copied() {
     let media = memory_with_composites();
@@ -630,8 +631,8 @@ fn composites_over_damaged_chunks_are_not_copied() {
     assert!(names.iter().all(|name| left.contains(name)), "{names:?}: {left:?}");
 }
 
-/// What a check has found broken is the last choice, but a choice: what is nowhere else stays there; and
-/// what else is going is tried.
+/// A record that a check has found damaged is the last choice: a chunk that is nowhere else stays
+/// there. Before that, other condemned records are tried.
 #[test]
 fn chunk_with_only_a_damaged_record_is_not_lost() {
     let media = memory();
@@ -655,7 +656,7 @@ fn chunk_with_only_a_damaged_record_is_not_lost() {
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
 }
 
-/// Where a chunk is nowhere, that is said of the first, with the number of such.
+/// A lost chunk is an error that names the first, with the number of lost chunks.
 #[test]
 fn lost_chunks_are_counted() {
     let media = memory();
@@ -668,7 +669,8 @@ fn lost_chunks_are_counted() {
     assert!(error.to_string().contains("(6 such)"), "{error}");
 }
 
-/// Segments are merged though no container moves; what is gone is in none of the new ones.
+/// Segments are merged although no container moves. Containers that are gone are in none of the new
+/// ones.
 #[test]
 fn segments_of_containers_that_stay_are_merged() {
     let media = memory();
@@ -694,12 +696,12 @@ fn segments_of_containers_that_stay_are_merged() {
             let name = ObjectName::Container(container.class, container.name).to_string();
             assert!(before.contains_key(&name), "{name} was gone before");
         }
-        // Not alone any more: there is something to merge.
+        // There is a second segment, so there is something to merge.
         back_up(&repository, &[10 + round as u64], true).expect("it works");
     }
 }
 
-/// A backup that began before the prune finds its chunks in what is condemned, and ends in time.
+/// A backup that began before the prune finds its chunks in condemned containers, and ends in time.
 #[test]
 fn what_a_late_snapshot_needs_is_stored_again() {
     let media = memory();
@@ -710,7 +712,7 @@ fn what_a_late_snapshot_needs_is_stored_again() {
     forget(&repository, &[0]).expect("it works");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert!(pruned.plan.dead_count >= 2, "{pruned:?}");
-    // The sweep waits for it, and names it.
+    // The sweep waits for the backup, and names it.
     let patient = SweepOptions { end_others: false, ..ALONE };
     let mut sweeper = Sweeper::new(repository.clone(), patient);
     match sweeper.step(&()).expect("it works") {
@@ -757,18 +759,19 @@ fn needs_are_sorted_in_files_if_there_is_a_folder() {
 }
 
 // ---------------------------------------------------------------------------------------------
-// What a plan says.
+// The contents of a plan.
 
-/// Containers are filled up to whole multiples of this: those of trees and recipes to one.
+/// Containers are padded to whole multiples of this size. Those of trees and recipes take one.
 const PADDED: u64 = 64 * 1024;
 
-/// All containers and their sizes.
+/// Returns all containers with their sizes.
 fn listed(media: &dyn Media) -> BTreeMap<String, u64> {
     let kinds = [ObjectKind::Data, ObjectKind::Meta].map(ObjectKind::folder);
     kinds.iter().flat_map(|kind| media.list(kind).expect("it lists")).collect()
 }
 
-/// Backs up files one snapshot after the other; returns the data container of each that has one.
+/// Backs up files, one snapshot after another. Returns the data container of each snapshot that has
+/// one.
 fn back_up_each(media: &Arc<dyn Media>, process: u32, backups: &[&[u64]]) -> Vec<u64> {
     let repository = open(media.clone(), process).expect("it opens");
     let mut sizes = Vec::new();
@@ -781,7 +784,7 @@ fn back_up_each(media: &Arc<dyn Media>, process: u32, backups: &[&[u64]]) -> Vec
     sizes
 }
 
-/// What is freed is what goes without what is stored again.
+/// The freed bytes are those of deleted containers less those stored again.
 #[test]
 fn freed_bytes_exclude_bytes_stored_again() {
     let plan = Plan {
@@ -794,7 +797,7 @@ fn freed_bytes_exclude_bytes_stored_again() {
     assert_eq!(plan.freed_bytes(), 1380);
 }
 
-/// Sizes of a plan are those of the containers, and of what becomes of them.
+/// The sizes in a plan are those of the containers, and of what becomes of them.
 #[test]
 fn plan_counts_containers_and_bytes() {
     let media = memory();
@@ -808,7 +811,7 @@ fn plan_counts_containers_and_bytes() {
     assert_eq!(left.container_count, there.len() as u64, "{left:?}");
     assert_eq!(left.container_bytes, size(&*media), "{left:?}");
     assert_eq!(left.dead_bytes, dead + PADDED, "{left:?}");
-    // Two of three files; beside them trees and recipes.
+    // Two of three files, with their trees and recipes.
     assert!((60_000..63_000).contains(&left.unused_bytes), "{left:?}");
     assert_eq!((left.rewritten_bytes, left.moved_bytes), (0, 0), "{left:?}");
     let planned = plan(&repository, &ALL, &()).expect("it works");
@@ -830,7 +833,7 @@ fn plan_counts_containers_and_bytes() {
     assert_eq!(size(&*media), left.container_bytes - gone + 2 * PADDED, "{swept:?}");
 }
 
-/// What was published and is needed by nothing goes, though nothing was forgotten.
+/// Published containers that nothing needs are deleted, although nothing was forgotten.
 #[test]
 fn containers_published_by_a_voided_run_go() {
     let media = memory();
@@ -842,7 +845,7 @@ fn containers_published_by_a_voided_run_go() {
     inline.store_data(&[7; 5000]).expect("it stores");
     inline.publish().expect("it publishes");
     drop(inline);
-    // The next process ends it, and so publishes what it has put.
+    // The next process ends the writer, and so publishes what it has put.
     let repository = open(media.clone(), 2).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     let Plan { dead_count, rewritten_count, adopted_count, forgotten_count, .. } = pruned.plan;
@@ -852,8 +855,8 @@ fn containers_published_by_a_voided_run_go() {
     assert_eq!(size(&*media), before, "it is gone");
 }
 
-/// Of containers that are used in part those come first of which the greatest share is unused, however
-/// much that is.
+/// Among partially used containers, those with the greatest unused share are rewritten first,
+/// whatever their sizes.
 #[test]
 fn greatest_unused_share_is_rewritten_first() {
     for process in 1..5 {
@@ -863,8 +866,8 @@ fn greatest_unused_share_is_rewritten_first() {
         let [large, small] = data[..] else { panic!("the third has no new data: {data:?}") };
         let repository = open(media.clone(), process + 1).expect("it opens");
         forget(&repository, &[0, 1]).expect("it works");
-        // A third of the large one, two thirds of the other: as many bytes of both. What fits is
-        // the one, or the other and one of trees.
+        // A third of the large container and two thirds of the other are unused, the same number of
+        // bytes. Either the large one fits, or the other and one of trees.
         let options = PruneOptions { rewrite_bytes_max: large, ..ALL };
         let planned = plan(&repository, &options, &()).expect("it works");
         assert_eq!(small + PADDED, large);
@@ -872,7 +875,7 @@ fn greatest_unused_share_is_rewritten_first() {
     }
 }
 
-/// The share that may be unused is one of what stays.
+/// The maximum unused share is a share of what stays.
 #[test]
 fn dead_containers_do_not_count_for_the_unused_share() {
     let media = memory();
@@ -886,7 +889,7 @@ fn dead_containers_do_not_count_for_the_unused_share() {
     assert!(planned.rewritten_bytes >= data[1], "about a tenth is unused: {planned:?}");
 }
 
-/// Each container that is rewritten makes less of what stays, and of what may be unused.
+/// Each rewritten container reduces what stays, and with it what may be unused.
 #[test]
 fn rewritten_containers_do_not_count_for_the_unused_share() {
     let media = memory();
@@ -899,7 +902,7 @@ fn rewritten_containers_do_not_count_for_the_unused_share() {
     assert_eq!(planned.rewritten_bytes, data[0] + data[1], "half of the second: {planned:?}");
 }
 
-/// What is used to the end is not rewritten because something else does not fit.
+/// A fully used container is not rewritten because another one does not fit.
 #[test]
 fn fully_used_container_stays() {
     let media = memory();
@@ -913,8 +916,8 @@ fn fully_used_container_stays() {
     assert!(planned.unused_bytes >= 90_000, "{planned:?}");
 }
 
-/// Small containers are merged where they are many of one class; an eighth of the size that is aimed at
-/// is not small.
+/// Small containers are merged if there are many of one class. A container of an eighth of the
+/// target size is not small.
 #[test]
 fn small_containers_are_below_an_eighth_and_count_by_class() {
     let media = memory();
@@ -927,7 +930,7 @@ fn small_containers_are_below_an_eighth_and_count_by_class() {
     let planned = plan(&repository, &merging, &()).expect("it works");
     assert_eq!(planned.rewritten_count, 3, "of trees and recipes: {planned:?}");
     assert_eq!(planned.rewritten_bytes, 3 * PADDED, "{planned:?}");
-    // Large ones are rewritten all the same where they are used in part.
+    // Large ones are still rewritten if they are used in part.
     forget(&repository, &[0]).expect("it works");
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!(planned.rewritten_bytes, data[0] + PADDED, "{planned:?}");
@@ -947,7 +950,7 @@ fn small_containers_are_below_an_eighth_and_count_by_class() {
     }
 }
 
-/// Composites of regions of which little stays are stored again as wholes, and the plan says so.
+/// Composites in regions of which little stays are stored again as wholes, and the plan says so.
 #[test]
 fn composites_of_regions_that_are_taken_apart_become_wholes() {
     let media = memory_with_composites();
@@ -967,12 +970,12 @@ fn composites_of_regions_that_are_taken_apart_become_wholes() {
     assert_clean(&repository, "composites that became wholes");
 }
 
-/// Stops what it hears of after so many questions.
+/// Cancels after a number of questions.
 #[derive(Default)]
 struct Stopping {
     asked: AtomicU64,
     limit: u64,
-    /// What it heard last of each.
+    /// The latest report of each phase.
     phases: Mutex<Vec<(Phase, u64, u64)>>,
 }
 
@@ -989,7 +992,7 @@ impl PruneMonitor for Stopping {
     }
 }
 
-/// A prune, and a sweep, can be stopped at any time, and nothing has gone by then.
+/// A prune, and a sweep, can be stopped at any time, and nothing is deleted by then.
 #[test]
 fn prune_can_be_stopped() {
     let begin = || {
@@ -1026,7 +1029,7 @@ fn prune_can_be_stopped() {
     assert_eq!((error.kind(), size(&*media)), (Kind::Interrupted, before), "{error}");
 }
 
-/// Puts a record that others might put.
+/// Puts a record in the place of another client.
 fn record(repository: &Arc<Repository>, record: Prune) {
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
     let view = writer.view().clone();
@@ -1046,8 +1049,8 @@ fn list_data(media: &dyn Media) -> Vec<(Class, PartName)> {
         .collect()
 }
 
-/// Prunes `start`, with `act` to happen in between; returns how often the plan was seen, and what came
-/// of it.
+/// Prunes `start` while `act` runs in between. Returns the number of times that the plan was seen,
+/// and the result.
 fn prune_overtaken(
     options: &PruneOptions,
     act: impl FnOnce(&Arc<Repository>, &[TicketId]) + Send + 'static,
@@ -1068,11 +1071,11 @@ fn prune_overtaken(
     (seen, pruned.expect("it works").expect("it ran"), repository)
 }
 
-/// P5: of what comes in between only what concerns it makes a prune plan again.
+/// P5: of the records that come in between, only those that concern the prune make it plan again.
 #[test]
 fn prune_plans_again_only_for_concurrent_records_that_matter() {
-    // Somebody holds a snapshot that stays. Merged segments are not superseded all the same: what was
-    // published meanwhile might have been merged by another.
+    // Another client holds a snapshot that stays. Merged segments are still not superseded, because
+    // another client might have merged what was published meanwhile.
     let merging = PruneOptions { segment_count_max: 2, ..ALL };
     let (seen, pruned, repository) = prune_overtaken(&merging, |other, ids| {
         hold(other, &ids[2..]).expect("memory takes it");
@@ -1081,7 +1084,7 @@ fn prune_plans_again_only_for_concurrent_records_that_matter() {
     let view = View::list(&repository).expect("it lists");
     assert!(pruned.plan.merged_segment_count > 0, "{pruned:?}");
     assert!(view.prunes[&2].superseded.is_empty(), "{:?}", view.prunes[&2]);
-    // What concerns the snapshots that it takes, or condemns anything: it plans again.
+    // Records that concern the taken snapshots, or condemn anything, make it plan again.
     type Act = fn(&Arc<Repository>, &[TicketId]);
     let acts: [(&str, Act, bool); 4] = [
         (
@@ -1122,7 +1125,7 @@ fn prune_plans_again_only_for_concurrent_records_that_matter() {
         assert_eq!((seen, pruned.number), (2, Some(2)), "{what}: {pruned:?}");
         let view = View::list(&repository).expect("it lists");
         assert_eq!(view.taken().len(), 1 + usize::from(is_taken), "{what}");
-        // What the first try stored again was published as it ended.
+        // Chunks that the first attempt stored again were published when it ended.
         assert_eq!(pruned.plan.adopted_count, 0, "{what}: {pruned:?}");
         sweep_all(&repository).expect("it works");
         restore_all(&repository).expect("it restores");
@@ -1141,10 +1144,10 @@ fn retire(media: Arc<dyn Media>, process: u32) -> Result<()> {
     sweep_all(&repository).map(drop)
 }
 
-/// What prunes are let run into faults of.
+/// The starting states for prunes with faults.
 const STARTS: [Start; 2] = [("files", start), ("versions of files", start_similar)];
 
-/// What it is, and how to make it.
+/// A starting state: its description, and how to create it.
 type Start = (&'static str, fn() -> Arc<dyn Media>);
 
 fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
@@ -1153,7 +1156,7 @@ fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
     faulty.calls()
 }
 
-/// Runs into `fault`; nothing is lost, and whoever comes next ends it.
+/// Runs into `fault`. Nothing is lost, and the next process completes the work.
 fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
     let media = start();
     let failed = retire(Arc::new(Faulty::new(media.clone(), fault)), 2);
@@ -1165,7 +1168,7 @@ fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
     let repository = open(media.clone(), 5).expect("it opens");
     assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
     assert_clean(&repository, &when);
-    // What composites refer to that became wholes goes with the next one.
+    // References of composites that became wholes go with the next run.
     retire(media.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
     let left: Plan = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
@@ -1200,7 +1203,7 @@ fn prune_failing_at_any_call_loses_nothing() {
     }
 }
 
-/// On a full disk nothing is rewritten, but what is dead goes.
+/// On a full disk nothing is rewritten, but dead containers are deleted.
 #[test]
 fn prune_frees_a_full_disk() {
     for start in STARTS {
@@ -1215,8 +1218,8 @@ fn prune_frees_a_full_disk() {
 // ---------------------------------------------------------------------------------------------
 // Other clients.
 
-/// Four containers of 4 MiB of which half is needed by the snapshot that stays: what is stored again
-/// of two fills one.
+/// Creates four containers of 4 MiB, half of each needed by the snapshot that stays: what is stored
+/// again from two of them fills one.
 fn start_half_needed() -> Arc<dyn Media> {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
@@ -1231,7 +1234,7 @@ fn start_half_needed() -> Arc<dyn Media> {
     media
 }
 
-/// What a medium holds now, in another one.
+/// Copies the present content of a storage into another one.
 fn copy_of(media: &dyn Media) -> Arc<dyn Media> {
     let copy = Memory::new();
     for kind in ObjectKind::ALL {
@@ -1243,8 +1246,8 @@ fn copy_of(media: &dyn Media) -> Arc<dyn Media> {
     Arc::new(copy)
 }
 
-/// P4: a container that cannot be put is no source that cannot be read, whatever the error: else the
-/// record condemns what the container was to hold.
+/// P4: a container that cannot be put is not a source that cannot be read, whatever the error.
+/// Otherwise the record would condemn the sources of that container.
 #[test]
 fn failed_put_condemns_nothing() {
     type Run = fn(&Arc<Repository>) -> Result<()>;
@@ -1281,7 +1284,7 @@ fn failed_put_condemns_nothing() {
             assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
         }
     }
-    // Who takes such a put for damage of a source loses what the container was to hold.
+    // A prune that takes such a put for damage of a source loses what the container was to hold.
     let media = copy_of(&*whole);
     let failing = FailingPuts::new(&media, "data/", Kind::Missing, Some(0));
     mutant::activate(Some(Mutant::ToleratesFailedPuts));
@@ -1293,14 +1296,14 @@ fn failed_put_condemns_nothing() {
     assert!(restore_all(&repository).is_err(), "the rule can be broken unnoticed");
 }
 
-/// A commit that is listed, and of which the storage then says that it is not there, was not taken by a
-/// sweep, for no record has taken it: nothing is condemned, and nothing is deleted.
+/// A commit that is listed but missing in the storage was not deleted by a sweep, because no record
+/// has taken it: nothing is condemned, and nothing is deleted.
 #[test]
 fn vanished_commit_is_not_skipped() {
     let media = start();
     let writer = open(media.clone(), 6).expect("it opens");
     let before = View::list(&writer).expect("it lists");
-    // It has chunks of the snapshots that were forgotten, and no other client has seen it.
+    // The commit has chunks of the forgotten snapshots, and no other client has seen it.
     back_up(&writer, &[1, 2, 3, 5], false).expect("memory takes it");
     let after = View::list(&writer).expect("it lists");
     let newest = after.commits.keys().find(|id| !before.commits.contains_key(id));
@@ -1314,7 +1317,7 @@ fn vanished_commit_is_not_skipped() {
     assert_eq!(restore_all(&repository).expect("it restores"), 2);
 }
 
-/// S1: a ticket that the storage does not give, and in whose place no commit is, has not ended.
+/// S1: the writer of a missing ticket without a commit has not ended.
 #[test]
 fn vanished_ticket_is_waited_for() {
     let media = start();
@@ -1335,9 +1338,9 @@ fn vanished_ticket_is_waited_for() {
     }
 }
 
-/// A client that another one overtakes by a prune and a sweep, at any call, does its work or ends with
-/// a conflict, and finds no damage: what is gone was taken. At every second call the other takes
-/// it for dead, too, and ends it.
+/// A client that another one overtakes with a prune and a sweep, at any call, completes its work or
+/// ends with a conflict. It finds no damage, because what is gone was taken. At every second call
+/// the other client also takes it for dead and ends it.
 #[test]
 fn overtaken_client_finds_no_damage() {
     type Run = fn(&Arc<Repository>) -> Result<()>;
@@ -1355,7 +1358,8 @@ fn overtaken_client_finds_no_damage() {
     ];
     for (what, is_pruned, run) in runs {
         let (mut done, mut conflicts) = (0, 0);
-        // At each second call the other takes it for dead; of both every third is tried.
+        // At each second call the other client takes it for dead. Every third call of both kinds is
+        // tried.
         for call in (0..).filter(|call| call % 6 < 2) {
             let media = start();
             if is_pruned {
