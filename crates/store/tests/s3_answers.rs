@@ -1,5 +1,5 @@
-//! What the S3 medium makes of answers that well-behaved servers seldom give: a small server of our
-//! own gives them.
+//! The behaviour of the S3 storage on answers that well-behaved servers seldom give. A small server
+//! in this file gives them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,12 +12,12 @@ use cutpoint_store::environment::System;
 use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::media::{Media, Put, Refusal, S3, S3Limits, S3Settings};
 
-/// What the server does with one request.
+/// The reaction of the server to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Odd {
-    /// Answers so, and does nothing.
+    /// Gives this answer, and does nothing.
     Answer(u16, &'static str),
-    /// Does what was asked for, and answers so all the same.
+    /// Does what was asked for, and still gives this answer.
     DoneBut(u16, &'static str),
     /// Hangs up without an answer, and does nothing.
     HangsUp,
@@ -25,22 +25,22 @@ enum Odd {
     DoneHangsUp,
     /// Hangs up, and does what was asked for after the next request.
     LateHangsUp,
-    /// Puts what another client has sent at the same moment, and answers so.
+    /// Puts what another client has sent at the same moment, and gives this answer.
     AnotherWins(u16, &'static str),
     /// Answers with half of the body.
     HalfAnswer,
-    /// The same, and stays connected without a word.
+    /// Answers with half of the body, and stays connected in silence.
     HalfAnswerAndSilence,
-    /// Answers with a body that goes on behind its end.
+    /// Answers with a body that continues behind its end.
     LongAnswer,
-    /// Answers so, without a text.
+    /// Gives this status without a text.
     Status(u16),
 }
 
 #[derive(Debug, Default)]
 struct State {
     objects: BTreeMap<String, Vec<u8>>,
-    /// What happens to the next requests with this method.
+    /// The reactions to the next requests with each method.
     odd: BTreeMap<&'static str, VecDeque<Odd>>,
     late: Option<(String, Vec<u8>)>,
     requests: Vec<String>,
@@ -58,7 +58,7 @@ impl Server {
         let address = format!("http://{}", listener.local_addr().expect("it listens"));
         let server = Server { state: Arc::default(), address };
         let serving = server.clone();
-        // It ends with the process.
+        // The thread ends with the process.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let serving = serving.clone();
@@ -192,11 +192,12 @@ impl Server {
     }
 }
 
-/// Whatever happened to the first try: if what lies there is ours, we created it.
+/// Whatever happened to the first attempt: if the stored object has our bytes, the put has created
+/// it.
 #[test]
 fn unknown_outcome_of_a_put_is_resolved() {
     let unknown: [(&[Odd], usize); 9] = [
-        // Not the storage's own answer, but something's on the way.
+        // Not the storage's own answer, but one of something on the way.
         (&[Odd::Answer(501, "")], 2),
         (&[Odd::Answer(503, "SlowDown")], 2),
         (&[Odd::Answer(409, "ConditionalRequestConflict")], 2),
@@ -205,7 +206,8 @@ fn unknown_outcome_of_a_put_is_resolved() {
         (&[Odd::DoneBut(500, "InternalError")], 1),
         (&[Odd::DoneBut(409, "ConditionalRequestConflict")], 1),
         (&[Odd::DoneHangsUp], 1),
-        // It lands between our look and our second try, which is told that it exists.
+        // The first put arrives between the read and the second attempt, which is told that the
+        // object exists.
         (&[Odd::LateHangsUp], 2),
     ];
     for (odd, put_count) in unknown {
@@ -217,7 +219,7 @@ fn unknown_outcome_of_a_put_is_resolved() {
     }
 }
 
-/// And if it is another's, it was there before ours.
+/// An object of another client was there before.
 #[test]
 fn object_of_another_client_is_never_taken_for_own() {
     let another = [
@@ -233,12 +235,12 @@ fn object_of_another_client_is_never_taken_for_own() {
     let server = Server::with("PUT", &[Odd::AnotherWins(412, "PreconditionFailed")]);
     server.put(b"ours").expect("an answer");
     assert_eq!(server.methods(), ["PUT"], "a refused first try needs no second look");
-    // As long as ours.
+    // As long as the own object.
     let server = Server::with("PUT", &[Odd::AnotherWins(503, "SlowDown")]);
     assert_eq!(server.put(b"not yours").expect("an answer"), Put::Exists, "the same length");
 }
 
-/// Where conditions are refused, a backup can be made all the same.
+/// If conditional puts are refused, a backup can still be made.
 #[test]
 fn storage_without_conditional_puts_is_looked_at_first() {
     let server = Server::with("PUT", &[Odd::Answer(501, "NotImplemented")]);
@@ -255,12 +257,12 @@ fn truncated_answer_is_requested_again() {
     let server = Server::with("GET", &[Odd::HalfAnswer, Odd::HangsUp, Odd::Answer(500, "")]);
     server.put(b"all of it").expect("an answer");
     let media = server.media();
-    // A first success, so that it is worth to go on.
+    // A first success, so that further attempts are worthwhile.
     media.head("commits/x").expect("an answer");
     assert_eq!(media.get("commits/x").expect("an answer"), "all of it");
 }
 
-/// A storage whose answers always end early gives nothing, and costs no more than its tries.
+/// A storage whose answers always end early returns nothing, and costs no more than the attempts.
 #[test]
 fn endless_truncated_answers_are_given_up() {
     for (odd, tries_max) in [(Odd::HalfAnswer, 4), (Odd::HalfAnswerAndSilence, 2)] {
@@ -268,7 +270,7 @@ fn endless_truncated_answers_are_given_up() {
         server.put(b"all of it").expect("an answer");
         let silence = Duration::from_millis(500);
         let media = server.media_with(S3Limits { silence, tries_max });
-        // A first success, so that it is worth to go on.
+        // A first success, so that further attempts are worthwhile.
         media.head("commits/x").expect("an answer");
         let began = Instant::now();
         let error = media.get("commits/x").expect_err("never whole");
@@ -280,16 +282,16 @@ fn endless_truncated_answers_are_given_up() {
     }
 }
 
-/// What is about to be made is neither missing nor damaged, whatever is answered: some callers do without
-/// what cannot be read.
+/// A failed put is neither `Missing` nor `Corrupt`, whatever the answer, because some callers do
+/// without an object that cannot be read.
 #[test]
 fn failed_put_is_never_a_loss() {
     let refused = [
-        // With and without a text, as to a look at what is not there.
+        // With and without a text, like the answer for a missing object.
         (&[Odd::Answer(404, "NoSuchKey")][..], &[][..]),
         (&[Odd::Status(404)], &[]),
         (&[Odd::Answer(501, "NotImplemented"), Odd::Status(404)], &[]),
-        // After a try of unknown outcome, what lies there is longer than its length.
+        // After an attempt of unknown outcome, the stored object is longer than its length says.
         (&[Odd::DoneBut(500, "InternalError")], &[Odd::LongAnswer]),
     ];
     for (puts, gets) in refused {
@@ -297,7 +299,7 @@ fn failed_put_is_never_a_loss() {
         server.state().odd.insert("GET", gets.iter().copied().collect());
         let error = server.put(b"ours").expect_err("it fails");
         assert_eq!(error.kind(), Kind::Media, "{puts:?}, {gets:?}: {error}");
-        // Of a replacement some are done by the second try.
+        // Some replacements succeed at the second attempt.
         let replaced = Server::with("PUT", puts).media().replace("commits/x", Bytes::new());
         let kind = replaced.map_or_else(|error| error.kind(), |()| Kind::Media);
         assert_eq!(kind, Kind::Media, "{puts:?}");
@@ -308,7 +310,7 @@ fn refusal(error: &Error) -> Option<&Refusal> {
     std::error::Error::source(error)?.downcast_ref()
 }
 
-/// What cannot work is not tried again, and says why.
+/// A request that cannot work is not repeated, and the error says why.
 #[test]
 fn refused_request_is_not_retried() {
     let refused = [
@@ -337,7 +339,7 @@ fn refused_request_is_not_retried() {
     }
 }
 
-/// Before anything has worked three tries are enough: somebody waits for the message.
+/// Before the first success three attempts are enough, because a user waits for the message.
 #[test]
 fn first_request_that_never_works_ends_soon() {
     let server = Server::with("PUT", &[Odd::Answer(500, "InternalError"); 20]);
@@ -351,7 +353,7 @@ fn first_request_that_never_works_ends_soon() {
     assert!(error.to_string().contains("refused"), "{error}");
 }
 
-/// An address where anything answers but a storage has no objects; it is not empty.
+/// An address where something else than a storage answers has no listing, and is not empty.
 #[test]
 fn unlistable_storage_is_not_empty() {
     for code in ["NoSuchKey", "Oops"] {
@@ -362,7 +364,7 @@ fn unlistable_storage_is_not_empty() {
     }
 }
 
-/// Whoever should give credentials does not: that is not the storage's failure.
+/// Failing credentials are not a failure of the storage.
 #[test]
 fn missing_credentials_are_not_a_storage_failure() {
     let refusing = Server::with("PUT", &[Odd::Answer(403, "Forbidden"); 9]);

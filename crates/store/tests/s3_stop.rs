@@ -1,4 +1,5 @@
-//! A request to stop ends every wait for an object storage: for an answer, and for the next try.
+//! A request to stop ends every wait for an object storage: for an answer, and for the next
+//! attempt.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,14 +12,14 @@ use cutpoint_store::error::{Kind, Result};
 use cutpoint_store::media::{Media, S3, S3Settings};
 use cutpoint_store::stop::{self, Stop};
 
-/// The maximum time from a request to the end of a wait.
+/// Maximum time from a request to the end of a wait.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// A server that accepts and never answers, or, with an answer, gives that to every request.
+/// Starts a server that accepts connections and gives `answer` to every request, or never answers.
 fn server(answer: Option<&'static str>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("http://{}", listener.local_addr().expect("it listens"));
-    // It ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || {
         let mut open = Vec::new();
         for mut stream in listener.incoming().flatten() {
@@ -67,7 +68,8 @@ fn stop_request_ends_every_wait() {
                 let media = &media;
                 (verb, scope.spawn(move || (call(media), Instant::now())))
             });
-            // The pauses between tries of a server that has never worked are shorter than this alone.
+            // The pauses between attempts with a server that has never worked are shorter than this
+            // alone.
             std::thread::sleep(Duration::from_millis(50));
             let asked = Instant::now();
             stop.ask(System.elapsed_ns());
@@ -79,7 +81,7 @@ fn stop_request_ends_every_wait() {
                 assert!(elapsed < LIMIT, "{verb} waits for {what} {elapsed:?}");
             }
         });
-        // Nothing new is begun.
+        // No new request is begun.
         let began = Instant::now();
         let error = media.list("commits").expect_err("it is over");
         assert_eq!(error.kind(), Kind::Interrupted, "{error}");
