@@ -23,9 +23,9 @@ const TRIES: usize = 5;
 /// Forgets the snapshots that `choose` returns, by one commit. A forgotten snapshot is no longer
 /// listed, and can be brought back until a prune takes it.
 ///
-/// `choose` decides by the view of the writer, and is called again if the operation has to begin
-/// anew. A caller that chooses by rules should complete the view first ([`View::whole`]). Returns
-/// the ticket of the commit, or `None` if nothing was chosen.
+/// `choose` decides by the view of the writer, and is called again if the operation has to be
+/// restarted. A caller that chooses by rules should complete the view first ([`View::whole`]).
+/// Returns the ticket of the commit, or `None` if nothing was chosen.
 ///
 /// # Errors
 ///
@@ -214,8 +214,8 @@ fn record_alone(
 }
 
 /// Publishes the record that `make` derives from the writer's view, or from a newer view if other
-/// records took the number. Returns `None` if `make` returns nothing or the operation has to begin
-/// anew.
+/// records took the number. Returns `None` if `make` returns nothing or the operation has to be
+/// restarted.
 fn record(
     writer: &mut Writer,
     make: impl Fn(&View) -> Result<Option<Prune>>,

@@ -40,8 +40,8 @@ pub struct SweepOptions {
     /// Time for which the commits of deleted snapshots stay, in nanoseconds, so that no late
     /// request puts them back.
     pub commit_ns: i64,
-    /// Ends every open writer instead of waiting. The caller vouches that there are none, or
-    /// accepts that their work is lost. Nothing that was committed is at risk either way.
+    /// Set if every open writer is ended instead of waited for. The caller vouches that there are
+    /// none, or accepts that their work is lost. Nothing that was committed is at risk either way.
     pub end_others: bool,
 }
 

@@ -86,7 +86,7 @@ fn chunks_stored_again_are_not_lost() {
     assert_eq!(restore_all(&store.repository).expect("it restores"), 3, "snapshots");
 }
 
-/// So many records that they take two commits, of which the storage accepts one: that one counts.
+/// Records that take two commits, of which the storage accepts one: that one counts.
 #[test]
 fn damage_recorded_before_a_failure_is_reported() {
     let damage = |number: u32| {

@@ -197,7 +197,7 @@ fn chosen_record_is_independent_of_earlier_lookups() {
     }
 }
 
-/// Whether a composite of another writer counts does not depend on the time at which this writer's
+/// A composite of another writer counts or not, independently of the time at which this writer's
 /// chunks become readable.
 #[test]
 fn own_chunks_do_not_make_composites_of_others_count() {

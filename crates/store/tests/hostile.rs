@@ -230,7 +230,7 @@ fn losses_on_very_many_paths_are_counted() {
     }
 }
 
-/// The same for a lost part of a folder, below recipes that repeat it.
+/// A lost part of a folder, below recipes that repeat it, is counted without visiting all paths.
 #[test]
 fn folder_lost_very_often_is_named_once() {
     let repository = new_repository();

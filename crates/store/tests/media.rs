@@ -392,8 +392,8 @@ enum Lie {
     SaysCreated,
     /// The first put is told that another object was there.
     SaysExists,
-    /// The same, once: the answer to the creating put was lost, and the second attempt found the
-    /// object.
+    /// The first put is told that another object was there, once: the answer to the creating put
+    /// was lost, and the second attempt found the object.
     SaysExistsOnce,
     /// The first put is told that it created the object, and the last one's bytes stay.
     LastWins,

@@ -162,7 +162,7 @@ fn rebuilt_index_names_what_counts() {
     store.compare(&findings, "after the repair");
 }
 
-/// Whether the writer of a damaged ticket lives is unknown. A repair ends it.
+/// The writer of a damaged ticket may live or not. A repair ends it.
 #[test]
 fn writer_with_a_damaged_ticket_is_ended() {
     let store = Store::new(&build());

@@ -53,14 +53,14 @@ extern "C" fn fdatasync(fd: c_int) -> c_int {
     sync(fd, |fd| rustix::fs::fdatasync(fd))
 }
 
-/// Returns the inodes of what was created.
+/// A folder that counts the created objects.
 #[derive(Debug)]
 struct Counting {
     inner: Local,
     created: Arc<AtomicUsize>,
 }
 
-/// As above, of what comes in pieces.
+/// A staged put that counts the created object.
 #[derive(Debug)]
 struct CountingStaged {
     inner: Box<dyn Staged>,

@@ -53,11 +53,12 @@ pub use uploads::{Upload, Uploads, Written};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const HOUR_NS: u64 = 3600 * SECOND_NS;
-/// Interval between renewals of a ticket.
+/// Interval between renewals of a ticket, in nanoseconds.
 const RENEW_NS: u64 = HOUR_NS;
-/// Maximum time since the last renewal at which a commit is allowed (W5).
+/// Maximum time between renewals, and from the last one to the commit, in nanoseconds (W5).
 const FRESH_NS: u64 = 12 * HOUR_NS;
-/// Age at which a writer begins to end, somewhat below a day, the maximum life of a ticket (W8).
+/// Age at which a writer begins to end, in nanoseconds. A ticket lives for at most a day (W8), and
+/// ending takes time.
 const LIFE_NS: u64 = 20 * HOUR_NS;
 
 /// A writer: a ticket, and the view that was taken after it.

@@ -349,7 +349,7 @@ pub(crate) fn objects(bytes: &[u8]) {
         repository.put(name, Bytes::from(object)).expect("memory takes it");
     }
     describe(&repository, name).ok();
-    // The repository may no longer open.
+    // The object, or even the repository, may no longer open.
     use_it(&repository, &[]);
     if let Ok(again) = Repository::open(media, Machine::new(2), &Unlock::Nothing) {
         use_it(&Arc::new(again), &[]);

@@ -59,7 +59,7 @@ pub(crate) type Script = Vec<(usize, Until)>;
 pub(crate) enum Until {
     /// Before a call with this prefix.
     Before(&'static str),
-    /// When the actor is done.
+    /// The end of the actor.
     End,
 }
 

@@ -103,8 +103,9 @@ pub(crate) fn start() -> Arc<dyn Media> {
     media
 }
 
-/// Versions of two files, and some others; the first two snapshots are forgotten. What the third
-/// refers to are some chunks of a container of the first, of which it has others, and another container.
+/// Creates versions of two files, and some others; the first two snapshots are forgotten. The third
+/// snapshot refers to some chunks of a container of the first, which has others as well, and to
+/// another container.
 pub(crate) fn start_similar() -> Arc<dyn Media> {
     let media = memory_with_composites();
     let repository = open(media.clone(), 1).expect("it opens");
