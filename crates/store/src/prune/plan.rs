@@ -31,15 +31,15 @@ pub struct Plan {
     pub marked_count: u64,
     /// Number of containers that exist and are not condemned yet.
     pub container_count: u64,
-    /// Total size of these containers.
+    /// Total size of the containers that are not condemned yet.
     pub container_bytes: u64,
     /// Number of containers that are condemned because no chunk in them is needed.
     pub dead_count: u64,
-    /// Total size of these containers.
+    /// Total size of the dead containers.
     pub dead_bytes: u64,
     /// Number of containers that are condemned after their needed chunks have been stored again.
     pub rewritten_count: u64,
-    /// Total size of these containers.
+    /// Total size of the rewritten containers.
     pub rewritten_bytes: u64,
     /// Estimated size of what is stored again from the rewritten containers.
     pub moved_bytes: u64,
