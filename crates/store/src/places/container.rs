@@ -21,11 +21,11 @@ pub(crate) struct Container {
     pub(crate) is_condemned: bool,
     /// Number of distinct hints that lead to the container.
     pub(crate) hint_count: u32,
-    /// Wrapping sum of these hints.
+    /// Wrapping sum of the distinct hints that lead to the container.
     pub(crate) hint_sum: u64,
     /// Number of chunks that stay in the container because they are needed.
     pub(crate) kept_count: u32,
-    /// Number of these chunks that are needed only because composites refer to them.
+    /// Number of kept chunks that are needed only because composites refer to them.
     pub(crate) pinned_count: u32,
 }
 

@@ -53,9 +53,9 @@ pub(crate) struct Places {
     /// Composites that are to be stored again as wholes, because they cost less than keeping what
     /// they refer to.
     pub(crate) dissolved: Vec<(Class, Fingerprint)>,
-    /// Total size of these composites in bytes.
+    /// Total size of the dissolved composites in bytes.
     pub(crate) dissolved_bytes: u64,
-    /// Total size of the containers that had stayed only for these composites, in bytes.
+    /// Total size of the containers that had stayed only for dissolved composites, in bytes.
     pub(crate) released_bytes: u64,
     /// The first thousand chunks that are not stored anywhere.
     pub(crate) lost: Vec<(Class, Fingerprint)>,

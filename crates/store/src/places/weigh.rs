@@ -36,7 +36,7 @@ pub(super) struct References {
 pub(super) struct Weighed {
     /// Regions whose composites should be stored again as wholes.
     pub(super) dissolved: HashSet<Region>,
-    /// Total size of the containers that had stayed only for these composites, in bytes.
+    /// Total size of the containers that had stayed only for dissolved composites, in bytes.
     pub(super) released_bytes: u64,
 }
 

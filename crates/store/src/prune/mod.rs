@@ -149,7 +149,7 @@ pub struct Pruned {
     pub written_bytes: u64,
     /// Number of wholes that resemble others and were stored again as composites.
     pub recomposed_count: u64,
-    /// Total size of these chunks in bytes.
+    /// Total size of the chunks that became composites, in bytes.
     pub recomposed_bytes: u64,
 }
 

@@ -51,12 +51,12 @@ pub struct Plan {
     pub rescued_count: u64,
     /// Number of chunks that stay only because composites refer to them.
     pub pinned_count: u64,
-    /// Estimated size of these chunks in their containers.
+    /// Estimated size of the pinned chunks in their containers.
     pub pinned_bytes: u64,
     /// Number of composites that are stored again as wholes, because the wholes that they refer to
     /// would take more or because too little of their regions is needed.
     pub dissolved_count: u64,
-    /// Total uncompressed size of these composites. At most about as much is written.
+    /// Total uncompressed size of the dissolved composites. At most about as much is written.
     pub dissolved_bytes: u64,
     /// Total size of the containers that had stayed only for such composites, and are condemned
     /// now.
@@ -66,11 +66,11 @@ pub struct Plan {
     /// Number of containers that were optimized before and stay as they are. Counted by an
     /// optimization.
     pub optimized_count: u64,
-    /// Total size of these containers.
+    /// Total size of the containers that were optimized before.
     pub optimized_bytes: u64,
     /// Number of containers that are left alone because almost nothing in them is compressed.
     pub spared_count: u64,
-    /// Total size of these containers.
+    /// Total size of the spared containers.
     pub spared_bytes: u64,
     /// Total uncompressed size of the chunks that are regrouped and compressed again.
     pub raw_bytes: u64,

@@ -40,11 +40,11 @@ pub(super) type RegionName = (Class, PartName, u16);
 pub struct ReadStatistics {
     /// Number of requests for regions. One request can fetch several regions.
     pub request_count: u64,
-    /// Total bytes that these requests fetched.
+    /// Total number of bytes that were fetched.
     pub fetched_bytes: u64,
     /// Number of decoded regions. A region counts each time it is decoded.
     pub region_count: u64,
-    /// Total bytes of the decoded regions.
+    /// Total size of the decoded regions in bytes.
     pub region_bytes: u64,
     /// Number of regions that were decoded again because they had not been kept.
     pub repeated_region_count: u64,

@@ -588,6 +588,7 @@ pub(crate) fn put_first(
     }))
 }
 
+/// Maximum number of attempts to put an object that can exist only once.
 const COMMIT_TRIES: usize = 5;
 /// Maximum number of tickets that are drawn before the storage is considered faulty.
 const TICKET_TRIES: usize = 16;

@@ -39,9 +39,9 @@ const COMPOSITES_DIVISOR: usize = 4;
 pub struct CompositeStatistics {
     /// Number of composites.
     pub count: u64,
-    /// Total size of these chunks in bytes.
+    /// Total size of the chunks that are stored as composites, in bytes.
     pub bytes: u64,
-    /// Number of their bytes that are stored as literals.
+    /// Number of bytes of composites that are stored as literals.
     pub literal_bytes: u64,
 }
 
