@@ -205,7 +205,7 @@ fn limits_are_kept_and_the_rest_follows() {
 
 /// A damaged container stays, is named, and does not prevent anything else.
 #[test]
-fn a_damaged_container_stays_as_it_is() {
+fn damaged_container_stays_as_it_is() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3], false).expect("it works");
@@ -229,7 +229,7 @@ fn a_damaged_container_stays_as_it_is() {
 
 /// A backup that began before finds its chunks in condemned containers.
 #[test]
-fn what_a_late_snapshot_needs_is_stored_again() {
+fn chunks_of_a_late_snapshot_are_stored_again() {
     let repository = open(start_similar(), 2).expect("it opens");
     let root = View::list(&repository).expect("it lists").snapshots()[0].1.clone();
     let mut late = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");

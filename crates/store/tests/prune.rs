@@ -703,7 +703,7 @@ fn segments_of_containers_that_stay_are_merged() {
 
 /// A backup that began before the prune finds its chunks in condemned containers, and ends in time.
 #[test]
-fn what_a_late_snapshot_needs_is_stored_again() {
+fn chunks_of_a_late_snapshot_are_stored_again() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], false).expect("it works");
