@@ -1,5 +1,5 @@
-//! What becomes of snapshots before any prune: forgotten and brought back, held and let go, given
-//! tags and a description. Nothing here deletes anything.
+//! Snapshot state outside of prunes: forgetting and bringing back, holding and releasing, tags and
+//! descriptions. Nothing in this module deletes an object.
 //!
 //! Forgetting and noting are commits, which race with nothing. Holding and bringing back race with
 //! a prune that is about to take the snapshot, so they are numbered records ([`crate::record`]).
@@ -17,18 +17,20 @@ use crate::repository::Repository;
 use crate::view::View;
 use crate::writer::{Committed, Writer};
 
-/// So often a writer begins anew where others have ended its ticket.
+/// Maximum number of writers that one operation begins when other clients end its tickets.
 const TRIES: usize = 5;
 
-/// Takes the snapshots that `choose` names off the lists, by one commit; until a prune takes them
-/// they can be brought back. `choose` goes by the view of the writer, and is asked again where that
-/// has to begin anew. Who chooses by rules does so by a whole view ([`View::whole`]). Returns the
-/// commit; `None` where nothing was chosen.
+/// Forgets the snapshots that `choose` returns, by one commit. A forgotten snapshot is no longer
+/// listed, and can be brought back until a prune takes it.
+///
+/// `choose` decides by the view of the writer, and is called again if the operation has to be
+/// restarted. A caller that chooses by rules should complete the view first ([`View::whole`]).
+/// Returns the ticket of the commit, or `None` if nothing was chosen.
 ///
 /// # Errors
 ///
-/// Those of `choose`; `Invalid` where a snapshot does not exist or is held; `Conflict` where others
-/// ended the ticket every time; as the medium.
+/// Returns any error of `choose` or of the storage, `Invalid` if a snapshot does not exist or is
+/// held, and `Conflict` if other clients ended the ticket at every attempt.
 pub fn forget<E: From<Error>>(
     repository: &Arc<Repository>,
     mut choose: impl FnMut(&View) -> Result<Vec<TicketId>, E>,
@@ -51,8 +53,8 @@ pub fn forget<E: From<Error>>(
 ///
 /// # Errors
 ///
-/// `Invalid` where one does not exist, or a prune has taken it: then it is too late; `Conflict` where
-/// others ended the ticket every time; as the medium.
+/// Returns `Invalid` if a snapshot does not exist or a prune has already taken it, `Conflict` if
+/// other clients ended the ticket at every attempt, and any error of the storage.
 pub fn hold(repository: &Arc<Repository>, snapshots: &[TicketId]) -> Result<u64> {
     record_alone(repository, "holding", |view| {
         for id in snapshots {
@@ -62,12 +64,12 @@ pub fn hold(repository: &Arc<Repository>, snapshots: &[TicketId]) -> Result<u64>
     })
 }
 
-/// Holds snapshots no more. Returns the number of the record.
+/// Releases held snapshots. Returns the number of the record.
 ///
 /// # Errors
 ///
-/// `Invalid` where one is not held; `Conflict` where others ended the ticket every time; as the
-/// medium.
+/// Returns `Invalid` if a snapshot is not held, `Conflict` if other clients ended the ticket at
+/// every attempt, and any error of the storage.
 pub fn release(repository: &Arc<Repository>, snapshots: &[TicketId]) -> Result<u64> {
     record_alone(repository, "releasing", |view| {
         let held = view.held();
@@ -78,19 +80,20 @@ pub fn release(repository: &Arc<Repository>, snapshots: &[TicketId]) -> Result<u
     })
 }
 
-/// Brings forgotten snapshots back, by cancelling the commits that have forgotten them. What those
-/// have forgotten besides stays forgotten. Returns the number of the record.
+/// Brings forgotten snapshots back by cancelling the commits that forgot them. Other snapshots that
+/// those commits forgot stay forgotten. Returns the number of the record.
 ///
 /// # Errors
 ///
-/// `Invalid` where one does not exist, is not forgotten, or was taken by a prune: then it is too
-/// late; `Conflict` where others were faster every time; as the medium.
+/// Returns `Invalid` if a snapshot does not exist, is not forgotten, or was already taken by a
+/// prune, `Conflict` if other clients were faster at every attempt, and any error of the storage.
 pub fn unforget(repository: &Arc<Repository>, snapshots: &[TicketId]) -> Result<u64> {
     with_writer(repository, "bringing back", |writer| {
         let others = Undo::new(writer.view(), snapshots)?.others;
         if !others.is_empty() {
-            // By a commit of their own, before the common one goes: so they are forgotten at any
-            // time. The next writer, who has this commit in its view, cancels the other.
+            // The other snapshots get a forget commit of their own before the common one is
+            // cancelled, so they are forgotten at any time. The next writer has this commit in its
+            // view and cancels the common one.
             writer.commit(Outcome::Forget(others), Vec::new(), &BTreeSet::new())?;
             return Ok(None);
         }
@@ -102,13 +105,13 @@ pub fn unforget(repository: &Arc<Repository>, snapshots: &[TicketId]) -> Result<
     })
 }
 
-/// Gives a snapshot other tags and another description: `change` gets those that it has. Returns
-/// whether they were changed.
+/// Changes the tags and the description of a snapshot. `change` receives the present ones. Returns
+/// `true` if they differ afterwards.
 ///
 /// # Errors
 ///
-/// `Invalid` where the snapshot does not exist; `Conflict` where others ended the ticket every time;
-/// as the medium.
+/// Returns `Invalid` if the snapshot does not exist, `Conflict` if other clients ended the ticket
+/// at every attempt, and any error of the storage.
 pub fn note(
     repository: &Arc<Repository>,
     snapshot: TicketId,
@@ -130,11 +133,12 @@ pub fn note(
     Ok(commit.is_some())
 }
 
-/// What has to be cancelled so that snapshots are not forgotten any more.
+/// The changes that bring a set of snapshots back.
 struct Undo {
-    /// The commits that have forgotten one of them.
+    /// The commits that forgot at least one of the snapshots.
     cancelled: Vec<TicketId>,
-    /// The snapshots that would come back with them: no other commit has forgotten those.
+    /// Other snapshots that only the cancelled commits have forgotten, and which would come back
+    /// with the cancellation.
     others: Vec<TicketId>,
 }
 
@@ -165,7 +169,7 @@ impl Undo {
     }
 }
 
-/// The snapshot `id`, forgotten or not.
+/// Returns the snapshot `id`, forgotten or not, unless a prune has taken it.
 fn existing(view: &View, id: TicketId) -> Result<&Snapshot> {
     if let Some((number, _)) = view.prunes.iter().find(|(_, prune)| prune.forgotten.contains(&id)) {
         return Err(of_snapshot(id, format!("it is too late: prune {number} has taken it")));
@@ -178,12 +182,13 @@ fn of_snapshot(id: TicketId, message: impl std::fmt::Display) -> Error {
     Error::invalid(format!("snapshot {}", id.short()), message)
 }
 
-/// Makes a writer for one small commit: of what `decide` says to its view, or none.
+/// Runs a writer for one small commit of the outcome that `decide` derives from the writer's view.
+/// Commits nothing if `decide` returns `None`.
 ///
 /// # Errors
 ///
-/// Those of `decide`; `Conflict`, naming `what`, where others ended the ticket every time; as the
-/// medium.
+/// Returns any error of `decide` or of the storage, and `Conflict`, naming `what`, if other clients
+/// ended the ticket at every attempt.
 pub(crate) fn commit_alone<E: From<Error>>(
     repository: &Arc<Repository>,
     what: &str,
@@ -199,7 +204,7 @@ pub(crate) fn commit_alone<E: From<Error>>(
     })
 }
 
-/// Makes a writer for a record that condemns nothing.
+/// Runs a writer for a numbered record that condemns nothing.
 fn record_alone(
     repository: &Arc<Repository>,
     what: &str,
@@ -208,8 +213,9 @@ fn record_alone(
     with_writer(repository, what, |writer| record(writer, |view| make(view).map(Some)))
 }
 
-/// Puts what `make` makes of the writer's view; where others are faster, what it makes of a newer
-/// view. `None` where it makes nothing, or the writer has to begin anew.
+/// Publishes the record that `make` derives from the writer's view, or from a newer view if other
+/// records took the number. Returns `None` if `make` returns nothing or the operation has to be
+/// restarted.
 fn record(
     writer: &mut Writer,
     make: impl Fn(&View) -> Result<Option<Prune>>,
@@ -227,7 +233,8 @@ fn record(
     }
 }
 
-/// Lets a new writer act, until it has done so: `None` says that it has ended without.
+/// Calls `act` with a new writer until it returns a result. `None` from `act` means that the writer
+/// has ended without one.
 fn with_writer<T, E: From<Error>>(
     repository: &Arc<Repository>,
     what: &str,
@@ -239,7 +246,7 @@ fn with_writer<T, E: From<Error>>(
             Ok(Some(done)) => return Ok(done),
             Ok(None) => {}
             Err(error) => {
-                // Nobody is to wait for it.
+                // The ticket is ended here, so that no other client has to wait for it.
                 writer.void(Vec::new()).ok();
                 return Err(error);
             }

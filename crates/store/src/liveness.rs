@@ -180,12 +180,12 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The writers that have not ended: each with the number of its newest renewal. Whoever is not in the
-/// list has ended, or began after it was made.
+/// Returns the writers that have not ended, each with the number of its newest renewal. A writer
+/// that is not in the list has ended, or began after the listing.
 ///
 /// # Errors
 ///
-/// As the medium.
+/// Returns any error of the storage.
 pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId, u32>> {
     let media = repository.media();
     let mut renewals: BTreeMap<TicketId, u32> = BTreeMap::new();
@@ -232,7 +232,7 @@ pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<
         let process = match repository.read(name, Ticket::decode) {
             Ok(body) if judge.is_dead(name, &body)? => continue,
             Ok(body) => Some(body.process),
-            // A sweep may have taken it.
+            // A sweep may have deleted the ticket.
             Err(error) if error.kind() == Kind::Missing => continue,
             // A damaged ticket tells nothing about its writer.
             Err(error) if error.kind() == Kind::Corrupt => None,

@@ -1,9 +1,9 @@
-//! Writers that break one rule, for tests: each must be caught. Nothing of this is compiled
-//! without the feature `mutants`.
+//! Writers that break one rule each, for tests that must catch every one of them. Compiled only
+//! with the feature `mutants`.
 
 use std::cell::Cell;
 
-/// One rule that is not kept.
+/// One rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// W1: lists commits and prunes before the ticket is put.
@@ -12,62 +12,62 @@ pub enum Mutant {
     UsesCondemned,
     /// W3: takes over from snapshots that a prune has taken.
     TakesOverTaken,
-    /// W5: does not look whether the containers that gave hits exist.
+    /// W5: does not check that the containers that gave hits exist.
     TrustsHits,
-    /// W6: takes "there is one already" for its own success.
+    /// W6: takes "exists already" for its own success.
     TakesExistsForOwn,
     /// W6: puts its commit in the place of another.
     Overwrites,
-    /// P5: where others were faster, takes the next number without looking at what they have put.
+    /// P5: if other clients were faster, takes the next number without judging their records.
     TakesNextNumber,
-    /// P5: does not publish anew what commits of the snapshots that it takes had published.
+    /// P5: does not publish again what commits of the snapshots that it takes had published.
     DropsSegmentsOfTaken,
-    /// P4: takes a put that fails for damage of what is read, and P5: does not look for what it has
-    /// put. Each rule alone keeps what is needed here.
+    /// P4: takes a failed put for damage of a source, and P5: does not check that its containers
+    /// exist. Either rule alone would protect the data here.
     ToleratesFailedPuts,
-    /// P5: does not look whether another client has ended it.
+    /// P5: does not check whether another client has ended it.
     IgnoresItsEnd,
-    /// P5: does not look whether the containers exist that its segments name.
+    /// P5: does not check that the containers that its segments name exist.
     TrustsItsContainers,
-    /// S5: does not look whether what it has stored again is still there.
+    /// S5: does not check that what it has stored again is still there.
     TrustsItsRescue,
-    /// S1: does not wait for writers that may end in a snapshot.
+    /// S1: does not wait for writers that may commit a snapshot.
     DoesNotWait,
     /// S3: stores nothing again.
     RescuesNothing,
-    /// S3: takes only what its own record condemns for going. Records are swept in order, so that
-    /// this alone loses nothing: it sweeps the last one first as well.
+    /// S3: treats only what its own record condemns as condemned. Because records are swept in
+    /// order, that alone loses nothing, so it also sweeps the last record first.
     SweepsApart,
     /// S3: passes over snapshots that any prune has taken, swept or not.
     PassesOverTaken,
     /// S5: deletes tickets of writers that have not ended.
     DeletesOpenTickets,
-    /// P2: does not ask what composites refer to.
+    /// P2: ignores the references of composites.
     IgnoresReferences,
-    /// S3: stores again what late snapshots reach, but not what composites there refer to.
+    /// S3: stores again what late snapshots reach, but not the references of composites there.
     RescuesNoReferences,
-    /// C1: refers to composites.
+    /// C1: makes composites refer to composites.
     RefersToComposites,
-    /// C2: takes a composite for what a composite refers to.
+    /// C2: accepts a composite as the reference of a composite.
     MeetsReferencesByComposites,
-    /// C3: does not ask for what a composite refers to when it is found as a duplicate.
+    /// C3: does not confirm the references of a composite that is found as a duplicate.
     DoesNotConfirm,
     /// Liveness: judges the age of a renewal by the clocks of two clients.
     TrustsClocks,
-    /// Liveness: takes every other boot of a machine for an earlier one, clones of it included.
+    /// Liveness: takes every other boot of a machine for an earlier one, including those of clones.
     TrustsBoots,
-    /// Repair: counts prune records that were given up, where they can be read again.
+    /// Repair: counts prune records that were given up once they can be read again.
     CountsGivenUp,
-    /// Repair: puts a container in its place again without a look at its regions.
+    /// Repair: puts a container back without reading its regions.
     MendsUnread,
-    /// E1: writes although something claims a key epoch above its own.
+    /// E1: writes although an object claims a key epoch above its own.
     WritesBelowEpoch,
-    /// E2: compares with snapshots of a key epoch that is over.
+    /// E2: compares with snapshots of a past key epoch.
     ComparesWithOldEpoch,
 }
 
 impl Mutant {
-    /// Every one.
+    /// All mutants.
     pub const ALL: [Mutant; 28] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
@@ -104,12 +104,12 @@ thread_local! {
     static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
-/// Breaks a rule in what this thread does from now on; `None` keeps them all.
+/// Makes this thread break a rule from now on; `None` keeps all rules.
 pub fn activate(mutant: Option<Mutant>) {
     ACTIVE.set(mutant);
 }
 
-/// Whether this thread breaks the rule.
+/// Returns `true` if this thread breaks the rule.
 pub(crate) fn is_active(mutant: Mutant) -> bool {
     ACTIVE.get() == Some(mutant)
 }

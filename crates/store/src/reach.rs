@@ -1,4 +1,5 @@
-//! What snapshots reach: every tree and recipe, looked at once, and the chunks that they name.
+//! Marking: visits every tree and recipe that snapshots reach once, and every chunk that these
+//! name.
 
 use minicbor::Decoder;
 
@@ -9,49 +10,50 @@ use crate::format::tree::{Entry, EntryKind};
 use crate::reader::ChunkBytes;
 use crate::recent::{Key, Recent, key};
 
-/// Hears of what is reached.
+/// Callbacks of a [`Walk`].
 pub(crate) trait Visit {
-    /// Returns the bytes of a tree or recipe that is reached, verified.
+    /// Returns the verified bytes of a tree or recipe that is reached.
     ///
     /// # Errors
     ///
-    /// Go to [`Visit::unreadable`].
+    /// Any error is passed on to [`Visit::unreadable`].
     fn meta(&mut self, fingerprint: &Fingerprint) -> Result<ChunkBytes>;
 
-    /// Some of a chunk of a file is reached: `length` bytes from `offset` on. Comes for every
-    /// reference in a tree or recipe that is looked at.
+    /// Called for a part of a file's chunk that is reached: `length` bytes from `offset` on. Called
+    /// once for every reference in a visited tree or recipe.
     ///
     /// # Errors
     ///
-    /// Stop the walk.
+    /// Any error ends the walk.
     fn data(&mut self, fingerprint: &Fingerprint, offset: u64, length: u64) -> Result<()>;
 
-    /// A tree or recipe cannot be read, or is not what what names it says.
+    /// Called if a tree or recipe cannot be read, or differs from what the reference to it says.
     ///
     /// # Errors
     ///
-    /// Stop the walk.
+    /// Any error ends the walk.
     fn unreadable(&mut self, fingerprint: &Fingerprint, error: Error) -> Result<()>;
 }
 
-/// A walk over what several snapshots reach.
+/// A walk over everything that a number of snapshots reach.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
-    /// The nodes that were looked at, and what they were found to be, unless they are unreadable.
-    /// What is forgotten is looked at again.
+    /// The level and length that each visited node was found to have, or `None` if the node is
+    /// unreadable. A node that has left this cache is visited again.
     seen: Recent<Option<(u32, u64)>>,
 }
 
-/// A metadata chunk that is to be looked at.
+/// A metadata chunk to visit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node {
-    /// A recipe of a tree or of a file, and what the recipe above it says of its level and length.
+    /// A recipe of a tree or of a file. `expected` is the level and the length that the recipe
+    /// above it records.
     Recipe { fingerprint: Fingerprint, expected: Option<(u32, u64)>, is_tree: bool },
-    /// A chunk of a tree, and its length.
+    /// A chunk of a tree, with its expected length.
     Tree { fingerprint: Fingerprint, length: u64 },
 }
 
-/// What is in a metadata chunk.
+/// The decoded contents of a metadata chunk.
 #[derive(Debug)]
 pub(crate) enum Inside {
     Recipe(RecipeChunk),
@@ -64,7 +66,8 @@ impl Node {
         *fingerprint
     }
 
-    /// What tells it from others: its chunk, and what that is taken for.
+    /// Returns the key that identifies the node: its chunk, and the kind of node that the chunk is
+    /// decoded as.
     pub(crate) fn key(&self) -> Key {
         let kind = match self {
             Node::Recipe { is_tree, .. } => u8::from(*is_tree),
@@ -73,7 +76,8 @@ impl Node {
         key(&self.fingerprint(), kind)
     }
 
-    /// The level and length that what names it says; a chunk of a tree has no level.
+    /// Returns the level and length that the reference to the node records. A chunk of a tree
+    /// counts as level 0.
     fn expected(&self) -> Option<(u32, u64)> {
         match *self {
             Node::Recipe { expected, .. } => expected,
@@ -81,11 +85,11 @@ impl Node {
         }
     }
 
-    /// Reads its bytes.
+    /// Decodes the bytes of the node.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where they are malformed, or something else than what names it says.
+    /// Returns `Corrupt` if the bytes are malformed or contradict the reference to the node.
     pub(crate) fn decode(&self, bytes: &[u8]) -> Result<Inside> {
         match *self {
             Node::Recipe { fingerprint, expected, .. } => {
@@ -99,7 +103,7 @@ impl Node {
 }
 
 impl Inside {
-    /// What its node was found to be: see [`Node::expected`].
+    /// Returns the level and length that the node was found to have (see [`Node::expected`]).
     fn found(&self, bytes: &[u8]) -> (u32, u64) {
         match self {
             Inside::Recipe(recipe) => {
@@ -111,20 +115,20 @@ impl Inside {
 }
 
 impl Walk {
-    /// Visits what the tree `root` reaches and was not visited before; some of it again, where it
-    /// is very much.
+    /// Visits everything that the tree `root` reaches and that was not visited before. In very
+    /// large repositories some nodes are visited again.
     ///
     /// # Errors
     ///
-    /// Those of `visit`.
+    /// Returns any error of `visit`.
     pub(crate) fn walk(&mut self, root: &Content, visit: &mut impl Visit) -> Result<()> {
-        // A stack of its own: folders can be nested deeper than a thread's stack.
+        // The stack is explicit because folders can be nested deeper than a thread's stack allows.
         let mut nodes = Vec::new();
         enter(root, true, &mut nodes, &mut |f, offset, length| visit.data(f, offset, length))?;
         while let Some(node) = nodes.pop() {
             let fingerprint = node.fingerprint();
             if let Some(found) = self.seen.get(&node.key()) {
-                // Whoever names it otherwise than another does lies.
+                // Two references to one node that disagree: at least one of them is wrong.
                 if found.zip(node.expected()).is_some_and(|(found, expected)| found != expected) {
                     visit.unreadable(&fingerprint, not_as_said(&fingerprint))?;
                 }
@@ -134,7 +138,8 @@ impl Walk {
             let inside = bytes
                 .and_then(|bytes| node.decode(&bytes).map(|inside| (inside.found(&bytes), inside)));
             self.seen.put(node.key(), inside.as_ref().ok().map(|(found, _)| *found));
-            // The error is the chunk's; those of the visitor end the walk.
+            // An error up to here belongs to the chunk; an error of the visitor's other calls ends
+            // the walk.
             let mut data =
                 |fingerprint: &_, offset, length| visit.data(fingerprint, offset, length);
             match inside {
@@ -155,14 +160,15 @@ impl Walk {
     }
 }
 
-/// Hears of chunks of files: see [`Visit::data`].
+/// A callback for chunks of files (see [`Visit::data`]).
 type Data<'a> = dyn FnMut(&Fingerprint, u64, u64) -> Result<()> + 'a;
 
-/// Adds the metadata chunks that `content` names to `nodes`, and gives `data` the others.
+/// Appends the metadata chunks that `content` names to `nodes`, and passes its file chunks to
+/// `data`.
 ///
 /// # Errors
 ///
-/// Those of `data`.
+/// Returns any error of `data`.
 pub(crate) fn enter(
     content: &Content,
     is_tree: bool,
@@ -196,11 +202,11 @@ fn enter_segments(
     Ok(())
 }
 
-/// As [`enter`], for what a recipe names.
+/// Does the same as [`enter`] for the references of a recipe.
 ///
 /// # Errors
 ///
-/// Those of `data`.
+/// Returns any error of `data`.
 pub(crate) fn enter_recipe(
     recipe: &RecipeChunk,
     is_tree: bool,
@@ -223,11 +229,11 @@ fn not_as_said(fingerprint: &Fingerprint) -> Error {
     Error::corrupt(format!("metadata chunk {fingerprint}"), "is not what is said of it elsewhere")
 }
 
-/// Reads a recipe, of which the one above it says the level and the length of what it names.
+/// Decodes a recipe and compares it with the level and length that the recipe above it records.
 ///
 /// # Errors
 ///
-/// `Corrupt` where it is malformed, or something else.
+/// Returns `Corrupt` if the recipe is malformed or differs from `expected`.
 pub(crate) fn decode_recipe(
     fingerprint: Fingerprint,
     expected: Option<(u32, u64)>,

@@ -29,28 +29,28 @@ pub use plan::{Plan, Step};
 pub use regions::ReadStatistics;
 use regions::{Claim, Regions};
 
-/// How many chunks are kept that were read last: small files share them.
+/// Maximum number of recently read chunks that are kept, because small files share them.
 const CHUNKS_MAX: usize = 8;
-/// How many openers (keys of containers) are kept.
+/// Maximum number of openers (keys of containers) that are kept.
 const OPENERS_MAX: usize = 256;
 
-/// Reads chunks, verified. Shared by threads. Takes no ticket (R1).
+/// Reads and verifies chunks. Can be shared by threads, and takes no ticket (R1).
 #[derive(Debug)]
 pub struct Reader {
     repository: Arc<Repository>,
     index: Arc<Index>,
     view: Mutex<View>,
-    /// How often a newer view was taken up.
+    /// Number of times a newer view was taken up.
     listings: AtomicU64,
-    /// Whether what was cached of the index has been dropped.
+    /// Set if the cached part of the index has been rebuilt.
     is_rebuilt: AtomicBool,
     regions: Arc<Regions>,
-    /// Verified.
+    /// The chunks that were read last, all verified.
     chunks: Mutex<VecDeque<(Class, Fingerprint, ChunkBytes)>>,
     openers: Mutex<HashMap<(Class, PartName), Arc<Opener>>>,
 }
 
-/// A chunk's bytes, inside a decoded region that others share.
+/// The bytes of a chunk, inside a decoded region that other chunks share.
 #[derive(Clone, Debug)]
 pub struct ChunkBytes {
     region: Arc<Vec<u8>>,
@@ -58,7 +58,7 @@ pub struct ChunkBytes {
 }
 
 impl ChunkBytes {
-    /// The payload of `record`, if it lies in the decoded `region`.
+    /// Returns the payload of `record`, if `record` lies within the decoded `region`.
     pub(crate) fn of_record(region: &Arc<Vec<u8>>, record: &ChunkRecord) -> Option<ChunkBytes> {
         let start = record.offset as usize;
         let range = start..start + record.payload_len as usize;
@@ -86,18 +86,20 @@ fn nowhere(class: Class, fingerprint: &Fingerprint) -> Error {
     Error::missing(format!("{class} chunk {fingerprint}"), message)
 }
 
-/// A composite refers to what is no whole, or not there at all (rules C1 and C2).
+/// Returns the error of a composite whose reference is not stored whole anywhere (rules C1 and C2).
 pub(crate) fn no_whole(class: Class, fingerprint: &Fingerprint) -> Error {
     let message = "a composite refers to it, and no container that the index names has it whole";
     Error::missing(format!("{class} chunk {fingerprint}"), message)
 }
 
-/// Puts the `extents` of a composite of `container` together, by what `whole` gives. One whole is held
-/// at a time: hostile ones lie in 64 regions of 16 MiB.
+/// Assembles the `extents` of a composite of `container` from the wholes that `whole` returns. Only
+/// one whole is held at a time, because those of a hostile container may lie in 64 regions of 16
+/// MiB.
 ///
 /// # Errors
 ///
-/// Those of `whole`; `Corrupt` where a whole is too short.
+/// Returns any error of `whole`, and `Corrupt` if a whole is too short or an extent names a
+/// reference that does not exist.
 pub(crate) fn gather(
     container: ObjectName,
     extents: &[Extent],
@@ -137,7 +139,7 @@ pub(crate) fn gather(
 }
 
 impl Reader {
-    /// Reads what `view` names, through `index`.
+    /// Creates a reader of what `view` names, through `index`.
     pub fn new(repository: Arc<Repository>, index: Arc<Index>, view: View) -> Reader {
         Reader {
             repository,
@@ -151,13 +153,13 @@ impl Reader {
         }
     }
 
-    /// Reads what `view` has just listed, or what a newer listing has where segments of `view` have
-    /// gone since (R3). What cannot be read for good is in [`View::unreadable`] and
-    /// [`Index::unreadable`]; all else can.
+    /// Opens a reader of `view`, which was just listed, or of a newer listing if segments of `view`
+    /// have been deleted since (R3). Objects that cannot be read are in [`View::unreadable`] and
+    /// [`Index::unreadable`]; everything else can be read.
     ///
     /// # Errors
     ///
-    /// As [`View::list`] and [`Index::open`].
+    /// Returns any error of [`View::list`] or [`Index::open`].
     pub fn open(repository: Arc<Repository>, mut view: View) -> Result<Reader> {
         let index = Arc::new(Index::open_to_read(repository.clone(), &view)?);
         if index.unreadable().values().any(|error| error.kind() == Kind::Missing) {
@@ -167,28 +169,28 @@ impl Reader {
         Ok(Reader::new(repository, index, view))
     }
 
-    /// The repository.
+    /// Returns the repository.
     pub fn repository(&self) -> &Arc<Repository> {
         &self.repository
     }
 
-    /// The index.
+    /// Returns the index.
     pub fn index(&self) -> &Arc<Index> {
         &self.index
     }
 
-    /// What the reader has seen.
+    /// Returns the view of the latest listing.
     pub fn view(&self) -> View {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns a chunk; its fingerprint has been verified (R4).
+    /// Returns a chunk whose fingerprint has been verified (R4).
     ///
     /// # Errors
     ///
-    /// `Missing` where the index has no place for it, `Corrupt` where what lies there is not it.
-    /// Both only after another listing and another try (R3); `Missing` only of an index that was
-    /// made from the segments by this very process.
+    /// Returns `Missing` if the index has no place for the chunk, and `Corrupt` if the stored bytes
+    /// are not those of the chunk. Both are returned only after another listing and another attempt
+    /// (R3), and `Missing` only from an index that this process has itself built from the segments.
     pub fn chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let lock = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it =
@@ -223,23 +225,24 @@ impl Reader {
         Err(error)
     }
 
-    /// Takes up a newer view: a sweep may have moved what is missing. Returns whether there has been
-    /// one since the listing of this number.
+    /// Takes up a newer view, because a sweep may have moved the missing object. Returns `true` if
+    /// any thread has done so since the listing number `listings`.
     fn list_again(&self, listings: u64) -> Result<bool> {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let newer = view.list_again(&self.repository)?;
-        // A segment that could not be read may be readable now; and another thread may have
-        // taken up a newer view since the try.
+        // Equal views are not enough: an unreadable segment may be readable now, and another thread
+        // may have taken up a newer view since the attempt.
         let is_same = newer.commits.keys().eq(view.commits.keys())
             && newer.prunes.keys().eq(view.prunes.keys())
             && self.index.unreadable().is_empty();
         if is_same && self.listings.load(Ordering::Acquire) == listings {
             return Ok(false);
         }
-        // Taken over once it is in the index: if that fails, the next try must not take it for known.
+        // The view is replaced only after the index: if the index fails, the next attempt must not
+        // take the view for known.
         self.index.refresh(&newer)?;
         *view = newer;
-        // Swept since this very listing.
+        // A segment was swept since this listing.
         if self.index.unreadable().values().any(|error| error.kind() == Kind::Missing) {
             *view = view.list_again(&self.repository)?;
             self.index.refresh(&view)?;
@@ -248,26 +251,27 @@ impl Reader {
         Ok(true)
     }
 
-    /// What this machine has cached must not be taken for a loss. Returns whether another try may
-    /// find more.
+    /// Rebuilds the cached part of the index, because a damaged cache must not be taken for a loss.
+    /// Returns `true` if another attempt may find more.
     fn rebuild_index(&self) -> Result<bool> {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         if self.index.rebuild()? {
             self.index.refresh(&view)?;
             self.is_rebuilt.store(true, Ordering::Release);
         }
-        // Perhaps by another thread, since the try.
+        // Another thread may have rebuilt the index since the attempt.
         Ok(self.is_rebuilt.load(Ordering::Acquire))
     }
 
-    /// As [`Reader::chunk`], but without another listing. Tries every place that the index has:
-    /// what was damaged in one may have been stored again in another.
+    /// Does the same as [`Reader::chunk`], but without another listing. Tries every place that the
+    /// index has, because a chunk that is damaged in one place may have been stored again in
+    /// another.
     pub(crate) fn try_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         self.try_places(class, fingerprint, nowhere, |_| true)
     }
 
-    /// As [`Reader::try_chunk`], of the places that `accepts` agrees to. `nowhere` says that there is
-    /// none.
+    /// Does the same as [`Reader::try_chunk`] for the places that `accepts` admits. `nowhere` makes
+    /// the error if there is none.
     fn try_places(
         &self,
         class: Class,
@@ -282,7 +286,8 @@ impl Reader {
             }
             match self.read(class, location) {
                 Ok(read) => chunk = Some(read),
-                // The first failure says most: it is of the place that should have been read.
+                // The first failure is reported, because it concerns the place that should have
+                // been read.
                 Err(error) if error.is_loss() => failure = failure.take().or(Some(error)),
                 Err(error) => return Err(error),
             }
@@ -300,15 +305,15 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// `Corrupt` or `Missing`, naming the container and the chunk's place; of a composite, that of
-    /// the whole which it lacks.
+    /// Returns `Corrupt` or `Missing`, naming the container and the chunk's place. For a composite,
+    /// the error may be that of a whole that cannot be read.
     pub fn read(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
         let chunk = self.unverified(class, location);
         let chunk = chunk.and_then(|bytes| self.verify(class, location, bytes));
         if location.is_whole() || chunk.is_ok() {
             return chunk;
         }
-        // Its references may be elsewhere as well. Now they are looked at one by one.
+        // The references may be stored elsewhere as well, so every place of each is tried.
         let rebuilt = self.rebuild(class, location, |reference| self.try_whole(class, reference));
         self.verify(class, location, rebuilt?)
     }
@@ -328,7 +333,7 @@ impl Reader {
         ))
     }
 
-    /// What the chunk at `location` should be, not verified.
+    /// Returns the bytes of the chunk at `location`, not verified.
     pub(crate) fn unverified(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
         if location.is_whole() {
             self.payload(class, location)
@@ -337,7 +342,8 @@ impl Reader {
         }
     }
 
-    /// What is stored of the chunk at `location`, not verified: of a whole its bytes.
+    /// Returns the stored payload of the chunk at `location`, not verified. For a whole, these are
+    /// its bytes.
     pub(crate) fn payload(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
         let record = location.chunk();
         let region = self.region(class, location)?;
@@ -347,7 +353,7 @@ impl Reader {
         })
     }
 
-    /// The extents of the composite at `location`.
+    /// Returns the extents of the composite at `location`.
     pub(crate) fn extents(&self, class: Class, location: &Location) -> Result<Vec<Extent>> {
         let payload = self.payload(class, location)?;
         let (record, references) = (location.chunk(), location.references());
@@ -357,7 +363,7 @@ impl Reader {
         })
     }
 
-    /// Gathers the bytes of the composite at `location` out of what `whole` gives.
+    /// Assembles the bytes of the composite at `location` from the wholes that `whole` returns.
     fn rebuild(
         &self,
         class: Class,
@@ -371,19 +377,19 @@ impl Reader {
         Ok(ChunkBytes { region: Arc::new(bytes), range })
     }
 
-    /// A place of a whole, and what it has there, not verified.
+    /// Returns the bytes of a whole from the first place that the index finds, not verified.
     pub(crate) fn whole(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let found =
             self.index.find_where(class, fingerprint, Scope::Read, |found| Ok(found.is_whole()))?;
         self.payload(class, &found.ok_or_else(|| no_whole(class, fingerprint))?)
     }
 
-    /// A whole, verified, from any of its places.
+    /// Returns the bytes of a whole, verified, from any of its places.
     pub(crate) fn try_whole(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         self.try_places(class, fingerprint, no_whole, Location::is_whole)
     }
 
-    /// The region that a chunk is in, decoded.
+    /// Returns the decoded region that contains a chunk.
     fn region(&self, class: Class, location: &Location) -> Result<Arc<Vec<u8>>> {
         let (container, number) = (location.container.name, location.chunk().region);
         let (turn, fetched) = match self.regions.claim((class, container, number)) {
@@ -404,7 +410,7 @@ impl Reader {
         };
         let mut part = Vec::from(part);
         opener.open(PartKind::Region(u32::from(number)), &mut part)?;
-        // What is stored as it is needs no second buffer.
+        // A region that is stored uncompressed needs no second buffer.
         let room = if record.codec == Codec::Store { 0 } else { record.raw_len as usize };
         let (buffer, decompressor) = turn.take_tools(room);
         let mut decompressor = match decompressor {
@@ -419,7 +425,7 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// What was read so far.
+    /// Returns the read counters so far.
     pub fn statistics(&self) -> ReadStatistics {
         self.regions.statistics()
     }
@@ -440,11 +446,11 @@ impl Reader {
         Ok(opener)
     }
 
-    /// The pieces of a stream, in order. Recipes are read as they are needed.
+    /// Returns the segments of a stream, in order. Recipes are read when the iterator needs them.
     ///
     /// # Errors
     ///
-    /// The iterator's items fail where a recipe cannot be read; it then ends.
+    /// An item is an error if a recipe cannot be read; the iterator then ends.
     pub fn segments<'a>(&'a self, content: &Content) -> Segments<'a> {
         let mut stack = Vec::new();
         let mut next = None;
@@ -456,7 +462,7 @@ impl Reader {
         Segments { reader: self, stack, next }
     }
 
-    /// The entries of a folder, in order. Trees are read as they are needed.
+    /// Returns the entries of a folder, in order. Trees are read when the iterator needs them.
     pub fn tree<'a>(&'a self, content: &Content) -> Entries<'a> {
         Entries {
             segments: self.segments(content),
@@ -473,7 +479,7 @@ impl Reader {
 pub struct Segments<'a> {
     reader: &'a Reader,
     stack: Vec<(u32, std::vec::IntoIter<Segment>)>,
-    /// The next recipe chunk to read, and the level that it must have.
+    /// The next recipe chunk to read, with the level and the length that it must have.
     next: Option<(Fingerprint, Option<(u32, u64)>)>,
 }
 
@@ -485,7 +491,7 @@ impl Segments<'_> {
         let recipe = RecipeChunk::decode(&bytes).map_err(|error| error.of(object()))?;
         if let Some((level, length)) = expected {
             let found: u64 = recipe.segments.iter().map(Segment::length).sum();
-            // Levels fall by one at each step: a walk ends, whatever a chunk says.
+            // The level falls by one at each step, so a walk ends whatever a chunk contains.
             if recipe.level != level || found != length {
                 return Err(Error::corrupt(
                     object(),
@@ -545,7 +551,7 @@ impl Entries<'_> {
                     d.set_position(self.position);
                     let entry = Entry::decode(d).map_err(|error| error.of("tree"))?;
                     self.position = d.position();
-                    // Rising names: none can come twice, and comparisons can go in step.
+                    // Ascending names cannot repeat, and two folders can be compared in one pass.
                     if !self.name_last.is_empty() && self.name_last >= entry.name {
                         return Err(Error::corrupt("tree", "names do not rise"));
                     }
@@ -579,7 +585,7 @@ impl Iterator for Entries<'_> {
     fn next(&mut self) -> Option<Result<Entry>> {
         let next = self.next_entry().transpose();
         if matches!(next, Some(Err(_))) {
-            // After an error nothing that follows could be trusted.
+            // Nothing that follows an error can be trusted.
             self.chunk = None;
             self.segments.stack.clear();
             self.segments.next = None;

@@ -1,16 +1,17 @@
-//! What is known of chunks that were met: of most of them, in bounded memory.
+//! A bounded map from chunks that keeps the most recently used entries.
 
 use std::collections::HashMap;
 
 use crate::fingerprint::Fingerprint;
 
-/// How many chunks one generation has: a table of 2^20 slots, 18 MB and the values.
+/// Maximum number of entries in one generation: a table of 2^20 slots, 18 MB and the values.
 const GENERATION_LEN: usize = 900_000;
 
-/// Half a fingerprint, and as what its chunk was met.
+/// Cache key: half of the fingerprint, tagged with the kind of node.
 pub(crate) type Key = [u8; 16];
 
-/// The key of a chunk that is met as a certain `kind`: what one is taken for decides what it says.
+/// Returns the key of a chunk that is decoded as `kind`. The kind is part of the key because the
+/// same bytes mean something else for each kind.
 pub(crate) fn key(fingerprint: &Fingerprint, kind: u8) -> Key {
     let mut half = [0; 16];
     half.copy_from_slice(&fingerprint.0[..16]);
@@ -18,7 +19,8 @@ pub(crate) fn key(fingerprint: &Fingerprint, kind: u8) -> Key {
     half
 }
 
-/// A map from chunks. Bounded: what has not been asked for for long is forgotten.
+/// A map from chunks with two generations. An entry that has not been used for a whole generation
+/// is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent<V> {
     young: HashMap<Key, V>,
@@ -32,7 +34,7 @@ impl<V> Default for Recent<V> {
 }
 
 impl<V> Recent<V> {
-    /// What was put last for `key`, unless it was forgotten.
+    /// Returns the value that was last put for `key`, unless it has been dropped.
     pub(crate) fn get(&mut self, key: &Key) -> Option<&V> {
         if !self.young.contains_key(key) {
             let value = self.old.remove(key)?;

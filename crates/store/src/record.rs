@@ -1,8 +1,8 @@
-//! Numbered records: `prunes/<n>`, of which each knows all before it (rule P5).
+//! Numbered records: `prunes/<n>`, each of which knows all records before it (rule P5).
 //!
-//! A prune ends by one, and so does what must not race with a prune: holding a snapshot, letting go
-//! of it, bringing it back. The number decides who was first; who comes second lists again, and
-//! judges what the first has put before it takes the next number.
+//! A prune ends by a numbered record, and so does every operation that must not race with a prune:
+//! holding a snapshot, releasing it, bringing it back. The number decides which client was first.
+//! The second client lists again and judges the first record before it takes the next number.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,32 +19,34 @@ use crate::repository::Repository;
 use crate::view::View;
 use crate::writer::{Committed, Writer, put_first};
 
-/// How the putting of a record went.
+/// The outcome of publishing a record.
 #[derive(Clone, Debug)]
 pub enum Recorded {
-    /// It stands under this number, and the writer has ended.
+    /// The record exists under this number, and the writer has ended.
     Done(u64),
-    /// The judge stopped it, because of what this view has. The writer goes on: what it has put is
-    /// still its own.
+    /// The judge rejected the record because of the contained view. The writer is still open, and
+    /// the objects that it has put are still its own.
     Stopped(Box<View>),
-    /// The writer had been silent for too long, or a container in which it found chunks is gone
-    /// (W5), or another client has ended it, or a container that its segments name is gone (P5): it
-    /// has ended, and nothing was recorded. Begin again; what was stored is found.
+    /// The writer has ended, and nothing was recorded. Either the writer was silent for too long or
+    /// a container in which it found chunks is gone (W5), or another client has ended it or a
+    /// container that its segments name is gone (P5). The caller should begin again; a new writer
+    /// finds the chunks that were stored.
     Ended,
 }
 
-/// Puts `record`, which was made by what `view` has, under the next number, as `writer`; after that
-/// the writer ends with a `void` that names nothing.
+/// Publishes `record`, which was made from `view`, under the next free number on behalf of
+/// `writer`. After that the writer ends with a `void` that names no segments.
 ///
-/// Where others have taken the number meanwhile, `judge` hears of it: the view of a new listing, the
-/// records that were faster, in order, and the record that has to be judged by them. It returns what
-/// may take the next number, the record as it was or changed, or `None` where what it says no longer
-/// holds. Ticket and time of the record are set here. `hits` are the containers of others that the record relies on (W5).
+/// If another client has taken the number meanwhile, `judge` is called with the view of a new
+/// listing, the records that were faster, in order, and the record to be judged. It returns the
+/// record that may take the next number, changed or not, or `None` if the record no longer holds.
+/// This function sets the ticket and the time of the record. `hits` are the containers of other
+/// writers that the record relies on (W5).
 ///
 /// # Errors
 ///
-/// Those of `judge`; `Corrupt` where a record cannot be read; as the medium. Where the outcome of
-/// the put stays unknown the error says so: the record may then exist.
+/// Returns any error of `judge` or of the storage, and `Corrupt` if a record cannot be read. If the
+/// outcome of the put is unknown, the error says so, and the record may exist.
 pub fn publish(
     writer: &mut Writer,
     view: &View,
@@ -59,33 +61,36 @@ pub fn publish(
         let number = next_number(&view)?;
         record.ticket = Some(writer.ticket());
         record.time_ns = repository.environment().now_ns();
-        // Each record says it of all: the one that gave them up may be lost itself.
+        // Each record repeats all numbers that were given up, because the record that gave one up
+        // may itself be lost.
         let own = record.given_up.iter().copied();
         record.given_up =
             own.chain(view.recorded_as_given_up()).collect::<BTreeSet<_>>().into_iter().collect();
-        // Before each try: a number may have been fought for as long as a machine slept.
+        // Checked before each attempt: the machine may have slept between two of them.
         if !writer.may_commit(hits)? {
             let own = record.published.iter().filter(|part| part.ticket == writer.ticket());
             let own = own.copied().collect();
             writer.void(own)?;
             return Ok(Recorded::Ended);
         }
-        // All segments have been put by now: from here on only a record can take away what they
-        // name, and for that the number must be taken first.
+        // All segments have been put by now, so only a later record can condemn a container that
+        // they name, and such a record has to take the number first.
         if !writer.stands(&view)? && !writer.stands(&view.list_again(&repository)?)? {
-            // Not its segments: they may name what is gone. The next prune adopts what is there.
+            // The `void` leaves out the writer's segments because they may name a container that is
+            // gone. The next prune adopts the containers that exist.
             writer.void(Vec::new())?;
             return Ok(Recorded::Ended);
         }
         let name = ObjectName::Prune(number);
         if put_first(&repository, name, &record.encode())? == Committed::Done {
-            // The record stands, whatever becomes of this: who finds the ticket open ends it.
+            // The record counts even if this fails: another client that finds the ticket open ends
+            // it.
             writer.void(Vec::new()).ok();
             return Ok(Recorded::Done(number));
         }
         let mut newer = view.list_again(&repository)?;
         if !newer.prunes.contains_key(&number) && !newer.unreadable.contains_key(&name) {
-            // The listing lags behind: what lies there was seen.
+            // The listing lags behind: the failed put has shown that the record exists.
             newer.prunes.insert(number, Arc::new(repository.read(name, Prune::decode)?));
         }
         newer.require_prunes()?;
@@ -102,13 +107,13 @@ pub fn publish(
     }
 }
 
-/// Whether others have condemned, stored again or deleted something since `view` was listed: a record, a
-/// rescue or the end of a sweep is there that `view` does not have. If so, an object that is gone need
-/// not be a loss, and who looks anew may find what it had elsewhere.
+/// Returns `true` if other clients have condemned, stored again or deleted anything since `view`
+/// was listed. The sign of that is a record, a rescue or the end of a sweep that `view` does not
+/// have. In that case a missing object need not be a loss, because its contents may have moved.
 ///
 /// # Errors
 ///
-/// As [`View::list`].
+/// Returns any error of [`View::list`].
 pub(crate) fn is_overtaken(repository: &Repository, view: &View) -> Result<bool> {
     let newer = view.list_again(repository)?;
     let is_new = |number: &u64| !view.prunes.contains_key(number);
@@ -119,7 +124,8 @@ pub(crate) fn is_overtaken(repository: &Repository, view: &View) -> Result<bool>
     Ok(newer.prunes.keys().any(is_new) || newer.commits.iter().any(has_moved))
 }
 
-/// The error of a command that found something gone because others pruned or swept meanwhile.
+/// Returns the error of a command that found an object missing because another client pruned or
+/// swept meanwhile.
 pub(crate) fn overtaken(object: &str, failure: Error) -> Error {
     let message = format!(
         "other clients pruned or swept meanwhile, and this run no longer holds ({failure}); run the same \
@@ -128,8 +134,8 @@ pub(crate) fn overtaken(object: &str, failure: Error) -> Error {
     Error::new(Kind::Conflict, object, message).with_source(failure)
 }
 
-/// The number after the highest that counts, or that a writer has seen; not one at which something lies
-/// that was given up.
+/// Returns the first free number above the highest that counts or that a writer has seen. Numbers
+/// of lost records that were given up are not free.
 fn next_number(view: &View) -> Result<u64> {
     let highest = view.highest_prune();
     let is_free = |number: &u64| !view.unreadable.contains_key(&ObjectName::Prune(*number));

@@ -1,4 +1,5 @@
-//! Records of one width, sorted in bounded memory: what does not fit goes to files without a name.
+//! External sort: fixed-width records, sorted in bounded memory. Records that do not fit are
+//! spilled to unnamed temporary files.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,10 +12,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::{Error, Kind, Result};
 
-/// What is read from or written to a file at once, in bytes.
+/// Buffer size for reading and writing one temporary file, in bytes.
 const BUFFER_LEN: usize = 64 * 1024;
 
-/// Takes records of `N` bytes in any order, and drops repeats.
+/// Accepts records of `N` bytes in any order, and drops duplicates.
 #[derive(Debug)]
 pub(crate) struct Sorter<const N: usize> {
     buffer: Vec<[u8; N]>,
@@ -23,7 +24,7 @@ pub(crate) struct Sorter<const N: usize> {
     files: Vec<SortedFile>,
 }
 
-/// Some of the records, sorted.
+/// A temporary file with one sorted part of the records.
 #[derive(Debug)]
 struct SortedFile {
     file: File,
@@ -31,7 +32,7 @@ struct SortedFile {
     digest: u64,
 }
 
-/// The records in rising order, each once. Can be gone through several times.
+/// The records in ascending order without duplicates. Can be iterated several times.
 #[derive(Debug)]
 pub(crate) struct Sorted<const N: usize> {
     buffer: Vec<[u8; N]>,
@@ -47,8 +48,8 @@ fn failed(error: io::Error) -> Error {
 }
 
 impl<const N: usize> Sorter<N> {
-    /// Uses about `memory_bytes` of memory, and files in `folder` beyond that. Without a folder all
-    /// stays in memory.
+    /// Creates a sorter that uses about `memory_bytes` of memory, and temporary files in `folder`
+    /// beyond that. Without a folder, all records stay in memory.
     pub(crate) fn new(folder: Option<&Path>, memory_bytes: usize) -> Sorter<N> {
         Sorter {
             buffer: Vec::new(),
@@ -58,14 +59,14 @@ impl<const N: usize> Sorter<N> {
         }
     }
 
-    /// Takes a record.
+    /// Adds a record.
     ///
     /// # Errors
     ///
-    /// `Full` or `Media`, of a temporary file.
+    /// Returns `Full` or `Media` if a temporary file cannot be written.
     pub(crate) fn push(&mut self, record: [u8; N]) -> Result<()> {
         if self.buffer.len() == self.buffer.capacity() {
-            // Not by doubling, which would take twice as much at the end.
+            // Grown by fixed steps, because doubling would take twice the memory at the end.
             let more = (self.buffer_len_max / 8).clamp(1024, self.buffer_len_max.max(1024));
             self.buffer.reserve_exact(more);
         }
@@ -105,7 +106,7 @@ impl<const N: usize> Sorter<N> {
         Ok(())
     }
 
-    /// The records, sorted.
+    /// Returns the sorted records.
     pub(crate) fn finish(mut self) -> Sorted<N> {
         self.sort();
         self.buffer.shrink_to_fit();
@@ -114,11 +115,12 @@ impl<const N: usize> Sorter<N> {
 }
 
 impl<const N: usize> Sorted<N> {
-    /// The records in rising order. One iterator at a time.
+    /// Returns an iterator over the records in ascending order. Only one iterator may be in use at
+    /// a time.
     ///
     /// # Errors
     ///
-    /// `Media`, of a temporary file.
+    /// Returns `Media` if a temporary file cannot be read.
     pub(crate) fn iter(&self) -> Result<Iter<'_, N>> {
         let mut sources = vec![Source::Memory(self.buffer.iter())];
         for file in &self.files {
@@ -150,7 +152,7 @@ impl<const N: usize> Source<'_, N> {
             Source::Memory(records) => Ok(records.next().copied()),
             Source::File { reader, left, hasher, digest } => {
                 if *left == 0 {
-                    // What was read back decides what is deleted.
+                    // Verified because these records decide which objects are deleted.
                     return if hasher.digest() == *digest {
                         Ok(None)
                     } else {
@@ -167,7 +169,7 @@ impl<const N: usize> Source<'_, N> {
     }
 }
 
-/// An iterator over sorted records.
+/// An iterator over sorted records, merged from memory and the temporary files.
 pub(crate) struct Iter<'a, const N: usize> {
     sources: Vec<Source<'a, N>>,
     heap: BinaryHeap<Reverse<([u8; N], usize)>>,
@@ -182,12 +184,13 @@ impl<const N: usize> Iter<'_, N> {
         Ok(())
     }
 
-    /// The next record.
+    /// Returns the next record.
     ///
     /// # Errors
     ///
-    /// `Media` or `Corrupt`, of a temporary file. The last records count only when the end has come
-    /// without an error: then all that was read is what was written.
+    /// Returns `Media` or `Corrupt` if a temporary file cannot be read or has changed. A changed
+    /// file is noticed only at its end, so the records count only when the iterator has ended
+    /// without an error.
     pub(crate) fn next(&mut self) -> Result<Option<[u8; N]>> {
         while let Some(Reverse((record, number))) = self.heap.pop() {
             self.advance(number)?;
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn few_that_repeat_stay_in_memory() {
+    fn repeated_records_stay_in_memory() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut sorter = Sorter::new(Some(folder.path()), 900);
         for number in 0..10_000_u64 {
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_has_changed_is_an_error() {
+    fn changed_temporary_file_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut sorter = Sorter::new(Some(folder.path()), 9000);
         records(5000).for_each(|record| sorter.push(record).expect("pushed"));
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_from_one_that_fails() {
+    fn full_disk_is_distinguished_from_a_failing_one() {
         let kind = |kind: io::ErrorKind| failed(kind.into()).kind();
         assert_eq!(kind(io::ErrorKind::StorageFull), Kind::Full);
         assert_eq!(kind(io::ErrorKind::PermissionDenied), Kind::Media);

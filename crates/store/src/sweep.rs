@@ -1,8 +1,9 @@
-//! Sweeping: what a prune has condemned is deleted, once nobody can need it any more.
+//! Sweeping: deletes the objects that a prune has condemned, once no client can need them any more.
 //!
-//! Rules S1 to S5 of `docs/protocol.md`. A sweep waits for the writers that may still refer to what
-//! goes, looks at what they have committed, stores again what that needs, and only then deletes.
-//! Two sweeps may be at it at once, and one that was cut off is done again.
+//! Implements rules S1 to S5 of `docs/protocol.md`. A sweep waits for the writers that may still
+//! refer to condemned containers, reads what these writers have committed, stores again what the
+//! commits need, and only then deletes. Two sweeps may run at the same time, and an interrupted
+//! sweep is repeated.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -30,16 +31,17 @@ use crate::writer::{Committed, Inline, Writer, end_dead_writers, end_writer, ope
 
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 
-/// How to sweep.
+/// Options of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepOptions {
-    /// How old a prune's record must be, in nanoseconds: twice as long as a listing may lag behind.
+    /// Minimum age of a prune's record, in nanoseconds: twice the time by which a listing may lag
+    /// behind.
     pub settle_ns: i64,
-    /// How long commits of snapshots that are gone stay, in nanoseconds, so that no late request
-    /// puts them back.
+    /// Time for which the commits of deleted snapshots stay, in nanoseconds, so that no late
+    /// request puts them back.
     pub commit_ns: i64,
-    /// End every writer that has not ended, instead of waiting: the caller vouches for being alone,
-    /// or for what they do not get done. Safe all the same.
+    /// Set if every open writer is ended instead of waited for. The caller vouches that there are
+    /// none, or accepts that their work is lost. Nothing that was committed is at risk either way.
     pub end_others: bool,
 }
 
@@ -49,109 +51,113 @@ impl Default for SweepOptions {
     }
 }
 
-/// How far a sweep has come.
+/// The result of one step of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sweep {
-    /// There is nothing that a prune has condemned and no sweep has deleted.
+    /// No prune has condemned anything that is not yet deleted.
     Nothing,
     /// The prune's record is too young.
     Settling {
-        /// The record.
+        /// The number of the record.
         number: u64,
-        /// When it will be old enough, in nanoseconds since 1970.
+        /// The time at which the record will be old enough, in nanoseconds since 1970.
         until_ns: i64,
     },
-    /// Others may still refer to what goes.
+    /// Open writers may still refer to what the record condemned.
     Waiting {
-        /// The record.
+        /// The number of the record.
         number: u64,
-        /// Who.
+        /// The open writers.
         writers: Vec<Awaited>,
     },
-    /// What the record condemned is gone.
+    /// Everything that the record condemned is deleted.
     Done(Swept),
 }
 
 /// A writer for which a sweep waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Awaited {
-    /// Its ticket.
+    /// The ticket of the writer.
     pub ticket: TicketId,
-    /// Who it is; `None` where the ticket cannot be read.
+    /// The process that wrote the ticket; `None` if the ticket cannot be read.
     pub process: Option<Process>,
-    /// When it said so last, in nanoseconds since 1970.
+    /// The time of the last renewal by the writer's own clock, in nanoseconds since 1970.
     pub time_ns: i64,
 }
 
-/// What a sweep has done.
+/// Counts of a finished sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// The record.
+    /// The number of the record.
     pub number: u64,
-    /// Chunks that late snapshots needed, and that were stored again.
+    /// Number of chunks that late snapshots needed, and that were stored again.
     pub rescued_count: u64,
-    /// Containers that were deleted.
+    /// Number of deleted containers.
     pub container_count: u64,
-    /// Their size in bytes.
+    /// Total size of the deleted containers in bytes.
     pub container_bytes: u64,
-    /// Parity objects that were deleted with them, or that had been left over.
+    /// Number of deleted parity objects: those of the deleted containers, and leftovers of earlier
+    /// ones.
     pub parity_count: u64,
-    /// Index segments that were deleted.
+    /// Number of deleted index segments.
     pub segment_count: u64,
-    /// Tickets that were deleted, renewals counted.
+    /// Number of deleted ticket objects, including renewals.
     pub ticket_count: u64,
 }
 
-/// What a sweep has stored again (S3, S4).
+/// The chunks that a sweep has stored again (S3, S4).
 #[derive(Debug, Default)]
 struct Rescued {
     /// The number of chunks.
     count: u64,
-    /// The commit that publishes them; `None` where there are none.
+    /// The ticket of the commit that publishes the chunks; `None` if there are none.
     commit: Option<TicketId>,
-    /// The containers that its segments name.
+    /// The containers that the writer's segments name.
     containers: BTreeSet<(Class, PartName)>,
 }
 
-/// For whom a sweep waits.
+/// The state of waiting for other writers.
 #[derive(Clone, Debug)]
 struct Awaiting {
-    /// Those that had not ended at the first look.
+    /// The writers that were open at the first look.
     writers: BTreeSet<TicketId>,
-    /// The records that were old enough by then. Who begins later has seen them.
+    /// The records that were old enough at the first look. Writers that begin later have seen these
+    /// records.
     seen: BTreeSet<u64>,
 }
 
-/// Sweeps one record after the other.
+/// Sweeps one record after another.
 #[derive(Debug)]
 pub struct Sweeper {
     repository: Arc<Repository>,
     options: SweepOptions,
-    /// S1: the record, and the writers for which its sweep waits.
+    /// S1: the number of the record, and the writers for which its sweep waits.
     awaited: Option<(u64, Awaiting)>,
     /// What was read of commits and records: each step lists again, and reads only what is new.
     known: View,
 }
 
 impl Sweeper {
-    /// A sweeper of `repository`.
+    /// Creates a sweeper of `repository`.
     pub fn new(repository: Arc<Repository>, options: SweepOptions) -> Sweeper {
         Sweeper { repository, options, awaited: None, known: View::default() }
     }
 
-    /// Sweeps the lowest record that is not swept, if it can be done now. Who waits calls again later.
+    /// Sweeps the lowest record that is not swept, if that is possible now. Otherwise the caller
+    /// may wait and call again.
     ///
     /// # Errors
     ///
-    /// `Corrupt` where something cannot be read without which it is not known what is needed;
-    /// `Missing` where something is needed that no container has: nothing is deleted then.
-    /// `Conflict` where others were faster: call again. `Interrupted`. As the medium.
+    /// Returns `Corrupt` if an object cannot be read that decides which chunks are needed,
+    /// `Missing` if no container has a chunk that is needed (nothing is deleted then), `Conflict`
+    /// if another client was faster and the caller should try again, `Interrupted` if the monitor
+    /// cancels, and any error of the storage.
     pub fn step(&mut self, monitor: &dyn PruneMonitor) -> Result<Sweep> {
         self.repository.config().check_features(true)?;
         let mut view = self.known.list_again(&self.repository)?;
         let stepped = self.try_step(&mut view, monitor);
         let stepped = match stepped {
-            // Another sweep may have deleted what this one was about to read.
+            // Another sweep may have deleted an object that this one was about to read.
             Err(error) if error.is_loss() && is_overtaken(&self.repository, &view)? => {
                 self.awaited = None;
                 Err(overtaken("sweep", error))
@@ -162,7 +168,8 @@ impl Sweeper {
         stepped
     }
 
-    /// As [`Sweeper::step`], by `known`, which becomes what was listed last.
+    /// Does the same as [`Sweeper::step`], beginning with the view `known`, which becomes the last
+    /// listing.
     fn try_step(&mut self, known: &mut View, monitor: &dyn PruneMonitor) -> Result<Sweep> {
         let view = known.clone().whole(&self.repository)?;
         known.clone_from(&view);
@@ -188,7 +195,7 @@ impl Sweeper {
         if !writers.is_empty() {
             return Ok(Sweep::Waiting { number, writers });
         }
-        // S2: what those for whom it waited have committed.
+        // S2: lists what the awaited writers have committed.
         let view = view.list_again(&self.repository)?.whole(&self.repository)?;
         known.clone_from(&view);
         let passed = passed(prune, &seen, &view);
@@ -205,8 +212,8 @@ impl Sweeper {
         }
     }
 
-    /// S1: the writers that may end in a snapshot which refers to what goes; and the records that
-    /// all others have seen, of those that are `settled` now.
+    /// S1: returns the open writers that may commit a snapshot which refers to condemned
+    /// containers, and those of the `settled` records that every other writer has seen.
     fn wait(
         &mut self,
         number: u64,
@@ -217,7 +224,8 @@ impl Sweeper {
         if mutant::is_active(Mutant::DoesNotWait) {
             return Ok((Vec::new(), settled));
         }
-        // Where a ticket's void and its commit could both be taken for the first, nobody is ended.
+        // No writer is ended on a storage where its `void` and its commit could both seem to be the
+        // first.
         if self.options.end_others || repository.config().creates_atomically() {
             end_dead_writers(repository, None)?;
         }
@@ -235,7 +243,7 @@ impl Sweeper {
             let (process, time_ns) = match repository.read(name, Ticket::decode) {
                 Ok(body) if body.purpose != Purpose::Backup => continue,
                 Ok(body) => (Some(body.process), body.time_ns),
-                // Deleted: then it has ended, and its commit is there.
+                // The ticket was deleted: its writer has ended if the commit exists.
                 Err(error) if error.kind() == Kind::Missing => {
                     let commit = ObjectName::Commit(ticket).to_string();
                     if repository.media().head(&commit)?.is_some() {
@@ -254,14 +262,15 @@ impl Sweeper {
         }
         let left: BTreeSet<TicketId> = writers.iter().map(|writer| writer.ticket).collect();
         let awaiting = Awaiting { writers: left, seen: seen.clone() };
-        // If what follows does not come to its end, the next look is a first one.
+        // Cleared if no writer is left: if a later step of the sweep fails, the next look is a
+        // first one.
         self.awaited = (!writers.is_empty()).then_some((number, awaiting));
         Ok((writers, seen))
     }
 
-    /// The time from which on everybody has seen that commits which cannot be read are given up; `None`
-    /// where that is so by now. Before, a writer that has not seen it could go on from such a snapshot,
-    /// which would have to be walked.
+    /// Returns the time from which on every writer has seen that unreadable commits are given up,
+    /// or `None` if that time has come. Before it, a writer could take such a snapshot as its
+    /// parent, and then the snapshot would have to be walked.
     fn unseen_until_ns(&self, passed: &HashSet<TicketId>, view: &View) -> Option<i64> {
         let unread = view.unreadable.keys().filter_map(|name| match name {
             ObjectName::Commit(id) => Some(id),
@@ -274,8 +283,8 @@ impl Sweeper {
         unread.filter(|id| !passed.contains(id)).filter_map(records).max()
     }
 
-    /// S3 and S4: stores again what late snapshots need of what goes. What `passed` has is
-    /// none of these.
+    /// S3 and S4: stores again what late snapshots need of the condemned containers. The snapshots
+    /// in `passed` do not count as late.
     fn rescue(
         &self,
         number: u64,
@@ -288,8 +297,9 @@ impl Sweeper {
         if mutant::is_active(Mutant::RescuesNothing) {
             return Ok(Rescued::default());
         }
-        // Taken by a record that others need not have seen: it would have to be walked.
-        // All else that cannot be read was given up, or the view would not be whole.
+        // Each of these commits was taken by a record that others need not have seen, so its
+        // snapshot would have to be walked. Every other unreadable object was given up, or the view
+        // would not be complete.
         let is_passed =
             |name: &ObjectName| !matches!(name, ObjectName::Commit(id) if !passed.contains(id));
         if let Some((name, error)) = view.unreadable.iter().find(|(name, _)| !is_passed(name)) {
@@ -364,7 +374,7 @@ impl Sweeper {
         }
     }
 
-    /// S5: what was stored again stands, before the first object is deleted that had it.
+    /// S5: checks, before the first delete, that the chunks that were stored again are still there.
     fn require_rescued(
         &self,
         rescued: &Rescued,
@@ -392,7 +402,7 @@ impl Sweeper {
         Err(Error::new(Kind::Conflict, "sweep", message))
     }
 
-    /// S5: deletes what the record condemned, and what else has had its time.
+    /// S5: deletes everything that the record condemned, and other objects whose time has passed.
     fn delete(
         &self,
         prune: &Prune,
@@ -429,8 +439,9 @@ impl Sweeper {
             media.delete(&ObjectName::Segment(*segment).to_string())?;
             done.segment_count += 1;
         }
-        // Before its container: who is cut off between them leaves nothing that nobody looks for.
-        // Parity may come late, too; of what was swept before nothing comes back.
+        // Deleted before its container, so that an interruption leaves no parity that a later sweep
+        // does not look for. Parity that arrives after its container was swept is deleted as well,
+        // because containers never return.
         let going: HashSet<_> = prune.condemned.iter().copied().collect();
         let condemned = view.condemned();
         for (container, parity) in parity::list(&self.repository)? {
@@ -451,7 +462,7 @@ impl Sweeper {
             done.container_count += 1;
             done.container_bytes += length;
         }
-        // Hints of writers of whose containers nothing is left.
+        // Hints objects of ended writers of which no container is left.
         let left = there.keys().filter(|name| !going.contains(name));
         let left: HashSet<TicketId> = left.map(|(_, part)| part.ticket).collect();
         for (path, _) in media.list(ObjectKind::Hints.folder())? {
@@ -478,7 +489,7 @@ impl Sweeper {
     }
 }
 
-/// The records that were swept.
+/// Returns the numbers of the records that were swept.
 pub(crate) fn swept(view: &View) -> BTreeSet<u64> {
     let outcomes = view.commits.values().map(|commit| &commit.outcome);
     outcomes
@@ -489,9 +500,9 @@ pub(crate) fn swept(view: &View) -> BTreeSet<u64> {
         .collect()
 }
 
-/// The snapshots that need not be walked for the sake of what `prune` condemned: those that it took
-/// itself, that a swept record took, or one of the `seen` records. Who has not got them in the view has
-/// not taken over from them.
+/// Returns the snapshots that need not be walked for the sake of what `prune` condemned: those
+/// taken by `prune` itself, by a swept record, or by one of the `seen` records. A writer without
+/// such a snapshot in its view has not taken anything over from it.
 fn passed(prune: &Prune, seen: &BTreeSet<u64>, view: &View) -> HashSet<TicketId> {
     let mut passed: HashSet<TicketId> = prune.forgotten.iter().copied().collect();
     for swept in swept(view).union(seen) {

@@ -1,5 +1,5 @@
-//! BURST as a mode of the store: what the paper's rule finds, through repositories, and what of it is still
-//! so after other backups, prunes and losses.
+//! BURST as a mode of the store: the decisions of the paper's rule, through repositories, and their
+//! state after further backups, prunes and losses.
 
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "other tests back up files")]
@@ -38,13 +38,13 @@ use proptest::prelude::*;
 
 use backup::{init_with, open};
 
-/// A quarter of a chunk, one burst a reference chunk: the example of section III-C.
+/// A quarter of a chunk, and one burst for each reference chunk: the example of section III-C.
 const QUARTER_ONCE: Options = Options { tau: Tau::Fraction(4), c_max: 1, ..Options::BURST };
 
-/// So many bytes stand for one letter of the paper's examples.
+/// Number of bytes that stand for one letter of the paper's examples.
 const LETTER_LEN: usize = 100;
 
-/// Letters as stretches of bytes, the same for the same letter.
+/// Stretches of bytes for the letters, equal for equal letters.
 fn letters(text: &str) -> Vec<u8> {
     text.bytes().flat_map(|letter| SplitMix64::bytes(u64::from(letter), LETTER_LEN)).collect()
 }
@@ -67,8 +67,8 @@ impl Store {
         Store { media, repository }
     }
 
-    /// A backup of one stream of chunks. Publishes after each where `publish` says so, and remembers so many
-    /// bytes of its own.
+    /// Backs up one stream of chunks. Publishes after each chunk if `publish` is set, and remembers
+    /// at most the given number of the writer's own bytes.
     fn backup_within(
         &self,
         chunks: &[Vec<u8>],
@@ -125,7 +125,7 @@ impl Store {
         Reader::new(self.repository.clone(), Arc::new(index), view)
     }
 
-    /// What a chunk is stored as, once it was read back.
+    /// Returns the burst that a chunk is stored as, after the chunk was read back.
     fn burst(&self, chunk: &[u8]) -> Option<StoredBurst> {
         let (reader, name) = (self.reader(), self.fingerprint(chunk));
         let found = reader.index().find_where(Class::Data, &name, Scope::Read, |_| Ok(true));
@@ -172,7 +172,7 @@ impl Store {
 
 /// The paper's examples, in one backup and over two.
 #[test]
-fn the_examples_of_the_paper() {
+fn examples_of_the_paper_are_reproduced() {
     let options = Options { tau: Tau::Bytes(LETTER_LEN), ..Options::BURST };
     for (reference, chunk, replaced, data_len) in [
         ("bandage", "badge", 2..5, 1),
@@ -194,7 +194,7 @@ fn the_examples_of_the_paper() {
             let suffix_len = reference.len() - replaced.end;
             let letters = [replaced.start, data_len, suffix_len, replaced.end];
             let expected = letters.map(|count| u32::try_from(count * LETTER_LEN).expect("few"));
-            // Letters may begin or end alike by chance, in a byte.
+            // Different letters may by chance begin or end with the same byte.
             assert!(
                 lens.iter().zip(expected).all(|(len, expected)| len.abs_diff(expected) < 3),
                 "{lens:?}"
@@ -205,10 +205,11 @@ fn the_examples_of_the_paper() {
     }
 }
 
-/// Section III-C, 1): the second miss becomes the reference chunk of what follows, and the first burst
-/// keeps the old one; in one backup, in four, and where containers are named in between.
+/// Section III-C, 1): the second miss becomes the reference chunk of what follows, and the first
+/// burst keeps the old one. This holds in one backup, in four, and if containers are named in
+/// between.
 #[test]
-fn an_exhausted_reference_is_replaced() {
+fn exhausted_reference_is_replaced() {
     let chunks = ["hhaaaaaa", "hhbbbbbb", "hhcccccc", "hhdddddd"].map(letters);
     for (backup_count, publish) in [(1, false), (1, true), (2, false), (4, false)] {
         let store = Store::new(QUARTER_ONCE);
@@ -229,9 +230,9 @@ fn an_exhausted_reference_is_replaced() {
     }
 }
 
-/// A burst is nobody's reference chunk, and a tail leads where a head does not.
+/// A burst is never a reference chunk, and a tail leads where a head does not.
 #[test]
-fn a_tail_leads_to_wholes_alone() {
+fn tail_leads_only_to_wholes() {
     let store = Store::new(Options { c_max: 3, ..QUARTER_ONCE });
     let chunks = ["hhaaaatt", "hhbbbbuu", "iiccccuu", "jjaaaatt"].map(letters);
     let statistics = store.backup(&chunks);
@@ -246,10 +247,10 @@ fn a_tail_leads_to_wholes_alone() {
     assert_eq!(statistics.tail.entry_count, 0);
 }
 
-/// Behind an equal head all may be new, and is stored as a burst all the same; but not where that takes
-/// more than the chunk.
+/// Behind an equal head, everything may be new and is still stored as a burst, unless the burst is
+/// larger than the chunk.
 #[test]
-fn a_burst_is_taken_unless_it_is_larger_than_the_chunk() {
+fn burst_is_stored_unless_larger_than_the_chunk() {
     let store = Store::new(QUARTER_ONCE);
     let chunks = ["hhaaaaaa", "hhbbbbbb"].map(letters);
     let tiny = [b"hhaaaaaa".to_vec(), b"hhbbbbbb".to_vec(), b"abc".to_vec()];
@@ -260,14 +261,14 @@ fn a_burst_is_taken_unless_it_is_larger_than_the_chunk() {
     assert_eq!(counts, (1, 1, 0), "too large, too short for tau, lost");
 }
 
-/// The paper's deletion: a prune keeps a reference chunk as long as bursts need it, and no longer. Until then
-/// it serves new bursts; what has gone leads nowhere.
+/// The paper's deletion: a prune keeps a reference chunk as long as bursts need it, and no longer.
+/// Until then it serves new bursts. A deleted chunk leads nowhere.
 #[test]
-fn a_reference_stays_as_long_as_bursts_need_it() {
+fn reference_stays_while_bursts_need_it() {
     let store = Store::new(Options { c_max: 200, ..QUARTER_ONCE });
     let old = letters("hhaaaaaa");
     let chunk = |seed| [&old[..400], &SplitMix64::bytes(seed, 400)].concat();
-    // More bytes than a container takes.
+    // More bytes than fit into a container.
     let bursts: Vec<Vec<u8>> = (0..100).map(chunk).collect();
     let (first, _) = store.backup_with(std::slice::from_ref(&old), false);
     let (second, _) = store.backup_with(&bursts, false);
@@ -284,10 +285,10 @@ fn a_reference_stays_as_long_as_bursts_need_it() {
     store.check();
 }
 
-/// What a writer has stored itself it remembers for a while. What comes too late finds it in the next backup,
-/// with the bursts that it had.
+/// A writer remembers what it has stored itself for a while. An older chunk is found by the next
+/// backup, with the bursts on it.
 #[test]
-fn a_writer_forgets_what_it_stored_long_ago() {
+fn writer_forgets_wholes_beyond_its_memory() {
     let chunks =
         ["hhaaaaaa", "hhbbbbbb", "iicccccc", "jjdddddd", "hheeeeee", "hhffffff"].map(letters);
     let [old, new, .., last, third] = &chunks;
@@ -306,9 +307,9 @@ fn a_writer_forgets_what_it_stored_long_ago() {
     }
 }
 
-/// Where that takes less, a prune stores bursts again as they are, and lets their reference chunk go.
+/// If that takes less, a prune stores bursts again as wholes, and lets their reference chunk go.
 #[test]
-fn a_single_burst_does_not_keep_a_container() {
+fn single_burst_does_not_keep_a_container() {
     let store = Store::new(QUARTER_ONCE);
     let [old, new] = ["hhaaaaaa", "hhbbbbbb"].map(letters);
     let (first, _) = store.backup_with(std::slice::from_ref(&old), false);
@@ -320,7 +321,7 @@ fn a_single_burst_does_not_keep_a_container() {
     store.check();
 }
 
-/// What a prune copies keeps its entries, and its counters.
+/// A chunk that a prune copies keeps its entries and its counters.
 #[test]
 fn entries_outlive_a_copy() {
     let store = Store::new(QUARTER_ONCE);
@@ -342,9 +343,9 @@ fn entries_outlive_a_copy() {
     store.check();
 }
 
-/// Hints may lack, come from others, or lie: that costs size, and nothing else.
+/// Hints may be missing, come from others, or be wrong. That costs size, and nothing else.
 #[test]
-fn hints_that_lack_or_lie_cost_size_alone() {
+fn missing_or_wrong_hints_cost_only_size() {
     let [old, new] = ["hhaaaatt", "hhbbbbtt"].map(letters);
     let outcome = |change: &dyn Fn(&mut Option<BurstHints>)| {
         let store = Store::new(QUARTER_ONCE);
@@ -375,9 +376,10 @@ fn hints_that_lack_or_lie_cost_size_alone() {
     assert_eq!(more, (false, 2), "of more chunks than there are");
 }
 
-/// Bursts on chunks of the same writer, which was cut off: the next one finds both, and needs nothing else.
+/// Bursts on chunks of the same writer, which was interrupted: the next writer finds both, and
+/// needs nothing else.
 #[test]
-fn bursts_of_a_writer_that_was_cut_off_count() {
+fn bursts_of_an_interrupted_writer_count() {
     let store = Store::new(QUARTER_ONCE);
     let chunks = ["hhaaaaaa", "hhbbbbbb"].map(letters);
     {
@@ -391,7 +393,7 @@ fn bursts_of_a_writer_that_was_cut_off_count() {
             inline.store_burst(chunk, &mut bursts).expect("it is stored");
             inline.publish().expect("memory takes it");
         }
-        // It ends here, without a word.
+        // The writer ends here without a commit.
     }
     let store = Store { repository: open(store.media.clone(), 2).expect("it opens"), ..store };
     let containers = || store.media.list(ObjectKind::Data.folder()).expect("memory lists").len();
@@ -412,7 +414,7 @@ fn similar_blocks(seed: u64, count: usize) -> Vec<Vec<u8>> {
             len if len > 0 && numbers.below(8) > 0 => blocks[numbers.below(len)].clone(),
             _ => numbers.take(BLOCK_LEN),
         };
-        // The head, the tail or the middle: so that no burst is as long as its block.
+        // The head, the tail or the middle, so that no burst is as long as its block.
         let (start, end) = match numbers.below(4) {
             0 => (numbers.below(20), 30 + numbers.below(200)),
             1 => (700 + numbers.below(200), BLOCK_LEN - numbers.below(20)),
@@ -427,10 +429,11 @@ fn similar_blocks(seed: u64, count: usize) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// The store and the deduplicator in memory make the same of every block: whole, or burst on which
-/// reference chunk and how long; whatever the variant, however many backups, and when containers are named.
+/// The store and the deduplicator in memory make the same of every block: a whole, or a burst of
+/// the same length on the same reference chunk. This holds for every variant and number of backups,
+/// and whenever containers are named.
 #[test]
-fn the_store_decides_as_the_deduplicator_does() {
+fn store_and_deduplicator_decide_alike() {
     let variants = [
         Options { c_max: 1, ..Options::BURST },
         Options { c_max: 3, tau: Tau::Bytes(100), ..Options::BURST },
@@ -488,10 +491,10 @@ fn the_store_decides_as_the_deduplicator_does() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Theorem 1: what replaces no more than len - 2 tau of a reference chunk, whose length is len, is stored
-    /// as a burst on it, and of no more new bytes than it was made with.
+    /// Theorem 1: a change that replaces at most len - 2 tau of a reference chunk of length len is
+    /// stored as a burst on it, with no more new bytes than the change has.
     #[test]
-    fn a_short_burst_is_found(
+    fn short_burst_is_found(
         seed in any::<u64>(),
         len in 300..3000_usize,
         tau in 1..=100_usize,
@@ -506,7 +509,8 @@ proptest! {
         let new = SplitMix64::bytes(!seed, post_len);
         let chunk = [&reference[..start], &new, &reference[start + pre_len..]].concat();
         prop_assume!(chunk != reference && Tau::Bytes(tau).len(chunk.len()).is_some());
-        // What takes more than the chunk is no composite: a name of 32 bytes and a few numbers.
+        // A burst that takes more than the chunk is not stored: a name of 32 bytes and a few
+        // numbers.
         prop_assume!(chunk.len() > post_len + 64);
         let store = Store::new(Options { tau: Tau::Bytes(tau), ..Options::BURST });
         if is_one_backup {

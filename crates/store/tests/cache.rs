@@ -1,4 +1,4 @@
-//! The local index: whatever has become of its files, it costs time and nothing else.
+//! The local index: damage to its files costs time and nothing else.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -31,17 +31,17 @@ use tempfile::TempDir;
 use backup::{Machine, back_up, restore_all, unlock};
 use damage::{Store, build};
 
-/// A day, and more than what was left half written is kept.
+/// A day, after which half-written files are removed.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A repository with what [`build`] makes, and a cache.
+/// A repository with the content of [`build`], and a cache.
 struct Cached {
     store: Store,
     cache: TempDir,
 }
 
 impl Cached {
-    /// The cache has everything.
+    /// Creates a repository whose cache is complete.
     fn new() -> Cached {
         let cached = Cached { store: Store::new(&build()), cache: TempDir::new().expect("made") };
         assert_eq!(restore_all(&cached.open()).expect("nothing is damaged"), 2, "snapshots");
@@ -88,7 +88,8 @@ fn with_cache(store: &Store, cache: &Path) -> Arc<Repository> {
     Arc::new(repository.expect("it opens").with_cache(cache.to_path_buf()))
 }
 
-/// Writes to the file itself, as a bad disk would: whoever has it open sees it.
+/// Writes to the file itself, as a bad disk would. A process that has the file open sees the
+/// change.
 fn overwrite(path: &Path, change: impl Fn(&mut Vec<u8>)) {
     let mut bytes = fs::read(path).expect("it is there");
     change(&mut bytes);
@@ -118,7 +119,7 @@ fn flip_behind(bytes: &mut [u8], behind: usize) {
 }
 
 #[test]
-fn a_damaged_run_costs_time_only() {
+fn damaged_run_costs_only_time() {
     for (case, change) in CHANGES {
         let cached = Cached::new();
         cached.runs().iter().for_each(|run| overwrite(run, change));
@@ -127,7 +128,7 @@ fn a_damaged_run_costs_time_only() {
 }
 
 #[test]
-fn a_run_may_be_damaged_while_it_is_in_use() {
+fn run_damaged_while_in_use_loses_nothing() {
     for (case, change) in CHANGES {
         let cached = Cached::new();
         let repository = cached.open();
@@ -146,9 +147,9 @@ fn a_run_may_be_damaged_while_it_is_in_use() {
     }
 }
 
-/// What is known is not stored again.
+/// Known chunks are not stored again.
 #[test]
-fn a_backup_finds_what_a_damaged_run_named() {
+fn backup_finds_chunks_of_a_damaged_run() {
     for (case, change) in CHANGES {
         let cached = Cached::new();
         cached.runs().iter().for_each(|run| overwrite(run, change));
@@ -159,7 +160,7 @@ fn a_backup_finds_what_a_damaged_run_named() {
     }
 }
 
-/// Ten runs of like size become one; one that is damaged is read again first.
+/// Ten runs of similar size become one. A damaged run is first read again.
 #[test]
 fn damaged_runs_are_not_merged() {
     for (case, change) in CHANGES {
@@ -187,9 +188,9 @@ fn damaged_runs_are_not_merged() {
     }
 }
 
-/// A run that looks well, and says less than the segments do.
+/// A run with valid checksums that names less than its segments do.
 #[test]
-fn a_run_that_lies_does_not_hide_chunks() {
+fn wrong_run_does_not_hide_chunks() {
     for names_containers in [false, true] {
         let cached = lying(names_containers);
         cached.expect_all_is_well("lies");
@@ -197,7 +198,7 @@ fn a_run_that_lies_does_not_hide_chunks() {
     }
 }
 
-/// A cache of runs that are whole, and name no chunks; containers only where that is said.
+/// A cache of valid runs that name no chunks, and containers only if `names_containers` is set.
 fn lying(names_containers: bool) -> Cached {
     let objects = build();
     let liar = Store::new(&objects);
@@ -221,9 +222,9 @@ fn lying(names_containers: bool) -> Cached {
     cached
 }
 
-/// A prune takes neither damage of the cache nor its lies for a loss.
+/// A prune takes neither damage of the cache nor a wrong cache for a loss.
 #[test]
-fn a_prune_plans_the_same_whatever_the_cache_says() {
+fn prune_plan_is_independent_of_the_cache() {
     let options = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
     let plan = |cached: &Cached, case: &str| plan(&cached.open(), &options, &()).expect(case);
     let expected = plan(&Cached::new(), "nothing is damaged");
@@ -234,15 +235,15 @@ fn a_prune_plans_the_same_whatever_the_cache_says() {
         assert_eq!(plan(&cached, case), expected, "{case}");
     }
     assert_eq!(plan(&lying(true), "lies"), expected, "lies");
-    // What is not named is adopted.
+    // Unnamed containers are adopted.
     let adopted = plan(&lying(false), "more lies");
     assert!(adopted.adopted_count > 0, "{adopted:?}");
     assert_eq!(Plan { adopted_count: 0, ..adopted }, expected, "more lies");
 }
 
-/// A cache on a disk that fails at every turn is given up, and the work goes on.
+/// A cache on a disk that fails at every call is given up, and the work goes on.
 #[test]
-fn a_cache_that_cannot_be_written_is_done_without() {
+fn unwritable_cache_is_given_up() {
     let cached = Cached::new();
     let folder = cached.folder();
     fs::remove_dir_all(&folder).expect("removed");
@@ -251,7 +252,7 @@ fn a_cache_that_cannot_be_written_is_done_without() {
 }
 
 #[test]
-fn what_was_left_half_written_is_removed() {
+fn half_written_files_are_removed() {
     let cached = Cached::new();
     let now_ns = Machine::new(1).now_ns();
     let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_ns).expect("after 1970"));
@@ -268,9 +269,9 @@ fn what_was_left_half_written_is_removed() {
     assert!(recent.exists(), "somebody may be");
 }
 
-/// Runs in files take the memory of their filters; those of segments that were merged are given up.
+/// Runs in files take the memory of their filters. Those of merged segments are given up.
 #[test]
-fn an_index_forgets_what_was_superseded() {
+fn index_forgets_superseded_segments() {
     let cached = Cached::new();
     let open = || {
         let view = View::list(&cached.open()).expect("it lists");
@@ -300,10 +301,10 @@ fn an_index_forgets_what_was_superseded() {
     }
 }
 
-/// A fork knows what there was, and nothing that the first one takes up later; and the other way
-/// round.
+/// A fork has everything up to the fork, and nothing that the original takes up later, and vice
+/// versa.
 #[test]
-fn a_fork_goes_its_own_way() {
+fn fork_is_independent_of_its_origin() {
     let cached = Cached::new();
     let repository = cached.open();
     let before = View::list(&repository).expect("it lists");
@@ -323,12 +324,12 @@ fn a_fork_goes_its_own_way() {
     }
     assert!(has(&index, &new[0]), "taken up");
     assert!(!has(&fork, &new[0]), "by the other");
-    // Files that one of them gives up the other still reads.
+    // Files that one of them gives up can still be read by the other.
     assert!(index.rebuild().expect("it reads"), "there was a cache");
     assert!(known.iter().all(|chunk| has(&fork, chunk)), "the fork knows them still");
 }
 
-/// The first chunk of each snapshot's tree.
+/// Returns the first chunk of each snapshot's tree.
 fn first_chunks(repository: &Arc<Repository>) -> Vec<Fingerprint> {
     let view = View::list(repository).expect("it lists");
     let reader = Reader::open(repository.clone(), view.clone()).expect("it opens");

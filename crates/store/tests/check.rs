@@ -1,5 +1,5 @@
-//! What a check says beside the damage matrix: of second copies, prunes, other writers, a medium
-//! that fails, and of many threads.
+//! Checks beyond the damage matrix: second copies, prunes, other writers, a failing storage, and
+//! many threads.
 
 #[path = "common/anew.rs"]
 mod anew;
@@ -41,7 +41,7 @@ use bad_sectors::BadSectors;
 use damage::{Findings, Store, build, check_on};
 use whole::reader_of_all;
 
-/// The first container of file data.
+/// Returns the first container of file data.
 fn data_container(store: &Store) -> String {
     let view = View::list(&store.repository).expect("it lists");
     let index = Index::open(store.repository.clone(), &view).expect("it opens");
@@ -57,13 +57,13 @@ fn flip(store: &Store, name: &str, place: usize) {
     store.replace(name, Some(bytes.into()));
 }
 
-/// After a `damage` commit the next backup stores lost chunks again. The damage stays, the loss does
-/// not.
+/// After a `damage` commit the next backup stores lost chunks again. The damage stays, the loss
+/// does not.
 #[test]
-fn what_is_stored_again_is_not_lost() {
+fn chunks_stored_again_are_not_lost() {
     let store = Store::new(&build());
     let name = data_container(&store);
-    // In the first region: others of the container are whole.
+    // In the first region: other regions of the container are intact.
     flip(&store, &name, HEADER_LEN + 10);
     let findings = store.check(true);
     assert!(findings.has_error(&name), "{:#?}", findings.all);
@@ -86,9 +86,9 @@ fn what_is_stored_again_is_not_lost() {
     assert_eq!(restore_all(&store.repository).expect("it restores"), 3, "snapshots");
 }
 
-/// So much that it takes two commits, of which the medium takes one: that one counts.
+/// Records that take two commits, of which the storage accepts one: that one counts.
 #[test]
-fn what_was_recorded_before_a_failure_is_told() {
+fn damage_recorded_before_a_failure_is_reported() {
     let damage = |number: u32| {
         let mut fingerprint = [0; 32];
         fingerprint[..4].copy_from_slice(&number.to_be_bytes());
@@ -123,7 +123,7 @@ fn errors(findings: &Findings) -> Vec<String> {
 }
 
 #[test]
-fn what_a_prune_took_is_not_missing() {
+fn objects_taken_by_a_prune_are_not_missing() {
     let objects = build();
     let store = Store::new(&objects);
     let view = View::list(&store.repository).expect("it lists");
@@ -157,7 +157,8 @@ fn what_a_prune_took_is_not_missing() {
     assert_eq!(errors(&findings), [""; 0], "all of it was taken");
     assert_eq!(findings.report.snapshot_count, 0, "snapshots");
 
-    // Without the record it is missing; and the record itself is, once another has followed.
+    // Without the record, the container is missing. The record itself is missing once another has
+    // followed.
     put_prune(&store, 2, &Prune::default());
     let name = ObjectName::Prune(1).to_string();
     store.replace(&name, None);
@@ -167,7 +168,7 @@ fn what_a_prune_took_is_not_missing() {
 }
 
 #[test]
-fn a_damaged_prune_is_named() {
+fn damaged_prune_record_is_named() {
     let store = Store::new(&build());
     put_prune(&store, 1, &Prune { time_ns: 5, ..Prune::default() });
     let name = ObjectName::Prune(1).to_string();
@@ -178,7 +179,7 @@ fn a_damaged_prune_is_named() {
 }
 
 #[test]
-fn what_others_put_there_is_a_note() {
+fn foreign_file_is_a_note() {
     let store = Store::new(&build());
     for name in ["data/note.txt", "commits/README", "config/0"] {
         store.replace(name, Some(Bytes::from_static(b"hello")));
@@ -190,7 +191,7 @@ fn what_others_put_there_is_a_note() {
 }
 
 #[test]
-fn threads_find_the_same() {
+fn findings_are_independent_of_threads() {
     let objects = build();
     let store = Store::new(&objects);
     for name in objects.keys().filter(|n| n.starts_with("data/") || n.starts_with("meta/")) {
@@ -210,7 +211,7 @@ fn threads_find_the_same() {
 }
 
 #[test]
-fn a_check_can_be_stopped() {
+fn check_can_be_stopped() {
     struct Stop;
 
     impl CheckMonitor for Stop {
@@ -224,9 +225,9 @@ fn a_check_can_be_stopped() {
     assert_eq!(error.kind(), Kind::Interrupted);
 }
 
-/// One object that the disk does not give is a finding; where it gives none, the check ends.
+/// One object that the disk does not return is a finding. If it returns none, the check ends.
 #[test]
-fn a_bad_sector_does_not_end_the_check() {
+fn bad_sector_does_not_end_the_check() {
     let objects = build();
     let store = Store::new(&objects);
     for name in
@@ -237,7 +238,7 @@ fn a_bad_sector_does_not_end_the_check() {
         let findings = check_on(&repository, true, 1);
         assert!(findings.names(name), "{name}: {:#?}", findings.all);
     }
-    // All tickets, commits, segments and containers together are more than are put up with.
+    // All tickets, commits, segments and containers together exceed the tolerated number.
     for number in 0..20 {
         let ticket = ObjectName::Ticket { ticket: TicketId([number; 12]), renewal: 0 };
         store.replace(&ticket.to_string(), Some(Bytes::from_static(b"anything")));
@@ -270,7 +271,7 @@ fn every_object_can_be_described() {
             }
         }
     }
-    // What is damaged is an error, not a panic.
+    // A damaged object is an error, not a panic.
     for name in objects.keys() {
         for place in [4, 70] {
             flip(&store, name, place);
@@ -282,7 +283,7 @@ fn every_object_can_be_described() {
 
 /// A prune may publish one segment for the containers of many writers.
 #[test]
-fn what_a_prune_published_is_found_without_its_segment() {
+fn containers_published_by_a_prune_are_found_without_its_segment() {
     let store = Store::new(&build());
     let view = View::list(&store.repository).expect("it lists");
     let mut merged = Segment::default();
@@ -311,10 +312,10 @@ fn what_a_prune_published_is_found_without_its_segment() {
     }
 }
 
-/// A writer goes by what it can read (W2): what only an unreadable segment names is stored again, and
-/// from then on nobody needs it.
+/// A writer relies only on what it can read (W2): chunks that only an unreadable segment names are
+/// stored again, and from then on the segment is not needed.
 #[test]
-fn what_only_an_unreadable_segment_names_is_stored_again() {
+fn chunks_named_only_by_an_unreadable_segment_are_stored_again() {
     let objects = build();
     for (number, segment) in (2..).zip(objects.keys().filter(|name| name.starts_with("index/"))) {
         let store = Store::new(&objects);
@@ -347,9 +348,9 @@ fn what_only_an_unreadable_segment_names_is_stored_again() {
     }
 }
 
-/// Without a prune record nobody knows what is condemned: readers go on, writers must not.
+/// Without a prune record it is unknown what is condemned: readers go on, writers must not.
 #[test]
-fn a_prune_record_that_cannot_be_read_stops_writers_only() {
+fn unreadable_prune_record_stops_only_writers() {
     let store = Store::new(&build());
     put_prune(&store, 1, &Prune::default());
     let name = ObjectName::Prune(1).to_string();
@@ -362,10 +363,10 @@ fn a_prune_record_that_cannot_be_read_stops_writers_only() {
     assert!(error.to_string().contains(&name), "{error}");
 }
 
-/// Neither does anybody know without one that is gone: the numbers tell, and so do writers that have
+/// The same holds for a record that is gone. The numbers show that, and so do writers that have
 /// seen it.
 #[test]
-fn a_prune_record_that_is_gone_stops_writers_only() {
+fn missing_prune_record_stops_only_writers() {
     for gone in [1, 2] {
         let store = Store::new(&build());
         put_prune(&store, 1, &Prune::default());
@@ -382,9 +383,9 @@ fn a_prune_record_that_is_gone_stops_writers_only() {
     }
 }
 
-/// That some containers may go excuses no other.
+/// Condemned containers do not excuse the loss of others.
 #[test]
-fn what_no_prune_condemned_must_be_there() {
+fn missing_container_that_no_prune_condemned_is_an_error() {
     let objects = build();
     let store = Store::new(&objects);
     let containers: Vec<_> = objects
@@ -406,9 +407,9 @@ fn what_no_prune_condemned_must_be_there() {
     assert!(!missing.contains(&name(first).as_str()), "{missing:?}");
 }
 
-/// A writer with a broken memory seals what it should not: only a look at every chunk tells.
+/// A writer with broken memory seals wrong bytes: only reading every chunk shows that.
 #[test]
-fn a_chunk_that_is_not_what_its_record_says() {
+fn chunk_that_differs_from_its_record_is_found() {
     let store = Store::new(&build());
     let repository = &store.repository;
     let keys = repository.keys().clone();
@@ -428,9 +429,10 @@ fn a_chunk_that_is_not_what_its_record_says() {
     assert_eq!(damaged, [bad], "and it can be recorded");
 }
 
-/// What deletes looks for what composites refer to only where the index says that there are composites.
+/// Prunes look for the references of composites only where the index says that there are
+/// composites.
 #[test]
-fn an_index_that_is_wrong_about_composites_is_named() {
+fn index_that_is_wrong_about_composites_is_named() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     backup::init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
@@ -463,9 +465,9 @@ fn an_index_that_is_wrong_about_composites_is_named() {
     assert_eq!(errors(&check_on(&repository, true, 1)), [""; 0], "made anew");
 }
 
-/// One copy of a key is not there; hints are there, and damaged.
+/// One copy of a key is missing. A hints object is present and damaged.
 #[test]
-fn second_copies_and_hints_are_looked_at() {
+fn second_copies_and_hints_are_checked() {
     let store = Store::new(&build());
     let whole = store.check(false);
     let keys: Vec<String> = list(&store, "keys");
@@ -483,9 +485,9 @@ fn list(store: &Store, folder: &str) -> Vec<String> {
     listed.into_iter().map(|(name, _)| name).collect()
 }
 
-/// What a check counts.
+/// The counts of a check.
 #[test]
-fn a_check_counts_what_it_has_seen() {
+fn check_counts_what_it_has_seen() {
     let objects = build();
     let store = Store::new(&objects);
     let report = store.check(false).report;
@@ -496,13 +498,13 @@ fn a_check_counts_what_it_has_seen() {
     assert_eq!((report.unreferenced_count, report.unreferenced_bytes), (0, 0));
     // Seven files of six chunks, and trees.
     assert!(report.reference_count > 7 * 6 + 3, "{report:?}");
-    // A segment that cannot be read may have named the containers of its writer.
+    // An unreadable segment may have named the containers of its writer.
     let view = View::list(&store.repository).expect("it lists");
     let (id, _) = view.snapshots()[0];
     let segment = *view.commits[&id].segments.first().expect("it has one");
     flip(&store, &ObjectName::Segment(segment).to_string(), 100);
     assert_eq!(store.check(false).report.container_count, containers as u64, "as before");
-    // One that is not there is told of nobody's containers, if its writer has none to name it.
+    // A container of an unknown writer, which no segment names, is unreferenced.
     let store = Store::new(&objects);
     let stranger = TicketId([9; 12]);
     let part = PartName { ticket: stranger, count: 0 };
@@ -513,7 +515,7 @@ fn a_check_counts_what_it_has_seen() {
     assert_eq!(report.container_count, containers as u64, "it is not among them");
 }
 
-/// A container that is longer than what was put is named without reading it.
+/// A container that is longer than what was put is named without being read.
 #[test]
 fn lengths_are_compared_with_the_listing() {
     let store = Store::new(&build());
@@ -526,9 +528,10 @@ fn lengths_are_compared_with_the_listing() {
     assert!(finding.message.ends_with("were put"), "{finding:?}");
 }
 
-/// What snapshots share that are on the lists and that are not is lost; what only others need is counted.
+/// Chunks shared by listed and forgotten snapshots are lost. Chunks that only forgotten ones need
+/// are counted.
 #[test]
-fn what_only_forgotten_snapshots_need_is_counted() {
+fn losses_of_forgotten_snapshots_are_only_counted() {
     for (files, lost_count) in [(&[1_u64][..], 0), (&[1, 2], 6)] {
         let media: Arc<dyn Media> = Arc::new(Memory::new());
         backup::init(media.clone()).expect("an empty memory takes a repository");

@@ -1,4 +1,5 @@
-//! Checks while others are at work: what has gone since it was listed may have gone rightly.
+//! Checks beside other clients: objects that disappear after the listing may have been deleted
+//! rightly.
 
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "nothing is restored here")]
@@ -40,7 +41,7 @@ use failing::FailingReads;
 use overtaken::{Overtaken, When};
 use retiring::{memory, start, start_similar, sweep_all};
 
-/// Collects findings, and stops the check after so many questions.
+/// Collects findings, and stops the check after a given number of questions.
 struct Findings {
     all: Mutex<Vec<Finding>>,
     asked: AtomicU64,
@@ -79,19 +80,19 @@ fn errors(findings: &[Finding]) -> Vec<&Finding> {
     findings.iter().filter(|finding| finding.is_error()).collect()
 }
 
-/// Prunes, leaving so many segments at most, and deletes what has gone.
+/// Prunes, leaving at most the given number of segments, and sweeps.
 fn retire(repository: &Arc<Repository>, segment_count_max: usize) -> Result<()> {
     let options = PruneOptions { unused_max: 0.0, segment_count_max, ..PruneOptions::default() };
     prune(repository, &options, &(), |_| true)?.expect("it was approved");
     sweep_all(repository).map(drop)
 }
 
-/// How to make what a check is to look at.
+/// Creates the storage that a check reads.
 type Start = fn() -> Arc<dyn Media>;
 
-/// A prune and a sweep come and go between two calls of a check: it finds nothing wrong.
+/// A prune and a sweep run between two calls of a check, which finds nothing wrong.
 #[test]
-fn a_check_may_be_overtaken_by_a_sweep_at_any_call() {
+fn check_overtaken_by_a_sweep_at_any_call_finds_nothing() {
     let starts: [(bool, usize, Start); 4] =
         [(false, 2, start), (true, 2, start), (false, 500, start), (true, 500, start_similar)];
     for (reads_data, segment_count_max, start) in starts {
@@ -125,9 +126,10 @@ fn condemn(repository: &Arc<Repository>, name: &str) {
     assert!(matches!(put, Ok(Recorded::Done(_))), "{put:?}");
 }
 
-/// What is listed and then gone is named, unless it is of a kind that goes, or was condemned.
+/// An object that is listed and then gone is named, unless its kind may be deleted or it was
+/// condemned.
 #[test]
-fn what_goes_during_a_check_is_named_where_it_may_not() {
+fn object_deleted_during_a_check_is_named_unless_it_may_go() {
     let begin = || {
         let media = memory();
         let repository = open(media.clone(), 1).expect("it opens");
@@ -154,7 +156,7 @@ fn what_goes_during_a_check_is_named_where_it_may_not() {
         let named = findings.iter().find(|finding| finding.object.starts_with(folder));
         assert_eq!(named.map(|it| it.kind), expected, "{folder}: {kind:?}: {findings:#?}");
     }
-    // Somebody has committed something meanwhile; that does not make it right.
+    // A commit was put meanwhile, which does not excuse the loss.
     let (media, repository, name) = begin();
     let failing = FailingReads::new(&media, &name, Kind::Missing, u64::MAX);
     let overtaken = Overtaken::new(failing, When::AfterList("parity"), move || {
@@ -162,7 +164,7 @@ fn what_goes_during_a_check_is_named_where_it_may_not() {
     });
     let (_, findings) = check_on(overtaken, true);
     assert!(findings.iter().any(|it| it.object == name && it.is_error()), "{findings:#?}");
-    // It was condemned before, or is meanwhile.
+    // Condemned before the check, or meanwhile.
     for is_before in [true, false] {
         let (media, repository, name) = begin();
         let failing = FailingReads::new(&media, &name, Kind::Missing, u64::MAX);
@@ -182,9 +184,9 @@ fn what_goes_during_a_check_is_named_where_it_may_not() {
     }
 }
 
-/// A commit that others have seen is gone: it is named, whatever has come since.
+/// A commit that others have seen is gone. It is named, whatever was put since.
 #[test]
-fn a_commit_that_is_gone_is_named_whatever_comes() {
+fn missing_commit_is_named_whatever_follows() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
@@ -199,7 +201,7 @@ fn a_commit_that_is_gone_is_named_whatever_comes() {
     let (_, findings) = check_on(overtaken, false);
     let named = findings.iter().find(|finding| finding.object == name);
     assert_eq!(named.map(|finding| finding.kind), Some(FindingKind::Missing), "{findings:#?}");
-    // It was only not listed.
+    // The commit was only not listed.
     let (other, path) = (media.clone(), name.clone());
     let overtaken = Overtaken::new(media, When::AfterList("parity"), move || {
         other.put_new(&path, bytes).expect("memory takes it");
@@ -210,7 +212,7 @@ fn a_commit_that_is_gone_is_named_whatever_comes() {
 
 /// A check can be stopped at any moment, also among composites.
 #[test]
-fn a_check_can_be_stopped_at_any_moment() {
+fn check_can_be_stopped_at_any_moment() {
     let media = start_similar();
     let repository = open(media.clone(), 3).expect("it opens");
     let run = |limit| {

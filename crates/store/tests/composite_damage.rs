@@ -1,4 +1,4 @@
-//! What a check says of composites, what it records of them, and what heals them.
+//! Checks of composites: the findings, the recorded damage, and what heals it.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -30,8 +30,8 @@ use backup::{back_up, init, open, restore_all};
 use damage::{Findings, Store, everything};
 use similar::{Record, back_up_similar, of_form};
 
-/// Three files; then later versions of two of them, as composites, and an unchanged one; then a later
-/// version of one of those. The first two snapshots are forgotten.
+/// Three files; then later versions of two of them, as composites, and an unchanged one; then a
+/// later version of one of those. The first two snapshots are forgotten.
 fn build() -> BTreeMap<String, Bytes> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
@@ -70,7 +70,7 @@ fn damage_region(store: &Store, record: &Record) {
     store.replace(&name, Some(bytes.into()));
 }
 
-/// A whole that composites refer to, and that is in the first version of a file.
+/// Returns a whole of the first version of a file that composites refer to.
 fn old_whole(repository: &Arc<Repository>) -> Record {
     let references: BTreeSet<_> = of_form(repository, Form::Composite)
         .into_iter()
@@ -81,7 +81,7 @@ fn old_whole(repository: &Arc<Repository>) -> Record {
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is_wrong() {
+fn sound_repository_has_no_findings() {
     let objects = build();
     for read_data in [false, true] {
         let store = Store::new(&objects);
@@ -94,10 +94,10 @@ fn nothing_is_found_where_nothing_is_wrong() {
     }
 }
 
-/// What only composites refer to is damaged, or gone: the check says so, and names what depends on it;
-/// the next backup stores that again, and only that.
+/// A chunk that only composites refer to is damaged or gone. The check says so, and names what
+/// depends on it. The next backup stores that again, and only that.
 #[test]
-fn a_whole_that_composites_lack_names_all_that_depends_on_it() {
+fn lost_whole_names_everything_that_depends_on_it() {
     let objects = build();
     let repository = Store::new(&objects).repository;
     let literals = of_form(&repository, Form::Literal);
@@ -133,10 +133,10 @@ fn a_whole_that_composites_lack_names_all_that_depends_on_it() {
     }
 }
 
-/// Of a region in which one composite lacks a whole, the others can be read. They are stored again all
-/// the same: a prune keeps a region with all that it refers to, or not.
+/// In a region in which one composite lacks a whole, the others can be read. They are stored again
+/// all the same, because a prune keeps all references of a region or none.
 #[test]
-fn the_neighbours_of_a_composite_that_lacks_a_whole_are_stored_again() {
+fn neighbours_of_a_composite_with_a_lost_whole_are_stored_again() {
     let store = Store::new(&build());
     let whole = old_whole(&store.repository);
     damage_region(&store, &whole);
@@ -155,9 +155,10 @@ fn the_neighbours_of_a_composite_that_lacks_a_whole_are_stored_again() {
     heal(&store, &findings, "neighbours");
 }
 
-/// Only what is read is looked at: the whole is in a container that is not, and its composites are.
+/// Only some containers are read: the whole is in one that is not, and its composites are in one
+/// that is.
 #[test]
-fn a_part_that_is_read_finds_the_whole_in_another() {
+fn partial_check_finds_the_damaged_whole_in_an_unread_container() {
     let store = Store::new(&build());
     let whole = old_whole(&store.repository);
     damage_region(&store, &whole);
@@ -168,7 +169,7 @@ fn a_part_that_is_read_finds_the_whole_in_another() {
         coverage: Some(&coverage),
         threads: 1,
     };
-    // What is newest is read last: it takes several.
+    // The newest container is read last, which takes several runs.
     let mut found = Vec::new();
     for _ in 0..7 {
         let report = check(&store.repository, &options, &()).expect("the medium works");
@@ -180,14 +181,14 @@ fn a_part_that_is_read_finds_the_whole_in_another() {
     assert!(found.contains(&true), "{found:?}");
 }
 
-/// What is damaged is recorded, the same files are backed up again, and all is well.
+/// Records the damage, backs up the same files again, and expects that all is well.
 fn heal(store: &Store, findings: &Findings, case: &str) {
     record(&store.repository, &findings.report.damages, |_, _| {}).expect("memory takes it");
     let again = store.check(true);
     assert!(again.report.error_count > 0, "{case}: it is lost until it is stored again");
     assert_eq!(again.report.damages, [], "{case}: all was recorded");
     store.compare(&again, case);
-    // Another process: its random numbers are others.
+    // Another process, with other random numbers.
     let repository = open(store.media.clone(), 40).expect("it opens");
     back_up_similar(&repository, &LAST).expect("nothing fails here");
     let healed = store.check(true);
@@ -208,7 +209,7 @@ fn composites_can_be_described() {
         assert!(text.contains(&line), "{line}:\n{text}");
     }
     assert!(text.contains(&format!("Composite {}", composite.chunk.fingerprint)), "{text}");
-    // 2000 bytes of the former version lie before the new ones.
+    // 2000 bytes of the previous version lie before the new ones.
     let extents = text.lines().filter(|line| line.contains(" of reference "));
     assert!(extents.clone().any(|line| line.contains(" 2000  of reference ")), "{text}");
     assert!(extents.count() >= 3 * 6, "a copy, new bytes, a copy: {text}");

@@ -1,4 +1,4 @@
-//! A backup that dies at every single call of the medium, and the next one, which goes on.
+//! A backup that is killed at every single call of the storage, and the next one, which continues.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -24,10 +24,10 @@ use cutpoint_store::writer::{Committed, Inline, Verify, Writer};
 
 use backup::{back_up, init, init_by, open, restore_all};
 
-/// What the run that dies backs up. Files 1 and 2 are there already.
+/// The files of the run that is killed. Files 1 and 2 are already stored.
 const FILES: [u64; 5] = [1, 3, 4, 5, 6];
 
-/// A repository with one finished snapshot.
+/// Creates a repository with one finished snapshot.
 fn start() -> Arc<dyn Media> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
@@ -48,7 +48,8 @@ fn everything(media: &dyn Media) -> BTreeMap<String, Bytes> {
     all
 }
 
-/// The chunks that segments of the repository name, with how many containers have each.
+/// Returns the chunks that segments of the repository name, each with the number of containers that
+/// have it.
 fn named_chunks(
     repository: &Repository,
     segments: impl IntoIterator<Item = PartName>,
@@ -76,7 +77,7 @@ fn calls_of_a_backup() -> u64 {
     faulty.calls()
 }
 
-/// Runs into `fault`; then looks at what is left, and backs up again.
+/// Runs into `fault`, checks what is left, and backs up again.
 fn run_into(fault: Fault) {
     let media = start();
     let before = everything(&*media);
@@ -89,7 +90,7 @@ fn run_into(fault: Fault) {
     for (name, bytes) in &before {
         assert!(after.get(name) == Some(bytes), "{fault:?}: {name} was changed or is gone");
     }
-    // What was acknowledged is there; what was not may be there, whole.
+    // Acknowledged snapshots exist. Others may exist, and are then complete.
     let repository = open(media.clone(), 3).expect("a crash needs no repair");
     let snapshots = restore_all(&repository).expect("all snapshots restore");
     assert!((1..=2).contains(&snapshots), "{fault:?}: {snapshots} snapshots");
@@ -110,7 +111,7 @@ fn run_into(fault: Fault) {
     let restored = restore_all(&repository).expect("all snapshots restore");
     assert_eq!(restored, snapshots + 1, "{fault:?}: the second run's snapshot");
 
-    // The dead run was ended, so that all that it had published counts, and is not stored again.
+    // The dead run was ended, so everything that it had published counts, and is not stored again.
     let view = View::list(&repository).expect("it lists");
     let tickets = media.list(ObjectKind::Ticket.folder()).expect("memory lists").len();
     assert_eq!(tickets, view.commits.len(), "{fault:?}: a dead writer was not ended");
@@ -122,7 +123,7 @@ fn run_into(fault: Fault) {
 }
 
 #[test]
-fn a_backup_may_die_before_any_call() {
+fn backup_killed_before_any_call_loses_nothing() {
     let calls = calls_of_a_backup();
     assert!(calls > 20, "{calls} calls are too few to mean anything");
     println!("{calls} calls");
@@ -130,18 +131,19 @@ fn a_backup_may_die_before_any_call() {
 }
 
 #[test]
-fn a_backup_may_die_after_any_call() {
+fn backup_killed_after_any_call_loses_nothing() {
     (0..calls_of_a_backup()).for_each(|call| run_into(Fault::DeadAfter(call)));
 }
 
 #[test]
-fn a_disk_may_be_full_at_any_put() {
+fn disk_full_at_any_put_loses_nothing() {
     (0..calls_of_a_backup()).for_each(|call| run_into(Fault::FullFrom(call)));
 }
 
-/// What is seen has not always reached the disk: a run that went on would promise too much.
+/// A visible object has not always reached the disk: a run that ignored that would promise too
+/// much.
 #[test]
-fn what_did_not_reach_the_disk_is_not_acknowledged() {
+fn unsynced_put_is_not_acknowledged() {
     let run = |fault| {
         let media = start();
         let faulty = Arc::new(Faulty::new(media.clone(), fault));
@@ -161,13 +163,14 @@ fn what_did_not_reach_the_disk_is_not_acknowledged() {
         synced_again += u64::from(is_acknowledged && failures > 0);
     }
     assert!(seen_alone >= 1, "no commit was seen that did not reach the disk");
-    // The commit alone is asked for, and synced once more; of everything else the run tells.
+    // Only the commit is read back and synced once more. Every other failure is an error of the
+    // run.
     assert_eq!(synced_again, 1, "only the commit is worth a second try");
 }
 
-/// With the same state, environment and input the stored bytes are equal.
+/// With equal state, environment and input the stored bytes are equal.
 #[test]
-fn two_runs_store_the_same_bytes() {
+fn equal_runs_store_equal_bytes() {
     let run = || {
         let media = start();
         let repository = open(media.clone(), 2).expect("it opens");
@@ -182,9 +185,9 @@ fn two_runs_store_the_same_bytes() {
     }
 }
 
-/// W5: a container disappears behind the writer's back after it has given a hit.
+/// W5: a container disappears after the writer has found a chunk in it.
 #[test]
-fn a_commit_looks_whether_its_hits_exist() {
+fn commit_checks_that_its_hits_exist() {
     let run = |mutant| {
         let media = start();
         let repository = open(media.clone(), 2).expect("it opens");
@@ -207,10 +210,10 @@ fn a_commit_looks_whether_its_hits_exist() {
     assert_eq!(committed, Committed::Done, "the mutant no longer breaks W5");
 }
 
-/// W5, where there are few hits and where there are many: with one container less than the run has
-/// found chunks in, there is no commit but a void, and the caller hears that it has to begin anew.
+/// W5, with few hits and with many: if one of the containers in which the run has found chunks is
+/// missing, there is only a void, and the caller learns that it has to begin again.
 #[test]
-fn a_commit_needs_every_container_that_was_hit() {
+fn commit_needs_every_container_that_was_hit() {
     for count in [1, 64, 65, 200] {
         for gone in [None, Some(0), Some(count - 1)] {
             let media: Arc<dyn Media> = Arc::new(Memory::new());
@@ -238,10 +241,10 @@ fn a_commit_needs_every_container_that_was_hit() {
     }
 }
 
-/// Of two that make a repository at the same time one wins, and has a repository that opens: the
-/// keyring that the other leaves is passed over.
+/// Of two concurrent inits one wins, and has a repository that opens. The keyring that the other
+/// leaves is skipped.
 #[test]
-fn a_keyring_that_a_lost_init_left_is_passed_over() {
+fn keyring_of_a_lost_init_is_skipped() {
     for seed in 0..8 {
         let (won, lost): (Arc<dyn Media>, Arc<dyn Media>) =
             (Arc::new(Memory::new()), Arc::new(Memory::new()));

@@ -1,5 +1,5 @@
-//! The damage matrix: every kind of damage to every kind of object is named by `check`, and what
-//! is undamaged still reads.
+//! The damage matrix: `check` names every kind of damage to every kind of object, and undamaged
+//! objects can still be read.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -23,13 +23,13 @@ fn parse(name: &str) -> ObjectName {
     ObjectName::parse(name).expect("only objects are listed")
 }
 
-/// What a test treats alike: the kind, and whether it is a second copy.
+/// Returns the class that a test treats alike: the kind, and `true` for a second copy.
 fn kind_of(name: &str) -> (&str, bool) {
     (name.split_once('/').expect("a folder").0, name.ends_with(".copy"))
 }
 
-/// Whether anything depends on an object: not on settings that newer ones have replaced, nor on the
-/// ticket of a writer that has ended.
+/// Returns `true` if anything depends on an object. Nothing depends on settings that newer ones
+/// have replaced, nor on the ticket of a writer that has ended.
 fn counts(objects: &Objects, name: &str) -> bool {
     match parse(name) {
         ObjectName::Config { number, .. } => number == 1,
@@ -40,12 +40,12 @@ fn counts(objects: &Objects, name: &str) -> bool {
     }
 }
 
-/// Whether the check names an object: by an error, where anything depends on it.
+/// Returns `true` if the check names an object, by an error if anything depends on it.
 fn is_found(objects: &Objects, findings: &Findings, name: &str) -> bool {
     findings.names(name) && findings.has_error(name) == counts(objects, name)
 }
 
-/// One object of each kind, copies apart: the first that counts.
+/// Returns the first object that counts of each kind, copies separately.
 fn one_of_each(objects: &Objects) -> Vec<&str> {
     let mut chosen: Vec<&str> = Vec::new();
     for name in objects.keys().filter(|name| counts(objects, name)) {
@@ -57,7 +57,7 @@ fn one_of_each(objects: &Objects) -> Vec<&str> {
     chosen
 }
 
-/// Replaces one object and expects that the check names it, and that all else reads.
+/// Replaces one object, and expects that the check names it and that everything else can be read.
 fn expect_named(objects: &Objects, name: &str, bytes: Option<Bytes>, case: &str) {
     let store = Store::new(objects);
     store.replace(name, bytes);
@@ -67,7 +67,7 @@ fn expect_named(objects: &Objects, name: &str, bytes: Option<Bytes>, case: &str)
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is_wrong() {
+fn sound_repository_has_no_findings() {
     let objects = build();
     for read_data in [false, true] {
         let store = Store::new(&objects);
@@ -87,9 +87,9 @@ fn nothing_is_found_where_nothing_is_wrong() {
     }
 }
 
-/// Every object of the repository but those whose deletion cannot be told from what is allowed.
+/// Every object of the repository, except those whose deletion cannot be told from an allowed one.
 #[test]
-fn deletion() {
+fn deletion_of_any_object_is_found() {
     let objects = build();
     let mut unseen = 0;
     for name in objects.keys() {
@@ -102,12 +102,12 @@ fn deletion() {
         }
         unseen += 1;
         match parse(name) {
-            // The sweeps that delete tickets of writers that have ended leave no trace of each; and
-            // nothing depends on such a ticket. One of a writer that has not ended leaves segments
-            // that nothing names.
+            // Sweeps delete the tickets of ended writers without a trace of each ticket, and
+            // nothing depends on such a ticket. Without the ticket of an open writer, nothing
+            // names its segments.
             ObjectName::Ticket { .. } => {}
-            // Nobody has seen it yet: the same as a writer that died before its commit. The ticket
-            // that is left says so.
+            // No other client has seen the commit, so its writer looks like one that died before
+            // its commit. The remaining ticket shows that.
             ObjectName::Commit(ticket) => {
                 let ticket = ObjectName::Ticket { ticket, renewal: 0 }.to_string();
                 assert!(
@@ -117,7 +117,7 @@ fn deletion() {
                 let later = objects.keys().filter(|other| other.starts_with("commits/")).count();
                 assert!(later > 1, "all commits but the newest are named by a later one");
             }
-            // What a writer that has not ended has put nobody else has seen.
+            // No other client has seen what an open writer has put.
             ObjectName::Segment(_) => assert!(
                 findings.report.unreferenced_count > 0,
                 "{name}: the containers that only it names are left"
@@ -130,7 +130,7 @@ fn deletion() {
 }
 
 #[test]
-fn cutting_short() {
+fn truncation_of_any_object_is_found() {
     let objects = build();
     for name in one_of_each(&objects) {
         let bytes = &objects[name];
@@ -142,7 +142,7 @@ fn cutting_short() {
 }
 
 #[test]
-fn bytes_behind_the_end() {
+fn bytes_behind_the_end_are_found() {
     let objects = build();
     for name in one_of_each(&objects) {
         for zeros in [1, 256, 64 * 1024] {
@@ -150,7 +150,7 @@ fn bytes_behind_the_end() {
             bytes.resize(bytes.len() + zeros, 0);
             let bytes = Bytes::from(bytes);
             expect_named(&objects, name, Some(bytes.clone()), &format!("{zeros} bytes more"));
-            // The length alone tells, without a look at the data.
+            // The length alone shows the damage, without reading the data.
             let store = Store::new(&objects);
             store.replace(name, Some(bytes));
             assert!(store.check(false).has_error(name), "{name}: {zeros} bytes more");
@@ -158,10 +158,10 @@ fn bytes_behind_the_end() {
     }
 }
 
-/// One bit each: every byte of header and trailer, and a spread of those between: parts, their
-/// tags, padding.
+/// One bit each: every byte of header and trailer, and a spread of those between, in parts, their
+/// tags and the padding.
 #[test]
-fn flipped_bits() {
+fn flipped_bits_are_found() {
     let objects = build();
     for name in one_of_each(&objects) {
         let bytes = &objects[name];
@@ -177,9 +177,9 @@ fn flipped_bits() {
     }
 }
 
-/// Every two objects, each in the place of the other.
+/// Every pair of objects, each in the place of the other.
 #[test]
-fn swapped() {
+fn swapped_objects_are_found() {
     let objects = build();
     let chosen = one_of_each(&objects);
     let same = chosen.iter().filter_map(|name| {
@@ -190,7 +190,7 @@ fn swapped() {
     assert_eq!(same.len(), 9, "there are two of each kind: {same:?}");
     let mixed = chosen.iter().flat_map(|a| chosen.iter().map(|b| (*a, *b)));
     for (one, other) in same.into_iter().chain(mixed) {
-        // The copies of one object are the same bytes.
+        // The copies of one object have the same bytes.
         if objects[one] == objects[other] {
             continue;
         }
@@ -206,10 +206,10 @@ fn swapped() {
     }
 }
 
-/// A valid object under another name that nothing has yet: nothing needs what is there, so it is an
-/// error only where something could come to need it.
+/// A valid object under a new name. Nothing needs it, so it is an error only if anything could come
+/// to need it.
 #[test]
-fn duplicated() {
+fn duplicated_objects_are_found() {
     let objects = build();
     let ticket = TicketId([0x77; 12]);
     let part = PartName { ticket, count: 0 };
@@ -237,10 +237,10 @@ fn duplicated() {
     }
 }
 
-/// Older settings in the place of newer ones; an older segment or container of the same writer in
-/// the place of its next.
+/// Older settings in the place of newer ones, and an older segment or container of the same writer
+/// in the place of its next.
 #[test]
-fn replayed() {
+fn replayed_objects_are_found() {
     let objects = build();
     let config = |number, copy| ObjectName::Config { number, copy }.to_string();
     for copy in [false, true] {
@@ -265,9 +265,9 @@ fn replayed() {
     assert!(replayed >= 4, "{replayed} segments and containers have one before them");
 }
 
-/// Both copies: nobody who does not have the keys already can open the repository.
+/// Both copies are damaged: only a client that already has the keys can open the repository.
 #[test]
-fn both_copies() {
+fn damage_of_both_copies_is_found() {
     let objects = build();
     for kind in ["config/", "keys/"] {
         let store = Store::new(&objects);
@@ -275,7 +275,7 @@ fn both_copies() {
         assert_eq!(names.len(), 4, "two objects, twice");
         for name in &names {
             let mut bytes = objects[*name].to_vec();
-            // In the salt: no key fits any more.
+            // In the salt, so that no key fits any more.
             bytes[40] ^= 1;
             store.replace(name, Some(bytes.into()));
         }
@@ -287,14 +287,14 @@ fn both_copies() {
     }
 }
 
-/// Containers say themselves what they hold: whatever named them can be lost.
+/// Containers describe their own contents, so the objects that named them can be lost.
 #[test]
-fn what_an_unreadable_object_named_is_found() {
+fn containers_are_found_without_the_object_that_named_them() {
     let objects = build();
     let has_ended = |ticket| objects.contains_key(&ObjectName::Commit(ticket).to_string());
     let mut tried = 0;
     for name in objects.keys() {
-        // The deletion of a commit leaves a writer that has not ended: that is another matter.
+        // The deletion of a commit leaves an open writer, which is tested elsewhere.
         let deletions: &[bool] = match parse(name) {
             ObjectName::Segment(part) if has_ended(part.ticket) => &[false, true],
             ObjectName::Commit(_) => &[false],
@@ -317,9 +317,9 @@ fn what_an_unreadable_object_named_is_found() {
     assert!(tried > 10, "{tried} segments and commits");
 }
 
-/// One container and the segment that names it: the one is all that is lost.
+/// One container and the segment that names it: only the container is lost.
 #[test]
-fn a_container_is_missed_though_its_segment_is_unreadable() {
+fn missing_container_is_named_despite_an_unreadable_segment() {
     let objects = build();
     let segments = objects.keys().filter(|name| name.starts_with("index/"));
     let containers = objects.keys().filter(|name| name.starts_with("data/"));
@@ -346,9 +346,10 @@ fn a_container_is_missed_though_its_segment_is_unreadable() {
     assert!(affected > 0, "files need them");
 }
 
-/// The structure alone, without the data: what is gone or shorter is found, and whom it affects.
+/// The structure alone, without the data: missing and shortened containers are found, with the
+/// files that they affect.
 #[test]
-fn a_container_that_is_gone_affects_files_without_reading_data() {
+fn missing_container_affects_files_without_reading_data() {
     let objects = build();
     let mut affected = 0;
     for name in objects.keys() {

@@ -1,5 +1,5 @@
-//! Every decoder of the format, on anything: it never panics, never believes a length before it has
-//! seen the bytes, and what it accepts from an encoder is what was encoded.
+//! Every decoder of the format, on arbitrary input: it never panics, never trusts a length before
+//! it has seen the bytes, and accepts from an encoder exactly what was encoded.
 
 #[path = "common/decoding.rs"]
 mod decoding;
@@ -78,7 +78,7 @@ fn commit(outcome: Outcome) -> Vec<u8> {
     Commit { outcome, segments: vec![part(1), part(2)], view, time_ns: -5, extra }.encode()
 }
 
-/// 5302 bytes of four references: two are new, or of another place.
+/// 5302 bytes of four references, two of which are new or at another place.
 fn burst() -> [Extent; 4] {
     let extent = |reference, offset, len| Extent { reference, offset, len };
     [extent(3, 0, 5000), extent(0, 700, 2), extent(3, 5002, 200), extent(3, 9, 100)]
@@ -235,7 +235,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
 });
 
 #[test]
-fn what_is_encoded_decodes_to_the_same_bytes() {
+fn encodings_round_trip() {
     for (decoder, bytes) in VALID.iter() {
         let (name, recode) = DECODERS[*decoder];
         assert_eq!(recode(bytes).as_ref(), Some(bytes), "{name}");
@@ -244,7 +244,7 @@ fn what_is_encoded_decodes_to_the_same_bytes() {
     assert_eq!(Keyring::decode(&bytes).ok(), Some(keyring()), "keyring");
 }
 
-/// Nothing of an encoding can be left off. (A directory ends in padding that its length leaves out.)
+/// No encoding can be shortened. (A directory ends in padding that its length leaves out.)
 #[test]
 fn every_prefix_is_refused() {
     for (decoder, bytes) in VALID.iter().filter(|(decoder, _)| *decoder != 5) {
@@ -255,9 +255,9 @@ fn every_prefix_is_refused() {
     }
 }
 
-/// Counts that claim more than there is. A decoder that believed one would ask for gigabytes.
+/// Counts that claim more than there is. A decoder that trusted one would ask for gigabytes.
 #[test]
-fn lengths_that_are_claimed_are_not_believed() {
+fn claimed_lengths_are_not_trusted() {
     let huge = u32::MAX.to_le_bytes();
     let mut directory = Directory::default().encode();
     directory[8..12].copy_from_slice(&huge);
@@ -292,9 +292,9 @@ fn lengths_that_are_claimed_are_not_believed() {
     }
 }
 
-/// A small container that is much to read: the same bytes again and again.
+/// A small container that is expensive to read: the same bytes again and again.
 #[test]
-fn regions_and_chunks_do_not_overlap() {
+fn overlapping_regions_and_chunks_are_refused() {
     let region = |offset, stored_len| RegionRecord {
         offset,
         stored_len,
@@ -331,9 +331,9 @@ fn regions_and_chunks_do_not_overlap() {
     }
 }
 
-/// Arrays in arrays, as an entry that a newer version might have written: no stack takes them all.
+/// Arrays in arrays, as in an entry of a newer version, nested too deeply for any stack.
 #[test]
-fn nesting_ends() {
+fn deep_nesting_is_refused() {
     let mut bytes = vec![0xa1, 0x18, 0x80];
     bytes.resize(1 << 20, 0x81);
     for (name, recode) in &DECODERS[..4] {
@@ -342,7 +342,7 @@ fn nesting_ends() {
 }
 
 #[test]
-fn keyrings_open_with_their_key_only() {
+fn keyring_opens_only_with_its_key() {
     let id = [7; 16];
     let name = ObjectName::Key { id, copy: false };
     let unlock = Unlock::KeyFile(Secret([1; 32]));
@@ -366,7 +366,7 @@ fn keyrings_open_with_their_key_only() {
         let mut flipped = bytes.to_vec();
         flipped[place] ^= 1 << (place % 8);
         assert!(!object_is_intact(&flipped), "byte {place}");
-        // Behind the sealed keyring only the checksum tells.
+        // Behind the sealed keyring, damage shows only in the checksum.
         if let Ok(Some(opened)) = open(&flipped, &unlock) {
             assert_eq!(opened.0, keyring(), "byte {place} flipped gives other keys");
         }
@@ -376,9 +376,9 @@ fn keyrings_open_with_their_key_only() {
     }
 }
 
-/// A keyring that asks for more work than anybody wants is refused before it is done.
+/// A keyring that asks for an excessive amount of work is refused before the work is done.
 #[test]
-fn stretching_has_a_limit() {
+fn excessive_stretching_is_refused() {
     let id = [7; 16];
     let name = ObjectName::Key { id, copy: false };
     let unlock = Unlock::KeyFile(Secret([1; 32]));
@@ -425,7 +425,7 @@ proptest! {
                 1 => bytes[place] ^= 1 << (byte % 8),
                 2 => bytes.insert(place, byte),
                 _ => {
-                    // Never all of them: an index needs something to point at.
+                    // At least one byte stays, because an index needs a position.
                     if bytes.len() > 1 {
                         bytes.remove(place);
                     }
@@ -439,7 +439,7 @@ proptest! {
     }
 
     #[test]
-    fn sealed_objects_come_back(
+    fn sealed_objects_round_trip(
         body in prop::collection::vec(any::<u8>(), 0..2000),
         suite in prop::sample::select(vec![
             Suite::None, Suite::Aes256Gcm, Suite::ChaCha20Poly1305,
@@ -460,14 +460,14 @@ proptest! {
         let mut flipped = bytes.to_vec();
         flipped[place.index(bytes.len())] ^= 1 << bit;
         prop_assert!(!object_is_intact(&flipped));
-        // Padding and checksum are not sealed; whatever opens is what was sealed.
+        // Padding and checksum are not sealed. Every object that opens has the sealed content.
         if let Ok(opened) = open_object(&keys, name, &flipped) {
             prop_assert_eq!(opened, body);
         }
     }
 
     #[test]
-    fn names_come_back(path in "[a-z]{4,7}/[0-9a-f./-]{0,40}", bytes in any::<[u8; 16]>()) {
+    fn names_round_trip(path in "[a-z]{4,7}/[0-9a-f./-]{0,40}", bytes in any::<[u8; 16]>()) {
         if let Ok(name) = ObjectName::parse(&path) {
             prop_assert_eq!(name.to_string(), path);
         }

@@ -1,6 +1,6 @@
-//! Which record of a chunk counts, where it has several: what a writer stores depends neither on what
-//! it has looked at before nor on when its own containers are named. And what is found without a former
-//! version, by heads and tails.
+//! The choice among several records of a chunk: the stored bytes depend neither on earlier lookups
+//! nor on the time at which the writer's own containers are named. Also the search by heads and
+//! tails, without a previous version.
 
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "other tests back up files")]
@@ -34,7 +34,7 @@ fn old() -> Vec<u8> {
     SplitMix64::bytes(1, 5000)
 }
 
-/// Resembles the old one.
+/// A chunk that resembles the old one.
 fn new() -> Vec<u8> {
     let mut new = old();
     new[2000] ^= 1;
@@ -45,8 +45,8 @@ fn fingerprint(repository: &Repository, chunk: &[u8]) -> Fingerprint {
     repository.keys().fingerprint(Class::Data, chunk)
 }
 
-/// Stores chunks, compared with `former`, publishes after each where `publish` says so, and commits.
-/// Returns which were new.
+/// Stores chunks, compared with `former`, publishes after each if `publish` is set, and commits.
+/// Returns which of them were new.
 fn store(
     repository: &Arc<Repository>,
     chunks: &[Vec<u8>],
@@ -75,7 +75,7 @@ fn store(
     is_new
 }
 
-/// Stores a chunk whole, whatever there is.
+/// Stores a chunk as a whole, even if it is known.
 fn store_whole(repository: &Arc<Repository>, chunk: &[u8]) {
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let mut inline = Inline::anew(writer).expect("it opens");
@@ -83,7 +83,8 @@ fn store_whole(repository: &Arc<Repository>, chunk: &[u8]) {
     inline.commit(Outcome::Snapshot(Box::new(Snapshot::empty()))).expect("it ends");
 }
 
-/// A repository of the old chunk and of the new one, a composite; and the name of what has the old one.
+/// Creates a repository with the old chunk and the new one, a composite. Returns the name of the
+/// container with the old chunk as well.
 fn build(seed: u32) -> (Arc<dyn Media>, Arc<Repository>, String) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
@@ -100,15 +101,16 @@ fn open_index(repository: &Arc<Repository>) -> Index {
     Index::open(repository.clone(), &view).expect("it opens")
 }
 
-/// The containers that have the new chunk.
+/// Returns the containers that have the new chunk.
 fn places(repository: &Arc<Repository>) -> Vec<PartName> {
     let places = open_index(repository).places(Class::Data, &fingerprint(repository, &new()));
     places.expect("it finds")
 }
 
-/// A composite that has lost its whole does not hide a record that counts, whichever is met first.
+/// A composite that has lost its whole does not hide a record that counts, in whatever order they
+/// are found.
 #[test]
-fn a_record_that_does_not_count_hides_none_that_does() {
+fn record_that_does_not_count_hides_no_other() {
     let mut is_first = [0; 2];
     for seed in 1..7 {
         let (media, repository, container) = build(seed);
@@ -126,10 +128,10 @@ fn a_record_that_does_not_count_hides_none_that_does() {
     assert!(is_first.iter().all(|count| *count > 0), "either comes first: {is_first:?}");
 }
 
-/// Each version changes another piece. What is left of 60 of them is put together from 20 wholes and what is
-/// new: the rest is stored again.
+/// Each version changes another piece. What is left of 60 versions is assembled from 20 wholes and
+/// new bytes: the rest is stored again.
 #[test]
-fn what_many_versions_changed_needs_few_regions() {
+fn chunk_changed_by_many_versions_needs_few_regions() {
     const PIECE_LEN: usize = 100;
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
@@ -155,9 +157,9 @@ fn what_many_versions_changed_needs_few_regions() {
     assert_eq!(most, Some(&21), "its own and one for each whole: {counts:?}");
 }
 
-/// A whole is taken rather than a composite, also where the directory of that one was read last.
+/// A whole is preferred to a composite, even if the directory of the composite was read last.
 #[test]
-fn what_was_looked_at_before_makes_no_difference() {
+fn chosen_record_is_independent_of_earlier_lookups() {
     for seed in 1..5 {
         let (_, repository, _) = build(seed);
         store_whole(&repository, &new());
@@ -171,7 +173,7 @@ fn what_was_looked_at_before_makes_no_difference() {
         };
         let mut offered = Vec::new();
         let all = index.find_where(Class::Data, &chunk, Scope::Write, |location| {
-            // Not under a lock.
+            // Would deadlock under a lock.
             assert!(index.find(Class::Data, &chunk, Scope::Write).expect("it finds").is_some());
             offered.push(location.is_whole());
             Ok(false)
@@ -185,7 +187,7 @@ fn what_was_looked_at_before_makes_no_difference() {
         let index = open_index(&repository);
         let literal = index.containers().into_iter().find(|record| record.has_composites);
         let composite = literal.expect("one has the composite").name;
-        // Its directory alone is read.
+        // Reads only the directory of the container.
         let found = index.find_where(Class::Data, &chunk, Scope::Read, |location| {
             Ok(location.container.name == composite)
         });
@@ -195,10 +197,10 @@ fn what_was_looked_at_before_makes_no_difference() {
     }
 }
 
-/// Whether a composite of others counts does not depend on when what this writer has stored becomes
-/// readable.
+/// A composite of another writer counts or not, independently of the time at which this writer's
+/// chunks become readable.
 #[test]
-fn what_a_writer_stores_does_not_make_composites_count() {
+fn own_chunks_do_not_make_composites_of_others_count() {
     for publish in [false, true] {
         let (media, repository, container) = build(1);
         media.delete(&container).expect("memory deletes");
@@ -206,7 +208,7 @@ fn what_a_writer_stores_does_not_make_composites_count() {
         assert_eq!(is_new, [true, true, false], "published: {publish}");
         let is_new = store(&repository, &[old(), new()], None, publish);
         assert_eq!(is_new, [false, false], "afterwards both are there");
-        // Its own composites count, before and after they are published.
+        // The writer's own composites count before and after they are published.
         let (_, repository, _) = build(2);
         let mut newer = new();
         newer[3000] ^= 1;
@@ -215,20 +217,20 @@ fn what_a_writer_stores_does_not_make_composites_count() {
     }
 }
 
-/// Files of so many chunks each.
+/// Files with a given number of chunks each.
 fn files(count: u64, chunk_count: u64) -> Vec<Vec<Vec<u8>>> {
     let file =
         |file| (0..chunk_count).map(|at| SplitMix64::bytes(file * 100 + at + 1, 4000)).collect();
     (0..count).map(file).collect()
 }
 
-/// The same, each chunk with other bytes in the middle.
+/// The same files, each chunk with other bytes in the middle.
 fn changed(mut files: Vec<Vec<Vec<u8>>>) -> Vec<Vec<Vec<u8>>> {
     files.iter_mut().flatten().for_each(|chunk| chunk[1000..1040].fill(7));
     files
 }
 
-/// A repository that has `files`, and hints of them.
+/// A repository with `files`, and hints for them.
 fn repository_of(files: &[Vec<Vec<u8>>]) -> (Arc<dyn Media>, Arc<Repository>) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
@@ -243,8 +245,8 @@ fn hints(media: &dyn Media) -> Vec<String> {
     listed.into_iter().map(|(path, _)| path).collect()
 }
 
-/// Stores files that have no former version, with so many heads and tails remembered. Returns how many
-/// bytes the regions of file data took.
+/// Stores files without a previous version, with at most `ends_max` remembered heads and tails.
+/// Returns the size of the regions of file data.
 fn store_files(repository: &Arc<Repository>, files: &[Vec<Vec<u8>>], ends_max: usize) -> usize {
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let (view, ticket) = (writer.view().clone(), writer.ticket());
@@ -273,15 +275,15 @@ fn store_files(repository: &Arc<Repository>, files: &[Vec<Vec<u8>>], ends_max: u
     stored
 }
 
-/// Files without a former version are found by their first and last bytes. With a quarter of the memory
-/// that is needed most are found as well: for each that is found its neighbours are.
+/// Files without a previous version are found by their first and last bytes. With a quarter of the
+/// needed memory most are found as well, because each found chunk leads to its neighbours.
 #[test]
 fn less_memory_finds_less() {
     for (count, chunk_count) in [(400, 1), (40, 10)] {
         let before = files(count, chunk_count);
         let after = changed(before.clone());
         let needed = 2 * usize::try_from(count * chunk_count).expect("small");
-        // Objects are somewhat longer than what is in them.
+        // Hints objects are slightly longer than the ends in them.
         let stored = [needed * 5 / 4, needed / 2, needed / 4, 0].map(|ends_max| {
             let (_, repository) = repository_of(&before);
             store_files(&repository, &after, ends_max)
@@ -296,12 +298,13 @@ fn less_memory_finds_less() {
     }
 }
 
-/// Where the beginning is as it was, what follows it is found as well; and what is known leads on.
+/// If the beginning is unchanged, what follows it is found as well, and known chunks lead to their
+/// neighbours.
 #[test]
-fn what_follows_what_is_known_is_found() {
+fn chunks_behind_known_ones_are_found() {
     let before = files(10, 4);
     let mut after = before.clone();
-    // Neither head nor tail of the last two is left.
+    // The last two chunks keep neither head nor tail.
     for chunk in after.iter_mut().flat_map(|file| &mut file[2..]) {
         chunk[..20].fill(1);
         chunk[3990..].fill(2);
@@ -311,9 +314,9 @@ fn what_follows_what_is_known_is_found() {
     assert!(stored < 10_000, "{stored} bytes of 80,000 that are new");
 }
 
-/// Without hints more is stored, and nothing fails; nor with such as lie or are damaged.
+/// Without hints, or with damaged or wrong ones, more is stored and nothing fails.
 #[test]
-fn hints_may_be_gone_or_lie() {
+fn missing_or_wrong_hints_fail_nothing() {
     let before = files(30, 3);
     let after = changed(before.clone());
     let (_, repository) = repository_of(&before);
@@ -354,9 +357,9 @@ fn hints_may_be_gone_or_lie() {
     assert_eq!(store_files(&repository, &after, usize::MAX), lost, "damaged");
 }
 
-/// Hints go with the containers that they speak of.
+/// Hints objects are deleted with the containers that they describe.
 #[test]
-fn hints_go_when_all_is_gone_of_which_they_speak() {
+fn hints_are_deleted_with_their_last_container() {
     let (media, repository) = repository_of(&files(20, 3));
     let old = hints(&*media);
     forget(&repository, |view| {

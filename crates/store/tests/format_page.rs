@@ -16,7 +16,7 @@ fn page() -> String {
     std::fs::read_to_string(page).expect("the page is there")
 }
 
-/// The section of the page that has the example.
+/// Returns the section of the page that has the example.
 fn example() -> String {
     let page = page();
     let (_, example) = page.split_once("\n## 13. An example\n").expect("the section is there");
@@ -30,7 +30,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// `N` bytes that rise from `first`.
+/// Returns `N` ascending bytes, beginning with `first`.
 fn rising<const N: usize>(first: u8) -> [u8; N] {
     std::array::from_fn(|place| first + u8::try_from(place).expect("a short array"))
 }
@@ -41,7 +41,7 @@ fn keys(suite: Suite) -> Keys {
     Keys::derive(&keyring, suite)
 }
 
-/// The example's object, sealed with `suite`.
+/// Returns the example's object, sealed with `suite`.
 fn object(suite: Suite) -> (ObjectName, Vec<u8>, Vec<u8>) {
     let void = Commit {
         outcome: Outcome::Void,
@@ -56,7 +56,8 @@ fn object(suite: Suite) -> (ObjectName, Vec<u8>, Vec<u8>) {
     (name, body, bytes.to_vec())
 }
 
-/// The object's key by the page's words: keyed BLAKE3 over the first 48 bytes of the header.
+/// Returns the object's key by the rule of the page: keyed BLAKE3 over the first 48 bytes of the
+/// header.
 fn object_key(header: &[u8]) -> [u8; 48] {
     let class_key = blake3::derive_key("cutpoint v1 commit", &rising::<32>(0));
     let mut derived = [0; 48];
@@ -64,7 +65,7 @@ fn object_key(header: &[u8]) -> [u8; 48] {
     derived
 }
 
-/// The lines `    OFFSET  BYTES` of the page, as an object; `...` stands for bytes of zero.
+/// Parses the lines `    OFFSET  BYTES` of the page into an object; `...` stands for zero bytes.
 fn dumped(example: &str, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     let mut count = 0;
@@ -81,7 +82,7 @@ fn dumped(example: &str, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The body as the page lists it, field by field; `...` stands for zeros up to `len` bytes.
+/// Parses the body that the page lists field by field; `...` stands for zeros up to `len` bytes.
 fn listed(example: &str, len: usize) -> Vec<u8> {
     let (_, list) = example.split_once("    a6 ").expect("the list starts with its map");
     let mut bytes = vec![0xa6];
@@ -95,7 +96,7 @@ fn listed(example: &str, len: usize) -> Vec<u8> {
             field.split(' ').map(|byte| u8::from_str_radix(byte, 16).expect("a byte in hex")),
         );
         if dots {
-            // A string of bytes has its length before it.
+            // A byte string has its length before it.
             bytes.resize(bytes.len() + usize::from(bytes[bytes.len() - 1]), 0);
         }
     }
@@ -104,7 +105,7 @@ fn listed(example: &str, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn the_object_of_the_page() {
+fn object_matches_the_page() {
     let example = example();
     let (name, body, bytes) = object(Suite::None);
     assert_eq!(listed(&example, body.len()), body, "the body, field by field");
@@ -151,7 +152,7 @@ fn the_object_of_the_page() {
 }
 
 #[test]
-fn the_other_suites_of_the_page() {
+fn other_suites_match_the_page() {
     let example = example();
     for suite in [Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
         let (_, body, bytes) = object(suite);
@@ -169,7 +170,7 @@ fn the_other_suites_of_the_page() {
 }
 
 #[test]
-fn the_other_values_of_the_page() {
+fn other_values_match_the_page() {
     let example = example();
     let keys = keys(Suite::None);
     let values = [
@@ -184,7 +185,7 @@ fn the_other_values_of_the_page() {
 
 /// The payload of a composite, byte by byte, and the extents that it stands for.
 #[test]
-fn the_composite_of_the_page() {
+fn composite_matches_the_page() {
     let page = page();
     let (_, section) = page.split_once("\n### Composites\n").expect("the section is there");
     let (_, example) = section.split_once("A chunk of 5302 bytes").expect("the example is there");
@@ -216,9 +217,9 @@ fn the_composite_of_the_page() {
     assert_eq!(extents::decode(&shown, 5302, 4).expect("it is well"), list, "what they stand for");
 }
 
-/// The table of maxima is what the program holds to.
+/// The program enforces the maxima in the table of the page.
 #[test]
-fn maxima_of_the_page_are_those_of_the_program() {
+fn maxima_match_the_page() {
     let page = page();
     let (_, section) = page.split_once("\n**Maxima.**").expect("the table is there");
     let rows: Vec<(String, u64, u64)> = section

@@ -1,5 +1,5 @@
-//! Commits that somebody has deleted are told of; those that a prune took, that come meanwhile, or that a
-//! listing lags behind with are not.
+//! Deleted commits are reported. Commits that a prune took, that arrive meanwhile, or that a
+//! lagging listing lacks are not.
 
 #[path = "common/backup.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
@@ -29,7 +29,7 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::Writer;
 use overtaken::{Overtaken, When};
 
-/// A medium of which the first listings lack one name.
+/// A storage whose first listings lack one name.
 #[derive(Debug)]
 struct Lagging {
     inner: Arc<dyn Media>,
@@ -53,7 +53,7 @@ impl Layer for Lagging {
     }
 }
 
-/// A medium that lists an object that it does not have.
+/// A storage that lists an object which it does not have.
 #[derive(Debug)]
 struct Listing {
     inner: Arc<dyn Media>,
@@ -75,7 +75,8 @@ impl Layer for Listing {
     }
 }
 
-/// A repository with three snapshots, of which each has the one before in its view; and the middle one.
+/// Creates a repository with three snapshots, each of which has the previous one in its view.
+/// Returns the middle one as well.
 fn start() -> (Arc<dyn Media>, TicketId) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
@@ -106,7 +107,7 @@ fn take(repository: &Arc<Repository>, id: TicketId) {
 }
 
 #[test]
-fn commit_that_was_deleted_is_told_of() {
+fn deleted_commit_is_reported() {
     let (media, middle) = start();
     assert_eq!(gone(media.clone()), [], "all are there");
     let name = ObjectName::Commit(middle);
@@ -115,7 +116,7 @@ fn commit_that_was_deleted_is_told_of() {
 }
 
 #[test]
-fn commit_that_listings_lack_for_a_while_or_for_ever_is_no_alarm() {
+fn commit_missing_from_listings_is_no_alarm() {
     for listings in [1, 2, u64::MAX] {
         let (inner, middle) = start();
         let hidden = ObjectName::Commit(middle).to_string();
@@ -124,9 +125,9 @@ fn commit_that_listings_lack_for_a_while_or_for_ever_is_no_alarm() {
     }
 }
 
-/// A sweep has deleted it, and the record that had taken it is listed later.
+/// A sweep has deleted the commit, and the record that had taken it is listed later.
 #[test]
-fn commit_that_an_unlisted_prune_took_is_no_alarm() {
+fn commit_taken_by_an_unlisted_prune_is_no_alarm() {
     let (inner, middle) = start();
     take(&open(inner.clone(), 3).expect("it opens"), middle);
     inner.delete(&ObjectName::Commit(middle).to_string()).expect("it goes");
@@ -135,8 +136,9 @@ fn commit_that_an_unlisted_prune_took_is_no_alarm() {
 }
 
 #[test]
-fn commit_that_a_prune_took_is_no_alarm_beside_its_sweep() {
-    // Between the listing of commits and their reading, and the listing of records; and before both.
+fn commit_taken_by_a_prune_is_no_alarm_during_its_sweep() {
+    // Between the listing of commits and reading them, between that and the listing of records, and
+    // before both.
     for when in [When::AfterList("commits"), When::BeforeCall(0), When::AfterList("prunes")] {
         let (media, middle) = start();
         let other = open(media.clone(), 3).expect("it opens");
@@ -150,7 +152,7 @@ fn commit_that_a_prune_took_is_no_alarm_beside_its_sweep() {
     }
 }
 
-/// The errors of a check, and the commits that a repair gives up.
+/// Returns the errors of a check, and the commits that a repair gives up.
 fn errors_and_given_up(media: Arc<dyn Media>) -> (u64, BTreeSet<TicketId>) {
     let repository = open(media, 4).expect("it opens");
     let report = check(&repository, &CheckOptions::default(), &()).expect("it lists");
@@ -160,7 +162,7 @@ fn errors_and_given_up(media: Arc<dyn Media>) -> (u64, BTreeSet<TicketId>) {
 }
 
 #[test]
-fn commit_that_listings_lack_is_neither_missed_nor_given_up() {
+fn commit_missing_from_listings_is_not_given_up() {
     for listings in [1, u64::MAX] {
         let (inner, middle) = start();
         let hidden = ObjectName::Commit(middle).to_string();
@@ -175,7 +177,7 @@ fn commit_that_listings_lack_is_neither_missed_nor_given_up() {
 }
 
 #[test]
-fn commit_that_is_listed_and_not_there_is_told_and_can_be_given_up() {
+fn commit_listed_but_missing_is_reported_and_can_be_given_up() {
     let (inner, middle) = start();
     let lost = ObjectName::Commit(middle).to_string();
     let len = inner.head(&lost).expect("memory tells").expect("it is there");

@@ -1,4 +1,4 @@
-//! Repositories that somebody has made who has the keys, or needs none: whatever they say, it costs
+//! Repositories made by an attacker who has the keys, or needs none. Whatever they contain costs
 //! bounded memory and time, and the error says what is wrong.
 
 #[path = "common/backup.rs"]
@@ -42,14 +42,14 @@ fn new_repository() -> Arc<Repository> {
     open_repository(&media)
 }
 
-/// The most memory that this process has had, in bytes, where the system tells.
+/// Returns the peak memory of this process in bytes, if the system tells.
 fn peak_memory() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib * 1024)
 }
 
-/// Stores what `fill` stores, and a snapshot of what it returns.
+/// Stores what `fill` stores, and a snapshot of the content that it returns.
 fn plant(repository: &Arc<Repository>, fill: impl FnOnce(&mut Inline) -> Result<Content>) {
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let mut inline = Inline::new(writer, Verify::All).expect("the index opens");
@@ -63,7 +63,8 @@ fn reader(repository: &Arc<Repository>) -> Reader {
     Reader::open(repository.clone(), view).expect("it opens")
 }
 
-/// Collects what is said, and stops who asks too often whether to stop: nobody is to go on for ever.
+/// Collects findings, and fails an operation that asks too often whether to stop, because it would
+/// never end.
 #[derive(Debug, Default)]
 struct Collect {
     findings: Mutex<Vec<String>>,
@@ -71,7 +72,7 @@ struct Collect {
     asked: AtomicU64,
 }
 
-/// How often is too often.
+/// Number of questions that counts as too often.
 const STEPS_MAX: u64 = 2_000_000;
 
 impl CheckMonitor for Collect {
@@ -92,7 +93,7 @@ impl RepairMonitor for Collect {
     }
 }
 
-/// What a check that reads everything says is wrong.
+/// Returns the findings of a check that reads everything.
 fn findings(repository: &Arc<Repository>) -> Vec<String> {
     let collect = Collect::default();
     let options =
@@ -101,7 +102,7 @@ fn findings(repository: &Arc<Repository>) -> Vec<String> {
     collect.findings.into_inner().expect("no test panics in here")
 }
 
-/// Repairs and forgets; what it did, and what it said of losses.
+/// Repairs and forgets. Returns the result and the reported losses.
 fn repair(repository: &Arc<Repository>) -> (SnapshotsRepair, Vec<String>) {
     let collect = Collect::default();
     let options = SnapshotOptions { forget: true, ..SnapshotOptions::default() };
@@ -116,9 +117,9 @@ fn encode(entries: &[Entry]) -> Vec<u8> {
 }
 
 /// Recipes of recipes, a thousand times the same on each level: a stream of 10^15 bytes in a few
-/// chunks. Whoever looks at what there is looks at each once.
+/// chunks. Every operation visits each chunk once.
 #[test]
-fn a_recipe_that_repeats_itself_is_looked_at_once() {
+fn repeated_recipe_is_visited_once() {
     let repository = new_repository();
     let mut size = 1000_u64;
     plant(&repository, |inline| {
@@ -145,8 +146,8 @@ fn a_recipe_that_repeats_itself_is_looked_at_once() {
     assert_eq!(reader.segments(&file.content).take(5000).filter(Result::is_ok).count(), 5000);
 }
 
-/// Folders in folders, each twice in the one above it, so many levels of them above the tree of
-/// `leaf`: with sixty, 2^60 paths in sixty chunks.
+/// Creates folders in folders, each twice in the one above it, with `levels` levels above the tree
+/// of `leaf`. Sixty levels make 2^60 paths in sixty chunks.
 fn folders_twice(inline: &mut Inline, leaf: &[Entry], levels: usize) -> Result<Content> {
     let mut below = match leaf {
         [] => Content::Empty,
@@ -168,7 +169,7 @@ fn tree_of(inline: &mut Inline, entries: &[Entry]) -> Result<Content> {
     Ok(folder_of(inline.store_meta(&tree)?, tree.len() as u64))
 }
 
-/// A chunk that nobody has stored.
+/// A chunk that is not stored anywhere.
 const NOWHERE: Piece = Piece::Chunk { fingerprint: Fingerprint([0xee; 32]), offset: 0, length: 8 };
 
 fn file(name: &str, size: u64, content: Content) -> Entry {
@@ -178,17 +179,17 @@ fn file(name: &str, size: u64, content: Content) -> Entry {
 }
 
 #[test]
-fn a_folder_that_repeats_itself_is_looked_at_once() {
+fn repeated_folder_is_visited_once() {
     let repository = new_repository();
     plant(&repository, |inline| folders_twice(inline, &[], 60));
     assert_eq!(findings(&repository), [""; 0], "nothing is wrong with it");
     plan(&repository, &PruneOptions::default(), &()).expect("it can be planned");
 }
 
-/// Something is lost on each of 2^60 paths, or on more than can be counted. Some are named; the
-/// others are counted without going there.
+/// Something is lost on each of 2^60 paths, or on more than can be counted. Some paths are named.
+/// The others are counted without visiting them.
 #[test]
-fn what_is_lost_on_very_many_paths_is_counted() {
+fn losses_on_very_many_paths_are_counted() {
     for (levels, more) in [(60, (1 << 60) - 1000), (70, u64::MAX - 1000)] {
         let repository = new_repository();
         plant(&repository, |inline| {
@@ -211,7 +212,7 @@ fn what_is_lost_on_very_many_paths_is_counted() {
         let all = if levels < 64 { 1 << levels } else { u64::MAX };
         assert_eq!(each.loss_count, all, "losses");
         let unnamed = all - 10_000;
-        // Behind the highest number nobody counts exactly.
+        // Beyond the highest number the count is not exact.
         assert!(each.unnamed_count == unnamed || levels > 64 && each.unnamed_count > unnamed);
         let left: Vec<String> =
             findings(&repository).into_iter().filter(|text| !text.contains("forgotten")).collect();
@@ -229,9 +230,9 @@ fn what_is_lost_on_very_many_paths_is_counted() {
     }
 }
 
-/// The same where what is lost is a part of a folder, below recipes that repeat it.
+/// A lost part of a folder, below recipes that repeat it, is counted without visiting all paths.
 #[test]
-fn a_folder_that_is_lost_very_often_is_named_once() {
+fn folder_lost_very_often_is_named_once() {
     let repository = new_repository();
     plant(&repository, |inline| {
         let (mut below, mut size) = (NOWHERE, 8);
@@ -245,7 +246,7 @@ fn a_folder_that_is_lost_very_often_is_named_once() {
         let Piece::Chunk { fingerprint, .. } = below else { panic!("a chunk") };
         let mut folder = Entry::new("folder", EntryKind::Folder);
         folder.content = Content::Recipe(fingerprint);
-        // As a file, it has lost more parts than anybody will go through.
+        // As a file, it has lost more parts than can be visited.
         let entries = [file("file", size, Content::Recipe(fingerprint)), folder];
         folders_twice(inline, &entries, 3)
     });
@@ -261,10 +262,10 @@ fn a_folder_that_is_lost_very_often_is_named_once() {
     assert_eq!(left, [""; 0], "what is left is whole");
 }
 
-/// Two that name the same chunk, and one of them says another length: the check says so, whichever
+/// Two references to one chunk, one of which has a wrong length. The check reports it, whichever
 /// comes first.
 #[test]
-fn who_says_another_length_than_others_is_found() {
+fn contradictory_length_is_found() {
     for names in [["a", "b"], ["b", "a"]] {
         let repository = new_repository();
         plant(&repository, |inline| {
@@ -288,10 +289,10 @@ fn who_says_another_length_than_others_is_found() {
     }
 }
 
-/// Recipes whose levels or lengths are not what is said of them. A circle is impossible: a chunk
-/// cannot hold its own fingerprint.
+/// Recipes whose levels or lengths differ from those in the references to them. A cycle is
+/// impossible, because a chunk cannot contain its own fingerprint.
 #[test]
-fn levels_of_recipes_fall() {
+fn recipe_levels_must_descend() {
     let recipe = |level, segments| {
         RecipeChunk { level, cut: "fixed".to_owned(), segments, extra: vec![] }.encode()
     };
@@ -324,9 +325,9 @@ fn levels_of_recipes_fall() {
     }
 }
 
-/// Names that lead out of a folder reach nobody, and the check says where they are.
+/// Names that lead out of a folder are never followed, and the check says where they are.
 #[test]
-fn names_that_lead_elsewhere_are_not_read() {
+fn names_that_lead_out_of_a_folder_are_not_read() {
     let long = "x".repeat(4097);
     for name in ["", ".", "..", "/", "/etc/passwd", "a/b", "../x", "a\0b", &long] {
         let repository = new_repository();
@@ -348,7 +349,8 @@ fn names_that_lead_elsewhere_are_not_read() {
     }
 }
 
-/// A container with one region and one chunk; what reading that chunk gives, what a check says.
+/// Creates a container with one region and one chunk. Returns the result of reading the chunk, and
+/// the findings of a check.
 fn of_region(
     region: Vec<u8>,
     codec: Codec,
@@ -384,9 +386,9 @@ fn of_region(
     (read, findings(&repository))
 }
 
-/// Frames that open to more, or to less, than the directory says.
+/// Frames that decompress to more, or to less, than the directory says.
 #[test]
-fn regions_that_lie_about_their_size_are_refused() {
+fn regions_with_wrong_sizes_are_refused() {
     let frame = |len: usize| zstd::bulk::compress(&vec![0; len], 3).expect("zstd works");
     let (read, found) = of_region(frame(5000), Codec::Zstd, 5000, &[0; 100], Form::Whole);
     assert_eq!((read.expect("it is well").len(), found), (100, vec![]), "what is true");
@@ -414,7 +416,7 @@ fn regions_that_lie_about_their_size_are_refused() {
     }
 }
 
-/// A record of a region: its form, its payload, and of which chunk it says that it is.
+/// A record of a region: its form, its payload, and the chunk that it claims to be.
 struct Planted {
     form: Form,
     payload: Vec<u8>,
@@ -429,7 +431,7 @@ impl Planted {
         Planted { form: Form::Whole, payload: bytes.to_vec(), fingerprint, chunk_len }
     }
 
-    /// A composite that becomes `bytes`, so it says.
+    /// A composite that claims to become `bytes`.
     fn composite(repository: &Repository, bytes: &[u8], list: &[(u16, u32, u32)]) -> Planted {
         let extent = |(reference, offset, len): &_| Extent {
             reference: *reference,
@@ -443,8 +445,8 @@ impl Planted {
     }
 }
 
-/// Puts a container of these regions, each with its references, and a snapshot with a file of each
-/// chunk that `is_file` picks.
+/// Puts a container of these regions, each with its references, and a snapshot with a file for each
+/// chunk that `is_file` accepts.
 fn plant_regions(
     repository: &Repository,
     regions: &[(Vec<Fingerprint>, Vec<Planted>)],
@@ -497,10 +499,9 @@ fn plant_regions(
     put_commit(repository, &records, &hints, root).expect("it is put");
 }
 
-/// Composites that no writer writes: each is an error that the reader tells, and the check names the
-/// file.
+/// Composites that no writer writes. Each is an error of the reader, and the check names the file.
 #[test]
-fn composites_that_lie_are_refused() {
+fn malformed_composites_are_refused() {
     let old = SplitMix64::bytes(1, 1000);
     let new: Vec<u8> = [&old[..500], &old[600..]].concat();
     let good = [(0, 0, 500), (0, 600, 400)];
@@ -556,12 +557,12 @@ fn composites_that_lie_are_refused() {
     }
 }
 
-/// However its extents lie, a chunk needs its own region and one for each of 64 wholes.
+/// However its extents lie, a chunk needs its own region and at most one for each of 64 wholes.
 #[test]
-fn a_chunk_needs_65_regions_at_most() {
+fn chunk_needs_at_most_65_regions() {
     let repository = new_repository();
     let wholes: Vec<Vec<u8>> = (0..64).map(|seed| SplitMix64::bytes(seed, 50)).collect();
-    // Each is taken from twice.
+    // Each whole is used twice.
     let list: Vec<(u16, u32, u32)> =
         (0..128).map(|number| (number % 64, u32::from(number / 64) * 25, 25)).collect();
     let halves =
@@ -579,9 +580,10 @@ fn a_chunk_needs_65_regions_at_most() {
     assert_eq!((statistics.region_count, statistics.request_count), (65, 65), "{statistics:?}");
 }
 
-/// Each claims 16 MiB, of three bytes. A few are tried, and the check says that it left the others.
+/// Each composite claims 16 MiB, from three bytes. A few are tried, and the check reports that it
+/// left out the others.
 #[test]
-fn composites_that_claim_much_cost_little() {
+fn composites_with_excessive_claims_cost_little() {
     let repository = new_repository();
     let zeros = vec![0; 16 * MIB];
     let whole = Planted::whole(&repository, &zeros);
@@ -605,10 +607,10 @@ fn composites_that_claim_much_cost_little() {
     }
 }
 
-/// An index that says that a directory has four gibibytes. In a folder, which could take room for what
-/// it is asked for before it reads.
+/// An index that claims a directory of four gibibytes. In a folder, which could allocate the
+/// requested length before it reads.
 #[test]
-fn lengths_that_an_index_claims_take_no_memory() {
+fn lengths_claimed_by_an_index_take_no_memory() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let media: Arc<dyn Media> = Arc::new(Local::create(folder.path()).expect("a folder"));
     let repository = open_repository(&media);
@@ -627,13 +629,13 @@ fn lengths_that_an_index_claims_take_no_memory() {
     }
 }
 
-/// The bodies of the fuzz targets, on random input with some sense in it.
+/// Runs the bodies of the fuzz targets on random input that is partly meaningful.
 fn on_random_input(body: fn(&[u8]), seed: u64, count: usize) {
     let mut random = SplitMix64::new(seed);
     for _ in 0..count {
         let len = random.below(600);
         let mut input = random.take(len);
-        // Fewer large numbers, and pieces that mean something.
+        // Fewer large numbers, and meaningful pieces.
         for at in 0..input.len() {
             match random.below(8) {
                 0..3 => input[at] &= 7,
@@ -660,7 +662,7 @@ fn on_random_input(body: fn(&[u8]), seed: u64, count: usize) {
 #[test]
 fn random_trees_do_no_harm() {
     on_random_input(planted::trees, 1, 300);
-    // What the fuzzer found: a tree of no bytes.
+    // Found by the fuzzer: a tree of no bytes.
     planted::trees(&[0x0a, 0x5b]);
 }
 

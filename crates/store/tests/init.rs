@@ -1,4 +1,4 @@
-//! A repository is made: what another `init` has left, and two at the same moment.
+//! Creating a repository: leftovers of another `init`, and two at the same moment.
 
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
@@ -28,10 +28,10 @@ fn remove_config(media: &dyn Media) {
     }
 }
 
-/// What a cut-off init has left is gone after the next one; where more than keys is left, somebody
-/// has lost the settings of a real repository.
+/// The leftovers of an interrupted init are gone after the next one. If there is more than keys,
+/// the settings of a real repository were lost.
 #[test]
-fn an_init_removes_the_keys_that_another_left() {
+fn init_removes_keys_of_an_interrupted_init() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
     remove_config(&*media);
@@ -47,9 +47,9 @@ fn an_init_removes_the_keys_that_another_left() {
     assert!(error.to_string().contains("no config"), "{error}");
 }
 
-/// Of two that make a repository at the same moment one wins, and what it has made opens.
+/// Of two concurrent inits one wins, and the repository that it has made opens.
 #[test]
-fn one_of_two_makes_the_repository() {
+fn one_of_two_concurrent_inits_makes_the_repository() {
     let calls = {
         let faulty = Arc::new(Faulty::new(Arc::new(Memory::new()), Fault::None));
         init(faulty.clone()).expect("an empty memory takes a repository");
@@ -59,7 +59,7 @@ fn one_of_two_makes_the_repository() {
     for call in 0..calls {
         let media: Arc<dyn Media> = Arc::new(Memory::new());
         let place = media.clone();
-        // It may find the first one's beginnings, but never a config.
+        // The second may find beginnings of the first, but never a config.
         let other = move || drop(init_by(place, 7));
         let first = init(Overtaken::new(media.clone(), When::BeforeCall(call), other));
         lost += u64::from(first.is_err());

@@ -1,8 +1,8 @@
-//! Writers, readers, prunes and sweeps at once, one media call at a time, in the order that a seed
-//! chooses; after every call nothing may be lost (`docs/protocol.md`).
+//! Concurrent writers, readers, prunes and sweeps, one storage call at a time, in an order that a
+//! seed chooses. After every call nothing may be lost (`docs/protocol.md`).
 //!
 //! `CUTPOINT_SEEDS=100000` runs that many seeds, `CUTPOINT_SEED=7` runs and shows one. All actors
-//! are the store's own code; what they do, and to what, is left to chance.
+//! are the store's own code; what they do, and to what, is random.
 
 #[path = "common/protocol.rs"]
 mod protocol;
@@ -37,12 +37,12 @@ use cutpoint_testing::SplitMix64;
 use protocol::{Role, Script, Tally, Until, World, is_rough};
 use whole::reader_of_all;
 
-/// Few chunks, so that writers meet.
+/// Number of chunks, small so that writers meet.
 const UNIVERSE: usize = 5;
 const STEPS: u64 = 4500;
 const SEEDS: u64 = 1000;
 
-/// One actor: its world, its number, its repository, its dice.
+/// One actor: its world, its number, its repository, its random numbers.
 struct Actor {
     world: Arc<World>,
     number: usize,
@@ -61,8 +61,8 @@ impl Actor {
     }
 }
 
-/// The bytes of a chunk of the universe. Each has a byte of its own within what all have, and
-/// another end.
+/// Returns the bytes of a chunk of the universe. All chunks share their bytes except for one inside
+/// and the end.
 fn chunk(number: usize) -> Vec<u8> {
     let mut bytes = SplitMix64::bytes(0, 400);
     bytes[50 * number] ^= 1;
@@ -73,7 +73,7 @@ fn chunk(number: usize) -> Vec<u8> {
 // ---------------------------------------------------------------------------------------------
 // Writers.
 
-/// What a writer compares with: the reader of its view, and its own index.
+/// The sources of a writer's comparisons: the reader of its view, and its own index.
 struct Old {
     reader: Reader,
     index: Arc<Index>,
@@ -89,7 +89,8 @@ impl Old {
     }
 }
 
-/// Stores a file of the given chunks, as a new version of `old`; with more than four it gets a recipe.
+/// Stores a file of the given chunks, as a new version of `old`. A file of more than four chunks
+/// gets a recipe.
 fn store_file(
     actor: &Actor,
     inline: &mut Inline,
@@ -120,7 +121,8 @@ fn store_tree(actor: &Actor, inline: &mut Inline, entries: &[Entry]) -> Result<C
     tree.finish(inline)
 }
 
-/// A file says in its name which chunks it has: so a reader knows what must come back.
+/// Returns the name of a file, which contains its chunk numbers, so that a reader knows the
+/// expected bytes.
 fn file_name(place: usize, chunks: &[usize]) -> String {
     let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();
     format!("{place} {}", chunks.join(" "))
@@ -130,7 +132,8 @@ fn size(chunks: &[usize]) -> u64 {
     chunks.iter().map(|number| chunk(*number).len() as u64).sum()
 }
 
-/// One backup: files of few chunks, some taken over unread from a snapshot of the view (W3).
+/// Makes one backup: files of few chunks, some of them taken over unread from a snapshot of the
+/// view (W3).
 fn back_up(actor: &mut Actor) -> Result<()> {
     let writer = Writer::begin(actor.repository.clone(), Purpose::Backup)?;
     let ticket = writer.ticket();
@@ -178,7 +181,8 @@ fn back_up(actor: &mut Actor) -> Result<()> {
     let snapshot = Snapshot { root, ..Snapshot::empty() };
     if actor.chance(2) {
         inline.publish()?;
-        // Past the next record, where one comes soon: it may condemn what this has found.
+        // Waits past the next record, if one comes soon, because the record may condemn the chunks
+        // that were found.
         let before = actor.world.tally().prunes;
         for _ in 0..8 {
             if actor.world.tally().prunes > before {
@@ -208,7 +212,7 @@ fn read_file(reader: &Reader, entry: &Entry) -> Result<()> {
     let name = String::from_utf8_lossy(&entry.name);
     let numbers = name.split(' ').skip(1).map(|number| number.parse().expect("a number"));
     let expected: Vec<u8> = numbers.flat_map(chunk).collect();
-    // A kind that nothing else gives: whatever else happened, this is wrong.
+    // `Invalid` is returned nowhere else: whatever else happened, this is wrong.
     if bytes == expected { Ok(()) } else { Err(Error::invalid(name, "comes back as other bytes")) }
 }
 
@@ -237,8 +241,8 @@ fn read_all(actor: &mut Actor) -> Result<()> {
     Ok(())
 }
 
-/// Tries until it works or nothing was deleted during the try: then the failure is a real one,
-/// unless a prune has taken the snapshot. (A reader lists again once; in this world, without a
+/// Retries `act` until it works or nothing was deleted during an attempt: then the failure is real,
+/// unless a prune has taken the snapshot. (A reader lists again once. In this world, without a
 /// settle delay, a whole sweep may come between that listing and the next read.)
 fn until_quiet<T>(
     actor: &mut Actor,
@@ -261,7 +265,7 @@ fn until_quiet<T>(
     }
 }
 
-/// Looks at what a listing must never show.
+/// Checks what a listing must never show.
 fn check(actor: &mut Actor) -> Result<()> {
     let mut seen: Option<View> = None;
     for _ in 0..3 {
@@ -303,7 +307,7 @@ fn check(actor: &mut Actor) -> Result<()> {
     Ok(())
 }
 
-/// Ends writers that are still at it, and removes what they have staged: rude, but safe.
+/// Ends open writers, and removes what they have staged: disruptive, but safe.
 fn end_somebody(actor: &mut Actor) -> Result<()> {
     let live = tickets_without_commit(&actor.repository)?;
     if !live.is_empty() {
@@ -318,7 +322,7 @@ fn end_somebody(actor: &mut Actor) -> Result<()> {
     Ok(())
 }
 
-/// Writes the index anew.
+/// Rebuilds the index.
 fn repair(actor: &mut Actor) -> Result<()> {
     repair_index(&actor.repository, &IndexOptions::default(), &()).map(drop)
 }
@@ -340,9 +344,9 @@ fn tickets_without_commit(repository: &Repository) -> Result<Vec<TicketId>> {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Those who take away.
+// Actors that remove.
 
-/// Takes some snapshots off the lists.
+/// Forgets some snapshots.
 fn forget(actor: &mut Actor) -> Result<()> {
     let share = 2 + actor.random.below(3);
     let mut random = actor.random.clone();
@@ -358,7 +362,7 @@ fn forget_where(actor: &mut Actor, mut is_it: impl FnMut(&View, TicketId) -> boo
     Ok(())
 }
 
-/// Holds a snapshot, or lets go of one.
+/// Holds a snapshot, or releases one.
 fn hold(actor: &mut Actor) -> Result<()> {
     let mut writer = Writer::begin(actor.repository.clone(), Purpose::Other)?;
     let view = writer.view().clone();
@@ -389,7 +393,7 @@ fn prune(actor: &mut Actor) -> Result<()> {
         unused_max: [0.0, 0.3, 1.0][actor.random.below(3)],
         segment_count_max: [2, 500][actor.random.below(2)],
         small_count_max: [2, 64, 64][actor.random.below(3)],
-        // With 0, nothing is stored again for being cheaper than what it refers to.
+        // With 0, no composite is dissolved for being cheaper than its references.
         rewrite_bytes_max: [0, u64::MAX, u64::MAX][actor.random.below(3)],
         ..PruneOptions::default()
     };
@@ -418,7 +422,7 @@ fn prune_all(actor: &mut Actor) -> Result<()> {
 }
 
 fn sweep(actor: &mut Actor) -> Result<()> {
-    // Commits of what is gone stay: in this world, requests come late.
+    // Commits of deleted snapshots stay, because requests come late in this world.
     let end_others = actor.chance(4);
     let options = SweepOptions { settle_ns: 0, end_others, ..SweepOptions::default() };
     let mut sweeper = Sweeper::new(actor.repository.clone(), options);
@@ -428,7 +432,7 @@ fn sweep(actor: &mut Actor) -> Result<()> {
             _ => return Ok(()),
         }
     }
-    // Out of patience.
+    // The sweep has waited long enough.
     let options = SweepOptions { end_others: true, ..options };
     Sweeper::new(actor.repository.clone(), options).step(&()).map(drop)
 }
@@ -438,7 +442,7 @@ fn sweep(actor: &mut Actor) -> Result<()> {
 
 type Act = fn(&mut Actor) -> Result<()>;
 
-/// What a run is made of: (role, what it does, how often, turns before it begins).
+/// The actors of a run: (role, action, number of repetitions, turns before it begins).
 type Cast = Vec<(Role, Act, usize, usize)>;
 
 fn cast(random: &mut SplitMix64, is_rough: bool) -> Cast {
@@ -473,7 +477,7 @@ fn cast(random: &mut SplitMix64, is_rough: bool) -> Cast {
     cast
 }
 
-/// What came of one run.
+/// The result of one run.
 struct Ran {
     failure: Option<String>,
     tally: Tally,
@@ -508,7 +512,7 @@ fn play(seed: u64, world: &Arc<World>, cast: Cast, mutant: Option<Mutant>) -> Ra
                 for _ in 0..times {
                     match act(&mut actor) {
                         Err(error) if error.kind() == Kind::Interrupted => return,
-                        // Whatever went wrong: the run is given up, and a new one begins.
+                        // After an unexpected error the run is given up, and a new one begins.
                         Err(error) if !is_expected(&error) => {
                             world.fail(format!("actor {number} fails: {error}"));
                             return;
@@ -530,10 +534,10 @@ fn play(seed: u64, world: &Arc<World>, cast: Cast, mutant: Option<Mutant>) -> Ra
     Ran { failure: world.failure(), tally: world.tally(), trace_hash: world.trace_hash() }
 }
 
-/// What can happen to a run without anything being wrong with the repository.
+/// Returns `true` for errors that can happen although nothing is wrong with the repository.
 fn is_expected(error: &Error) -> bool {
-    // A request that was lost; an object that a sweep took between a listing and a look; somebody
-    // who was faster.
+    // A lost request; an object that a sweep deleted between a listing and a read; a client that
+    // was faster.
     matches!(error.kind(), Kind::Media | Kind::Missing | Kind::Conflict)
 }
 
@@ -545,12 +549,12 @@ fn seeds_of_command() -> u64 {
 fn report(seed: u64, failure: &str) -> String {
     format!(
         "seed {seed}: {failure}\n\nto replay it: CUTPOINT_SEED={seed} cargo test -p cutpoint-store \
-         --test interleaving -- nothing_is_lost"
+         --test interleaving -- random_interleavings_lose_nothing"
     )
 }
 
 #[test]
-fn nothing_is_lost() {
+fn random_interleavings_lose_nothing() {
     if let Some(seed) = std::env::var("CUTPOINT_SEED").ok().and_then(|text| text.parse().ok()) {
         let ran = run(seed, None);
         assert!(ran.failure.is_none(), "{}", report(seed, &ran.failure.unwrap_or_default()));
@@ -584,7 +588,7 @@ fn nothing_is_lost() {
     if let Some((seed, failure)) = failed {
         panic!("{}", report(seed, &failure));
     }
-    // A run in which nothing meets anything would pass as well.
+    // A run in which nothing meets would pass as well.
     let is_wild = total.rescues * 20 > seeds
         && total.composites > 2 * seeds
         && total.composite_hits > seeds
@@ -594,19 +598,20 @@ fn nothing_is_lost() {
 }
 
 #[test]
-fn a_seed_replays_exactly() {
+fn seed_replays_exactly() {
     for seed in 0..10 {
         let (first, second) = (run(seed, None), run(seed, None));
         assert_eq!(first.trace_hash, second.trace_hash, "seed {seed} ran differently");
     }
 }
 
-/// How many seeds it takes until a mutant is caught, and by what.
+/// Returns the number of seeds that it takes to catch a mutant, and what caught it.
 fn caught(mutant: Mutant, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| Some((seed, run(seed, Some(mutant)).failure?)))
 }
 
-/// Those that have a script below, and W5, which has one in `crash.rs`, are met too seldom by chance.
+/// The mutants that have a script below are met too seldom by chance, and so is W5, which has one
+/// in `crash.rs`.
 #[test]
 fn mutants_are_caught_by_chance() {
     for mutant in [
@@ -624,12 +629,13 @@ fn mutants_are_caught_by_chance() {
     }
 }
 
-/// A file of one chunk, always the same.
+/// Backs up a file of one chunk, always the same.
 fn back_up_one(actor: &mut Actor) -> Result<()> {
     back_up_files(actor, &[(0, None)])
 }
 
-/// Files of one chunk each; with it, the chunk of the file of which it is a new version.
+/// Backs up files of one chunk each. Each comes with the chunk of the file of which it is a new
+/// version.
 fn back_up_files(actor: &mut Actor, files: &[(usize, Option<usize>)]) -> Result<()> {
     let writer = Writer::begin(actor.repository.clone(), Purpose::Backup)?;
     let view = writer.view().clone();
@@ -657,7 +663,7 @@ fn play_script(cast: Cast, script: Script, mutant: Option<Mutant>) -> Ran {
     play(0, &world, cast, mutant)
 }
 
-/// Takes over what some snapshot of the view has.
+/// Takes over the content of some snapshot of the view.
 fn take_over(actor: &mut Actor) -> Result<()> {
     let writer = Writer::begin(actor.repository.clone(), Purpose::Backup)?;
     let view = writer.view().clone();
@@ -678,7 +684,7 @@ fn sweep_once(actor: &mut Actor) -> Result<()> {
     Sweeper::new(actor.repository.clone(), options).step(&()).map(drop)
 }
 
-/// Runs a script with the rules as written, then with one broken.
+/// Runs a script with all rules kept, then with one broken.
 fn rule_is_needed(mutant: Mutant, snapshots: u64, cast: &[(Act, bool)], script: &Script) {
     let run = |mutant| {
         let role = |may_delete| Role { may_be_mutant: true, may_delete, ..Role::default() };
@@ -693,7 +699,8 @@ fn rule_is_needed(mutant: Mutant, snapshots: u64, cast: &[(Act, bool)], script: 
     assert!(failure.as_ref().is_some_and(is_loss), "{mutant:?} stays unnoticed: {failure:?}");
 }
 
-/// Up to where a sweep has listed tickets, and would list commits to know who has ended.
+/// Runs a sweep past its listing of tickets, up to the listing of commits that shows which writers
+/// have ended.
 fn past_tickets(actor: usize) -> Script {
     let steps = ["list tickets", "list commits", "list tickets", "list commits"];
     steps.into_iter().map(|call| (actor, Until::Before(call))).collect()
@@ -702,7 +709,7 @@ fn past_tickets(actor: usize) -> Script {
 /// W3: the writer begins when a sweep no longer waits for it, sees that the snapshot was taken, and
 /// takes over from it all the same.
 #[test]
-fn what_was_taken_is_not_taken_over() {
+fn taken_snapshot_is_not_taken_over() {
     let cast: [(Act, bool); 4] =
         [(back_up_one, false), (prune_all, false), (sweep_once, true), (take_over, false)];
     let mut script = vec![(1, Until::End), (2, Until::End)];
@@ -711,9 +718,9 @@ fn what_was_taken_is_not_taken_over() {
     rule_is_needed(Mutant::TakesOverTaken, 2, &cast, &script);
 }
 
-/// S3: a snapshot that another prune has taken may still be somebody's parent.
+/// S3: a snapshot that another prune has taken may still be a parent.
 #[test]
-fn a_taken_snapshot_counts_until_it_is_swept() {
+fn taken_snapshot_counts_until_it_is_swept() {
     let cast: [(Act, bool); 6] = [
         (back_up_one, false),
         (back_up_one, false),
@@ -724,14 +731,14 @@ fn a_taken_snapshot_counts_until_it_is_swept() {
     ];
     let mut script = vec![
         (1, Until::End),
-        // Finds all chunks in the containers of the first, which are condemned then.
+        // Finds all chunks in the containers of the first, which are then condemned.
         (2, Until::Before("put commits/")),
         (3, Until::End),
         (2, Until::End),
     ];
     script.extend(past_tickets(4));
     script.extend([
-        // Sees the second snapshot, and not that a prune takes it at this moment.
+        // Sees the second snapshot, but not the prune that takes it at this moment.
         (5, Until::Before("put commits/")),
         (6, Until::End),
         (4, Until::End),
@@ -742,7 +749,7 @@ fn a_taken_snapshot_counts_until_it_is_swept() {
 
 /// P5: the segments that only the commit of a taken snapshot has named.
 #[test]
-fn segments_of_taken_snapshots_are_published_anew() {
+fn segments_of_taken_snapshots_are_published_again() {
     /// Forgets the snapshot that has published segments, or one that has not; prunes and sweeps.
     fn retire(actor: &mut Actor) -> Result<()> {
         let mut is_first = true;
@@ -766,9 +773,9 @@ fn segments_of_taken_snapshots_are_published_anew() {
     rule_is_needed(Mutant::DropsSegmentsOfTaken, 2, &cast, &script);
 }
 
-/// S3: two sweeps at once must not each leave a chunk to what the other deletes.
+/// S3: two concurrent sweeps must not each rely for a chunk on a container that the other deletes.
 #[test]
-fn what_any_prune_has_condemned_is_going() {
+fn containers_condemned_by_any_prune_count_as_condemned() {
     /// Forgets the older snapshot and prunes.
     fn prune_older(actor: &mut Actor) -> Result<()> {
         let mut is_first = true;
@@ -785,12 +792,12 @@ fn what_any_prune_has_condemned_is_going() {
         (sweep_once, true),
     ];
     let script = vec![
-        // Both store the chunk: neither sees the other.
+        // Both store the chunk, because neither sees the other.
         (1, Until::Before("put data/")),
         (2, Until::Before("put data/")),
         (1, Until::End),
         (2, Until::End),
-        // Needs what they have, and comes too late to be marked.
+        // Needs the chunks of both, and comes too late to be marked.
         (3, Until::Before("put commits/")),
         (4, Until::End),
         (6, Until::Before("list tickets")),
@@ -804,13 +811,13 @@ fn what_any_prune_has_condemned_is_going() {
     rule_is_needed(Mutant::SweepsApart, 3, &cast, &script);
 }
 
-/// The second version of a file of one chunk: a composite.
+/// Backs up the second version of a file of one chunk: a composite.
 fn back_up_second(actor: &mut Actor) -> Result<()> {
     back_up_files(actor, &[(1, Some(0))])
 }
 
-/// Forgets the snapshots that have one of these files of one chunk, and condemns what nothing needs.
-/// Stores nothing again.
+/// Forgets the snapshots that have one of these files of one chunk, and condemns what nothing
+/// needs. Stores nothing again.
 fn retire_files(actor: &mut Actor, chunks: &[usize]) -> Result<()> {
     let world = actor.world.clone();
     let names: Vec<_> = chunks.iter().map(|chunk| file_name(0, &[*chunk]).into_bytes()).collect();
@@ -826,18 +833,18 @@ fn retire_first(actor: &mut Actor) -> Result<()> {
     retire_files(actor, &[0])
 }
 
-/// P2: what a composite refers to is needed, though no snapshot reaches it.
+/// P2: the references of a composite are needed, although no snapshot reaches them.
 #[test]
-fn what_composites_refer_to_stays() {
+fn references_of_composites_stay() {
     let cast: [(Act, bool); 4] =
         [(back_up_one, false), (back_up_second, false), (retire_first, false), (sweep_once, true)];
     let script = (1..=4).map(|actor| (actor, Until::End)).collect();
     rule_is_needed(Mutant::IgnoresReferences, 2, &cast, &script);
 }
 
-/// S3: a late snapshot has a composite where it stays, and what that refers to is going.
+/// S3: a late snapshot has a composite in a staying container, with references that are condemned.
 #[test]
-fn what_late_composites_refer_to_is_stored_again() {
+fn references_of_late_composites_are_stored_again() {
     let cast: [(Act, bool); 4] =
         [(back_up_one, false), (back_up_second, false), (retire_first, false), (sweep_once, true)];
     let script = vec![
@@ -850,9 +857,9 @@ fn what_late_composites_refer_to_is_stored_again() {
     rule_is_needed(Mutant::RescuesNoReferences, 2, &cast, &script);
 }
 
-/// C1: the third version refers to what the second refers to.
+/// C1: the third version refers to the wholes that the second refers to.
 #[test]
-fn composites_refer_to_wholes() {
+fn composites_refer_only_to_wholes() {
     fn back_up_third(actor: &mut Actor) -> Result<()> {
         back_up_files(actor, &[(2, Some(1))])
     }
@@ -862,9 +869,9 @@ fn composites_refer_to_wholes() {
     rule_is_needed(Mutant::RefersToComposites, 3, &cast, &script);
 }
 
-/// C2: of what a composite refers to there is a whole, and another composite.
+/// C2: the reference of a composite is stored as a whole, and also as another composite.
 #[test]
-fn what_composites_refer_to_stays_whole() {
+fn references_of_composites_stay_as_wholes() {
     fn back_up_whole(actor: &mut Actor) -> Result<()> {
         back_up_files(actor, &[(1, None)])
     }
@@ -874,7 +881,7 @@ fn what_composites_refer_to_stays_whole() {
     fn retire_second(actor: &mut Actor) -> Result<()> {
         retire_files(actor, &[1])
     }
-    // The least name comes first where there is a choice: that of the composite.
+    // Among several containers the least name is chosen: that of the composite.
     let cast: [(Act, bool); 6] = [
         (back_up_one, false),
         (back_up_second, false),
@@ -895,9 +902,9 @@ fn what_composites_refer_to_stays_whole() {
     rule_is_needed(Mutant::MeetsReferencesByComposites, 4, &cast, &script);
 }
 
-/// C3: a composite lies in a container that stays for something else, and what it refers to is gone.
+/// C3: a composite lies in a container that stays for other chunks, and its references are gone.
 #[test]
-fn what_a_duplicate_refers_to_is_asked_for() {
+fn references_of_a_duplicate_are_confirmed() {
     fn back_up_two(actor: &mut Actor) -> Result<()> {
         back_up_files(actor, &[(1, Some(0)), (4, None)])
     }
@@ -923,9 +930,9 @@ fn what_a_duplicate_refers_to_is_asked_for() {
 }
 
 /// W1: the writer begins before a prune condemns what it needs, and puts its ticket when the sweep
-/// has already looked for tickets.
+/// has already listed tickets.
 #[test]
-fn a_ticket_comes_before_the_listing() {
+fn ticket_is_put_before_the_listing() {
     let run = |mutant| {
         let writer = Role::default();
         let cast: Cast = vec![
@@ -958,9 +965,9 @@ fn a_ticket_comes_before_the_listing() {
     assert!(failure.is_some_and(|f| f.starts_with("I2")), "W1 can be broken unnoticed");
 }
 
-/// S1: a writer that has looked for the last time, and is about to commit, is waited for.
+/// S1: the sweep waits for a writer that has made its last check and is about to commit.
 #[test]
-fn a_sweep_waits_for_who_may_commit() {
+fn sweep_waits_for_writers_that_may_commit() {
     let cast: [(Act, bool); 4] =
         [(back_up_one, false), (back_up_one, false), (prune_all, false), (sweep_once, true)];
     let script = vec![
@@ -973,7 +980,7 @@ fn a_sweep_waits_for_who_may_commit() {
     rule_is_needed(Mutant::DoesNotWait, 2, &cast, &script);
 }
 
-/// Two files of one chunk each, of which a later snapshot has the second alone.
+/// Backs up two files of one chunk each, of which a later snapshot has only the second.
 fn back_up_both(actor: &mut Actor) -> Result<()> {
     back_up_files(actor, &[(0, None), (4, None)])
 }
@@ -999,9 +1006,10 @@ fn lose_stored_again(actor: &mut Actor) -> Result<()> {
     Ok(())
 }
 
-/// P5: what the record relies on is looked for before each try of a number. Here the medium has lost it.
+/// P5: the containers that the record relies on are checked before each attempt. Here the storage
+/// has lost one.
 #[test]
-fn a_record_relies_on_nothing_that_is_gone() {
+fn record_relies_on_nothing_that_is_gone() {
     let cast: [(Act, bool); 5] = [
         (back_up_both, false),
         (back_up_other, false),
@@ -1020,9 +1028,10 @@ fn a_record_relies_on_nothing_that_is_gone() {
     rule_is_needed(Mutant::TrustsItsContainers, 2, &cast, &script);
 }
 
-/// S5: what late snapshots need was stored again, and is gone when the sweep would delete.
+/// S5: the chunks of late snapshots were stored again, and are gone when the sweep is about to
+/// delete.
 #[test]
-fn a_sweep_looks_for_its_rescue_before_it_deletes() {
+fn sweep_checks_its_rescue_before_deleting() {
     let cast: [(Act, bool); 5] = [
         (back_up_one, false),
         (back_up_one, false),
@@ -1043,9 +1052,9 @@ fn a_sweep_looks_for_its_rescue_before_it_deletes() {
     rule_is_needed(Mutant::TrustsItsRescue, 2, &cast, &script);
 }
 
-/// P5: a writer that another client has ended records nothing; it begins anew.
+/// P5: a writer that another client has ended publishes no record, and begins again.
 #[test]
-fn an_ended_writer_records_nothing() {
+fn ended_writer_records_nothing() {
     let run = |mutant| {
         let role = Role { may_be_mutant: true, ..Role::default() };
         let acts: [Act; 4] = [back_up_both, back_up_other, rewrite, end_somebody];

@@ -1,5 +1,5 @@
-//! Who can open a repository: keys come and go, epochs begin, and whatever is cut off or done at the
-//! same time, somebody who had the right to can still open it.
+//! Access to a repository: keys are added and removed, epochs begin. Whatever is interrupted or
+//! done at the same time, a client that had the right to can still open the repository.
 
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
@@ -46,7 +46,7 @@ fn open_by(media: &Arc<dyn Media>, process: u32, unlock: &Unlock) -> Result<Repo
     Repository::open(media.clone(), Machine::new(process), unlock)
 }
 
-/// A repository with one snapshot that `unlock()` and key file 8 open.
+/// Creates a repository with one snapshot that `unlock()` and key file 8 open.
 fn start() -> Arc<dyn Media> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let first = init(media.clone()).expect("an empty memory takes a repository");
@@ -77,7 +77,7 @@ fn kind_of<T: fmt::Debug>(result: Result<T>) -> Kind {
 }
 
 #[test]
-fn keys_come_and_go() {
+fn keys_can_be_added_and_removed() {
     let media = start();
     let repository = open_by(&media, 1, &unlock()).expect("it opens");
     let passphrase = Unlock::Passphrase(b"correct horse".to_vec().into());
@@ -94,13 +94,13 @@ fn keys_come_and_go() {
     }
     assert!(all[0].is_in_use && !all[1].is_in_use && all[2].id == third, "{all:?}");
 
-    // Each opens it, and knows which one it was.
+    // Each key opens the repository, and is identified as the one in use.
     let by_passphrase = open_by(&media, 2, &passphrase).expect("the passphrase opens it");
     assert_eq!(by_passphrase.key_id(), Some(third), "the passphrase's key");
     let by_file = open_by(&media, 2, &key_file(8)).expect("the key file opens it");
     assert_eq!(by_file.key_id(), Some(all[1].id), "the key file's key");
 
-    // The one in use goes only where that is meant; an unknown one is named.
+    // The key in use is removed only if that is intended. An unknown key is named in the error.
     assert_eq!(kind_of(by_file.remove_key(all[1].id, false)), Kind::Invalid);
     by_file.remove_key(all[1].id, true).expect("it is meant");
     assert_eq!(kind_of(open_by(&media, 3, &key_file(8))), Kind::WrongKey);
@@ -108,7 +108,7 @@ fn keys_come_and_go() {
     repository.remove_key(third, false).expect("another one is left");
     assert_eq!(key_names(&*media).len(), 2, "both copies of the others are gone");
 
-    // The last one stays, whatever is said; a recovery kit's record does not count.
+    // The last key cannot be removed, and the record of a recovery kit does not count.
     let kit = Unlock::Keyring(repository.keys().keyring().clone());
     let record = repository.add_key(&kit, "in the safe").expect("memory takes a record");
     let error = repository.remove_key(all[0].id, true).expect_err("it is the last one");
@@ -124,9 +124,9 @@ fn keys_come_and_go() {
     assert_eq!(key_names(&*media).len(), 2, "what was refused has left nothing");
 }
 
-/// The new key has the old one's label, and the old one opens nothing any more.
+/// The new key has the old one's label, and the old secret opens nothing any more.
 #[test]
-fn a_key_is_replaced() {
+fn key_can_be_replaced() {
     let media = start();
     let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
     let own = repository.key_id().expect("it was opened with one");
@@ -147,9 +147,9 @@ fn a_key_is_replaced() {
     assert_eq!(key_names(&*media).len(), 4, "both copies of two");
 }
 
-/// A key that goes while keys are listed is passed over; where the storage fails nobody can tell.
+/// A key that disappears while keys are listed is skipped. If the storage fails, the listing fails.
 #[test]
-fn keys_may_go_while_they_are_listed() {
+fn key_removed_during_listing_is_skipped() {
     let media = start();
     let failing = |kind, count| {
         let failing = FailingReads::new(&media, ObjectKind::Key.folder(), kind, 0);
@@ -168,7 +168,7 @@ fn keys_may_go_while_they_are_listed() {
         assert_eq!(found, copies, "{count} are gone");
     }
     assert_eq!(kind_of(failing(Kind::Media, 1)), Kind::Media);
-    // Where both copies are damaged, nobody can open it with that one.
+    // With both copies damaged, this key does not open the repository.
     for name in key_names(&*media).iter().take(2) {
         media.delete(name).expect("memory deletes");
         media.put_new(name, Bytes::from_static(b"nothing")).expect("memory takes it");
@@ -179,9 +179,9 @@ fn keys_may_go_while_they_are_listed() {
     assert!(damaged.len() == 1 && !damaged[0].opens(), "{entries:?}");
 }
 
-/// A kit has all that is needed, whatever became of `keys/`.
+/// A kit is sufficient, whatever happened to `keys/`.
 #[test]
-fn a_recovery_kit_needs_no_keys() {
+fn recovery_kit_opens_without_keys() {
     let media = start();
     let repository = open_by(&media, 1, &unlock()).expect("it opens");
     let kit = Unlock::Keyring(repository.keys().keyring().clone());
@@ -195,9 +195,9 @@ fn a_recovery_kit_needs_no_keys() {
     open_by(&media, 3, &key_file(9)).expect("there is a key again");
 }
 
-/// What the first versions have made says nothing of itself: no part stands before the keyring.
+/// A key object of the first versions has no description: no part precedes the keyring.
 #[test]
-fn a_key_of_the_first_versions_counts() {
+fn key_of_the_first_versions_counts() {
     let media = start();
     let repository = open_by(&media, 1, &unlock()).expect("it opens");
     let in_use = repository.key_id().expect("a key has opened it");
@@ -216,7 +216,8 @@ fn a_key_of_the_first_versions_counts() {
     open_by(&media, 3, &unlock()).expect("it opens");
 }
 
-/// The object as the first versions wrote it: the keyring right behind the clear bytes.
+/// Returns the object as the first versions wrote it, with the keyring right behind the clear
+/// bytes.
 fn without_about(bytes: &[u8]) -> Bytes {
     let trailer = &bytes[bytes.len() - 32..];
     let number = |at: usize| {
@@ -236,9 +237,9 @@ fn without_about(bytes: &[u8]) -> Bytes {
     Bytes::from(old)
 }
 
-/// What is new is sealed with the new epoch, what is old is read, and duplicates are found.
+/// New objects are sealed with the new epoch, old ones can be read, and duplicates are found.
 #[test]
-fn a_new_epoch_seals_what_is_new() {
+fn new_objects_are_sealed_with_the_new_epoch() {
     let media = start();
     let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
     let before = repository.keys().clone();
@@ -249,7 +250,7 @@ fn a_new_epoch_seals_what_is_new() {
     assert_eq!(kind_of(repository.begin_epoch(&[], Others::Remove)), Kind::Invalid);
     assert_eq!(key_names(&*media).len(), 4, "what was refused has left nothing");
 
-    // A writer and a reader that are at work meanwhile.
+    // A writer and a reader that are open meanwhile.
     let writing = Arc::new(open_by(&media, 2, &unlock()).expect("it opens"));
     let writer = Writer::begin(writing.clone(), Purpose::Backup).expect("it begins");
     let reading = Arc::new(open_by(&media, 3, &key_file(8)).expect("it opens"));
@@ -265,7 +266,7 @@ fn a_new_epoch_seals_what_is_new() {
     assert_eq!(fingerprint(&before), fingerprint(repository.keys()), "fingerprints stay");
     assert_eq!(before.cut_material::<64>(), repository.keys().cut_material::<64>(), "cuts stay");
 
-    // The writer ends as it began, and everybody reads it.
+    // The writer ends in its own epoch, and every client can read the result.
     let root = writer.view().snapshots()[0].1.root.clone();
     let inline = Inline::new(writer, Verify::Some).expect("it goes on");
     let outcome = Outcome::Snapshot(Box::new(Snapshot { root, ..Snapshot::empty() }));
@@ -289,7 +290,7 @@ fn a_new_epoch_seals_what_is_new() {
     }
     assert_eq!(newest, 4, "both copies of the settings, a ticket, a commit");
 
-    // Who knows only the old epoch reads on what is old, and names what is new.
+    // A client with only the old epoch can read old objects, and names new ones.
     let view = View::list(&reading).expect("it lists");
     assert_eq!((view.snapshots().len(), view.unreadable.len()), (2, 1), "one is new");
     let error = view.unreadable.values().next().expect("one").to_string();
@@ -297,18 +298,18 @@ fn a_new_epoch_seals_what_is_new() {
     let error = open_by(&media, 5, &old_kit).expect_err("the kit is old");
     let told = "is at key epoch 2, but this key knows only those up to 1";
     assert!(error.kind() == Kind::WrongKey && error.to_string().contains(told), "{error}");
-    // It cannot change the settings, and a key that it adds would open nothing.
+    // Such a client cannot change the settings, and a key that it adds would open nothing.
     let config = reading.config().clone();
     let mut reading = Arc::into_inner(reading).expect("nobody else has it");
     assert_eq!(kind_of(reading.set_config(config)), Kind::Conflict);
     assert_eq!(kind_of(reading.add_key(&key_file(9), "")), Kind::Conflict);
     assert_eq!(key_names(&*media).len(), 4, "the key that it could not add is gone");
-    // Nor can it remove one: it does not know what is left.
+    // Nor can it remove a key, because it does not know which keys are left.
     assert_eq!(kind_of(reading.remove_key(made[0], false)), Kind::Invalid);
     assert_eq!(kind_of(reading.remove_key(made[0], true)), Kind::Conflict);
     assert_eq!(key_names(&*media).len(), 4, "the key that it could not remove is there");
 
-    // Another epoch, without the other key: it is removed, and so is nothing else.
+    // Another epoch, without the other key: that key is removed, and nothing else.
     let mut repository = Arc::into_inner(repository).expect("nobody else has it");
     let kit = Unlock::Keyring(repository.keys().keyring().clone());
     repository.add_key(&kit, "kit").expect("memory takes a record");
@@ -321,7 +322,7 @@ fn a_new_epoch_seals_what_is_new() {
     assert_eq!(restore_all(&repository).expect("three epochs are read"), 3);
 }
 
-/// An older state of the settings under a newer key: an epoch was begun, and what says so is gone.
+/// An older state of the settings under a newer key: an epoch was begun, and its settings are gone.
 #[test]
 fn settings_of_an_older_epoch_are_refused() {
     let media = start();
@@ -335,9 +336,9 @@ fn settings_of_an_older_epoch_are_refused() {
     assert!(error.to_string().contains("this key is for epoch 2"), "{error}");
 }
 
-/// Whatever is printed of what holds secrets, none of them is in it.
+/// Whatever is printed of the values that hold secrets, no secret is in it.
 #[test]
-fn nothing_secret_is_printed() {
+fn secrets_are_not_printed() {
     let secret = [0xa7; 32];
     let told = |text: &str| {
         let text = text.to_lowercase();
@@ -349,7 +350,7 @@ fn nothing_secret_is_printed() {
     let repository = init(media).expect("an empty memory takes a repository");
     let mut texts = Vec::new();
     for suite in [Suite::None, Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
-        // The key itself, so that what is derived from it is looked for as well.
+        // The key itself, so that derived keys are searched for as well.
         let keys = Keys::derive(&keyring, suite);
         let name = ObjectName::Prune(1);
         let sealed = seal_object(&keys, name, [2; 16], b"body");
@@ -369,7 +370,7 @@ fn nothing_secret_is_printed() {
         assert!(!told(text), "{text}");
         assert!(text.len() < 1000, "{text}");
     }
-    // All that holds a repository holds its keys.
+    // Every value that holds a repository holds its keys.
     let repository = Arc::new(repository);
     let view = View::list(&repository).expect("it lists");
     let reader = Reader::open(repository.clone(), view).expect("it reads");
@@ -382,7 +383,7 @@ fn nothing_secret_is_printed() {
     }
 }
 
-/// Does one thing to the keys of a repository that `unlock()` opens.
+/// Changes the keys of a repository that `unlock()` opens.
 type Change = fn(&mut Repository) -> Result<()>;
 
 const CHANGES: [(&str, Change); 6] = [
@@ -405,10 +406,10 @@ const CHANGES: [(&str, Change); 6] = [
     ("change the settings", |repository| repository.set_config(repository.config().clone())),
 ];
 
-/// How many of the three secrets open the repository. Each that does restores all that is there, and
-/// can back up.
+/// Returns the number of the three secrets that open the repository. With each of these, everything
+/// that exists is restored and a backup can be made.
 fn check_all(media: &Arc<dyn Media>, about: &str) -> usize {
-    // A process of its own each time: its number is where its randomness comes from.
+    // A process of its own each time, because its number determines its random numbers.
     static PROCESS: AtomicU32 = AtomicU32::new(50);
     let mut count = 0;
     for unlock in [unlock(), key_file(8), key_file(9)] {
@@ -437,11 +438,11 @@ fn calls_of(change: Change) -> u64 {
     faulty.calls()
 }
 
-/// Every change, cut off before and after every single call, and on a disk that is full: the old
-/// state or the new one opens, and whoever opens it reads everything. What was cut off can be done
-/// again.
+/// Every change is interrupted before and after every single call, and by a full disk. The old
+/// state or the new one opens, and a client that opens it can read everything. An interrupted
+/// change can be repeated.
 #[test]
-fn a_change_of_keys_may_die_at_any_call() {
+fn key_change_killed_at_any_call_can_be_repeated() {
     let mut states = 0;
     for (name, change) in CHANGES {
         let calls = calls_of(change);
@@ -457,7 +458,8 @@ fn a_change_of_keys_may_die_at_any_call() {
             states += 1;
             let count = check_all(&media, &about);
             assert!(count >= 1, "{about}: nobody can open it");
-            // Of who could open it before, nobody is locked out but by the change's own doing.
+            // Of the secrets that opened it before, only those that the change itself removes may
+            // fail.
             let opens = |secret| open_by(&media, 4, &secret).is_ok();
             assert!(opens(unlock()) || opens(key_file(9)), "{about}: neither old nor new opens it");
             let may_go = ["replace", "remove the other", "begin an epoch for one"];
@@ -465,7 +467,7 @@ fn a_change_of_keys_may_die_at_any_call() {
             if done.is_ok() {
                 continue;
             }
-            // Whoever opens it can do it again, or has it done.
+            // A client that opens it can repeat the change, or finds it done.
             let Ok(mut repository) = open_by(&media, 2, &unlock()) else {
                 assert_eq!(name, "replace", "{about}: the secret in use is gone");
                 continue;
@@ -491,10 +493,10 @@ fn a_change_of_keys_may_die_at_any_call() {
     assert!(states > 200, "{states} states are too few to mean anything");
 }
 
-/// Every change, and before each of its calls another one by another machine, with the same key and
-/// with another one.
+/// Every change, with another one by another machine before each of its calls, with the same key
+/// and with another one.
 #[test]
-fn two_may_change_keys_at_the_same_time() {
+fn concurrent_key_changes_leave_a_key_that_opens() {
     let (mut runs, mut lost) = (0, 0);
     for (name, change) in CHANGES {
         for (other_name, other_change) in CHANGES {
@@ -522,8 +524,8 @@ fn two_may_change_keys_at_the_same_time() {
     assert!(lost > 10 && lost < runs, "{lost} of {runs} lost");
 }
 
-/// A repair that runs beside the removal of a key puts no copy of it again from the other: neither where
-/// it finds one damaged or gone, nor where it sees the removal half done.
+/// A repair that runs beside the removal of a key never puts a copy of that key again, neither if
+/// it finds one copy damaged or gone, nor if it sees the removal half done.
 #[test]
 fn key_that_is_removed_stays_removed_beside_a_repair() {
     fn repair(media: &Arc<dyn Media>) -> Vec<ObjectName> {
@@ -536,7 +538,8 @@ fn key_that_is_removed_stays_removed_beside_a_repair() {
         let mut opened = open_by(media, 6, &unlock()).expect("it opens");
         CHANGES[1].1(&mut opened).expect("nothing is in its way");
     }
-    /// A repository, and the two copies of the key that is removed, one of which is damaged so.
+    /// Creates a repository, with the two copies of the key that is removed, one of which may be
+    /// damaged.
     fn begin(damaged: Option<(bool, bool)>) -> (Arc<dyn Media>, [String; 2]) {
         let media = start();
         let repository = open_by(&media, 4, &unlock()).expect("it opens");
@@ -594,9 +597,9 @@ fn key_that_is_removed_stays_removed_beside_a_repair() {
     assert!(runs > 50 && mended > 10, "{runs} runs, {mended} put again: too few to mean anything");
 }
 
-/// What a removal could not read it could not put back: then it removes nothing.
+/// A removal could not put back a copy that it could not read, so it removes nothing.
 #[test]
-fn removal_in_which_a_call_fails_says_so() {
+fn removal_with_a_failed_call_is_an_error() {
     let remove = CHANGES[1].1;
     let media = start();
     let faulty = Arc::new(Faulty::new(media.clone(), Fault::None));
@@ -621,10 +624,10 @@ fn removal_in_which_a_call_fails_says_so() {
     assert_eq!(count, 1, "only the settings have a copy that does as well");
 }
 
-/// Settings of the new epoch are put, a copy of others stands in the place of their copy, and the storage
-/// does not answer the question whether they are there: the keys that open them stay.
+/// Settings of the new epoch are put, a copy of other settings stands in the place of their copy,
+/// and the storage does not answer whether they exist: the keys that open them stay.
 #[test]
-fn epoch_that_is_overtaken_while_a_call_fails_locks_nobody_out() {
+fn overtaken_epoch_with_a_failed_call_locks_no_client_out() {
     let begin = CHANGES[3].1;
     let (mut runs, mut lost) = (0, 0);
     for call in 0..calls_of(begin) {
@@ -648,10 +651,10 @@ fn epoch_that_is_overtaken_while_a_call_fails_locks_nobody_out() {
     assert!(lost > 10, "{lost} of {runs} lost");
 }
 
-/// Who opens the repository while its keys change has a secret that opens it before and after, and
-/// is never told that it does not.
+/// A client that opens the repository while its keys change, with a secret that opens it before and
+/// after, is never told that the secret is wrong.
 #[test]
-fn opening_is_not_disturbed() {
+fn opening_is_not_disturbed_by_key_changes() {
     for (name, change) in [CHANGES[0], CHANGES[3], CHANGES[5]] {
         let calls = {
             let faulty = Arc::new(Faulty::new(start(), Fault::None));
@@ -672,10 +675,10 @@ fn opening_is_not_disturbed() {
     }
 }
 
-/// The settings of a new epoch are put, the answer is lost, and the one who put them is gone: who has
-/// only the old keyring must not open the repository with it.
+/// The settings of a new epoch are put, the answer is lost, and the client that put them is gone. A
+/// client with only the old keyring must not open the repository with it.
 #[test]
-fn the_old_keyring_is_passed_over() {
+fn old_keyring_is_skipped() {
     let media = start();
     let mut epochs = Vec::new();
     for call in 0..calls_of(CHANGES[3].1) {
@@ -714,7 +717,7 @@ fn key_of(media: &Arc<dyn Media>, unlock: &Unlock) -> [u8; 16] {
 }
 
 #[test]
-fn bit_in_what_one_copy_says_of_itself_hinders_nobody() {
+fn flipped_bit_in_the_description_of_one_copy_is_harmless() {
     let media = start();
     let key = key_name(key_of(&media, &key_file(8))).to_string();
     for name in [key.as_str(), "config/00000000000000000000"] {
@@ -739,7 +742,7 @@ fn key_in_use_is_replaced_and_never_removed_as_damaged() {
         change_object(&*media, &name, |bytes| *bytes.last_mut().expect("bytes") ^= 1);
     }
     let mut repository = open_by(&media, 1, &key_file(8)).expect("only its checksum is damaged");
-    // The other key goes first: then this is the last one.
+    // The other key is removed first, so that this one is the last.
     let other = entries(&repository).into_iter().find(|entry| entry.id != id).expect("two");
     repository.remove_key(other.id, true).expect("it can go");
     let refused = repository.remove_key(id, true).expect_err("it is the last one that opens");
@@ -753,7 +756,7 @@ fn key_in_use_is_replaced_and_never_removed_as_damaged() {
     assert_eq!(check_all(&media, "replaced"), 1, "everything opens");
 }
 
-/// The remedies that a check names.
+/// Collects the remedies that a check names.
 #[derive(Default)]
 struct Remedies(Mutex<Vec<Remedy>>);
 

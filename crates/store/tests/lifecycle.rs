@@ -1,5 +1,5 @@
-//! Forgetting, holding, bringing back, noting: against prunes, against each other, and through
-//! failures of the medium.
+//! Forgetting, holding, bringing back, noting: beside prunes, beside each other, and with failures
+//! of the storage.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -32,7 +32,7 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::{Committed, Writer};
 use overtaken::{Overtaken, When};
 
-/// A repository with so many snapshots, and their ids, oldest first.
+/// Creates a repository with `count` snapshots. Returns their ids, oldest first.
 fn start(count: u64) -> (Arc<dyn Media>, Arc<Repository>, Vec<TicketId>) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
@@ -65,7 +65,7 @@ fn forget_these(repository: &Arc<Repository>, ids: &[TicketId]) -> Result<Option
     forget(repository, |_| Ok(ids.to_vec()))
 }
 
-/// A prune that takes these and condemns nothing, whatever came before.
+/// Publishes a prune record that takes these snapshots and condemns nothing, whatever came before.
 fn take(repository: &Arc<Repository>, ids: &[TicketId]) {
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
     let record = Prune { forgotten: ids.to_vec(), ..Prune::default() };
@@ -75,8 +75,8 @@ fn take(repository: &Arc<Repository>, ids: &[TicketId]) {
     assert!(matches!(recorded, Ok(Recorded::Done(_))), "a prune: {recorded:?}");
 }
 
-/// Opens the repository once more, with `act` to happen before the first put below `prefix`. Whoever
-/// acts has a smaller number: it does not take the other for dead.
+/// Opens the repository once more, and runs `act` before the first put below `prefix`. The process
+/// of `act` has a smaller number, so it does not take the other for dead.
 fn meddled(
     media: &Arc<dyn Media>,
     prefix: &'static str,
@@ -87,7 +87,7 @@ fn meddled(
     open(Overtaken::new(media.clone(), when, move || act(other)), 3).expect("it opens")
 }
 
-/// Every ticket has an end, and numbers have no gap.
+/// Checks that every ticket has an end, and that the numbers have no gap.
 fn assert_tidy(repository: &Repository) {
     let view = view(repository);
     let tickets = repository.media().list("tickets").expect("memory lists").len();
@@ -97,7 +97,7 @@ fn assert_tidy(repository: &Repository) {
 }
 
 #[test]
-fn what_is_forgotten_can_be_brought_back() {
+fn forgotten_snapshot_can_be_brought_back() {
     let (_, repository, ids) = start(3);
     let [a, b, c] = ids[..] else { panic!("three: {ids:?}") };
     forget_these(&repository, &[a, b]).expect("memory takes it").expect("something was chosen");
@@ -113,13 +113,13 @@ fn what_is_forgotten_can_be_brought_back() {
     let short = b.short();
     assert_eq!(again, Err(format!("snapshot {short}: is not forgotten")), "a second time");
     assert_eq!(restore_all(&repository).expect("all restore"), 3, "snapshots");
-    // Nothing chosen: nothing is written but the end of the ticket.
+    // If nothing is chosen, nothing is written except the end of the ticket.
     assert_eq!(forget_these(&repository, &[]).expect("memory takes it"), None, "no commit");
     assert_tidy(&repository);
 }
 
 #[test]
-fn after_a_prune_it_is_too_late() {
+fn hold_and_unforget_after_a_prune_are_too_late() {
     let (_, repository, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     forget_these(&repository, &[a, b]).expect("memory takes it");
@@ -131,7 +131,7 @@ fn after_a_prune_it_is_too_late() {
         let text = format!("snapshot {short}: it is too late: prune 1 has taken it");
         assert_eq!(error.to_string(), text, "what it says");
     }
-    // What was forgotten with it comes back all the same.
+    // The snapshot that was forgotten with it can still be brought back.
     unforget(&repository, &[b]).expect("no prune has taken this one");
     assert_eq!(listed(&view(&repository)), set([b]), "the other");
     assert_eq!(view(&repository).takeable(), set([]), "a taken one is not taken again");
@@ -139,14 +139,14 @@ fn after_a_prune_it_is_too_late() {
 }
 
 #[test]
-fn a_prune_in_between_makes_it_too_late() {
+fn hold_and_unforget_overtaken_by_a_prune_are_too_late() {
     for verb in [hold, unforget] {
         let run = |mutant| {
             let (media, repository, ids) = start(1);
             let id = ids[0];
             forget_these(&repository, &[id]).expect("memory takes it");
             let repository = meddled(&media, "prunes/", move |other| {
-                // The prune keeps the rules, whatever the one that it meets does.
+                // The prune keeps the rules, whatever the client that it meets does.
                 let broken = mutant;
                 mutant::activate(None);
                 take(&other, &[id]);
@@ -162,14 +162,14 @@ fn a_prune_in_between_makes_it_too_late() {
         let error = result.expect_err("a prune was faster");
         assert!(error.to_string().contains("it is too late: prune 1"), "{error}");
         assert!(is_taken, "the prune has its number");
-        // Without judging, success is reported for a snapshot that is gone.
+        // Without the judge, success is reported for a snapshot that is gone.
         let (result, is_taken) = run(Some(Mutant::TakesNextNumber));
         assert!(result.is_ok() && is_taken, "P5 broken is to be seen: {result:?}");
     }
 }
 
 #[test]
-fn a_prune_hears_of_a_hold_in_between() {
+fn prune_notices_a_concurrent_hold() {
     let (media, repository, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     forget_these(&repository, &[a, b]).expect("memory takes it");
@@ -189,7 +189,7 @@ fn a_prune_hears_of_a_hold_in_between() {
         });
     let Ok(Recorded::Stopped(newer)) = recorded else { panic!("it may not: {recorded:?}") };
     assert_eq!(newer.takeable(), set([b]), "what is left to take");
-    // It plans again, and goes on under its ticket.
+    // The prune plans again, and continues under its ticket.
     let record = Prune { forgotten: vec![b], ..record };
     let recorded = publish(&mut writer, &newer, record, &none, |_, _, _| Ok(None));
     assert!(matches!(recorded, Ok(Recorded::Done(2))), "the next number: {recorded:?}");
@@ -199,9 +199,9 @@ fn a_prune_hears_of_a_hold_in_between() {
     assert_tidy(&repository);
 }
 
-/// Who finds a number taken that is not listed yet reads what lies there.
+/// A client that finds a number taken that is not listed yet reads the record by its name.
 #[test]
-fn what_is_not_listed_yet_is_heard_of() {
+fn record_that_is_not_listed_yet_is_noticed() {
     let (media, _, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     let other = open(media.clone(), 2).expect("it opens");
@@ -224,7 +224,7 @@ fn what_is_not_listed_yet_is_heard_of() {
 }
 
 #[test]
-fn two_holds_at_once_both_stand() {
+fn concurrent_holds_both_count() {
     let (media, repository, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     let repository = {
@@ -236,7 +236,7 @@ fn two_holds_at_once_both_stand() {
     assert_eq!(hold(&repository, &[a]).expect("memory takes it"), 2, "the second number");
     assert_eq!(view(&repository).held(), ids.iter().copied().collect(), "both are held");
     assert_tidy(&repository);
-    // And truly at once.
+    // And truly at the same time.
     let (_, repository, ids) = start(4);
     std::thread::scope(|scope| {
         for id in &ids {
@@ -248,14 +248,14 @@ fn two_holds_at_once_both_stand() {
 }
 
 #[test]
-fn what_is_held_is_not_forgotten_and_not_taken() {
+fn held_snapshot_is_neither_forgotten_nor_taken() {
     let (_, repository, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     hold(&repository, &[a]).expect("memory takes it");
     let error = forget_these(&repository, &[a, b]).expect_err("one is held");
     assert_eq!(error.kind(), Kind::Invalid, "{error}");
     assert_eq!(listed(&view(&repository)), set([a, b]), "nothing is forgotten");
-    // Who is forgotten first can be held all the same: then no prune takes it.
+    // A snapshot that is forgotten first can still be held: then no prune takes it.
     forget_these(&repository, &[b]).expect("memory takes it");
     hold(&repository, &[b]).expect("no prune has taken it");
     assert_eq!(view(&repository).takeable(), set([]), "held");
@@ -272,7 +272,7 @@ fn what_is_held_is_not_forgotten_and_not_taken() {
 }
 
 #[test]
-fn notes_replace_those_that_they_have_seen() {
+fn notes_replace_the_notes_in_their_view() {
     let (media, repository, ids) = start(1);
     let id = ids[0];
     let add = |repository: &Arc<Repository>, tag: &str| {
@@ -290,7 +290,7 @@ fn notes_replace_those_that_they_have_seen() {
     };
     assert_eq!(read(), ("a b".to_owned(), "text".to_owned(), 1), "one note counts");
     assert!(!note(&repository, id, |_, _| {}).expect("memory takes it"), "nothing changed");
-    // Of two at once one is seen; the next note has seen both.
+    // Of two concurrent notes one is visible. The next note has seen both.
     let both = meddled(&media, "commits/", move |other| {
         note(&other, id, |tags, _| tags.push("d".to_owned())).expect("memory takes it");
     });
@@ -303,7 +303,7 @@ fn notes_replace_those_that_they_have_seen() {
     assert_tidy(&repository);
 }
 
-/// Forgotten are `b` and `c`, together.
+/// Creates a repository in which `b` and `c` were forgotten together.
 fn start_forgotten() -> (Arc<dyn Media>, Arc<Repository>, [TicketId; 3]) {
     let (media, repository, ids) = start(3);
     let [a, b, c] = ids[..] else { panic!("three: {ids:?}") };
@@ -322,7 +322,7 @@ const VERBS: [(&str, Verb); 4] = [
     }),
 ];
 
-/// What there is to see: what is listed, what may be taken, what is held, the tags of the first.
+/// Returns the visible state: the listed, takeable and held snapshots, and the tags of the first.
 fn seen(
     repository: &Repository,
     [a, ..]: [TicketId; 3],
@@ -332,10 +332,10 @@ fn seen(
     (listed(&view), view.takeable(), view.held().len(), tags)
 }
 
-/// A crash before and after each call: either it was done or it was not, and what was acknowledged
-/// was done.
+/// A crash before and after each call: the operation was done entirely or not at all, and
+/// acknowledged operations were done.
 #[test]
-fn a_crash_leaves_all_or_nothing() {
+fn crash_leaves_all_or_nothing() {
     let mut states = 0;
     for (name, verb) in VERBS {
         let (media, repository, ids) = start_forgotten();
@@ -354,7 +354,7 @@ fn a_crash_leaves_all_or_nothing() {
                 let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), fault));
                 let repository = open(faulty, 2).expect("it opens");
                 let done = verb(&repository, ids);
-                // The next process ends what the dead one has left.
+                // The next process ends the tickets that the dead one has left.
                 let repository = open(media, 3).expect("it opens");
                 Writer::begin(repository.clone(), Purpose::Other)
                     .and_then(|mut writer| writer.void(Vec::new()))
@@ -371,9 +371,9 @@ fn a_crash_leaves_all_or_nothing() {
     println!("{states} states");
 }
 
-/// A put that was carried out, and whose answer was lost: it is asked for until it is known.
+/// A put was carried out and its answer was lost: the outcome is queried until it is known.
 #[test]
-fn a_lost_answer_is_asked_for() {
+fn lost_answer_is_resolved() {
     let (media, repository, ids) = start(1);
     let faulty = Arc::new(Faulty::new(media, Fault::None));
     let repository = {
@@ -384,11 +384,11 @@ fn a_lost_answer_is_asked_for() {
     let view_before = writer.view().clone();
     let put = faulty.calls();
     let record = Prune { held: ids.clone(), ..Prune::default() };
-    // Before the put of the record is the look for an end of the ticket (P5).
+    // Before the put of the record, the writer checks whether its ticket was ended (P5).
     let fault = |media: Arc<dyn Media>| Arc::new(Faulty::new(media, Fault::UnsyncedAt(put + 1)));
     publish(&mut writer, &view_before, record.clone(), &BTreeSet::new(), |_, _, _| Ok(None))
         .expect("nothing fails here");
-    // The same calls again, on a medium that loses the answer to this one.
+    // The same calls again, on a storage that loses the answer to this one.
     let (media, _, again) = start(1);
     let faulty = fault(media);
     let repository = open(faulty.clone(), 2).expect("it opens");
@@ -405,7 +405,7 @@ fn a_lost_answer_is_asked_for() {
     assert_eq!(view(&repository).held(), again.into_iter().collect(), "held");
 }
 
-/// A machine that can sleep.
+/// The environment of a machine that can sleep.
 #[derive(Debug)]
 struct Sleeper {
     machine: Arc<Machine>,
@@ -438,10 +438,10 @@ impl Environment for Sleeper {
     }
 }
 
-/// W5 holds for records: who slept is not to be believed, neither at first nor while it fights for
-/// a number.
+/// W5 holds for records: a writer that slept publishes none, neither at its first attempt nor while
+/// it competes for a number.
 #[test]
-fn who_slept_records_nothing() {
+fn writer_that_missed_renewals_publishes_no_record() {
     const SLEPT_NS: u64 = 13 * 3600 * 1_000_000_000;
     for sleeps_in_between in [false, true] {
         let (media, _, ids) = start(2);
@@ -473,19 +473,21 @@ fn who_slept_records_nothing() {
         let view = view(&repository);
         assert!(!view.held().contains(&ids[1]), "it recorded nothing");
         assert!(view.commits.contains_key(&writer.ticket()), "and has ended");
-        // What it has stored is found all the same; what others have is not its own to publish.
+        // The chunks that it has stored are still found. It does not publish the containers of
+        // others.
         let ended = &view.commits[&writer.ticket()];
         assert_eq!(ended.segments, [own], "it publishes what it has put");
-        // Begun anew, it goes well.
+        // A new attempt succeeds.
         hold(&repository, &[ids[1]]).expect("memory takes it");
         assert_tidy(&repository);
     }
 }
 
-/// W5 and W8: a writer that says once an hour that it is still at it may be as slow as it likes, but is
-/// old one day. One that was silent for too long is not believed, whatever it says afterwards.
+/// W5 and W8: a writer that renews its ticket once an hour may be as slow as it likes, but becomes
+/// old after a day. A writer that was silent for too long publishes nothing, even if it renews
+/// afterwards.
 #[test]
-fn a_writer_says_once_an_hour_that_it_is_at_it() {
+fn writer_renews_its_ticket_once_an_hour() {
     const HOUR_NS: u64 = 3600 * 1_000_000_000;
     for (silent_hours, is_believed) in [(1, true), (11, true), (13, false)] {
         let (media, repository, ids) = start(1);
@@ -523,7 +525,7 @@ fn a_writer_says_once_an_hour_that_it_is_at_it() {
         assert_eq!(committed, expected, "silent for {silent_hours} hours");
         let is_forgotten = view(&repository).takeable() == set([ids[0]]);
         assert_eq!(is_forgotten, is_believed, "silent for {silent_hours} hours");
-        // Whoever leaves a ticket behind is found.
+        // The ticket of a writer that disappears is found.
         let dead = Writer::begin(repository, Purpose::Other).expect("it begins").ticket();
         let next = open(media, 4).expect("it opens");
         let next = Writer::begin(next, Purpose::Other).expect("it begins");
@@ -531,15 +533,15 @@ fn a_writer_says_once_an_hour_that_it_is_at_it() {
     }
 }
 
-/// A prune record was lost and given up, and the snapshot that it had taken was brought back. Then the
-/// storage has the record again.
+/// A prune record was lost and given up, and the snapshot that it had taken was brought back. Then
+/// the storage has the record again.
 #[test]
-fn record_that_was_given_up_and_is_back_takes_nothing() {
+fn given_up_record_that_reappears_takes_nothing() {
     let restored = |mutant: Option<Mutant>| {
         let (media, repository, ids) = start(2);
         forget_these(&repository, &ids[..1]).expect("memory takes it");
         prune(&repository, &PruneOptions::default(), &(), |_| true).expect("it prunes");
-        // Somebody has seen it, so that it is missed.
+        // Another writer has seen it, so that it is missed.
         back_up(&repository, &[2], false).expect("nothing fails here");
         let record = ObjectName::Prune(1).to_string();
         let bytes = media.get(&record).expect("it was put");
@@ -562,9 +564,9 @@ fn record_that_was_given_up_and_is_back_takes_nothing() {
     assert!(broken.is_err(), "without the rule the snapshot is lost: {broken:?}");
 }
 
-/// A writer that may be alive is taken for dead once it has said nothing for a day.
+/// A writer that may be alive is taken for dead after a day without a renewal.
 #[test]
-fn who_is_silent_for_a_day_is_ended() {
+fn writer_without_renewal_for_a_day_is_ended() {
     const HOUR_NS: i64 = 3600 * 1_000_000_000;
     let memory = Arc::new(Memory::new());
     let repository = Arc::new(init(memory.clone()).expect("an empty memory takes a repository"));
@@ -582,7 +584,7 @@ fn who_is_silent_for_a_day_is_ended() {
 
 /// A judge that fails, and one that changes the record.
 #[test]
-fn the_judge_decides() {
+fn judge_may_fail_or_change_the_record() {
     let (media, _, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     let outcomes: BTreeMap<bool, bool> = [false, true]
@@ -591,7 +593,7 @@ fn the_judge_decides() {
             let repository = meddled(&media, "prunes/", move |other| {
                 hold(&other, &[a]).expect("memory takes it");
             });
-            // Another ticket than the last time: that one has ended.
+            // Skips the random bytes of the ticket from last time, because that ticket has ended.
             let mut drawn = vec![0; usize::from(fails)];
             repository.environment().random(&mut drawn).expect("a test is random");
             let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");

@@ -1,5 +1,5 @@
-//! Liveness: a writer that renews its ticket is ended by no other client, however wrong clocks, host
-//! names and boot ids are; one that is dead is.
+//! Liveness: no other client ends a writer that renews its ticket, however wrong clocks, host names
+//! and boot ids are. A dead writer is ended.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -29,12 +29,12 @@ const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3600 * SECOND_NS;
 const DAY_NS: i64 = 24 * HOUR_NS;
 
-/// Time as it is, the storage that stamps by it, and the processes that run.
+/// The true time, the storage that stamps by it, and the running processes.
 #[derive(Debug)]
 struct World {
     now_ns: AtomicU64,
     memory: Arc<Memory>,
-    /// Each running process: its boot, and its number.
+    /// The boot id and the number of each running process.
     running: Mutex<BTreeSet<(String, u32)>>,
 }
 
@@ -78,7 +78,7 @@ impl Boot {
         Boot { world, host: "localhost", machine, id, booted_ns }
     }
 
-    /// Starts a process whose wall clock is wrong by this.
+    /// Starts a process whose wall clock is wrong by `skew_ns`.
     fn start(&self, process: u32, skew_ns: i64) -> Client {
         let key = (self.id.clone(), process);
         self.world.running.lock().expect("no panics").insert(key);
@@ -161,14 +161,14 @@ impl Client {
         Writer::begin(self.repository(), Purpose::Backup).expect("it begins")
     }
 
-    /// Begins, ends at once, and returns the writers that it has ended.
+    /// Begins a writer, ends it at once, and returns the writers that it has ended.
     fn ended(&self) -> Vec<TicketId> {
         let mut writer = self.begin();
         writer.void(Vec::new()).expect("memory takes it");
         writer.ended().to_vec()
     }
 
-    /// The process is gone, whatever it was at.
+    /// Kills the process at any point.
     fn kill(&self) {
         let key = (self.place.boot.id.clone(), self.place.process);
         self.place.boot.world.running.lock().expect("no panics").remove(&key);
@@ -181,7 +181,7 @@ fn writer_of_other_machine_with_same_name_lives() {
     for (number, machines) in [(0, (Some(1), Some(2))), (10, (None, None)), (20, (Some(1), None))] {
         let one = Boot::new(&world, machines.0, &format!("one {number}"));
         let live = one.start(1, 0).begin();
-        // Another boot id, and no process of that number there.
+        // Another boot id, where no process has that number.
         world.pass(HOUR_NS);
         let other = Boot::new(&world, machines.1, &format!("other {number}")).start(2, 0);
         assert_eq!(other.ended(), [], "{machines:?}: it runs elsewhere");
@@ -192,7 +192,7 @@ fn writer_of_other_machine_with_same_name_lives() {
 }
 
 #[test]
-fn process_without_machine_value_is_ended_after_a_day_only() {
+fn process_without_machine_value_is_ended_only_after_a_day() {
     let world = World::new();
     let boot = Boot::new(&world, None, "a");
     let dead = boot.start(1, 0);
@@ -217,14 +217,14 @@ fn process_of_this_boot_that_is_gone_is_ended_at_once() {
     assert!(!world.is_ended(live.ticket()), "the other runs");
 }
 
-/// Two machines with one machine id, as copies of a virtual machine have it.
+/// Two machines with one machine id, such as copies of a virtual machine.
 fn clone_is_ended() -> bool {
     let world = World::new();
     let first = Boot::new(&world, Some(1), "first").start(1, 0);
     world.pass(HOUR_NS / 2);
     let second = Boot::new(&world, Some(1), "second").start(2, 0);
     world.pass(60 * SECOND_NS);
-    // Renewed after the second has started.
+    // Renewed after the second machine has started.
     let mut live = first.begin();
     let mut ended = second.ended();
     for _ in 0..5 {
@@ -259,7 +259,7 @@ fn writer_of_earlier_boot_is_ended_at_once() {
     }
 }
 
-/// Clocks that are wrong by more than a day, in either direction; the storage's own, too.
+/// Clocks that are wrong by more than a day, in either direction, including that of the storage.
 fn wrong_clock_ends(skews: [i64; 2]) -> bool {
     let world = World::new();
     world.memory.shift_clock(-17 * DAY_NS);
@@ -282,7 +282,7 @@ fn wrong_clock_of_client_ends_no_other() {
     assert_eq!(caught, [true; 3], "clocks of clients say nothing");
 }
 
-/// The clock of a client jumps while it waits for others to end.
+/// The clock of a client jumps while the client waits for other writers to end.
 #[test]
 fn clock_that_jumps_ends_no_other() {
     let world = World::new();
@@ -298,9 +298,9 @@ fn clock_that_jumps_ends_no_other() {
     }
 }
 
-/// A storage that stamps at random: writers may be ended that live, and nothing is lost by it.
+/// A storage with random stamps: live writers may be ended, and nothing is lost by that.
 #[test]
-fn wrong_stamps_cost_restarts_alone() {
+fn wrong_stamps_cost_only_restarts() {
     let mut ended_count = 0;
     for seed in 0..6 {
         let world = World::new();
@@ -321,10 +321,11 @@ fn wrong_stamps_cost_restarts_alone() {
 }
 
 // ---------------------------------------------------------------------------------------------
-// At random.
+// Random histories.
 
-/// One run: machines, clients that begin, renew, are killed, and machines that start anew, with clocks
-/// wrong by up to 40 days that jump. Returns what is wrong.
+/// One history: machines, clients that begin, renew and are killed, and machines that restart, with
+/// jumping clocks that are wrong by up to 40 days. Returns an error if a live writer was ended or a
+/// dead one was not.
 fn run(seed: u64) -> Result<(usize, usize), String> {
     let world = World::new();
     let mut random = SplitMix64::new(seed);
@@ -332,7 +333,7 @@ fn run(seed: u64) -> Result<(usize, usize), String> {
     let mut boots: Vec<Boot> =
         (0..3).map(|machine| Boot::new(&world, Some(machine), &format!("{machine}.0"))).collect();
     let mut live: Vec<(usize, Client, Writer)> = Vec::new();
-    // Each with the machine, the time of death, and whether its machine still runs.
+    // Each with the time of death.
     let mut dead: Vec<(TicketId, i64)> = Vec::new();
     let (mut begun_count, mut ended_count) = (0, 0);
     for step in 0..120_u32 {
@@ -411,7 +412,7 @@ fn live_writers_are_never_ended_and_dead_ones_are() {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Alone.
+// Exclusive clients.
 
 fn at_work(client: &Client) -> Vec<AtWork> {
     others_at_work(&client.repository(), None).expect("memory answers")
@@ -460,12 +461,12 @@ fn dead_writers_do_not_stop_a_client_that_is_alone() {
 }
 
 #[test]
-fn machine_value_is_of_one_repository() {
+fn machine_value_is_specific_to_a_repository() {
     let value =
         |machine: u8, repository: u8| machine_value(&[machine; 16], RepositoryId([repository; 16]));
     assert_eq!(value(1, 1), value(1, 1), "it stays");
     assert!(value(1, 1) != value(2, 1) && value(1, 1) != value(1, 2), "of both");
-    // Written down, so that it does not change by accident.
+    // Fixed here, so that the value does not change by accident.
     assert_eq!(format!("{:?}", value(1, 2)), "cfc5fe29c35e6e5197e4f58d7a78f912", "the value");
     let repository = open(World::new().memory.clone(), 1).expect("it opens");
     let writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");

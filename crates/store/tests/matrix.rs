@@ -1,6 +1,7 @@
-//! The damage matrix: every kind of object, every kind of damage. What `check` says, and the commands
-//! that it names and that bring every command back to exit code 0, stand in a table of `docs/reliability.md`; this test makes the table anew and
-//! compares. `CUTPOINT_PRINT=1` prints it.
+//! The damage matrix: every kind of object, and every kind of damage. A table of
+//! `docs/reliability.md` has the findings of `check`, and the commands that it names and that bring
+//! every command back to exit code 0. This test makes the table again and compares it.
+//! `CUTPOINT_PRINT=1` prints it.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -49,14 +50,14 @@ type Objects = BTreeMap<String, Bytes>;
 /// Parity, in percent.
 const PARITY_PERCENT: u32 = 10;
 
-/// A process of a number of its own: it takes all before it for dead.
+/// A process with a number of its own, which takes all earlier ones for dead.
 const REPAIRER: u32 = 90;
 
-/// What [`build`] has, and of every other kind of object one: commits of all kinds, prune records,
-/// hints.
+/// Creates the content of [`build`], and one object of every other kind: commits of all kinds,
+/// prune records, hints.
 fn build_all_kinds() -> Objects {
     let mut objects = build();
-    // The settings that hold ask for parity.
+    // The settings in force ask for parity.
     objects.retain(|name, _| !name.starts_with("config/00000000000000000001"));
     let store = Store::new(&objects);
     let media = store.media.clone();
@@ -65,7 +66,7 @@ fn build_all_kinds() -> Objects {
     let mut config = settings.config().clone();
     config.parity_percent = PARITY_PERCENT;
     settings.set_config(config).expect("memory takes settings");
-    // To the first process the writer that was cut off may be at work.
+    // To the first process, the interrupted writer may still be at work.
     let repository = open(store.media.clone(), 0).expect("it opens");
     back_up_similar(&repository, &[1001]).expect("nothing fails here");
     let nothing = PartName { ticket: TicketId([0; 12]), count: 0 };
@@ -98,7 +99,7 @@ fn build_all_kinds() -> Objects {
     everything(&*store.media)
 }
 
-/// The rows: what is damaged, and which object stands for it.
+/// Returns the rows: the damaged kind, and the object that stands for it.
 fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
     let store = Store::new(objects);
     let view = View::list(&store.repository).expect("it lists");
@@ -159,7 +160,7 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
 const OTHER_DAMAGES: [&str; 4] =
     ["another in its place", "as another", "of another repository", "back after deletion"];
 
-/// Damages `name` in a copy of the repository. Returns the object that is to be named; `None` where
+/// Damages `name` in a copy of the repository. Returns the object that is to be named, or `None` if
 /// there is no such damage.
 fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Option<(Store, String)> {
     let store = Store::new(objects);
@@ -195,7 +196,7 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
             store.replace(&name.to_string(), Some(bytes.clone()));
             return Some((store, name.to_string()));
         }
-        // The same name, sealed with the keys of that one.
+        // The same name, sealed with the keys of the other repository.
         "of another repository" => {
             let media: Arc<dyn Media> = Arc::new(Memory::new());
             for (name, bytes) in other.iter().filter(|(name, _)| kind_is_root(name)) {
@@ -220,7 +221,7 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
             };
             store.replace(name, Some(sealed));
         }
-        // It is there, and a prune record says that it may be gone.
+        // Still present, although a prune record says that it may be deleted.
         _ => {
             let mut prune = Prune::default();
             match parsed {
@@ -236,7 +237,7 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
                     prune.condemned = vec![(class, container)];
                 }
                 ObjectName::Key { .. } | ObjectName::Hints(_) => {}
-                // Nobody deletes these.
+                // These are never deleted.
                 ObjectName::Config { .. } | ObjectName::Prune(_) => return None,
             }
             let record = ObjectName::Prune(3);
@@ -250,7 +251,7 @@ fn kind_is_root(name: &str) -> bool {
     name.starts_with("config/") || name.starts_with("keys/")
 }
 
-/// Does what a remedy says. Only with `has_sources` a backup has anything to store again.
+/// Carries out a remedy. Only with `has_sources` a backup has anything to store again.
 fn do_remedy(
     remedy: Remedy,
     repository: Arc<Repository>,
@@ -295,14 +296,14 @@ fn do_remedy(
     }
 }
 
-/// Another backup of the sources, which are as they were.
+/// Makes another backup of the unchanged sources.
 fn back_up_all(repository: &Arc<Repository>) -> cutpoint_store::error::Result<()> {
     back_up(repository, &[1, 2, 3], false)?;
     back_up(repository, &[1, 2, 4, 5], false)?;
     back_up_similar(repository, &[1001]).map(drop)
 }
 
-/// A command as the table names it.
+/// Returns a command as the table names it.
 fn label(remedy: Remedy) -> &'static str {
     match remedy {
         Remedy::Objects { .. } => "repair objects",
@@ -317,8 +318,9 @@ fn label(remedy: Remedy) -> &'static str {
     }
 }
 
-/// Checks, and the commands that they name, until nothing is wrong. Then no command is alarmed. Returns
-/// the commands that were needed; `None` where none is named that ends it.
+/// Runs checks, and the commands that they name, until nothing is wrong. Then no command reports
+/// anything. Returns the commands that were needed, or `None` if no command that would help is
+/// named.
 fn heal(store: &Store, case: &str, has_sources: bool) -> Option<BTreeSet<&'static str>> {
     const ROUNDS_MAX: u32 = 3;
     let mut process = REPAIRER;
@@ -333,7 +335,7 @@ fn heal(store: &Store, case: &str, has_sources: bool) -> Option<BTreeSet<&'stati
         record(&repository, &findings.report.damages, |_, _| {}).ok();
         if findings.report.error_count == 0 {
             let after = Store { media: store.media.clone(), repository };
-            // What is left of a file that has lost parts has another name.
+            // The remains of a file that has lost parts have another name.
             if has_sources {
                 after.compare(&findings, &format!("{case}, after {needed:?}"));
             }
@@ -348,7 +350,7 @@ fn heal(store: &Store, case: &str, has_sources: bool) -> Option<BTreeSet<&'stati
             done.unwrap_or_else(|error| panic!("{case}: {remedy}: {error}"));
             let repository = later().expect("it did a moment ago");
             needed.insert(label(*remedy));
-            // A command that was not needed any more is none.
+            // A command that was no longer needed does not count.
             if damage::check_on(&repository, true, 1).report.error_count == 0 {
                 break;
             }
@@ -361,10 +363,10 @@ fn heal(store: &Store, case: &str, has_sources: bool) -> Option<BTreeSet<&'stati
     panic!("{case}: {needed:?} do not end it: {:#?}", findings.all);
 }
 
-/// No command finds anything to tell: each would end with 0.
+/// Expects that no command reports anything: each would end with 0.
 fn quiet(later: &mut dyn FnMut() -> cutpoint_store::error::Result<Arc<Repository>>, case: &str) {
     let mut next = || later().unwrap_or_else(|error| panic!("{case}: {error}"));
-    // What commands that list and read tell.
+    // The reports of commands that list and read.
     let repository = next();
     let view = View::list(&repository).expect("memory lists");
     let unresolved: Vec<_> = view.unresolved().map(|(name, _)| *name).collect();
@@ -385,7 +387,7 @@ fn quiet(later: &mut dyn FnMut() -> cutpoint_store::error::Result<Arc<Repository
     let data = data.unwrap_or_else(|error| panic!("{case}: repair data: {error}"));
     assert_eq!(data.failed.len(), 0, "{case}: repair data: {:?}", data.failed);
     back_up_all(&next()).unwrap_or_else(|error| panic!("{case}: backup: {error}"));
-    // What an index made anew gives up nobody needs: the check after it says so.
+    // Only unneeded containers are missing from a rebuilt index, as the check after it shows.
     let index = repair_index(&next(), &IndexOptions::default(), &());
     index.unwrap_or_else(|error| panic!("{case}: repair index: {error}"));
     prune(&next(), &PruneOptions::default(), &(), |_| true)
@@ -402,7 +404,7 @@ fn quiet(later: &mut dyn FnMut() -> cutpoint_store::error::Result<Arc<Repository
 fn table() -> String {
     let objects = build_all_kinds();
     let other: Arc<dyn Media> = Arc::new(Memory::new());
-    // Made by other random numbers: its keys are others.
+    // Made with other random numbers, so its keys are different.
     init_with(other.clone(), 70, false, PARITY_PERCENT)
         .expect("an empty memory takes a repository");
     let repository = open(other.clone(), 71).expect("it opens");
@@ -426,7 +428,7 @@ fn table() -> String {
             let case = format!("{row} ({name}), {kind}");
             store.compare(&findings, &case);
             let is_error = findings.has_error(&target);
-            // That a writer is at work is no news of the damage.
+            // The report of an open writer has nothing to do with the damage.
             let is_told = findings.names(&target)
                 && !findings.of(FindingKind::Unfinished).any(|object| object == target);
             cells.push(match (is_error, is_told) {
@@ -469,9 +471,9 @@ fn table() -> String {
     lines.join("\n")
 }
 
-/// The table is what the page says, cell for cell. Numbers in parentheses lead to reasons there.
+/// The table equals that of the page, cell for cell. Numbers in parentheses lead to reasons there.
 #[test]
-fn the_page_has_the_whole_matrix() {
+fn page_has_the_complete_matrix() {
     let table = table();
     if std::env::var_os("CUTPOINT_PRINT").is_some() {
         println!("{table}");
@@ -486,7 +488,7 @@ fn the_page_has_the_whole_matrix() {
     for line in table.lines() {
         assert!(without_numbers.contains(line), "docs/reliability.md does not have:\n{line}");
     }
-    // What is not seen has a reason there.
+    // Each undetected damage has a reason there.
     for line in PAGE.lines().filter(|line| line.starts_with("| ")) {
         for cell in line.split('|').map(str::trim).filter(|cell| cell.starts_with("unseen")) {
             let number = cell.strip_prefix("unseen (").and_then(|rest| rest.strip_suffix(')'));

@@ -1,5 +1,6 @@
-//! What every medium must do, as one suite, run over memory, a folder, a faulty medium without
-//! faults, and S3 (a server that is built and started here); and media that lie, which must fail it.
+//! The contract of every storage, as one suite. It runs with memory, a folder, a faulty storage
+//! without faults, and S3 (a server that is built and started here), and must reject storages that
+//! break the contract.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +51,7 @@ fn names() -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// The contract of `media::Media`.
+/// Checks the contract of `media::Media`.
 fn keeps_the_contract(media: &dyn Media) -> Outcome {
     media.prepare().map_err(text)?;
     once(media)?;
@@ -82,8 +83,8 @@ fn once(media: &dyn Media) -> Outcome {
     ensure(missing(media.get_range(name, 0, 1)), "a range of what is gone is `Missing`")
 }
 
-/// Where it takes objects in pieces: nothing is seen before the end, the first one stays, and what
-/// is dropped was never there.
+/// Checks staged puts, if there are any: nothing is visible before the end, the first object stays,
+/// and a dropped one never existed.
 fn in_pieces(media: &dyn Media) -> Outcome {
     let name = "data/a0/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     let stage = || media.stage(name).map_err(text);
@@ -123,7 +124,7 @@ fn reads(media: &dyn Media) -> Outcome {
     media.delete(name).map_err(text)
 }
 
-/// Nothing at all, and more than a container has.
+/// Checks objects without bytes, and larger than a container.
 fn sizes(media: &dyn Media) -> Outcome {
     let name = "data/00/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
     ensure(media.put_new(name, Bytes::new()).map_err(text)? == Put::Created, "an empty object")?;
@@ -174,7 +175,7 @@ fn lists(media: &dyn Media) -> Outcome {
     Ok(())
 }
 
-/// A prefix ends where a folder ends.
+/// Checks that a prefix ends where a folder ends.
 fn lists_by_folder(media: &dyn Media) -> Outcome {
     let names = ["tmp/a", "tmp/a.copy", "tmp/ab/one", "tmp/a-b/two", "tmp/abc"];
     for name in names {
@@ -197,7 +198,7 @@ fn lists_by_folder(media: &dyn Media) -> Outcome {
     ensure(list("tmp")?.is_empty(), "nothing is left")
 }
 
-/// Storages list a thousand at a time.
+/// Checks a long listing: storages list a thousand names at a time.
 fn lists_many(media: &dyn Media) -> Outcome {
     let name = |number: usize| format!("tickets/{number:024x}");
     let each = |act: &(dyn Fn(usize) -> StoreResult<()> + Sync)| -> Outcome {
@@ -220,7 +221,8 @@ fn lists_many(media: &dyn Media) -> Outcome {
 
 const MANY: usize = 2500;
 
-/// Of eight that put one name at once, one is told that it created it, and its bytes are there.
+/// Checks that one of eight concurrent puts of a name is told that it created the object, and that
+/// the object has its bytes.
 fn one_creator_wins(media: &dyn Media) -> Outcome {
     for round in 0..20 {
         let name = ObjectName::Prune(100 + round).to_string();
@@ -260,17 +262,17 @@ fn memory_keeps_the_contract() {
 }
 
 #[test]
-fn a_local_folder_keeps_the_contract() {
+fn local_folder_keeps_the_contract() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     keeps_the_contract(&Local::open(folder.path()).expect("it is there")).expect("local");
     let created = Local::create(&folder.path().join("deep").join("er")).expect("it can be made");
     keeps_the_contract(&created).expect("a folder that was made");
 }
 
-/// A name of any bytes; what it answers where an object exists included.
+/// A name of any bytes, including the answer if an object exists.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_folder_may_have_any_name() {
+fn folder_may_have_any_name() {
     use std::os::unix::ffi::OsStrExt;
 
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -280,11 +282,11 @@ fn the_folder_may_have_any_name() {
 }
 
 #[test]
-fn a_faulty_medium_without_faults_keeps_the_contract() {
+fn faulty_medium_without_faults_keeps_the_contract() {
     keeps_the_contract(&Faulty::new(Arc::new(Memory::new()), Fault::None)).expect("faulty");
 }
 
-/// A place of its own in the bucket of the server.
+/// Returns a place of its own in the bucket of the server.
 fn s3(server: &S3Server, prefix: &str) -> S3 {
     let address = format!("s3://{}/{prefix}", server.bucket);
     let mut settings = S3Settings::parse(&address).expect("an address");
@@ -300,7 +302,8 @@ fn s3_server() -> Option<&'static S3Server> {
 #[test]
 fn s3_keeps_the_contract() {
     let Some(server) = s3_server() else { return };
-    // Below each other: neither sees the other's, but for what is asked for by that name.
+    // One place below another: each sees only names under its own prefix, unless it asks for a name
+    // below.
     let outer = s3(server, "contract");
     let inner = s3(server, "contract/data2/in er");
     keeps_the_contract(&inner).expect("S3");
@@ -312,11 +315,10 @@ fn s3_keeps_the_contract() {
     assert_eq!(inner.stamp_ns("data/y").expect("it answers"), None, "there is no such object");
 }
 
-/// What was left behind by a put that was cut off is no object, and can be removed.
-/// A put never says that its object is missing: readers take that for a loss of what is stored. The
-/// staged file is gone, or the folder, before each step.
+/// A put never reports that its object is missing, because readers take that for a loss of stored
+/// data. The staged file or the folder is removed before each step.
 #[test]
-fn a_failed_put_is_an_error_of_the_medium() {
+fn failed_put_is_an_error_of_the_medium() {
     type Harm = fn(&Path);
     let harms: [(&str, Harm); 2] = [
         ("the staged file is removed", |root| {
@@ -337,7 +339,7 @@ fn a_failed_put_is_an_error_of_the_medium() {
         let error = staged.finish().expect_err(what);
         assert_eq!(error.kind(), Kind::Media, "{what}: {error}");
     }
-    // The repository itself is gone, or a file stands where its folder should be.
+    // The repository itself is gone, or a file stands in the place of its folder.
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("repository");
     let local = Local::create(&root).expect("it is made");
@@ -352,6 +354,7 @@ fn a_failed_put_is_an_error_of_the_medium() {
     }
 }
 
+/// Leftovers of an interrupted put are not objects, and can be removed.
 #[test]
 fn staging_files_are_hidden_and_cleaned() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -380,18 +383,19 @@ fn staging_files_are_hidden_and_cleaned() {
     }
 }
 
-/// How a medium may be broken.
+/// A way in which a storage may be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
     /// The second put replaces the first.
     Overwrites,
-    /// The second put changes nothing, but is told that it did.
+    /// The second put changes nothing, but is told that it created the object.
     SaysCreated,
-    /// The first put is told that another was there.
+    /// The first put is told that another object was there.
     SaysExists,
-    /// The same, once: the answer to the put that created was lost, and the second try found it.
+    /// The first put is told that another object was there, once: the answer to the creating put
+    /// was lost, and the second attempt found the object.
     SaysExistsOnce,
-    /// The first is told that it created, and the last one's bytes stay.
+    /// The first put is told that it created the object, and the last one's bytes stay.
     LastWins,
     /// A range that ends too late comes back short.
     ShortRange,
@@ -421,7 +425,7 @@ impl Layer for Liar {
             }
             Lie::SaysCreated => Ok(Put::Created),
             Lie::SaysExists => Ok(Put::Exists),
-            // What the probe puts before its rounds is shorter.
+            // The first puts of the probe, before its rounds, are shorter.
             Lie::SaysExistsOnce if put == Put::Created && bytes.len() > 5 => {
                 let is_first = self.inner.put_new("told", Bytes::new())? == Put::Created;
                 Ok(if is_first { Put::Exists } else { put })
@@ -452,9 +456,9 @@ impl Layer for Liar {
     }
 }
 
-/// Media that let several creators win: the suite rejects them, and so does the probe.
+/// Storages that let several creators win are rejected by the suite and by the probe.
 #[test]
-fn several_winners_are_found_out() {
+fn media_with_several_winners_are_rejected() {
     for fault in [Fault::Overwrites, Fault::Races] {
         let media = Faulty::new(Arc::new(Memory::new()), fault);
         let found = keeps_the_contract(&media);
@@ -465,12 +469,12 @@ fn several_winners_are_found_out() {
         assert!(!probed.creates_atomically() && !probed.may_be_shared(), "{fault:?}: {probed}");
         assert!(probed.several_winners_count > 10, "{fault:?}: {probed}");
     }
-    // Putting twice, one after the other, shows nothing.
+    // Two puts in sequence show nothing.
     let races = Faulty::new(Arc::new(Memory::new()), Fault::Races);
     once(&races).expect("one after the other it does well");
 }
 
-/// Probes, and nothing is left of it.
+/// Probes a storage, and expects that no leftovers stay.
 fn try_out(media: &dyn Media) -> Probed {
     let before = media.list("tmp").expect("it lists");
     let probed = probe(media, &System).expect("it answers");
@@ -479,7 +483,7 @@ fn try_out(media: &dyn Media) -> Probed {
 }
 
 #[test]
-fn the_probe_lets_good_media_pass() {
+fn probe_accepts_good_media() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let local = Local::open(folder.path()).expect("it is there");
     let s3 = s3_server().map(|server| s3(server, "probe"));
@@ -495,9 +499,9 @@ fn the_probe_lets_good_media_pass() {
     }
 }
 
-/// Each way in which a medium may fail it is told apart.
+/// The probe distinguishes each way in which a storage may fail.
 #[test]
-fn the_probe_says_what_it_saw() {
+fn probe_reports_each_kind_of_fault() {
     let of = |lie| try_out(&Liar { inner: Memory::new(), lie });
     let told = of(Lie::SaysCreated);
     assert_eq!(told.several_winners_count, told.round_count, "{told}");
@@ -516,10 +520,10 @@ fn the_probe_says_what_it_saw() {
     assert!(told.to_string().contains("a listing did not show"), "{told}");
 }
 
-/// A probe that was killed leaves something behind, which a later one takes away: by the storage's
-/// stamps, whatever clock its name was made by.
+/// A killed probe leaves objects behind, which a later one removes. Their age is by the stamps of
+/// the storage, whatever clock made their names.
 #[test]
-fn the_probe_removes_what_another_left() {
+fn probe_removes_leftovers_of_another() {
     const HOUR_NS: i64 = 3600 * 1_000_000_000;
     let media = Memory::new();
     let now_s = System.now_ns() / 1_000_000_000;
@@ -530,7 +534,7 @@ fn the_probe_removes_what_another_left() {
     put(&format!("tmp/probe-{}-0-00", now_s + 3_000_000));
     put("tmp/reserve");
     media.shift_clock(24 * HOUR_NS);
-    // Another may be at it still; its clock is behind.
+    // Another client with a slow clock may still be using it.
     let new = format!("tmp/probe-{}-0-00", now_s - 3_000_000);
     put(&new);
     media.shift_clock(HOUR_NS);
@@ -565,8 +569,8 @@ impl Environment for Ahead {
     }
 }
 
-/// A medium before one call of which its client is suspended for a day, while another one probes; or
-/// not suspended at all, if the other's clock alone is ahead.
+/// A storage whose client is suspended for a day before one call, while another client probes, or
+/// is not suspended and only the other's clock is ahead.
 #[derive(Debug)]
 struct Suspended {
     inner: Arc<Memory>,
@@ -639,7 +643,7 @@ fn suspended_probe_finds_nothing() {
     }
 }
 
-/// A fault at any call is no finding.
+/// A fault at any call is not a finding.
 #[test]
 fn probe_with_a_fault_finds_nothing() {
     let with = |fault| {
@@ -653,21 +657,21 @@ fn probe_with_a_fault_finds_nothing() {
             assert!(probed.may_be_shared(), "{fault:?}: {probed}");
         }
         for fault in [Fault::DeadBefore(at), Fault::DeadAfter(at)] {
-            // What is left to do after the last round need not work.
+            // The calls after the last round need not work.
             match with(fault).0 {
                 Ok(probed) => assert!(at >= calls - 3 && probed.may_be_shared(), "{fault:?}"),
                 Err(error) => assert_eq!(error.kind(), Kind::Media, "{fault:?}: {error}"),
             }
         }
     }
-    // Where it is never told what has become of a put, nothing is known.
+    // If the outcome of a put is never known, nothing is known.
     let probed = with(Fault::UnsyncedFrom(1)).0;
     assert!(probed.is_err(), "{probed:?}");
 }
 
-/// Leftovers of puts that were cut off go by the file system's own time.
+/// Leftovers of interrupted puts are removed by the time of the file system.
 #[test]
-fn staged_files_are_as_old_as_the_file_system_says() {
+fn age_of_staged_files_is_by_the_file_system() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let media = Local::open(folder.path()).expect("it is there");
     media.prepare().expect("it is empty");
@@ -690,7 +694,7 @@ fn staged_files_are_as_old_as_the_file_system_says() {
 }
 
 #[test]
-fn liars_are_found_out() {
+fn incorrect_media_are_rejected() {
     let lies = [
         Lie::Overwrites,
         Lie::SaysCreated,

@@ -1,9 +1,9 @@
-//! Everything that can be done to a repository, in random order, with crashes and damage between,
-//! against plain maps of what it should hold.
+//! All operations on a repository, in random order, with crashes and damage between, compared with
+//! plain maps of the expected content.
 //!
-//! One process after the other; a backup may meet others before its commit. (All orders of calls
-//! are for `interleaving.rs`.) `CUTPOINT_SEEDS=10000` runs that many seeds, `CUTPOINT_SEED=7` runs
-//! one and prints its steps.
+//! One process runs after another, and a backup may meet others before its commit.
+//! (`interleaving.rs` tests all orders of calls.) `CUTPOINT_SEEDS=10000` runs that many seeds,
+//! `CUTPOINT_SEED=7` runs one and prints its steps.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -58,16 +58,16 @@ struct Run {
     model: Model,
     process: u32,
     step: u64,
-    /// What is or was damaged, as it was before.
+    /// The original bytes of objects that are or were damaged.
     harmed: Objects,
-    /// The chunks that lay in containers which are or were damaged.
+    /// The chunks in containers that are or were damaged.
     chunks: HashSet<(Class, Fingerprint)>,
     remembered: Option<(Objects, Model, Objects)>,
     tally: Tally,
     is_shown: bool,
 }
 
-/// The other copy of the same.
+/// Returns the name of the other copy of an object.
 fn twin_of(name: ObjectName) -> Option<ObjectName> {
     match name {
         ObjectName::Config { number, copy } => Some(ObjectName::Config { number, copy: !copy }),
@@ -97,10 +97,10 @@ impl Run {
         }
     }
 
-    /// Where the next process acts.
+    /// Returns the place where the next process acts.
     fn place(&mut self, cache: Cache) -> Place {
         let process = self.process;
-        // Some numbers for others that come in between.
+        // Leaves some numbers for other processes that come in between.
         self.process += 8;
         let folder = match cache {
             Cache::None => None,
@@ -115,7 +115,7 @@ impl Run {
         place.look(&self.model)
     }
 
-    /// Does a move, and sees to it that the lists are as they should be.
+    /// Makes a move, and checks that the lists are as expected.
     fn apply(&mut self, next: &Move) {
         self.step += 1;
         let place = self.place(next.cache);
@@ -156,7 +156,7 @@ impl Run {
         self.tally.steps += 1;
     }
 
-    /// What must hold after each step.
+    /// Checks the invariants after each step.
     fn verify(&mut self, random: &mut SplitMix64, is_thorough: bool) {
         let repository = self.look();
         let view = View::list(&repository).expect("memory lists");
@@ -182,7 +182,7 @@ impl Run {
         }
     }
 
-    /// What a check says that is wrong, but for copies that a change which was cut off has not put.
+    /// Returns the errors of a check, except for copies that an interrupted change has not put.
     fn errors<'a>(&self, findings: &'a Findings) -> Vec<&'a Finding> {
         let is_expected = |finding: &&Finding| {
             let folders = [ObjectKind::Config, ObjectKind::Key].map(ObjectKind::folder);
@@ -191,7 +191,7 @@ impl Run {
         findings.all.iter().filter(|it| it.is_error()).filter(|it| !is_expected(it)).collect()
     }
 
-    /// A snapshot comes back as it was saved: each file, and no other.
+    /// Checks that a snapshot is restored as it was saved: each file, and no other.
     fn restore(&self, reader: &Reader, id: TicketId) {
         let view = reader.view();
         let snapshot = view.commits[&id].snapshot().expect("it is listed");
@@ -206,8 +206,8 @@ impl Run {
         assert!(missing.is_empty(), "{id}: {:?} are gone", missing.keys());
     }
 
-    /// What the check calls lost is what cannot be restored, and is of what was damaged; the rest is
-    /// as it was.
+    /// Checks that the files that the check calls lost are those that cannot be restored, and come
+    /// from damaged objects. The rest must be unchanged.
     fn compare(&self, repository: &Arc<Repository>, findings: &Findings) {
         for finding in self.errors(findings) {
             let Ok(name) = ObjectName::parse(&finding.object) else { continue };
@@ -215,9 +215,9 @@ impl Run {
             let is_harmed = names.any(|name| self.harmed.contains_key(&name.to_string()));
             assert!(is_harmed, "nobody has damaged this: {finding:?}");
         }
-        // Lost is what lay in what was damaged. Where it lay a segment has said, or a commit that has
-        // named one; nobody says it any more where an index was made anew without it. What was rescued
-        // had lain in what is condemned, too.
+        // Lost chunks lay in damaged objects. Their places were recorded in a segment, or in a
+        // commit that has named one, and are unknown after the index was rebuilt without it.
+        // Rescued chunks had lain in condemned containers, too.
         let condemned = View::list(repository).expect("memory lists").condemned();
         let nowhere = PartName { ticket: TicketId([0; 12]), count: 0 };
         let says_where = |name: &String| name.starts_with("index/") || name.starts_with("commits/");
@@ -275,7 +275,7 @@ impl Run {
             .filter_map(|name| ObjectName::parse(name).ok())
             .filter(|name| counts(*name) && has_whole_twin(*name))
             .collect();
-        // By kind first, so that the many of one do not hide the few of another.
+        // Chosen by kind first, so that frequent kinds do not hide rare ones.
         let kinds: Vec<ObjectKind> = ObjectKind::ALL
             .into_iter()
             .filter(|kind| names.iter().any(|name| name.kind() == *kind))
@@ -313,7 +313,7 @@ impl Run {
         let is_unseen = match name {
             ObjectName::Ticket { .. } => is_deleted,
             ObjectName::Commit(ticket) => is_deleted && !seen_commits.contains(&ticket),
-            // The newest, which nobody has seen yet.
+            // The newest record, which no other client has seen yet.
             ObjectName::Prune(number) => {
                 let seen = view.commits.values().map(|commit| commit.view.prune);
                 is_deleted
@@ -325,14 +325,15 @@ impl Run {
         };
         assert!(is_unseen || findings.names(&path), "{path} ({harm}): {:#?}", findings.all);
         if kind == ObjectKind::Prune {
-            // Without it nothing can be written, nor is it known what is listed: by hand, at once.
+            // Without it nothing can be written, nor is it known what is listed, so it is restored
+            // by hand at once.
             let view = View::list(&store.repository).expect("memory lists");
             assert!(is_unseen || view.require_prunes().is_err(), "{path} ({harm}): not missed");
             store.replace(&path, Some(whole));
             self.harmed.remove(&path);
             return;
         }
-        // What a commit has said that is lost nobody knows any more.
+        // The content of a lost commit is unknown.
         let view = View::list(&store.repository).expect("memory lists");
         let now = seen(&view);
         for id in concerned {
@@ -344,9 +345,9 @@ impl Run {
         }
     }
 
-    /// Makes damage good; after that nothing is wrong any more.
+    /// Repairs damage. After that nothing is wrong any more.
     fn heal(&mut self) {
-        // By hand: what there is no other copy of than that of the whole repository.
+        // Restored by hand: objects of which only the copy of the whole repository is left.
         let store = Store { repository: self.look(), media: self.media.clone() };
         for (path, whole) in &self.harmed {
             let name = ObjectName::parse(path).expect("it was a name");
@@ -367,7 +368,7 @@ impl Run {
         let held = self.model.expected().values().filter(|status| status.is_held).count();
         steps.extend(vec![Step::Release(0); held]);
         steps.push(Step::RepairIndex { dry_run: false });
-        // The sources are as they were, each time.
+        // The sources are unchanged, each time.
         steps.extend(self.model.sources().into_iter().map(|files| Step::BackUp {
             files,
             publish: true,
@@ -393,7 +394,7 @@ impl Run {
         assert!(errors.is_empty(), "after all repairs (harmed: {was_harmed}): {errors:#?}");
     }
 
-    /// The medium is as it was; the caches are not.
+    /// Restores an earlier state of the storage, but not of the caches.
     fn roll_back(&mut self) {
         let Some((objects, model, harmed)) = self.remembered.clone() else { return };
         for name in everything(&*self.media).keys() {
@@ -414,7 +415,7 @@ fn ticket_of(name: ObjectName) -> TicketId {
     }
 }
 
-/// Runs a seed: what happened, or how it failed and after which moves.
+/// Runs a seed. Returns what happened, or how it failed and after which moves.
 fn run(seed: u64, mutant: Option<Mutant>, is_shown: bool) -> Result<Tally, String> {
     mutant::activate(mutant);
     let mut random = SplitMix64::new(seed ^ 0x30de1);
@@ -496,8 +497,8 @@ fn random_histories_lose_nothing() {
     assert!(seeds < 20 || least.iter().all(|count| *count > 0), "too tame: {total:?}");
 }
 
-/// The model sees what goes wrong: of the rules that it can see broken, each that few histories are
-/// enough for.
+/// The model notices violations: each broken rule that it can see, and that shows within few
+/// histories.
 #[test]
 fn broken_rules_are_noticed() {
     for mutant in [Mutant::TakesExistsForOwn, Mutant::RescuesNothing, Mutant::DoesNotWait] {

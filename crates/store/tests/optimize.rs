@@ -1,5 +1,5 @@
-//! Optimizing: versions become smaller, the newest lies in order, nothing is lost, and a second run has
-//! nothing to do.
+//! Optimizing: versions become smaller, the newest is stored in order, nothing is lost, and a
+//! second run has nothing to do.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -53,8 +53,8 @@ fn optimize_all(repository: &Arc<Repository>, options: &OptimizeOptions) -> Resu
     Ok(optimize(repository, options, &(), |_| true)?.expect("it was approved"))
 }
 
-/// Twenty versions of a file, by writers that knew nothing of each other: all of it is stored anew in
-/// each.
+/// Creates twenty versions of a file, by writers that knew nothing of each other, so that each
+/// stores everything again.
 fn versions(media: Arc<dyn Media>) -> Arc<Repository> {
     let repository = open(media, 1).expect("it opens");
     for version in 100..120 {
@@ -63,7 +63,8 @@ fn versions(media: Arc<dyn Media>) -> Arc<Repository> {
     repository
 }
 
-/// All is there, and stays so when what was condemned goes; returns what the repository then takes.
+/// Checks that everything can be restored before and after a sweep. Returns the size of the
+/// repository.
 fn swept(repository: &Arc<Repository>, snapshots: usize, when: &str) -> u64 {
     assert_eq!(restore_all(repository).expect("it restores"), snapshots, "{when}, not swept");
     sweep_all(repository).expect("it works");
@@ -86,7 +87,7 @@ fn versions_become_smaller_and_a_second_run_has_nothing_to_do() {
         assert_eq!((done.number, &done.plan), (Some(1), &planned), "{what}: as it was planned");
         let after = swept(&repository, 20, what);
         assert!(after * 3 < before, "{what}: {before} became {after}");
-        // Six chunks, of which each is stored in two forms or more.
+        // Six chunks, each stored in two forms or more.
         let is_composed = done.recomposed_count >= 50;
         assert_eq!(is_composed, what == "composites", "{done:?}");
         assert_eq!(composite_count(&repository) as u64, done.recomposed_count, "{what}");
@@ -101,7 +102,7 @@ fn versions_become_smaller_and_a_second_run_has_nothing_to_do() {
         let again = optimize_all(&repository, &stronger).expect("it works");
         assert!(again.number.is_some() && again.plan.optimized_count == 0, "{what}: {again:?}");
         swept(&repository, 20, what);
-        // What is new is added, and the rest left alone.
+        // New chunks are added, and the rest is left alone.
         back_up(&repository, &[1, 2], false).expect("it works");
         let again = optimize_all(&repository, &stronger).expect("it works");
         assert!(again.number.is_some() && again.plan.optimized_count > 0, "{what}: {again:?}");
@@ -109,7 +110,7 @@ fn versions_become_smaller_and_a_second_run_has_nothing_to_do() {
     }
 }
 
-/// Where each chunk of the newest snapshot's files lies, in the order of the files.
+/// Returns the place of each chunk of the newest snapshot's files, in the order of the files.
 fn places(repository: &Arc<Repository>) -> Vec<(PartName, u16, u32)> {
     let reader = reader_of_all(repository).expect("it opens");
     let view = reader.view();
@@ -130,7 +131,7 @@ fn places(repository: &Arc<Repository>) -> Vec<(PartName, u16, u32)> {
 }
 
 #[test]
-fn the_newest_snapshot_lies_in_its_order() {
+fn newest_snapshot_is_stored_in_order() {
     let repository = open(memory(), 1).expect("it opens");
     for files in [&[5, 9, 2][..], &[7, 1, 9], &[8, 3, 6], &[1, 2, 3, 4, 5, 6, 7, 8, 9]] {
         back_up(&repository, files, false).expect("it works");
@@ -142,9 +143,9 @@ fn the_newest_snapshot_lies_in_its_order() {
     assert!(places.len() >= 54 && places.is_sorted(), "{places:?}");
 }
 
-/// What composites refer to moves with them; they stay composites.
+/// The references of composites move with them, and they stay composites.
 #[test]
-fn composites_move_as_they_are() {
+fn composites_are_moved_unchanged() {
     let repository = open(start_similar(), 2).expect("it opens");
     back_up(&repository, &[103, 203, 260], false).expect("it works");
     let composites = |repository: &Arc<Repository>| {
@@ -161,9 +162,9 @@ fn composites_move_as_they_are() {
     assert!(after.is_subset(&before), "nothing else resembles here");
 }
 
-/// What does not compress is left alone, unless that is asked for.
+/// Incompressible containers are left alone, unless optimizing them is requested.
 #[test]
-fn what_is_incompressible_is_spared() {
+fn incompressible_containers_are_spared() {
     let repository = open(memory(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3, 4, 5, 6, 7, 8], false).expect("it works");
     let sparing = OptimizeOptions { spares_incompressible: true, ..OPTIONS };
@@ -202,9 +203,9 @@ fn limits_are_kept_and_the_rest_follows() {
     }
 }
 
-/// What is damaged stays, is named, and holds nothing else back.
+/// A damaged container stays, is named, and does not prevent anything else.
 #[test]
-fn a_damaged_container_stays_as_it_is() {
+fn damaged_container_stays_as_it_is() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3], false).expect("it works");
@@ -226,9 +227,9 @@ fn a_damaged_container_stays_as_it_is() {
     assert_eq!(data.len(), 2, "the other one went: {data:?}");
 }
 
-/// A backup that began before finds its chunks in what is condemned.
+/// A backup that began before finds its chunks in condemned containers.
 #[test]
-fn what_a_late_snapshot_needs_is_stored_again() {
+fn chunks_of_a_late_snapshot_are_stored_again() {
     let repository = open(start_similar(), 2).expect("it opens");
     let root = View::list(&repository).expect("it lists").snapshots()[0].1.clone();
     let mut late = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -244,7 +245,7 @@ fn what_a_late_snapshot_needs_is_stored_again() {
     swept(&repository, 2, "after a rescue");
 }
 
-/// Stops at the n-th time it is asked.
+/// Cancels at the n-th question.
 struct Impatient(AtomicU64);
 
 impl PruneMonitor for Impatient {
@@ -254,7 +255,7 @@ impl PruneMonitor for Impatient {
 }
 
 #[test]
-fn it_can_be_stopped_at_any_time() {
+fn optimize_can_be_stopped_at_any_time() {
     let mut stops = 0;
     for asked in (0..).step_by(7) {
         let repository = open(start_similar(), 2).expect("it opens");
@@ -283,10 +284,10 @@ fn retire(media: Arc<dyn Media>, process: u32) -> Result<()> {
     sweep_all(&repository).map(drop)
 }
 
-/// What it is, and how to make it.
+/// A starting state: its description, and how to create it.
 type Start = (&'static str, fn() -> Arc<dyn Media>);
 
-/// A few versions that no writer has compared.
+/// Creates a few versions that no writer has compared.
 fn start_whole() -> Arc<dyn Media> {
     let media = memory_with_composites();
     let repository = open(media.clone(), 1).expect("it opens");
@@ -306,7 +307,7 @@ const STARTS: [(Start, usize); 3] = [
     (("versions that were not compared", start_whole), 2),
 ];
 
-/// Runs into `fault`; nothing is lost, and whoever comes next ends it.
+/// Runs into `fault`. Nothing is lost, and the next process completes the work.
 fn run_into(fault: Fault, ((what, start), snapshots): (Start, usize)) -> Result<()> {
     let media = start();
     let failed = retire(Arc::new(Faulty::new(media.clone(), fault)), 2);
@@ -317,7 +318,7 @@ fn run_into(fault: Fault, ((what, start), snapshots): (Start, usize)) -> Result<
     retire(media.clone(), 4).unwrap_or_else(|error| panic!("{when}: the next one: {error}"));
     let repository = open(media.clone(), 5).expect("it opens");
     swept(&repository, snapshots, &when);
-    // What turned out to be there twice goes with the next one.
+    // Duplicates that the fault has caused go with the next run.
     retire(media.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
     let left = plan_optimize(&open(media, 7)?, &OPTIONS, &()).expect("it works");
     assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
@@ -331,7 +332,7 @@ fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
 }
 
 #[test]
-fn it_may_fail_at_any_call() {
+fn optimize_failing_at_any_call_loses_nothing() {
     let dead: &[fn(u64) -> Fault] = &[Fault::DeadBefore, Fault::DeadAfter];
     let all: &[fn(u64) -> Fault] = &[
         Fault::DeadBefore,
@@ -352,9 +353,9 @@ fn it_may_fail_at_any_call() {
     }
 }
 
-/// On a full disk nothing is rewritten, but what is dead goes.
+/// On a full disk nothing is rewritten, but dead containers are deleted.
 #[test]
-fn a_full_disk_stops_nothing_that_frees() {
+fn full_disk_does_not_stop_deletion() {
     for start in STARTS {
         for call in 0..calls_of_retiring(start.0.1) {
             run_into(Fault::FullFrom(call), start)
@@ -363,9 +364,9 @@ fn a_full_disk_stops_nothing_that_frees() {
     }
 }
 
-/// Prunes after it find what they need, and free what it left.
+/// Later prunes find what they need, and free the rest.
 #[test]
-fn prunes_follow() {
+fn prune_after_optimize_frees_what_is_left() {
     let media = memory_with_composites();
     let repository = versions(media.clone());
     optimize_all(&repository, &OPTIONS).expect("it works");

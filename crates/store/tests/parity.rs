@@ -1,4 +1,4 @@
-//! Parity: what is damaged in places comes back without its sources; nothing depends on it.
+//! Parity: partial damage is repaired without the sources, and nothing depends on parity.
 
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "repositories without parity are made elsewhere")]
@@ -37,12 +37,12 @@ use backup::{Machine, back_up, init_with, open, restore_all, unlock};
 use bad_sectors::BadSectors;
 use failing::FailingReads;
 
-/// What one bad sector costs, in bytes.
+/// Loss by one bad sector, in bytes.
 const SHARD_LEN: usize = 8192;
 const PERCENT: u32 = 10;
 const ALL: DataOptions = DataOptions { dry_run: false, read_data: Some(Portion::All), threads: 1 };
 
-/// A repository of one backup of some 600 KB.
+/// Creates a repository with one backup of about 600 KB.
 fn memory(percent: u32) -> Arc<dyn Media> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init_with(media.clone(), 0, false, percent).expect("an empty memory takes a repository");
@@ -83,7 +83,7 @@ impl CheckMonitor for Findings {
     }
 }
 
-/// Checks every byte; returns the errors, too.
+/// Checks every byte. Returns the errors as well.
 fn checked(repository: &Arc<Repository>) -> (CheckReport, BTreeSet<String>) {
     check_with(repository, Some(Portion::All))
 }
@@ -111,7 +111,7 @@ fn repaired(media: &Arc<dyn Media>, process: u32) -> DataRepair {
     repair_data(&repository, &ALL, &()).expect("memory takes it")
 }
 
-/// The containers of both kinds.
+/// Returns the containers of both kinds.
 fn containers(media: &dyn Media) -> Vec<String> {
     let mut all = names(media, ObjectKind::Data);
     all.append(&mut names(media, ObjectKind::Meta));
@@ -123,7 +123,7 @@ fn zeroed(mut bytes: Vec<u8>, range: Range<usize>) -> Vec<u8> {
     bytes
 }
 
-/// Damage as it comes: what it is, and the bytes then.
+/// Returns typical damages: a description, and the damaged bytes.
 fn damages(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     let len = bytes.len();
     let flipped = |place: usize| {
@@ -149,10 +149,10 @@ fn damages(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Each container, damaged in each way: the check names it, the repair brings everything back, and
-/// the second check finds nothing.
+/// Each container, damaged in each way: the check names it, the repair restores everything, and the
+/// second check finds nothing.
 #[test]
-fn what_is_damaged_in_places_comes_back() {
+fn partially_damaged_containers_are_restored() {
     let whole = memory(PERCENT);
     let all = containers(&*whole);
     assert_eq!(all.len(), 2, "one of each kind");
@@ -180,17 +180,17 @@ fn what_is_damaged_in_places_comes_back() {
             let repository = open(media.clone(), 4).expect("it opens");
             assert_clean(&repository, &case);
             assert_eq!(restore_all(&repository).expect("all is there"), 1, "{case}");
-            // There is nothing left to do.
+            // A second repair has nothing to do.
             let again = repaired(&media, 5);
             assert!(again.rebuilt.is_empty() && again.failed.is_empty(), "{case}: {again:?}");
         }
     }
 }
 
-/// With one shard more than there is parity nothing is made up: the container is named, and what is
-/// not in it is as before.
+/// With one damaged shard more than there is parity, nothing is invented: the container is named,
+/// and everything outside of it is unchanged.
 #[test]
-fn more_than_there_is_parity_for_is_lost() {
+fn damage_beyond_the_parity_is_lost() {
     let media = memory(PERCENT);
     let name = names(&*media, ObjectKind::Data).remove(0);
     let bytes = media.get(&name).expect("it is there").to_vec();
@@ -213,9 +213,9 @@ fn more_than_there_is_parity_for_is_lost() {
     assert_eq!(done.failed.len(), 1, "a container that is gone: {done:?}");
 }
 
-/// Who changes a container and its parity together is found out by the container's own seals.
+/// A simultaneous change of a container and its parity is detected by the container's own seals.
 #[test]
-fn what_parity_gives_is_not_believed() {
+fn rebuilt_bytes_are_verified() {
     let media = memory(0);
     let name = names(&*media, ObjectKind::Data).remove(0);
     let mut forged = media.get(&name).expect("it is there").to_vec();
@@ -246,9 +246,9 @@ fn ask_for(media: &Arc<dyn Media>, process: u32, percent: u32) {
     repository.set_config(config).expect("memory takes settings");
 }
 
-/// Parity that is asked for later is made for what is there, once.
+/// Parity that is requested later is made once for the existing containers.
 #[test]
-fn parity_is_made_for_what_has_none() {
+fn parity_is_made_for_containers_without() {
     let media = memory(0);
     let repository = open(media.clone(), 2).expect("it opens");
     assert_clean(&repository, "nobody asks for parity");
@@ -275,9 +275,9 @@ fn parity_is_made_for_what_has_none() {
     assert_clean(&repository, "parity that nobody asks for");
 }
 
-/// Damaged parity is an error that the repair takes away, by making another.
+/// Damaged parity is an error that the repair removes by making new parity.
 #[test]
-fn parity_that_is_damaged_is_made_again() {
+fn damaged_parity_is_made_again() {
     let whole = memory(PERCENT);
     for name in names(&*whole, ObjectKind::Parity) {
         let bytes = whole.get(&name).expect("it is there").to_vec();
@@ -301,7 +301,7 @@ fn parity_that_is_damaged_is_made_again() {
     }
 }
 
-/// Runs out of patience after so many questions; lets reads fail once parity is made.
+/// Cancels after a number of questions, and makes reads fail once parity is made.
 struct Meddling {
     asked: AtomicU64,
     limit: u64,
@@ -318,10 +318,10 @@ impl CheckMonitor for Meddling {
     }
 }
 
-/// Parity is made of what can be read and is whole. What a sweep has just taken is passed over, and what
-/// the storage refuses is named.
+/// Parity is made of containers that can be read and are intact. Containers that a sweep has just
+/// deleted are skipped, and those that the storage refuses are named.
 #[test]
-fn parity_is_made_of_what_is_whole() {
+fn parity_is_made_only_of_intact_containers() {
     let unread = DataOptions { read_data: None, ..ALL };
     let begin = || {
         let media = memory(0);
@@ -349,7 +349,7 @@ fn parity_is_made_of_what_is_whole() {
 
 /// A repair of data can be stopped between any two containers.
 #[test]
-fn a_repair_of_data_can_be_stopped() {
+fn data_repair_can_be_stopped() {
     let media = memory(0);
     ask_for(&media, 3, PERCENT);
     let repository = open(media.clone(), 4).expect("it opens");
@@ -368,9 +368,9 @@ fn a_repair_of_data_can_be_stopped() {
     }
 }
 
-/// Parity for a container that is not there is a note; a container without is counted.
+/// Parity without its container is a note, and a container without parity is counted.
 #[test]
-fn parity_for_nothing_is_a_note() {
+fn parity_without_container_is_a_note() {
     let media = memory(PERCENT);
     let repository = open(media.clone(), 2).expect("it opens");
     let (report, _) = checked(&repository);
@@ -395,9 +395,9 @@ fn parity_for_nothing_is_a_note() {
     assert_eq!((report.unprotected_count, report.unprotected_bytes), (1, len));
 }
 
-/// A shard of parity that is damaged costs that shard: the others still make good what they can.
+/// A damaged shard of parity costs that shard. The others still repair what they can.
 #[test]
-fn damaged_parity_helps_as_far_as_it_goes() {
+fn damaged_parity_helps_as_far_as_possible() {
     let media = memory(PERCENT);
     let data = names(&*media, ObjectKind::Data).remove(0);
     let parity = names(&*media, ObjectKind::Parity);
@@ -413,9 +413,10 @@ fn damaged_parity_helps_as_far_as_it_goes() {
     assert_eq!(restore_all(&repository).expect("all is there"), 1);
 }
 
-/// A disk that cannot read one sector refuses the whole file, and gives the others one by one.
+/// A disk that cannot read one sector refuses the whole file, and returns the other sectors one by
+/// one.
 #[test]
-fn what_a_disk_refuses_comes_back() {
+fn container_with_an_unreadable_sector_is_restored() {
     let media = memory(PERCENT);
     let name = names(&*media, ObjectKind::Data).remove(0);
     let bad: Arc<dyn Media> = Arc::new(BadSectors { inner: media, prefix: name, at: Some(20_000) });
@@ -427,14 +428,14 @@ fn what_a_disk_refuses_comes_back() {
     assert_eq!(restore_all(&repository).expect("all is there"), 1);
 }
 
-/// Backs up, forgets the first of the snapshots before, prunes and sweeps.
+/// Backs up, forgets the first of the previous snapshots, prunes and sweeps.
 fn go_on(repository: &Arc<Repository>) -> Result<()> {
     go_on_to_prune(repository)?;
     sweep_all(repository).map(drop)
 }
 
 fn go_on_to_prune(repository: &Arc<Repository>) -> Result<()> {
-    // Clocks of processes begin anew here: by time, the snapshot that comes now may be the first.
+    // Clocks of processes restart here: by time, the new snapshot may be the first.
     let first = View::list(repository)?.snapshots().first().map(|(id, _)| *id);
     back_up(repository, &[1, 2, 30, 31], false)?;
     let ids: Vec<TicketId> = first.into_iter().collect();
@@ -449,7 +450,7 @@ fn go_on_to_prune(repository: &Arc<Repository>) -> Result<()> {
     prune(repository, &everything, &(), |_| true).map(drop)
 }
 
-/// Returns how much parity went.
+/// Sweeps, and returns the number of deleted parity objects.
 fn sweep_all(repository: &Arc<Repository>) -> Result<u64> {
     let options = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
     let mut sweeper = Sweeper::new(repository.clone(), options);
@@ -460,7 +461,7 @@ fn sweep_all(repository: &Arc<Repository>) -> Result<u64> {
     Ok(parity_count)
 }
 
-/// The containers that have parity are those that are there.
+/// Checks that exactly the existing containers have parity.
 fn assert_parity_follows(media: &dyn Media, case: &str) {
     let protected: BTreeSet<String> = names(media, ObjectKind::Parity)
         .iter()
@@ -474,10 +475,10 @@ fn assert_parity_follows(media: &dyn Media, case: &str) {
     assert_eq!(protected, containers(media).into_iter().collect(), "{case}");
 }
 
-/// A prune writes parity for what it copies, a sweep takes that of what it deletes, and of what was
-/// deleted before.
+/// A prune writes parity for what it copies. A sweep deletes the parity of what it deletes, and of
+/// what was deleted before.
 #[test]
-fn parity_goes_with_its_container() {
+fn parity_is_deleted_with_its_container() {
     let media = memory(PERCENT);
     let before = copy(&*media);
     let repository = open(media.clone(), 2).expect("it opens");
@@ -489,7 +490,7 @@ fn parity_goes_with_its_container() {
     let bytes = before.get(&left_over).expect("it was there");
     assert_clean(&repository, "after the sweep");
     assert_eq!(restore_all(&repository).expect("all is there"), 1);
-    // It comes late, and its container has been swept.
+    // The parity arrives late, after its container was swept.
     media.put_new(&left_over, bytes).expect("memory takes it");
     assert_clean(&repository, "with parity that came late");
     let repository = open(media.clone(), 3).expect("it opens");
@@ -498,10 +499,10 @@ fn parity_goes_with_its_container() {
     assert_parity_follows(&*media, "after the next sweep");
 }
 
-/// Parity of a container that is gone but was not condemned stays: what a rescue of the disk finds of
-/// the container may need it.
+/// Parity of a missing container that was not condemned stays, because it may be needed with what a
+/// rescue of the disk finds of the container.
 #[test]
-fn parity_of_what_is_lost_stays() {
+fn parity_of_a_lost_container_stays() {
     let media = memory(PERCENT);
     let repository = open(media.clone(), 2).expect("it opens");
     go_on_to_prune(&repository).expect("nothing fails here");
@@ -524,10 +525,10 @@ fn parity_of_what_is_lost_stays() {
     assert_clean(&open(media.clone(), 4).expect("it opens"), "after the repair");
 }
 
-/// A run that is cut off at any call, or has one call fail, leaves nothing but containers without
-/// parity, and the repair makes that.
+/// A run that is interrupted at any call, or has one failed call, leaves at most containers without
+/// parity, and the repair makes it.
 #[test]
-fn a_run_that_is_cut_off_leaves_parity_to_be_made() {
+fn interrupted_run_leaves_parity_to_be_made() {
     let whole = memory(PERCENT);
     let count = {
         let faulty = Arc::new(Faulty::new(copy(&*whole), Fault::None));
@@ -555,9 +556,9 @@ fn a_run_that_is_cut_off_leaves_parity_to_be_made() {
     assert!(unprotected > 0, "no run was cut off between a container and its parity");
 }
 
-/// What a check has recorded is enough: nothing need be read again.
+/// The recorded damage is sufficient: no further check is needed.
 #[test]
-fn what_was_recorded_is_rebuilt() {
+fn recorded_damage_is_rebuilt_without_another_check() {
     let media = memory(PERCENT);
     let name = names(&*media, ObjectKind::Data).remove(0);
     let bytes = media.get(&name).expect("it is there").to_vec();

@@ -1,4 +1,4 @@
-//! Forget, prune and sweep: what goes, what stays, and a fault at every single call.
+//! Forget, prune and sweep: what is deleted, what stays, and a fault at every single call.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -54,7 +54,7 @@ use retiring::{
     memory_with_composites, size, start, start_similar, sweep_all,
 };
 
-/// Everything that is not needed goes.
+/// Options that remove everything that is not needed.
 const ALL: PruneOptions = PruneOptions {
     unused_max: 0.0,
     rewrite_bytes_max: u64::MAX,
@@ -67,7 +67,7 @@ fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<Pru
     Ok(prune(repository, options, &(), |_| true)?.expect("it was approved"))
 }
 
-/// What a repository with only these snapshots takes.
+/// Returns the size of a repository with only these snapshots.
 fn size_of(backups: &[&[u64]]) -> u64 {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
@@ -77,10 +77,11 @@ fn size_of(backups: &[&[u64]]) -> u64 {
     size(&*media)
 }
 
-/// What composites refer to stays with them, or they are stored again as wholes: whatever is less.
+/// The references of composites stay with them, or the composites are stored again as wholes,
+/// whichever takes less.
 #[test]
-fn composites_stay_with_what_they_refer_to_or_become_wholes() {
-    // Nothing is stored again: what is referred to stays where it is.
+fn composites_stay_with_their_references_or_become_wholes() {
+    // With no rewriting allowed, the references stay where they are.
     let media = start_similar();
     let repository = open(media.clone(), 2).expect("it opens");
     let sparing = PruneOptions { rewrite_bytes_max: 0, ..ALL };
@@ -93,7 +94,7 @@ fn composites_stay_with_what_they_refer_to_or_become_wholes() {
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
     assert_clean(&repository, "what composites refer to");
     let before = size(&*media);
-    // Six chunks of 5000 bytes are less than the container that stays for them alone.
+    // Six chunks of 5000 bytes take less than the container that stays only for them.
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!(pruned.plan.dissolved_bytes, pruned.plan.dissolved_count * 5000, "{pruned:?}");
     assert!(pruned.plan.dissolved_count >= 6, "{pruned:?}");
@@ -109,7 +110,7 @@ fn composites_stay_with_what_they_refer_to_or_become_wholes() {
     );
 }
 
-/// Regions of which most lives on are copied as they are, with what they refer to.
+/// Regions of which most stays are copied in their compressed form, with their references.
 #[test]
 fn regions_with_composites_are_copied() {
     let media = memory_with_composites();
@@ -131,12 +132,12 @@ fn regions_with_composites_are_copied() {
     assert_clean(&repository, "copied composites");
 }
 
-/// A composite that nothing reached lies in a container that stayed, and what it refers to is gone. A
-/// later writer stores the chunk again: the next prune must not take the first for it, nor miss what
-/// that refers to.
+/// An unreached composite lies in a container that stayed, and its references are gone. A later
+/// writer stores the chunk again. The next prune must neither take the composite for the chunk, nor
+/// miss its references.
 #[test]
-fn composites_that_lost_what_they_refer_to_are_in_nobodys_way() {
-    // Which of two containers has the lesser name is left to chance, and not the same each time.
+fn composites_with_lost_references_do_no_harm() {
+    // Which of two containers has the lesser name is random, and differs between the rounds.
     for process in 1..6 {
         let media = memory_with_composites();
         let repository = open(media.clone(), process).expect("it opens");
@@ -149,7 +150,7 @@ fn composites_that_lost_what_they_refer_to_are_in_nobodys_way() {
         let swept = sweep_all(&repository).expect("it works");
         assert!(swept.container_count > 0, "{swept:?}");
         assert_eq!(composite_count(&repository), 3, "they lie about");
-        // Every chunk another one; then composites over these.
+        // Every chunk is another one; then composites over these.
         for (files, composites) in [(&[150][..], 3), (&[101], 9), (&[101, 102], 15)] {
             back_up(&repository, files, false).expect("it works");
             assert_eq!(composite_count(&repository), composites, "{files:?}");
@@ -195,7 +196,7 @@ fn composites_may_refer_to_each_others_chunks() {
 }
 
 #[test]
-fn what_is_forgotten_goes_and_the_rest_stays() {
+fn forgotten_snapshots_go_and_the_rest_stays() {
     let media = start();
     let repository = open(media.clone(), 1).expect("it opens");
     let before = size(&*media);
@@ -214,14 +215,14 @@ fn what_is_forgotten_goes_and_the_rest_stays() {
     let least = size_of(&[&[4, 6, 7, 8]]);
     let after = size(&*media);
     assert!(after <= least + 4 * 64 * 1024, "{after} bytes are left; {least} would do");
-    // A second time there is nothing to do, and what was stored is found.
+    // A second prune has nothing to do, and what was stored is found.
     assert_eq!(prune_all(&repository, &ALL).expect("it works").number, None);
     back_up(&repository, &[4, 6, 7, 8], false).expect("it works");
     assert_eq!(size(&*media), after, "all of it is known");
 }
 
 #[test]
-fn nothing_is_forgotten_nothing_goes() {
+fn prune_without_forgotten_snapshots_changes_nothing() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], true).expect("it works");
@@ -231,7 +232,7 @@ fn nothing_is_forgotten_nothing_goes() {
 }
 
 #[test]
-fn a_plan_that_is_declined_changes_nothing() {
+fn declined_plan_changes_nothing() {
     let media = start();
     let repository = open(media.clone(), 1).expect("it opens");
     let before = size(&*media);
@@ -258,7 +259,7 @@ fn limits_leave_containers_as_they_are() {
 
 /// A run that died leaves containers that no segment names.
 #[test]
-fn what_interrupted_runs_left_goes() {
+fn leftovers_of_interrupted_runs_go() {
     let media = start();
     let repository = open(media.clone(), 2).expect("it opens");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -270,7 +271,7 @@ fn what_interrupted_runs_left_goes() {
     let own = segments.iter().find(|(name, _)| name.contains(&ticket)).expect("its segment");
     media.delete(&own.0).expect("as if it had died before");
     drop(inline);
-    // Another process of the same machine: the former is dead.
+    // Another process of the same machine: the previous one is dead.
     let repository = open(media.clone(), 3).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!(pruned.plan.adopted_count, 1);
@@ -300,9 +301,9 @@ fn segments_and_small_containers_are_merged() {
     assert_clean(&repository, "after merging");
 }
 
-/// P3: where something is lost, nothing goes.
+/// P3: if something is lost, nothing is condemned.
 #[test]
-fn a_repository_with_losses_is_left_alone() {
+fn repository_with_losses_is_left_alone() {
     for (kind, place) in [
         (ObjectKind::Data, 0),
         (ObjectKind::Meta, 0),
@@ -314,7 +315,7 @@ fn a_repository_with_losses_is_left_alone() {
         back_up(&repository, &[1, 2], false).expect("it works");
         back_up(&repository, &[3, 4], false).expect("it works");
         forget(&repository, &[0]).expect("it works");
-        // What the second snapshot needs; or, of commits, the one whose bytes are damaged.
+        // A container of the second snapshot or, of commits, the one whose bytes are damaged.
         let view = View::list(&repository).expect("it lists");
         let (kept, _) = view.snapshots()[0];
         let objects = media.list(kind.folder()).expect("it lists");
@@ -338,8 +339,8 @@ fn a_repository_with_losses_is_left_alone() {
     }
 }
 
-/// Hints say that another container has what is needed: the true one stays, though nothing seems to
-/// need it.
+/// Hints say that another container has what is needed: the right one stays, although nothing seems
+/// to need it.
 #[test]
 fn wrong_hints_cost_no_data() {
     let media = memory();
@@ -385,9 +386,9 @@ fn wrong_hints_cost_no_data() {
     assert!(containers().contains(&second), "what the snapshot needs is gone");
 }
 
-/// What is damaged and needed in part stays as it is, and is named.
+/// A damaged container that is needed in part stays as it is, and is named.
 #[test]
-fn a_damaged_container_is_not_rewritten() {
+fn damaged_container_is_not_rewritten() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3], false).expect("it works");
@@ -395,7 +396,7 @@ fn a_damaged_container_is_not_rewritten() {
     forget(&repository, &[0]).expect("it works");
     let (name, _) = media.list(ObjectKind::Data.folder()).expect("it lists")[0].clone();
     let mut bytes = media.get(&name).expect("it is there").to_vec();
-    // The regions lie one behind the other, and the last is of what stays.
+    // The regions lie one behind another, and the last is among those that stay.
     for at in (64..90_000).step_by(1000) {
         bytes[at] ^= 1;
     }
@@ -410,10 +411,10 @@ fn a_damaged_container_is_not_rewritten() {
     assert!(media.head(&name).expect("it answers").is_some(), "the damaged container is gone");
 }
 
-/// A chunk is in two containers. The one that is to be rewritten cannot be read: then the other, of
-/// which nothing else is needed, stays as well.
+/// A chunk is in two containers, and the one to be rewritten cannot be read. Then the other stays
+/// as well, although nothing else in it is needed.
 #[test]
-fn another_copy_of_what_cannot_be_read_stays() {
+fn other_copy_of_an_unreadable_chunk_stays() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let begin = || Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -446,9 +447,9 @@ fn another_copy_of_what_cannot_be_read_stays() {
     assert_eq!(restore_all(&repository).expect("the other has it"), 1);
 }
 
-/// Of two containers that have a chunk, one that no segment had named may be the one that stays.
+/// Among two containers that have a chunk, the one that stays may be one that no segment had named.
 #[test]
-fn what_was_adopted_is_found() {
+fn adopted_containers_are_found() {
     for process in 1..6 {
         let media = memory();
         let repository = open(media.clone(), process).expect("it opens");
@@ -471,10 +472,10 @@ fn what_was_adopted_is_found() {
     }
 }
 
-/// What cannot be read stops a prune, and it says what that is. What is gone may have been replaced
-/// since: then it begins again.
+/// An unreadable object stops a prune, which names it. A missing object may have been replaced, so
+/// the prune begins again.
 #[test]
-fn a_prune_says_what_it_cannot_do_without() {
+fn prune_names_the_object_that_it_needs() {
     let begin = || {
         let media = memory();
         let repository = open(media.clone(), 1).expect("it opens");
@@ -516,9 +517,9 @@ fn a_prune_says_what_it_cannot_do_without() {
     assert!(kind == Kind::Conflict && message.contains(&segment), "{kind:?}: {message}");
 }
 
-/// What a run left that died, and cannot be read, is named; what a sweep has just taken is not.
+/// Unreadable leftovers of a dead run are named. Those that a sweep has just deleted are not.
 #[test]
-fn what_cannot_be_adopted_is_passed_over() {
+fn unreadable_orphans_are_skipped() {
     for (kind, count) in [(Kind::Corrupt, 1), (Kind::Media, 1), (Kind::Missing, 0)] {
         let media = start();
         let repository = open(media.clone(), 2).expect("it opens");
@@ -542,16 +543,16 @@ fn what_cannot_be_adopted_is_passed_over() {
     }
 }
 
-/// A container that is damaged is passed over; a medium that fails stops the prune.
+/// A damaged container is skipped. A failing storage stops the prune.
 #[test]
-fn a_medium_that_fails_is_not_a_damaged_container() {
+fn failing_medium_is_not_a_damaged_container() {
     for start in STARTS {
         let inner = start.1();
         let before = size(&*inner);
         let media = FailingReads::new(&inner, "", Kind::Media, 0);
         let repository = open(media.clone(), 2).expect("it opens");
         let named = Named::default();
-        // It is known what is to be stored again, and nothing of it has been read.
+        // The plan to store chunks again is made, and none of them has been read.
         let pruned = prune(&repository, &ALL, &named, |plan| {
             assert!(plan.rewritten_count + plan.dissolved_count > 0, "{plan:?}");
             media.arm(1);
@@ -565,7 +566,7 @@ fn a_medium_that_fails_is_not_a_damaged_container() {
     }
 }
 
-/// Damages what these containers of data hold, but not what they say of it.
+/// Damages the regions of these containers of data, but not their directories.
 fn damage_regions(repository: &Arc<Repository>, is_meant: impl Fn(&str) -> bool) {
     let view = View::list(repository).expect("it lists");
     let index = Index::open_without_cache(repository.clone(), &view).expect("it opens");
@@ -589,9 +590,9 @@ fn data_names(media: &dyn Media) -> Vec<String> {
     listed.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Composites that cannot be read cannot become wholes: they stay, with what they refer to.
+/// Unreadable composites cannot become wholes: they stay, with their references.
 #[test]
-fn composites_that_cannot_be_read_stay_as_they_are() {
+fn unreadable_composites_stay_as_they_are() {
     let media = start_similar();
     let names = data_names(&*media);
     let repository = open(media.clone(), 2).expect("it opens");
@@ -609,7 +610,7 @@ fn composites_that_cannot_be_read_stay_as_they_are() {
     assert!(names.iter().filter(|name| left.contains(name)).count() >= 3, "{names:?}: {left:?}");
 }
 
-/// Rule C5: a composite is copied only where it becomes what it says.
+/// Rule C5: a composite is copied only if it rebuilds to its fingerprint.
 #[test]
 fn composites_over_damaged_chunks_are_not_copied() {
     let media = memory_with_composites();
@@ -631,10 +632,10 @@ fn composites_over_damaged_chunks_are_not_copied() {
     assert!(names.iter().all(|name| left.contains(name)), "{names:?}: {left:?}");
 }
 
-/// What a check has found broken is the last choice, but a choice: what is nowhere else stays there; and
-/// what else is going is tried.
+/// A record that a check has found damaged is the last choice: a chunk that is nowhere else stays
+/// there. Before that, other condemned records are tried.
 #[test]
-fn what_is_only_where_a_check_found_it_broken_is_not_lost() {
+fn chunk_with_only_a_damaged_record_is_not_lost() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
@@ -656,9 +657,9 @@ fn what_is_only_where_a_check_found_it_broken_is_not_lost() {
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
 }
 
-/// Where a chunk is nowhere, that is said of the first, with the number of such.
+/// A lost chunk is an error that names the first, with the number of lost chunks.
 #[test]
-fn a_prune_counts_what_is_lost() {
+fn lost_chunks_are_counted() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
@@ -669,7 +670,8 @@ fn a_prune_counts_what_is_lost() {
     assert!(error.to_string().contains("(6 such)"), "{error}");
 }
 
-/// Segments are merged though no container moves; what is gone is in none of the new ones.
+/// Segments are merged although no container moves. Containers that are gone are in none of the new
+/// ones.
 #[test]
 fn segments_of_containers_that_stay_are_merged() {
     let media = memory();
@@ -695,14 +697,14 @@ fn segments_of_containers_that_stay_are_merged() {
             let name = ObjectName::Container(container.class, container.name).to_string();
             assert!(before.contains_key(&name), "{name} was gone before");
         }
-        // Not alone any more: there is something to merge.
+        // There is a second segment, so there is something to merge.
         back_up(&repository, &[10 + round as u64], true).expect("it works");
     }
 }
 
-/// A backup that began before the prune finds its chunks in what is condemned, and ends in time.
+/// A backup that began before the prune finds its chunks in condemned containers, and ends in time.
 #[test]
-fn what_a_late_snapshot_needs_is_stored_again() {
+fn chunks_of_a_late_snapshot_are_stored_again() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], false).expect("it works");
@@ -711,7 +713,7 @@ fn what_a_late_snapshot_needs_is_stored_again() {
     forget(&repository, &[0]).expect("it works");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert!(pruned.plan.dead_count >= 2, "{pruned:?}");
-    // The sweep waits for it, and names it.
+    // The sweep waits for the backup, and names it.
     let patient = SweepOptions { end_others: false, ..ALONE };
     let mut sweeper = Sweeper::new(repository.clone(), patient);
     match sweeper.step(&()).expect("it works") {
@@ -735,7 +737,7 @@ fn what_a_late_snapshot_needs_is_stored_again() {
 }
 
 #[test]
-fn a_young_prune_is_not_swept() {
+fn young_prune_is_not_swept() {
     let media = start();
     let repository = open(media, 1).expect("it opens");
     prune_all(&repository, &ALL).expect("it works");
@@ -745,7 +747,7 @@ fn a_young_prune_is_not_swept() {
 }
 
 #[test]
-fn what_is_needed_is_sorted_in_files_where_there_is_a_folder() {
+fn needs_are_sorted_in_files_if_there_is_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let media = start();
     let opened = Repository::open(media, backup::Machine::new(1), &backup::unlock());
@@ -758,18 +760,19 @@ fn what_is_needed_is_sorted_in_files_where_there_is_a_folder() {
 }
 
 // ---------------------------------------------------------------------------------------------
-// What a plan says.
+// The contents of a plan.
 
-/// Containers are filled up to whole multiples of this: those of trees and recipes to one.
+/// Containers are padded to whole multiples of this size. Those of trees and recipes take one.
 const PADDED: u64 = 64 * 1024;
 
-/// All containers and their sizes.
+/// Returns all containers with their sizes.
 fn listed(media: &dyn Media) -> BTreeMap<String, u64> {
     let kinds = [ObjectKind::Data, ObjectKind::Meta].map(ObjectKind::folder);
     kinds.iter().flat_map(|kind| media.list(kind).expect("it lists")).collect()
 }
 
-/// Backs up files one snapshot after the other; returns the data container of each that has one.
+/// Backs up files, one snapshot after another. Returns the data container of each snapshot that has
+/// one.
 fn back_up_each(media: &Arc<dyn Media>, process: u32, backups: &[&[u64]]) -> Vec<u64> {
     let repository = open(media.clone(), process).expect("it opens");
     let mut sizes = Vec::new();
@@ -782,9 +785,9 @@ fn back_up_each(media: &Arc<dyn Media>, process: u32, backups: &[&[u64]]) -> Vec
     sizes
 }
 
-/// What is freed is what goes without what is stored again.
+/// The freed bytes are those of deleted containers less those stored again.
 #[test]
-fn freed_is_what_goes_without_what_is_stored_again() {
+fn freed_bytes_exclude_bytes_stored_again() {
     let plan = Plan {
         dead_bytes: 1000,
         rewritten_bytes: 500,
@@ -795,9 +798,9 @@ fn freed_is_what_goes_without_what_is_stored_again() {
     assert_eq!(plan.freed_bytes(), 1380);
 }
 
-/// Sizes of a plan are those of the containers, and of what becomes of them.
+/// The sizes in a plan are those of the containers, and of what becomes of them.
 #[test]
-fn a_plan_counts_containers_and_bytes() {
+fn plan_counts_containers_and_bytes() {
     let media = memory();
     let data = back_up_each(&media, 1, &[&[1], &[2, 3, 4], &[4]]);
     let [dead, partly] = data[..] else { panic!("the third has no new data: {data:?}") };
@@ -809,7 +812,7 @@ fn a_plan_counts_containers_and_bytes() {
     assert_eq!(left.container_count, there.len() as u64, "{left:?}");
     assert_eq!(left.container_bytes, size(&*media), "{left:?}");
     assert_eq!(left.dead_bytes, dead + PADDED, "{left:?}");
-    // Two of three files; beside them trees and recipes.
+    // Two of three files, with their trees and recipes.
     assert!((60_000..63_000).contains(&left.unused_bytes), "{left:?}");
     assert_eq!((left.rewritten_bytes, left.moved_bytes), (0, 0), "{left:?}");
     let planned = plan(&repository, &ALL, &()).expect("it works");
@@ -831,9 +834,9 @@ fn a_plan_counts_containers_and_bytes() {
     assert_eq!(size(&*media), left.container_bytes - gone + 2 * PADDED, "{swept:?}");
 }
 
-/// What was published and is needed by nothing goes, though nothing was forgotten.
+/// Published containers that nothing needs are deleted, although nothing was forgotten.
 #[test]
-fn what_a_voided_run_published_goes() {
+fn containers_published_by_a_voided_run_go() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
@@ -843,7 +846,7 @@ fn what_a_voided_run_published_goes() {
     inline.store_data(&[7; 5000]).expect("it stores");
     inline.publish().expect("it publishes");
     drop(inline);
-    // The next process ends it, and so publishes what it has put.
+    // The next process ends the writer, and so publishes what it has put.
     let repository = open(media.clone(), 2).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     let Plan { dead_count, rewritten_count, adopted_count, forgotten_count, .. } = pruned.plan;
@@ -853,10 +856,10 @@ fn what_a_voided_run_published_goes() {
     assert_eq!(size(&*media), before, "it is gone");
 }
 
-/// Of containers that are used in part those come first of which the greatest share is unused, however
-/// much that is.
+/// Among partially used containers, those with the greatest unused share are rewritten first,
+/// whatever their sizes.
 #[test]
-fn the_greatest_share_goes_first() {
+fn greatest_unused_share_is_rewritten_first() {
     for process in 1..5 {
         let media = memory();
         let files = [&[1, 2, 3, 4, 5, 6][..], &[7, 8, 9], &[1, 2, 3, 4, 9]];
@@ -864,8 +867,8 @@ fn the_greatest_share_goes_first() {
         let [large, small] = data[..] else { panic!("the third has no new data: {data:?}") };
         let repository = open(media.clone(), process + 1).expect("it opens");
         forget(&repository, &[0, 1]).expect("it works");
-        // A third of the large one, two thirds of the other: as many bytes of both. What fits is
-        // the one, or the other and one of trees.
+        // A third of the large container and two thirds of the other are unused, the same number of
+        // bytes. Either the large one fits, or the other and one of trees.
         let options = PruneOptions { rewrite_bytes_max: large, ..ALL };
         let planned = plan(&repository, &options, &()).expect("it works");
         assert_eq!(small + PADDED, large);
@@ -873,9 +876,9 @@ fn the_greatest_share_goes_first() {
     }
 }
 
-/// The share that may be unused is one of what stays.
+/// The maximum unused share is a share of what stays.
 #[test]
-fn what_is_dead_does_not_count_for_the_share() {
+fn dead_containers_do_not_count_for_the_unused_share() {
     let media = memory();
     let dead: Vec<u64> = (10..20).collect();
     let files = [&dead[..], &[1, 2, 3, 4, 5, 6], &[1, 2, 3, 4, 5]];
@@ -887,9 +890,9 @@ fn what_is_dead_does_not_count_for_the_share() {
     assert!(planned.rewritten_bytes >= data[1], "about a tenth is unused: {planned:?}");
 }
 
-/// Each container that is rewritten makes less of what stays, and of what may be unused.
+/// Each rewritten container reduces what stays, and with it what may be unused.
 #[test]
-fn what_is_rewritten_does_not_count_for_the_share() {
+fn rewritten_containers_do_not_count_for_the_unused_share() {
     let media = memory();
     let large: Vec<u64> = (1..11).collect();
     let data = back_up_each(&media, 1, &[&large, &[11, 12, 13, 14], &[1, 11, 12]]);
@@ -900,9 +903,9 @@ fn what_is_rewritten_does_not_count_for_the_share() {
     assert_eq!(planned.rewritten_bytes, data[0] + data[1], "half of the second: {planned:?}");
 }
 
-/// What is used to the end is not rewritten because something else does not fit.
+/// A fully used container is not rewritten because another one does not fit.
 #[test]
-fn what_is_all_used_stays() {
+fn fully_used_container_stays() {
     let media = memory();
     let files = [&[1, 2, 3, 4, 5, 6][..], &[7, 8], &[9], &[1, 2, 3]];
     back_up_each(&media, 1, &files);
@@ -914,10 +917,10 @@ fn what_is_all_used_stays() {
     assert!(planned.unused_bytes >= 90_000, "{planned:?}");
 }
 
-/// Small containers are merged where they are many of one class; an eighth of the size that is aimed at
-/// is not small.
+/// Small containers are merged if there are many of one class. A container of an eighth of the
+/// target size is not small.
 #[test]
-fn small_is_an_eighth_and_counts_by_class() {
+fn small_containers_are_below_an_eighth_and_count_by_class() {
     let media = memory();
     let (one, other): (Vec<u64>, Vec<u64>) = ((1..19).collect(), (19..37).collect());
     let half: Vec<u64> = (1..10).collect();
@@ -928,7 +931,7 @@ fn small_is_an_eighth_and_counts_by_class() {
     let planned = plan(&repository, &merging, &()).expect("it works");
     assert_eq!(planned.rewritten_count, 3, "of trees and recipes: {planned:?}");
     assert_eq!(planned.rewritten_bytes, 3 * PADDED, "{planned:?}");
-    // Large ones are rewritten all the same where they are used in part.
+    // Large ones are still rewritten if they are used in part.
     forget(&repository, &[0]).expect("it works");
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!(planned.rewritten_bytes, data[0] + PADDED, "{planned:?}");
@@ -948,7 +951,7 @@ fn small_is_an_eighth_and_counts_by_class() {
     }
 }
 
-/// Composites of regions of which little stays are stored again as wholes, and the plan says so.
+/// Composites in regions of which little stays are stored again as wholes, and the plan says so.
 #[test]
 fn composites_of_regions_that_are_taken_apart_become_wholes() {
     let media = memory_with_composites();
@@ -968,12 +971,12 @@ fn composites_of_regions_that_are_taken_apart_become_wholes() {
     assert_clean(&repository, "composites that became wholes");
 }
 
-/// Stops what it hears of after so many questions.
+/// Cancels after a number of questions.
 #[derive(Default)]
 struct Stopping {
     asked: AtomicU64,
     limit: u64,
-    /// What it heard last of each.
+    /// The latest report of each phase.
     phases: Mutex<Vec<(Phase, u64, u64)>>,
 }
 
@@ -990,9 +993,9 @@ impl PruneMonitor for Stopping {
     }
 }
 
-/// A prune, and a sweep, can be stopped at any time, and nothing has gone by then.
+/// A prune, and a sweep, can be stopped at any time, and nothing is deleted by then.
 #[test]
-fn a_prune_can_be_stopped() {
+fn prune_can_be_stopped() {
     let begin = || {
         let media = start();
         let repository = open(media.clone(), 2).expect("it opens");
@@ -1027,7 +1030,7 @@ fn a_prune_can_be_stopped() {
     assert_eq!((error.kind(), size(&*media)), (Kind::Interrupted, before), "{error}");
 }
 
-/// Puts a record that others might put.
+/// Puts a record in the place of another client.
 fn record(repository: &Arc<Repository>, record: Prune) {
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
     let view = writer.view().clone();
@@ -1047,8 +1050,8 @@ fn list_data(media: &dyn Media) -> Vec<(Class, PartName)> {
         .collect()
 }
 
-/// Prunes `start`, with `act` to happen in between; returns how often the plan was seen, and what came
-/// of it.
+/// Prunes `start` while `act` runs in between. Returns the number of times that the plan was seen,
+/// and the result.
 fn prune_overtaken(
     options: &PruneOptions,
     act: impl FnOnce(&Arc<Repository>, &[TicketId]) + Send + 'static,
@@ -1069,11 +1072,11 @@ fn prune_overtaken(
     (seen, pruned.expect("it works").expect("it ran"), repository)
 }
 
-/// P5: of what comes in between only what concerns it makes a prune plan again.
+/// P5: of the records that come in between, only those that concern the prune make it plan again.
 #[test]
-fn a_prune_is_judged_by_what_came_in_between() {
-    // Somebody holds a snapshot that stays. Merged segments are not superseded all the same: what was
-    // published meanwhile might have been merged by another.
+fn prune_plans_again_only_for_concurrent_records_that_matter() {
+    // Another client holds a snapshot that stays. Merged segments are still not superseded, because
+    // another client might have merged what was published meanwhile.
     let merging = PruneOptions { segment_count_max: 2, ..ALL };
     let (seen, pruned, repository) = prune_overtaken(&merging, |other, ids| {
         hold(other, &ids[2..]).expect("memory takes it");
@@ -1082,7 +1085,7 @@ fn a_prune_is_judged_by_what_came_in_between() {
     let view = View::list(&repository).expect("it lists");
     assert!(pruned.plan.merged_segment_count > 0, "{pruned:?}");
     assert!(view.prunes[&2].superseded.is_empty(), "{:?}", view.prunes[&2]);
-    // What concerns the snapshots that it takes, or condemns anything: it plans again.
+    // Records that concern the taken snapshots, or condemn anything, make it plan again.
     type Act = fn(&Arc<Repository>, &[TicketId]);
     let acts: [(&str, Act, bool); 4] = [
         (
@@ -1123,7 +1126,7 @@ fn a_prune_is_judged_by_what_came_in_between() {
         assert_eq!((seen, pruned.number), (2, Some(2)), "{what}: {pruned:?}");
         let view = View::list(&repository).expect("it lists");
         assert_eq!(view.taken().len(), 1 + usize::from(is_taken), "{what}");
-        // What the first try stored again was published as it ended.
+        // Chunks that the first attempt stored again were published when it ended.
         assert_eq!(pruned.plan.adopted_count, 0, "{what}: {pruned:?}");
         sweep_all(&repository).expect("it works");
         restore_all(&repository).expect("it restores");
@@ -1142,10 +1145,10 @@ fn retire(media: Arc<dyn Media>, process: u32) -> Result<()> {
     sweep_all(&repository).map(drop)
 }
 
-/// What prunes are let run into faults of.
+/// The starting states for prunes with faults.
 const STARTS: [Start; 2] = [("files", start), ("versions of files", start_similar)];
 
-/// What it is, and how to make it.
+/// A starting state: its description, and how to create it.
 type Start = (&'static str, fn() -> Arc<dyn Media>);
 
 fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
@@ -1154,7 +1157,7 @@ fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
     faulty.calls()
 }
 
-/// Runs into `fault`; nothing is lost, and whoever comes next ends it.
+/// Runs into `fault`. Nothing is lost, and the next process completes the work.
 fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
     let media = start();
     let failed = retire(Arc::new(Faulty::new(media.clone(), fault)), 2);
@@ -1166,7 +1169,7 @@ fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
     let repository = open(media.clone(), 5).expect("it opens");
     assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
     assert_clean(&repository, &when);
-    // What composites refer to that became wholes goes with the next one.
+    // References of composites that became wholes go with the next run.
     retire(media.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
     let left: Plan = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
@@ -1179,7 +1182,7 @@ fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
 
 /// Each kind of fault at each call of prune and sweep.
 #[test]
-fn a_prune_may_fail_at_any_call() {
+fn prune_failing_at_any_call_loses_nothing() {
     let kinds: [fn(u64) -> Fault; 5] = [
         Fault::DeadBefore,
         Fault::DeadAfter,
@@ -1201,9 +1204,9 @@ fn a_prune_may_fail_at_any_call() {
     }
 }
 
-/// On a full disk nothing is rewritten, but what is dead goes.
+/// On a full disk nothing is rewritten, but dead containers are deleted.
 #[test]
-fn a_prune_frees_a_full_disk() {
+fn prune_frees_a_full_disk() {
     for start in STARTS {
         let calls = calls_of_retiring(start.1);
         for call in 0..calls {
@@ -1216,8 +1219,8 @@ fn a_prune_frees_a_full_disk() {
 // ---------------------------------------------------------------------------------------------
 // Other clients.
 
-/// Four containers of 4 MiB of which half is needed by the snapshot that stays: what is stored again
-/// of two fills one.
+/// Creates four containers of 4 MiB, half of each needed by the snapshot that stays: what is stored
+/// again from two of them fills one.
 fn start_half_needed() -> Arc<dyn Media> {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
@@ -1232,7 +1235,7 @@ fn start_half_needed() -> Arc<dyn Media> {
     media
 }
 
-/// What a medium holds now, in another one.
+/// Copies the present content of a storage into another one.
 fn copy_of(media: &dyn Media) -> Arc<dyn Media> {
     let copy = Memory::new();
     for kind in ObjectKind::ALL {
@@ -1244,10 +1247,10 @@ fn copy_of(media: &dyn Media) -> Arc<dyn Media> {
     Arc::new(copy)
 }
 
-/// P4: a container that cannot be put is no source that cannot be read, whatever the error: else the
-/// record condemns what the container was to hold.
+/// P4: a container that cannot be put is not a source that cannot be read, whatever the error.
+/// Otherwise the record would condemn the sources of that container.
 #[test]
-fn a_failed_put_condemns_nothing() {
+fn failed_put_condemns_nothing() {
     type Run = fn(&Arc<Repository>) -> Result<()>;
     let runs: [(&str, Run); 2] = [
         ("prune", |repository| prune_all(repository, &ALL).map(drop)),
@@ -1282,7 +1285,7 @@ fn a_failed_put_condemns_nothing() {
             assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
         }
     }
-    // Who takes such a put for damage of a source loses what the container was to hold.
+    // A prune that takes such a put for damage of a source loses what the container was to hold.
     let media = copy_of(&*whole);
     let failing = FailingPuts::new(&media, "data/", Kind::Missing, Some(0));
     mutant::activate(Some(Mutant::ToleratesFailedPuts));
@@ -1294,14 +1297,14 @@ fn a_failed_put_condemns_nothing() {
     assert!(restore_all(&repository).is_err(), "the rule can be broken unnoticed");
 }
 
-/// A commit that is listed, and of which the storage then says that it is not there, was not taken by a
-/// sweep, for no record has taken it: nothing is condemned, and nothing is deleted.
+/// A commit that is listed but missing in the storage was not deleted by a sweep, because no record
+/// has taken it: nothing is condemned, and nothing is deleted.
 #[test]
-fn a_commit_that_vanishes_is_not_passed_over() {
+fn vanished_commit_is_not_skipped() {
     let media = start();
     let writer = open(media.clone(), 6).expect("it opens");
     let before = View::list(&writer).expect("it lists");
-    // It has chunks of the snapshots that were forgotten, and no other client has seen it.
+    // The commit has chunks of the forgotten snapshots, and no other client has seen it.
     back_up(&writer, &[1, 2, 3, 5], false).expect("memory takes it");
     let after = View::list(&writer).expect("it lists");
     let newest = after.commits.keys().find(|id| !before.commits.contains_key(id));
@@ -1315,9 +1318,9 @@ fn a_commit_that_vanishes_is_not_passed_over() {
     assert_eq!(restore_all(&repository).expect("it restores"), 2);
 }
 
-/// S1: a ticket that the storage does not give, and in whose place no commit is, has not ended.
+/// S1: the writer of a missing ticket without a commit has not ended.
 #[test]
-fn a_ticket_that_vanishes_is_waited_for() {
+fn vanished_ticket_is_waited_for() {
     let media = start();
     let repository = open(media.clone(), 2).expect("it opens");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -1336,11 +1339,11 @@ fn a_ticket_that_vanishes_is_waited_for() {
     }
 }
 
-/// A client that another one overtakes by a prune and a sweep, at any call, does its work or ends with
-/// a conflict, and finds no damage: what is gone was taken. At every second call the other takes
-/// it for dead, too, and ends it.
+/// A client that another one overtakes with a prune and a sweep, at any call, completes its work or
+/// ends with a conflict. It finds no damage, because what is gone was taken. At every second call
+/// the other client also takes it for dead and ends it.
 #[test]
-fn a_client_that_is_overtaken_finds_no_damage() {
+fn overtaken_client_finds_no_damage() {
     type Run = fn(&Arc<Repository>) -> Result<()>;
     let runs: [(&str, bool, Run); 4] = [
         ("prune", false, |repository| prune_all(repository, &ALL).map(drop)),
@@ -1356,7 +1359,8 @@ fn a_client_that_is_overtaken_finds_no_damage() {
     ];
     for (what, is_pruned, run) in runs {
         let (mut done, mut conflicts) = (0, 0);
-        // At each second call the other takes it for dead; of both every third is tried.
+        // At each second call the other client takes it for dead. Every third call of both kinds is
+        // tried.
         for call in (0..).filter(|call| call % 6 < 2) {
             let media = start();
             if is_pruned {

@@ -1,5 +1,5 @@
-//! A repository on a medium that lets several create one object: backups work, and nobody ends
-//! another's ticket, unless he is alone.
+//! A repository on storage that lets several clients create one object: backups work, and no client
+//! ends the ticket of another unless it is alone.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -16,7 +16,7 @@ use cutpoint_store::writer::{Committed, Writer};
 
 use backup::{back_up, init, open, restore_all, unlock};
 
-/// A new repository that says what the probe has found.
+/// Creates a new repository whose settings record the result of the probe.
 fn start(fault: Fault) -> (Arc<dyn Media>, Repository) {
     let media: Arc<dyn Media> = Arc::new(Faulty::new(Arc::new(Memory::new()), fault));
     let mut repository = init(media.clone()).expect("it takes a repository");
@@ -28,11 +28,11 @@ fn start(fault: Fault) -> (Arc<dyn Media>, Repository) {
 }
 
 #[test]
-fn backups_work_where_several_create_one_object() {
+fn backups_work_without_atomic_creation() {
     for fault in [Fault::Overwrites, Fault::Races] {
         let (media, _) = start(fault);
         for run in 1..=3 {
-            // Each draws tickets of its own: nobody would notice that one is taken.
+            // Each run draws tickets of its own, because a duplicate would not be noticed.
             let repository = open(media.clone(), run).expect("it opens");
             let committed =
                 back_up(&repository, &[1, 1 + u64::from(run), 7], true).expect("it is stored");
@@ -43,7 +43,7 @@ fn backups_work_where_several_create_one_object() {
     }
 }
 
-/// Which writers the next one ends, of one that is dead.
+/// Returns the dead writer, and the writers that the next one ends.
 fn ended(
     fault: Fault,
     begin: fn(Arc<Repository>, Purpose) -> cutpoint_store::error::Result<Writer>,
@@ -59,7 +59,7 @@ fn ended(
 }
 
 #[test]
-fn only_who_is_alone_ends_others_there() {
+fn only_an_exclusive_client_ends_others_without_atomic_creation() {
     let (dead, next) = ended(Fault::None, Writer::begin);
     assert_eq!(next, [dead], "a good medium");
     for fault in [Fault::Overwrites, Fault::Races] {
@@ -69,9 +69,9 @@ fn only_who_is_alone_ends_others_there() {
     }
 }
 
-/// What was found out is part of the settings, and can be taken back.
+/// The result of the probe is part of the settings, and can be taken back.
 #[test]
-fn what_was_found_out_is_kept() {
+fn probe_result_is_kept_in_the_settings() {
     let (media, mut repository) = start(Fault::Races);
     let reopen = || {
         let environment = open(media.clone(), 1).expect("it opens").environment().clone();

@@ -1,4 +1,4 @@
-//! Repair: what is lost is said, what is left is kept, and a second check finds nothing wrong.
+//! Repair: losses are reported, everything else is kept, and a second check finds nothing wrong.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -55,7 +55,7 @@ fn flip(store: &Store, name: &str, place: usize) {
     store.replace(name, Some(bytes.into()));
 }
 
-/// The repository as a process opens it that comes after all others: they are dead, and its random
+/// Opens the repository as a process that comes after all others: they are dead, and its random
 /// numbers are its own.
 fn later(store: &Store) -> Arc<Repository> {
     static PROCESSES: AtomicU32 = AtomicU32::new(2);
@@ -85,7 +85,7 @@ fn has_ended(store: &Store, ticket: TicketId) -> bool {
 }
 
 #[test]
-fn an_index_is_made_anew_from_containers_alone() {
+fn index_is_rebuilt_from_containers_alone() {
     let store = Store::new(&build());
     for (number, name) in names(&store, "index").iter().enumerate() {
         if number % 2 == 0 {
@@ -103,20 +103,21 @@ fn an_index_is_made_anew_from_containers_alone() {
     let done = repair_all(&store);
     assert_eq!(done.record, Some(1), "the first record");
     assert!(done.superseded_count > 3 && done.found.len() > 7, "{done:?}");
-    // The dry run ends nobody: what the writer has that was cut off it leaves out.
+    // The dry run ends no writer, and leaves out the containers of the interrupted one.
     assert_eq!(done.found.len(), dry.found.len() + 1, "as announced, and one container more");
     assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
     assert_eq!(restore_all(&store.repository).expect("it restores"), 2, "snapshots");
-    // It is as good as the one before: nothing is stored a second time.
+    // The rebuilt index is as good as the one before: nothing is stored a second time.
     let containers = names(&store, "data").len();
     back_up(&later(&store), &[1, 2, 3, 4, 5], false).expect("nothing fails here");
     assert_eq!(names(&store, "data").len(), containers, "containers of file data");
 }
 
-/// What is unreadable or gone, or may still be written, the new index does not name. What is condemned
-/// it does: late snapshots need it until a sweep has stored it again.
+/// A rebuilt index does not name containers that are unreadable, missing, or may still be written.
+/// It does name condemned ones, because late snapshots need them until a sweep has stored them
+/// again.
 #[test]
-fn a_new_index_names_what_counts() {
+fn rebuilt_index_names_what_counts() {
     let store = Store::new(&build());
     let [unreadable, gone, condemned, ..] = &names(&store, "data")[..] else { panic!("too few") };
     assert!(
@@ -155,15 +156,15 @@ fn a_new_index_names_what_counts() {
         let is_left_out = [unreadable, &at_work[0]].contains(&name);
         assert_eq!(named.contains(&container(name)), !is_left_out, "{name}");
     }
-    // What was given up is lost, and is said to be.
+    // Chunks that were given up are reported as lost.
     let findings = store.check(false);
     assert!(findings.report.lost_count > 0, "{findings:#?}");
     store.compare(&findings, "after the repair");
 }
 
-/// Nobody can tell whether the writer of a damaged ticket lives; a repair ends it.
+/// The writer of a damaged ticket may live or not. A repair ends it.
 #[test]
-fn a_writer_whose_ticket_is_damaged_is_ended() {
+fn writer_with_a_damaged_ticket_is_ended() {
     let store = Store::new(&build());
     let tickets = names(&store, "tickets");
     let is_open = |name: &&String| match ObjectName::parse(name) {
@@ -183,17 +184,17 @@ fn a_writer_whose_ticket_is_damaged_is_ended() {
     assert_eq!(findings.report.unreferenced_count, 0, "what it had put is named, too");
 }
 
-/// A repair of an index in which nothing is wrong names the same as before.
+/// A rebuilt index names the same as before if nothing was wrong.
 #[test]
-fn a_new_index_counts_what_it_names() {
+fn rebuilt_index_counts_what_it_names() {
     let store = Store::new(&build());
-    // The ticket of a writer that has ended nobody asks.
+    // The ticket of an ended writer is not needed.
     let ticket = names(&store, "tickets").into_iter().find(|name| match ObjectName::parse(name) {
         Ok(ObjectName::Ticket { ticket, .. }) => has_ended(&store, ticket),
         _ => false,
     });
     flip(&store, &ticket.expect("there is one"), 100);
-    // Whoever is first ends the one that was cut off, and what that had put is named.
+    // The next writer ends the interrupted one, whose containers are then named.
     back_up(&later(&store), &[1], false).expect("nothing fails here");
     let done = repair_all(&store);
     assert_eq!((&done.ended[..], &done.found[..]), (&[][..], &[][..]), "{done:?}");
@@ -207,7 +208,7 @@ fn a_new_index_counts_what_it_names() {
 
 /// A single chunk is worth a segment.
 #[test]
-fn a_new_index_names_a_single_chunk() {
+fn rebuilt_index_names_a_single_chunk() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
@@ -222,7 +223,7 @@ fn a_new_index_names_a_single_chunk() {
     assert_eq!(index.places(Class::Data, &chunk).expect("it looks").len(), 1);
 }
 
-/// All that a repair says.
+/// Collects the reports of a repair.
 #[derive(Default)]
 struct Heard(Mutex<Vec<(TicketId, String, Loss)>>);
 
@@ -247,7 +248,7 @@ fn repair(
 const REPAIR: SnapshotOptions =
     SnapshotOptions { dry_run: false, forget: false, read_data: None, threads: 1 };
 
-/// The bytes of an entry; holes are zeros.
+/// Returns the bytes of an entry; holes are zeros.
 fn read(store: &Store, entry: &Entry) -> Vec<u8> {
     let reader = store.reader();
     let mut bytes = Vec::new();
@@ -272,9 +273,10 @@ fn entries(store: &Store, snapshot: TicketId) -> Vec<Entry> {
     reader.tree(&snapshot.root).map(|entry| entry.expect("nothing is damaged")).collect()
 }
 
-/// A file that has lost a part is kept under another name, with a hole; all else is as it was.
+/// A file that has lost a part is kept under another name, with a hole. Everything else is
+/// unchanged.
 #[test]
-fn what_is_left_of_a_file_is_kept() {
+fn remains_of_a_file_are_kept() {
     let store = Store::new(&build());
     let view = View::list(&store.repository).expect("it lists");
     let snapshots = view.snapshots();
@@ -332,7 +334,7 @@ fn what_is_left_of_a_file_is_kept() {
     }
     assert!(!errors(&store.check(false)).is_empty(), "the old ones are on the lists still");
 
-    // Once is enough; then they can go.
+    // A second repair has nothing to do, and the old snapshots can be forgotten.
     let (again, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
     for (each, (_, new)) in again.snapshots.iter().zip(&pairs) {
         assert_eq!(each.fate, Fate::RepairedBefore(*new));
@@ -345,11 +347,11 @@ fn what_is_left_of_a_file_is_kept() {
     assert!(last.snapshots.is_empty() && last.forgotten.is_empty(), "{last:?}");
 }
 
-/// What no index names any more is not lost while its container is there: no snapshot is forgotten for
-/// it, and once the index is repaired nothing has to be. Here the only segment was gone that named it,
-/// and the storage refused it when the index was made anew.
+/// Chunks that no index names are not lost while their container exists: no snapshot is forgotten
+/// for them, and once the index is repaired none has to be. Here the only segment that named the
+/// container was gone, and the storage refused the container when the index was rebuilt.
 #[test]
-fn what_only_the_index_has_lost_is_not_given_up() {
+fn chunks_lost_only_by_the_index_are_not_given_up() {
     let store = Store::new(&build());
     let (first, _) = View::list(&store.repository).expect("it lists").snapshots()[0];
     let of = |folder: &str| {
@@ -366,7 +368,7 @@ fn what_only_the_index_has_lost_is_not_given_up() {
     let repository = open(media, 60).expect("it opens");
     let done = repair_index(&repository, &IndexOptions::default(), &()).expect("it repairs");
     assert_eq!(done.unreadable.len(), 1, "{done:?}");
-    // What the storage refuses may have what is lost; what is damaged has not.
+    // A refused container may have the missing chunks; a damaged one does not.
     let dry = SnapshotOptions { dry_run: true, ..REPAIR };
     let done = repair_snapshots(&repository, &dry, &()).expect("the rest can be read");
     assert!(!done.snapshots.is_empty(), "{done:?}");
@@ -398,9 +400,9 @@ fn what_only_the_index_has_lost_is_not_given_up() {
     assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
 }
 
-/// Of files and folders of which nothing is left nothing is kept but what others of them there is.
+/// Of files and folders of which nothing is left, only the remains of other entries are kept.
 #[test]
-fn what_is_lost_in_whole_is_left_out() {
+fn entirely_lost_files_are_left_out() {
     let objects = build();
     let mut kinds = BTreeSet::new();
     for lost in objects.keys().filter(|name| name.starts_with("meta/") || name.starts_with("data/"))
@@ -426,7 +428,7 @@ fn what_is_lost_in_whole_is_left_out() {
             done.snapshots.len(),
             "{lost}: all that had lost something"
         );
-        // What is gone the index names still.
+        // The index still names the missing container.
         repair_all(&store);
         let findings = store.check(true);
         assert_eq!(errors(&findings), [""; 0], "{lost}");
@@ -440,9 +442,10 @@ fn what_is_lost_in_whole_is_left_out() {
     assert_eq!(kinds, BTreeSet::from(["entries", "file"]), "a container has whole files here");
 }
 
-/// A repair relies on nothing that a record calls damaged: what can be read is stored again.
+/// A repair relies on nothing that a record calls damaged: chunks that can be read are stored
+/// again.
 #[test]
-fn what_is_suspect_is_stored_again() {
+fn suspect_chunks_are_stored_again() {
     let store = Store::new(&build());
     let view = View::list(&store.repository).expect("it lists");
     let (first, _) = view.snapshots()[0];
@@ -454,7 +457,7 @@ fn what_is_suspect_is_stored_again() {
             .expect("it is there")
     };
     let (lost, suspect) = (of(0), of(1));
-    // Both are damaged when somebody looks; one is good again later.
+    // Both are damaged during the check, and one is intact again later.
     flip(&store, &suspect, HEADER_LEN + 10);
     let damages = store.check(true).report.damages;
     record(&later(&store), &damages, |_, _| {}).expect("memory takes it");
@@ -463,17 +466,17 @@ fn what_is_suspect_is_stored_again() {
     assert!(store.check(false).report.lost_count > 0, "one is gone");
     let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
     assert!(!heard.is_empty() && done.snapshots.iter().all(|each| !each.is_refused), "{done:?}");
-    // From now on nobody needs the suspect one.
+    // From now on the suspect container is not needed.
     flip(&store, &suspect, HEADER_LEN + 10);
     repair_all(&store);
     let affected = errors(&store.check(true));
     assert_eq!(affected, [""; 0], "the repaired snapshots are whole");
 }
 
-/// Where the trailer is damaged, all chunks can be read as long as the index says where. They are stored
-/// again; until then the damage is an error, recorded or not.
+/// With a damaged trailer, all chunks can be read as long as the index knows their places. They are
+/// stored again. Until then the damage is an error, recorded or not.
 #[test]
-fn what_only_a_damaged_container_has_is_no_note() {
+fn chunks_only_in_a_damaged_container_are_an_error() {
     let objects = build();
     let view = View::list(&Store::new(&objects).repository).expect("it lists");
     let ids: Vec<_> = view.snapshots().iter().map(|(id, _)| *id).collect();
@@ -499,7 +502,7 @@ fn what_only_a_damaged_container_has_is_no_note() {
 }
 
 #[test]
-fn a_lost_commit_can_be_given_up() {
+fn lost_commit_can_be_given_up() {
     let objects = build();
     let view = View::list(&Store::new(&objects).repository).expect("it lists");
     let (first, _) = view.snapshots()[0];
@@ -527,10 +530,10 @@ fn a_lost_commit_can_be_given_up() {
         let findings = store.check(true);
         assert_eq!(errors(&findings), [""; 0], "deleted: {is_deleted}");
         store.compare(&findings, "given up");
-        // What only its snapshot had is there, and named.
+        // Containers that only its snapshot had still exist, and are named.
         assert_eq!(findings.report.unreferenced_count, 0, "deleted: {is_deleted}");
 
-        // It stands in nobody's way: what is condemned goes.
+        // The lost commit does not prevent deletion of condemned containers.
         let all = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
         let pruned = prune(&later(&store), &all, &(), |_| true).expect("it prunes");
         let number = pruned.and_then(|pruned| pruned.number);
@@ -543,10 +546,11 @@ fn a_lost_commit_can_be_given_up() {
     }
 }
 
-/// What a lost commit had published others still need: a new index names it, though there is a ticket
-/// of its writer; and once the commit is given up, nothing that goes with it is relied on.
+/// Other snapshots still need what a lost commit had published: a rebuilt index names it, although
+/// its writer still has a ticket. Once the commit is given up, nothing that is deleted with it is
+/// relied on.
 #[test]
-fn what_a_lost_commit_had_published_is_named_anew() {
+fn segments_of_a_lost_commit_are_named_again() {
     let store = Store::new(&everything(&*{
         let media: Arc<dyn Media> = Arc::new(Memory::new());
         init(media.clone()).expect("memory takes it");
@@ -554,7 +558,7 @@ fn what_a_lost_commit_had_published_is_named_anew() {
         media
     }));
     let first = View::list(&store.repository).expect("it lists").snapshots()[0].0;
-    // All that it needs is there.
+    // Everything that the snapshot needs exists.
     back_up(&later(&store), &[2], false).expect("it works");
     store.replace(&ObjectName::Commit(first).to_string(), None);
     let read = |when: &str| restore_all(&later(&store)).unwrap_or_else(|e| panic!("{when}: {e}"));
@@ -572,7 +576,7 @@ fn what_a_lost_commit_had_published_is_named_anew() {
     assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
 }
 
-/// Sweeps until nothing is left to sweep; returns the last record that was swept.
+/// Sweeps until nothing is left to sweep. Returns the last record that was swept.
 fn sweep_all(repository: &Arc<Repository>) -> Option<u64> {
     let options = SweepOptions { settle_ns: 0, ..SweepOptions::default() };
     let mut sweeper = Sweeper::new(repository.clone(), options);
@@ -583,18 +587,18 @@ fn sweep_all(repository: &Arc<Repository>) -> Option<u64> {
     last
 }
 
-/// A snapshot that comes while a prune is at it needs what is condemned, until a sweep has stored it
-/// again. A new index in between must not hide it: the snapshot could not be restored, nor anything
-/// be swept ever again.
+/// A snapshot that is committed during a prune needs condemned containers, until a sweep has stored
+/// their chunks again. An index rebuilt in between must not hide them: otherwise the snapshot could
+/// not be restored, and nothing could ever be swept again.
 #[test]
-fn a_new_index_names_what_late_snapshots_need() {
+fn rebuilt_index_names_chunks_of_late_snapshots() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], false).expect("nothing fails here");
     let late = open(media.clone(), 3).expect("it opens");
     let late = Writer::begin(late, Purpose::Backup).expect("it begins");
-    // By one that takes it for alive.
+    // By a client that takes it for alive.
     let other = open(media.clone(), 2).expect("it opens");
     let all = |view: &View| view.snapshots().into_iter().map(|(id, _)| id).collect();
     forget(&other, |view| Ok::<_, Error>(all(view))).expect("memory takes it");
@@ -626,10 +630,10 @@ fn held_snapshots_are_not_forgotten() {
     assert!(!done.forgotten.contains(&first), "{done:?}");
 }
 
-/// What the storage refuses today it may give tomorrow: the snapshot that has it stays on the lists,
-/// beside what is left of it.
+/// An object that the storage refuses today may be readable tomorrow: the snapshot that has it
+/// stays listed, beside its repaired version.
 #[test]
-fn what_the_storage_refuses_is_not_forgotten() {
+fn snapshot_with_refused_objects_is_not_forgotten() {
     let store = Store::new(&build());
     let snapshots = View::list(&store.repository).expect("it lists").snapshots().len();
     let media = BadSectors { inner: store.media.clone(), prefix: "data/".to_owned(), at: None };
@@ -639,17 +643,17 @@ fn what_the_storage_refuses_is_not_forgotten() {
     assert_eq!(done.snapshots.len(), snapshots, "{done:?}");
     assert!(done.snapshots.iter().all(|each| each.is_refused), "{done:?}");
     assert!(done.forgotten.is_empty(), "{done:?}");
-    // It gives everything now, and nobody has recorded otherwise.
+    // The storage returns everything now, and no damage was recorded.
     let findings = store.check(true);
     assert_eq!(errors(&findings), [""; 0], "nothing is wrong");
     let view = View::list(&store.repository).expect("it lists");
     assert!(view.damaged().is_empty(), "nothing is recorded");
 }
 
-/// A commit that the storage does not give is not lost; one that it gives a second time may need what
-/// nobody has looked at.
+/// A commit that the storage refuses is not lost. One that it returns at the second attempt may
+/// need chunks that were not looked at.
 #[test]
-fn commits_that_the_storage_refuses_are_not_given_up() {
+fn refused_commits_are_not_given_up() {
     let store = Store::new(&build());
     let (id, _) = View::list(&store.repository).expect("it lists").snapshots()[0];
     let name = ObjectName::Commit(id).to_string();
@@ -663,9 +667,9 @@ fn commits_that_the_storage_refuses_are_not_given_up() {
     assert!(error.kind() == Kind::Media && error.to_string().contains(&name), "{error}");
 }
 
-/// A repository where nothing is wrong.
+/// A sound repository.
 #[test]
-fn nothing_is_repaired_where_nothing_is_wrong() {
+fn sound_repository_is_not_repaired() {
     let store = Store::new(&build());
     let before = names(&store, "commits").len();
     let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
@@ -674,9 +678,9 @@ fn nothing_is_repaired_where_nothing_is_wrong() {
     assert_eq!(done.record, None);
 }
 
-/// Without every prune record nobody knows what is condemned.
+/// Without every prune record it is unknown what is condemned.
 #[test]
-fn no_repair_without_all_prune_records() {
+fn repair_needs_all_prune_records() {
     let store = Store::new(&build());
     let name = ObjectName::Prune(1);
     store.repository.seal_and_put(name, &Prune::default().encode()).expect("memory takes it");
@@ -687,7 +691,7 @@ fn no_repair_without_all_prune_records() {
 
 /// A file whose other name is taken gets another one.
 #[test]
-fn names_that_are_taken() {
+fn taken_names_are_replaced() {
     let store = Store::new(&build());
     let repository = later(&store);
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -728,7 +732,7 @@ fn names_that_are_taken() {
         ["a-b", "a.cutpoint-damaged", "a.cutpoint-damaged+", "a.cutpoint-damaged++", "b"];
     assert_eq!(names, expected);
 
-    // What has been repaired once keeps its name when it loses more.
+    // A repaired file keeps its name when it loses more.
     flip(&store, &name, store.media.get(&name).expect("it is there").len() / 4);
     let (done, heard) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
     let twice: Vec<_> = heard.iter().filter(|(id, ..)| *id == new).collect();
@@ -739,10 +743,10 @@ fn names_that_are_taken() {
     }
 }
 
-/// A prune record that is gone, before or after its sweep, is given up once: nothing misses it then, and
-/// it does not count where it comes back, for what it condemned may be needed by then.
+/// A lost prune record, before or after its sweep, is given up once. Then it is no longer missed,
+/// and it does not count if it reappears, because what it condemned may be needed by then.
 #[test]
-fn prune_record_that_is_given_up_counts_no_more() {
+fn given_up_prune_record_does_not_count() {
     for is_swept in [false, true] {
         let case = format!("swept: {is_swept}");
         let store = Store::new(&build());
@@ -754,7 +758,7 @@ fn prune_record_that_is_given_up_counts_no_more() {
         if is_swept {
             assert_eq!(sweep_all(&later(&store)), Some(number), "{case}");
         }
-        // Somebody has seen it.
+        // Another writer has seen it.
         back_up(&later(&store), &[1, 2], false).expect("nothing fails here");
         let give_up = |number| IndexOptions {
             given_up_prunes: BTreeSet::from([number]),
@@ -770,7 +774,7 @@ fn prune_record_that_is_given_up_counts_no_more() {
         back_up(&later(&store), &[1], false).expect_err("nothing can be written");
         let done = repair_index(&later(&store), &give_up(number), &()).expect("it repairs");
         assert!(done.record > Some(number), "{case}: no number is taken twice");
-        // What its sweep has deleted is lost to the snapshot that it had taken.
+        // Chunks that its sweep has deleted are lost to the snapshot that it had taken.
         let findings = store.check(true);
         record(&later(&store), &findings.report.damages, |_, _| {}).expect("memory takes it");
         repair(&store, SnapshotOptions { forget: true, ..REPAIR });
@@ -792,7 +796,7 @@ fn prune_record_that_is_given_up_counts_no_more() {
     }
 }
 
-/// A record that gave up another can be lost itself: each is given up by a command of its own.
+/// A record that gave up another can itself be lost: each is given up by a command of its own.
 #[test]
 fn prune_record_that_gave_up_another_can_be_given_up() {
     let store = Store::new(&build());
@@ -817,10 +821,10 @@ fn prune_record_that_gave_up_another_can_be_given_up() {
     assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
 }
 
-/// Each record says of all that were given up: where the one that did so is lost and given up itself,
-/// the first does not count again, though it may come back.
+/// Each record lists all records that were given up. If the one that gave up the first is itself
+/// lost and given up, the first still does not count, although it may reappear.
 #[test]
-fn prune_record_that_was_given_up_stays_so_where_the_record_of_that_is_lost() {
+fn given_up_prune_record_stays_so_after_loss_of_the_later_record() {
     let store = Store::new(&build());
     let put = |number| {
         let name = ObjectName::Prune(number);
@@ -847,10 +851,10 @@ fn prune_record_that_was_given_up_stays_so_where_the_record_of_that_is_lost() {
     assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
 }
 
-/// Who has not seen yet that a commit is given up could go on from it. Until the record of that has
-/// settled a sweep waits, and does not call the repository damaged.
+/// A writer that has not seen that a commit is given up could use its snapshot as a parent. Until
+/// the record has settled, a sweep waits, and does not report damage.
 #[test]
-fn sweep_waits_until_a_commit_that_was_given_up_has_settled() {
+fn sweep_waits_until_a_given_up_commit_has_settled() {
     const HOUR_NS: u64 = 3_600_000_000_000;
     let store = Store::new(&build());
     let at = |process: u32, hours: u64| {
@@ -874,7 +878,7 @@ fn sweep_waits_until_a_commit_that_was_given_up_has_settled() {
     assert!(matches!(sweep(53, 4), Sweep::Done(_)), "everybody has seen it");
 }
 
-/// What a client with newer keys has made another one cannot read; it is not lost.
+/// An object made with newer keys cannot be read by an older client, but is not lost.
 #[test]
 fn commit_of_a_newer_epoch_is_not_given_up() {
     let store = Store::new(&build());
@@ -886,7 +890,7 @@ fn commit_of_a_newer_epoch_is_not_given_up() {
     back_up(&newer, &[1, 2], false).expect("nothing fails here");
     let view = View::list(&newer).expect("it lists");
     let of_newer: BTreeSet<_> = view.commits.keys().copied().collect();
-    // One that was opened before. Whatever else it says, nothing is given up.
+    // A client that opened the repository earlier: whatever else it reports, nothing is given up.
     repair_snapshots(&store.repository, &SnapshotOptions { forget: true, ..REPAIR }, &()).ok();
     let taken = View::list(&newer).expect("it lists").taken();
     assert!(of_newer.iter().all(|id| !taken.contains(id)), "{taken:?} of {of_newer:?}");

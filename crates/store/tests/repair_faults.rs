@@ -1,5 +1,5 @@
-//! A repair into which a fault comes at every single call: nothing more is lost than before, and the
-//! next repair ends it.
+//! Repairs with a fault at every single call: no more is lost than before, and the next repair
+//! completes the work.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -35,9 +35,9 @@ use cutpoint_store::writer::{Inline, Verify, Writer};
 use backup::{back_up, file, init, open};
 use damage::{check_on, everything};
 
-/// Every object of a repository that has lost: an index segment, the bytes of another, a part of a
-/// file that two snapshots have, all of a file of one, the commit of a third, and the ticket of a
-/// writer that was cut off.
+/// Creates every object of a repository that has lost an index segment, the bytes of another, a
+/// part of a file that two snapshots have, all of a file of one, the commit of a third, and the
+/// ticket of an interrupted writer.
 fn damaged() -> BTreeMap<String, Bytes> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
@@ -67,7 +67,7 @@ fn damaged() -> BTreeMap<String, Bytes> {
     flip(&mut objects, ObjectName::Container(Class::Data, part(first, 0)), HEADER_LEN + 10);
     flip(&mut objects, ObjectName::Commit(third), 100);
     flip(&mut objects, ObjectName::Ticket { ticket: cut_off, renewal: 0 }, 100);
-    // The only container of file data that the second has put.
+    // The only container of file data that the second snapshot has put.
     let gone = ObjectName::Container(Class::Data, part(second, 0)).to_string();
     objects.remove(&gone).expect("it is there");
     let of = |ticket| {
@@ -91,8 +91,8 @@ fn media_of(objects: &BTreeMap<String, Bytes>) -> Arc<dyn Media> {
     media
 }
 
-/// Repairs all there is, as one process. Returns what it did, and whether it says that the storage has
-/// refused something.
+/// Repairs everything as one process. Returns the result, and `true` if the storage has refused
+/// something.
 fn mend(media: Arc<dyn Media>, process: u32) -> Result<(SnapshotsRepair, bool)> {
     let repository = open(media, process)?;
     let index = repair_index(&repository, &IndexOptions::default(), &())?;
@@ -105,7 +105,7 @@ fn mend(media: Arc<dyn Media>, process: u32) -> Result<(SnapshotsRepair, bool)> 
     Ok((done, is_refused))
 }
 
-/// The bytes of a file; holes are zeros.
+/// Returns the bytes of a file; holes are zeros.
 fn read(reader: &Reader, entry: &Entry) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for piece in reader.segments(&entry.content) {
@@ -123,7 +123,7 @@ fn read(reader: &Reader, entry: &Entry) -> Result<Vec<u8>> {
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// What can be read of each snapshot, forgotten or not, and what cannot.
+/// Returns the readable files of each snapshot, forgotten or not, and the unreadable ones.
 fn readable(repository: &Arc<Repository>) -> (BTreeMap<TicketId, Files>, BTreeSet<String>) {
     let view = View::list(repository).expect("memory lists");
     let reader = Reader::open(repository.clone(), view).expect("what is damaged stops nothing");
@@ -161,7 +161,7 @@ fn readable(repository: &Arc<Repository>) -> (BTreeMap<TicketId, Files>, BTreeSe
     (all, failed)
 }
 
-/// What the listed snapshots have, without their names.
+/// Returns the content of the listed snapshots, without their names.
 fn listed(repository: &Arc<Repository>) -> Vec<Files> {
     let view = View::list(repository).expect("memory lists");
     let (all, _) = readable(repository);
@@ -177,12 +177,12 @@ fn errors(repository: &Arc<Repository>) -> Vec<String> {
     errors.map(|finding| format!("{}: {}", finding.object, finding.message)).collect()
 }
 
-/// What a repair without faults does.
+/// The results of a repair without faults.
 struct Expected {
     objects: BTreeMap<String, Bytes>,
-    /// What can be read before.
+    /// The readable files before it.
     before: BTreeMap<TicketId, Files>,
-    /// What the listed snapshots have after it.
+    /// The content of the listed snapshots after it.
     after: Vec<Files>,
     calls: u64,
 }
@@ -208,7 +208,8 @@ fn expected() -> Expected {
     Expected { objects, before, after, calls: faulty.calls() }
 }
 
-/// Runs into `fault`; looks at what is left, and repairs again. `None` where it did not come to that.
+/// Runs into `fault`, checks what is left, and repairs again. Returns `None` if the fault did not
+/// occur.
 fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
     let media = media_of(&expected.objects);
     let faulty = Arc::new(Faulty::new(media.clone(), fault));
@@ -228,7 +229,7 @@ fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
             assert!(all[id].get(name) == Some(bytes), "{fault:?}: {id}: {name} is lost, too");
         }
     }
-    // What cannot be read of listed snapshots is named, and nothing else is.
+    // Unreadable files of listed snapshots are named, and nothing else is.
     let findings = check_on(&repository, true, 1);
     let affected: BTreeSet<String> =
         findings.of(FindingKind::Affected).map(str::to_owned).collect();
@@ -238,7 +239,7 @@ fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
     };
     let lost: BTreeSet<&String> = failed.iter().filter(is_listed).collect();
     assert_eq!(lost, affected.iter().collect(), "{fault:?}: what is lost is named");
-    // What has been forgotten has a second one.
+    // Forgotten snapshots have a replacement.
     let forgotten = view.forgotten();
     for id in expected.before.keys().filter(|id| forgotten.contains(id)) {
         let is_twin = |(twin, _): &(TicketId, _)| {
@@ -246,7 +247,7 @@ fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
         };
         assert!(view.snapshots().into_iter().any(|each| is_twin(&each)), "{fault:?}: {id}");
     }
-    // Of a container that was refused once nobody has looked at the bytes.
+    // The bytes of a container that was refused once have not been looked at.
     if let (Ok((done, false)), false) = (&done, matches!(fault, Fault::FailsAt(_))) {
         let wrong: Vec<_> = findings.all.iter().filter(|each| each.is_error()).collect();
         assert!(wrong.is_empty(), "{fault:?}: {done:?}: {wrong:?}");
@@ -267,7 +268,7 @@ fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
         found == expected.after,
         "{fault:?}: {left:?} is left, without it {right:?}: {done:?}, {again:?}"
     );
-    // And what could be read once can be read still.
+    // Everything that could be read once can still be read.
     let (again, _) = readable(&repository);
     for (id, files) in &all {
         let left = files.iter().all(|(name, bytes)| again[id].get(name) == Some(bytes));
@@ -280,7 +281,7 @@ fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
 
 /// Each kind of fault at each call of a repair of the index and of snapshots.
 #[test]
-fn a_repair_may_fail_at_any_call() {
+fn repair_failing_at_any_call_loses_nothing() {
     let expected = expected();
     assert!(expected.calls > 100, "{} calls are too few to mean anything", expected.calls);
     let kinds: [fn(u64) -> Fault; 6] = [
@@ -296,7 +297,7 @@ fn a_repair_may_fail_at_any_call() {
         for fault in (0..expected.calls).map(kind) {
             let Some(done) = run_into(&expected, fault) else { continue };
             let kind = done.err().map(|error| error.kind());
-            // Hints, and a ticket's end, it can do without.
+            // Hints objects, and the end of a ticket, are not essential.
             let is_full = matches!(fault, Fault::FullFrom(_));
             assert!(!is_full || matches!(kind, None | Some(Kind::Full)), "{fault:?}: {kind:?}");
             states += 1;
@@ -314,7 +315,8 @@ fn a_repair_may_fail_at_any_call() {
     assert!(states > 1000, "{states} states are too few");
 }
 
-/// What a repair of objects puts is what was put, bit for bit; what it cannot have so stays as it is.
+/// A repair of objects puts exactly the original bytes. An object whose original bytes cannot be
+/// had stays as it is.
 #[test]
 fn object_is_put_again_as_it_was_or_not_at_all() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
@@ -322,12 +324,13 @@ fn object_is_put_again_as_it_was_or_not_at_all() {
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], true).expect("nothing fails here");
     let published = everything(&*media);
-    // Bytes that are not what was put: the names of their objects. And how many objects were mended.
+    // Returns the names of objects whose bytes are not the original ones, and the number of
+    // repaired objects.
     let repair = |mutant: Option<Mutant>| {
         let (mut mended, mut other) = (0, BTreeSet::new());
         for (name, bytes) in &published {
             let end = bytes.len();
-            // In a sealed part, in the trailer, in its checksum.
+            // In a sealed part, in the trailer, and in its checksum.
             for places in
                 [&[HEADER_LEN + 40][..], &[end - 30], &[end - 5], &[HEADER_LEN + 40, end - 5]]
             {

@@ -1,4 +1,4 @@
-//! Repairs of snapshots with folders, long files and words of their own.
+//! Repairs of snapshots with folders, long files, and tags and descriptions.
 
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "files are made in another way here")]
@@ -36,11 +36,11 @@ use cutpoint_store::view::View;
 use cutpoint_store::writer::{Inline, RecipeWriter, TreeWriter, Verify, Writer};
 use cutpoint_testing::SplitMix64;
 
-/// Three of them fill a region.
+/// Length of a chunk. Three of them fill a region.
 const CHUNK_LEN: usize = 5000;
 const SHORT_LEN: usize = 100;
 const STARTED_NS: i64 = 1_000_000;
-/// The containers in which the files are, by the number that their writer gave them.
+/// The numbers that the writer gave to the containers of the files.
 const WHOLE: u32 = 0;
 const LOST: u32 = 1;
 const DAMAGED: u32 = 2;
@@ -51,7 +51,7 @@ fn random(seed: u64, len: usize) -> Vec<u8> {
     SplitMix64::bytes(seed, len)
 }
 
-/// A file of these chunks, which a container of its own has.
+/// Creates a file of these chunks, which get a container of their own.
 fn file(inline: &mut Inline, name: &str, chunks: &[&[u8]]) -> Entry {
     let mut recipe = RecipeWriter::new("fixed");
     let mut entry = Entry::new(name, EntryKind::File);
@@ -78,7 +78,7 @@ fn folder(inline: &mut Inline, name: &str, entries: &[Entry]) -> Entry {
     entry
 }
 
-/// A snapshot of folders, and its files' bytes by path.
+/// A snapshot of folders, with its files' bytes by path.
 struct Place {
     media: Arc<dyn Media>,
     id: TicketId,
@@ -152,7 +152,7 @@ impl Place {
         self.media.put_new(name, bytes.into()).expect("memory takes it");
     }
 
-    /// What the index says of a container, and what that says of itself.
+    /// Returns the index record of a container, and its directory.
     fn look(&self, name: &str) -> (ContainerRecord, Directory) {
         let repository = self.open();
         let view = View::list(&repository).expect("it lists");
@@ -180,7 +180,7 @@ impl Place {
         view.commits[&id].snapshot().expect("it is one").clone()
     }
 
-    /// The files of a snapshot, by path.
+    /// Returns the files of a snapshot by path.
     fn read(&self, id: TicketId) -> BTreeMap<String, Vec<u8>> {
         let repository = self.open();
         let view = View::list(&repository).expect("it lists");
@@ -215,7 +215,7 @@ impl Place {
     }
 }
 
-/// Hears of losses, and stops after so many questions.
+/// Collects losses, and cancels after a number of questions.
 struct Heard {
     losses: Mutex<Vec<(String, Loss)>>,
     expected: AtomicU64,
@@ -263,10 +263,10 @@ fn repair(repository: &Arc<Repository>, options: SnapshotOptions) -> SnapshotsRe
     repair_snapshots(repository, &options, &()).expect("nothing fails here")
 }
 
-/// Each folder keeps what is left of it, files with holes where something is gone; and the snapshot says
-/// of itself what the old one said.
+/// Each folder keeps what is left of it, with holes in files where something is lost, and the
+/// snapshot keeps the properties of the old one.
 #[test]
-fn what_is_left_of_folders_is_kept() {
+fn remains_of_folders_are_kept() {
     let place = Place::new();
     assert_eq!(place.read(place.id), place.files, "as it was stored");
     for number in [LOST, ALSO_LOST, ONCE] {
@@ -318,7 +318,7 @@ fn what_is_left_of_folders_is_kept() {
 }
 
 #[test]
-fn of_what_is_lost_in_whole_nothing_is_written() {
+fn entirely_lost_entries_are_not_written() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init(media.clone()).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
@@ -336,9 +336,10 @@ fn of_what_is_lost_in_whole_nothing_is_written() {
     assert_eq!(View::list(&repository).expect("it lists").snapshots().len(), 1);
 }
 
-/// While the storage refuses something, what is left is makeshift: once more can be told, it goes.
+/// While the storage refuses something, the repaired snapshot is makeshift: it is replaced once
+/// more can be read.
 #[test]
-fn what_was_makeshift_is_replaced() {
+fn makeshift_snapshot_is_replaced() {
     let place = Place::new();
     let refusing = || {
         let (inner, prefix) = (place.media.clone(), place.container(LOST));
@@ -365,10 +366,10 @@ fn what_was_makeshift_is_replaced() {
     assert!(last.forgotten.contains(&makeshift) && last.forgotten.contains(&place.id), "{last:?}");
 }
 
-/// Trees, recipes and data that a record calls damaged are stored again, though they can be read, where a
-/// snapshot is repaired.
+/// Trees, recipes and data that a record calls damaged are stored again when a snapshot is
+/// repaired, although they can be read.
 #[test]
-fn what_is_suspect_in_folders_is_stored_again() {
+fn suspect_chunks_in_folders_are_stored_again() {
     let place = Place::new();
     let mut suspects: Vec<String> =
         place.media.list("meta").expect("memory lists").into_iter().map(|(name, _)| name).collect();
@@ -376,7 +377,7 @@ fn what_is_suspect_in_folders_is_stored_again() {
     suspects.push(place.container(WHOLE));
     for suspect in &suspects {
         let place = Place::new();
-        // Damaged when somebody looks, and well again later.
+        // Damaged during the check, and intact again later.
         let damage = || {
             place.replace(suspect, |bytes| {
                 for byte in bytes[100..].iter_mut().step_by(50) {
@@ -408,9 +409,9 @@ fn what_is_suspect_in_folders_is_stored_again() {
     }
 }
 
-/// A repair can be stopped at any moment, and says how far it is.
+/// A repair can be stopped at any moment, and reports its progress.
 #[test]
-fn a_repair_can_be_stopped() {
+fn repair_can_be_stopped() {
     struct Asked(AtomicU64);
     impl CheckMonitor for Asked {
         fn cancelled(&self) -> bool {

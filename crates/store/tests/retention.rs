@@ -1,4 +1,4 @@
-//! Retention: tables of what each rule keeps, and what holds for all policies.
+//! Retention: tables of what each rule keeps, and properties of all policies.
 
 use cutpoint_store::calendar::{DAY_S, days};
 use cutpoint_store::error::Kind;
@@ -9,7 +9,8 @@ use proptest::prelude::*;
 const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3600 * SECOND_NS;
 
-/// `2026-11-21 10:00`, and behind it `partial` or `held`, as nanoseconds since 1970.
+/// Parses `2026-11-21 10:00`, with an optional `partial` or `held` behind it, into nanoseconds
+/// since 1970.
 fn time_ns(text: &str) -> i64 {
     let part = |range: std::ops::Range<usize>| text[range].parse::<i64>().expect("a number");
     let day = days(part(0..4), part(5..7), part(8..10));
@@ -47,7 +48,7 @@ fn utc(_: i64) -> i64 {
     0
 }
 
-/// Judges `snapshots` as one group, and says of each what keeps it.
+/// Judges `snapshots` as one group. Returns the reasons that keep each.
 #[track_caller]
 fn table(policy: &Policy, offset_s: &dyn Fn(i64) -> i64, now: &str, rows: &[(&str, &str)]) {
     let candidates: Vec<_> = rows.iter().enumerate().map(|(n, row)| candidate(n, row.0)).collect();
@@ -101,7 +102,7 @@ fn each_period_keeps_its_newest() {
 }
 
 #[test]
-fn the_oldest_stays_while_places_are_left() {
+fn oldest_stays_while_places_are_left() {
     let rows = [
         ("2026-11-20 08:00", "daily (oldest)"),
         ("2026-11-20 09:00", ""),
@@ -114,7 +115,7 @@ fn the_oldest_stays_while_places_are_left() {
 }
 
 #[test]
-fn periods_begin_by_the_clock_on_the_wall() {
+fn periods_begin_by_local_time() {
     let rows = [("2026-11-20 22:30", ""), ("2026-11-20 23:30", "daily 1")];
     table(&by_count(Period::Day, 1), &utc, NOW, &rows);
     let rows = [("2026-11-20 22:30", "daily 2"), ("2026-11-20 23:30", "daily 1")];
@@ -133,7 +134,7 @@ fn periods_begin_by_the_clock_on_the_wall() {
 }
 
 #[test]
-fn held_and_future_ones_fill_no_place() {
+fn held_and_future_snapshots_fill_no_place() {
     let rows = [
         ("2026-11-18 08:00", ""),
         ("2026-11-19 08:00", "last 2"),
@@ -154,7 +155,7 @@ fn held_and_future_ones_fill_no_place() {
 }
 
 #[test]
-fn partial_ones_displace_no_whole_one() {
+fn partial_snapshots_displace_no_whole_one() {
     let rows = [
         ("2026-11-17 08:00", ""),
         ("2026-11-18 08:00", "daily 3"),
@@ -184,8 +185,8 @@ fn partial_ones_displace_no_whole_one() {
 }
 
 #[test]
-fn incomplete_ones_displace_no_complete_one() {
-    // A source that is gone for good: the others keep their history beside the last complete ones.
+fn incomplete_snapshots_displace_no_complete_one() {
+    // A source is gone for good: the others keep their history beside the last complete snapshots.
     let rows = |kept: [&'static str; 6]| {
         let snapshots = [
             "2026-11-10 08:00",
@@ -203,7 +204,8 @@ fn incomplete_ones_displace_no_complete_one() {
     table(&by_count(Period::Day, 1), &utc, NOW, &rows(kept));
     let kept = ["within", "within", "", "", "within", "within"];
     table(&by_span(Period::Each, 0, 30), &utc, NOW, &rows(kept));
-    // Of a period a complete one stands for all, and what a cut-off run has left for none.
+    // In a period a complete snapshot stands for all, and one of an interrupted run stands for
+    // none.
     let rows = [
         ("2026-11-20 08:00", "daily 1"),
         ("2026-11-20 09:00 without one", ""),
@@ -211,7 +213,7 @@ fn incomplete_ones_displace_no_complete_one() {
         ("2026-11-21 09:00 partial", "unfinished"),
     ];
     table(&by_count(Period::Day, 1), &utc, NOW, &rows);
-    // A source that never was there, in a group of its own.
+    // A source that never existed, in a group of its own.
     let rows = [
         ("2026-11-20 07:00 without one", "daily (oldest)"),
         ("2026-11-20 08:00 without one", ""),
@@ -222,23 +224,23 @@ fn incomplete_ones_displace_no_complete_one() {
 }
 
 #[test]
-fn months_are_those_of_the_calendar() {
+fn months_follow_the_calendar() {
     let rows =
         [("2026-02-28 07:59", ""), ("2026-02-28 08:00", "within"), ("2026-03-31 08:00", "within")];
     table(&by_span(Period::Each, 1, 0), &utc, NOW, &rows);
-    // A month of the year before is an older one, whatever its number.
+    // A month of the previous year is older, whatever its number.
     let rows = [("2025-12-10 08:00", "monthly 2"), ("2026-02-10 08:00", "monthly 1")];
     table(&by_count(Period::Month, 2), &utc, NOW, &rows);
 }
 
 #[test]
-fn a_policy_without_rules_is_refused() {
+fn policy_without_rules_is_refused() {
     let error = judge(&Policy::default(), Grouping::default(), &[candidate(0, NOW)], 0, &utc);
     assert_eq!(error.map_err(|error| error.kind()), Err(Kind::Invalid), "it keeps nothing");
 }
 
 #[test]
-fn groups_are_judged_apart() {
+fn groups_are_judged_separately() {
     let paths = |path: &str| vec![path.as_bytes().to_vec()];
     let (home, both, reversed) = (
         paths("/home"),
@@ -285,10 +287,10 @@ fn groups_are_judged_apart() {
     assert_eq!(judged[0].verdicts[0].reasons, [Reason::Tag("a".to_owned())], "by its tag");
 }
 
-/// What a random history and policy are made of.
+/// A random history and policy.
 #[derive(Clone, Debug)]
 struct Case {
-    /// Hours before now, and whether it is partial, incomplete or held.
+    /// Hours before now, and flags for partial, incomplete and held.
     snapshots: Vec<(i64, bool, bool, bool)>,
     policy: Policy,
 }
@@ -321,7 +323,7 @@ impl Case {
         .collect()
     }
 
-    /// What keeps each, by its id.
+    /// Returns the reasons that keep each snapshot, with its id.
     fn judge(&self, candidates: &[Candidate<'static>]) -> Vec<(TicketId, Vec<Reason>)> {
         let offset_s = |at: i64| if (at / (DAY_S * 180)) % 2 == 0 { 3600 } else { 7200 };
         let now_ns = time_ns(NOW);
@@ -333,7 +335,7 @@ impl Case {
     }
 }
 
-/// Those of `verdicts` that are about `candidates`.
+/// Returns those of `verdicts` that are about `candidates`.
 fn about(
     verdicts: &[(TicketId, Vec<Reason>)],
     candidates: &[Candidate<'static>],
@@ -344,7 +346,7 @@ fn about(
 
 proptest! {
     #[test]
-    fn what_is_set_aside_changes_nothing(case in case()) {
+    fn snapshots_set_aside_change_nothing(case in case()) {
         let all = case.candidates();
         let verdicts = case.judge(&all);
         let is_aside = |each: &Candidate<'_>| each.is_held || each.started_ns > time_ns(NOW);
@@ -354,7 +356,7 @@ proptest! {
     }
 
     #[test]
-    fn partial_ones_change_nothing_for_whole_ones(case in case()) {
+    fn partial_snapshots_change_nothing_for_whole_ones(case in case()) {
         let all = case.candidates();
         let verdicts = case.judge(&all);
         let whole: Vec<_> = all.into_iter().filter(|each| !each.is_partial).collect();
@@ -362,7 +364,7 @@ proptest! {
     }
 
     #[test]
-    fn incomplete_ones_change_nothing_for_complete_ones(case in case()) {
+    fn incomplete_snapshots_change_nothing_for_complete_ones(case in case()) {
         let all = case.candidates();
         let verdicts = case.judge(&all);
         let is_complete = |each: &Candidate<'_>| !each.is_partial && !each.is_incomplete;
@@ -371,7 +373,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_is_kept_again(case in case()) {
+    fn kept_snapshots_are_kept_again(case in case()) {
         let all = case.candidates();
         let verdicts = case.judge(&all);
         let kept: Vec<_> = all
@@ -383,7 +385,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_does_not_matter(case in case(), seed in any::<u64>()) {
+    fn order_does_not_matter(case in case(), seed in any::<u64>()) {
         let mut candidates = case.candidates();
         let verdicts = case.judge(&candidates);
         candidates.sort_by_key(|each| u64::from(each.id.0[11]).wrapping_mul(seed | 1));
@@ -391,7 +393,7 @@ proptest! {
     }
 
     #[test]
-    fn counts_are_kept_to_and_rise(case in case(), count in 1..20_u32) {
+    fn counts_are_maxima_and_monotonic(case in case(), count in 1..20_u32) {
         for period in Period::ALL {
             let of = |count| Case { policy: by_count(period, count), ..case.clone() };
             let candidates = case.candidates();

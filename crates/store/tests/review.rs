@@ -1,5 +1,5 @@
-//! Orders of events in which a prune, a sweep or a repair could lose what was acknowledged, or come
-//! to no end.
+//! Orders of events in which a prune, a sweep or a repair could lose acknowledged data, or never
+//! end.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -32,7 +32,7 @@ use cutpoint_store::writer::{Committed, Writer};
 use backup::{back_up, file, init, open, restore_all};
 use overtaken::{Overtaken, When};
 
-/// Containers go, or stay as they are.
+/// Containers are deleted, or stay unchanged.
 const WHOLE: PruneOptions = PruneOptions {
     unused_max: 1.0,
     rewrite_bytes_max: 0,
@@ -40,7 +40,7 @@ const WHOLE: PruneOptions = PruneOptions {
     small_count_max: usize::MAX,
     is_alone: false,
 };
-/// Of a sweep that ends nobody who may be alive.
+/// Options of a sweep that ends no writer that may be alive.
 const PATIENT: SweepOptions = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: false };
 
 fn memory() -> Arc<dyn Media> {
@@ -72,7 +72,7 @@ fn prune_whole(repository: &Arc<Repository>) -> u64 {
     pruned.number.expect("there was something to record")
 }
 
-/// Where the chunks are that begin a file.
+/// Returns the places of the chunks that begin a file.
 fn places(repository: &Arc<Repository>, number: u64) -> (Vec<Damage>, Vec<PartName>) {
     let view = View::list(repository).expect("it lists");
     let index = Index::open_without_cache(repository.clone(), &view).expect("it opens");
@@ -87,9 +87,9 @@ fn places(repository: &Arc<Repository>, number: u64) -> (Vec<Damage>, Vec<PartNa
     found
 }
 
-/// A copy that is whole does not go because another is left that a check has found broken.
+/// An intact copy is not deleted because another one stays that a check has found damaged.
 #[test]
-fn a_sweep_prefers_to_store_again_what_is_broken_elsewhere() {
+fn sweep_stores_again_chunks_damaged_elsewhere() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let first = snapshot(&repository, &[1, 2]);
@@ -102,7 +102,7 @@ fn a_sweep_prefers_to_store_again_what_is_broken_elsewhere() {
     media.put_new(&name, bytes.into()).expect("it comes back");
     let mut checker = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
     checker.commit(Outcome::Damage(damage), Vec::new(), &BTreeSet::new()).expect("it works");
-    // The backup after that stores it again; a late one takes over from this.
+    // The next backup stores it again, and a late one takes over from this.
     let healed = snapshot(&repository, &[1]);
     let view = View::list(&repository).expect("it lists");
     let parent = view.commits[&healed].snapshot().expect("a snapshot").clone();
@@ -117,9 +117,10 @@ fn a_sweep_prefers_to_store_again_what_is_broken_elsewhere() {
     assert_eq!(restore_all(&repository).expect("nothing is lost"), 2);
 }
 
-/// A snapshot that came after a prune has lost something: once it is given up, space comes back.
+/// A snapshot that was committed after a prune has lost something: once it is given up, space is
+/// freed.
 #[test]
-fn a_sweep_goes_on_once_what_is_broken_was_given_up() {
+fn sweep_continues_once_the_damage_is_given_up() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let first = snapshot(&repository, &[1]);
@@ -145,9 +146,9 @@ fn a_sweep_goes_on_once_what_is_broken_was_given_up() {
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
 }
 
-/// Who gave up a commit may have been killed before it ended the ticket.
+/// A client that gave up a commit may have been killed before it ended the ticket.
 #[test]
-fn nobody_waits_for_a_commit_that_was_given_up() {
+fn sweep_does_not_wait_for_a_given_up_commit() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let lost = snapshot(&repository, &[1]);
@@ -159,13 +160,13 @@ fn nobody_waits_for_a_commit_that_was_given_up() {
     let recorded =
         publish(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));
     assert!(matches!(recorded, Ok(Recorded::Done(_))), "{recorded:?}");
-    // Another process of the same machine: the former is dead.
+    // Another process of the same machine: the previous one is dead.
     let repository = open(media, 2).expect("it opens");
     let step = Sweeper::new(repository, PATIENT).step(&()).expect("it works");
     assert!(matches!(step, Sweep::Done(_)), "{step:?}");
 }
 
-/// For whom it waits, of those that stop the sweep of a record.
+/// Returns the writers that a waiting sweep of a record names.
 fn awaited(step: Result<Sweep>, record: u64) -> Vec<(TicketId, Option<u32>)> {
     match step.expect("it works") {
         Sweep::Waiting { number, writers } => {
@@ -177,10 +178,10 @@ fn awaited(step: Result<Sweep>, record: u64) -> Vec<(TicketId, Option<u32>)> {
     }
 }
 
-/// A sweep waits for those backups that had begun when it first looked at the record, and for no
+/// A sweep waits for the backups that had begun when it first looked at the record, and for no
 /// others.
 #[test]
-fn a_sweep_waits_for_whom_it_has_seen() {
+fn sweep_waits_only_for_writers_of_its_first_look() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let begin = |process, purpose| {
@@ -194,7 +195,7 @@ fn a_sweep_waits_for_whom_it_has_seen() {
     assert_eq!(prune_whole(&repository), 1);
     let (mut sweeper, mut faster) =
         (Sweeper::new(repository.clone(), PATIENT), Sweeper::new(repository.clone(), PATIENT));
-    // What is no backup cannot end in a snapshot.
+    // A writer that is not a backup cannot end in a snapshot.
     let seen = [(first.ticket(), Some(20))];
     assert_eq!(awaited(sweeper.step(&()), 1), seen);
     assert_eq!(awaited(faster.step(&()), 1), seen);
@@ -203,7 +204,7 @@ fn a_sweep_waits_for_whom_it_has_seen() {
     first.void(Vec::new()).expect("memory takes it");
     let step = faster.step(&()).expect("it works");
     assert!(matches!(step, Sweep::Done(Swept { number: 1, .. })), "{step:?}");
-    // The next record the late one has not seen.
+    // The late writer has not seen the next record.
     forget_these(&repository, &[two]);
     assert_eq!(prune_whole(&repository), 2);
     assert_eq!(awaited(sweeper.step(&()), 2), [(late.ticket(), Some(18))]);
@@ -212,9 +213,10 @@ fn a_sweep_waits_for_whom_it_has_seen() {
     assert!(matches!(step, Sweep::Done(Swept { number: 2, .. })), "{step:?}");
 }
 
-/// What a sweep deletes besides containers: tickets of those that have ended, and segments.
+/// The other objects that a sweep deletes besides containers: tickets of ended writers, and
+/// segments.
 #[test]
-fn tickets_of_those_that_have_ended_go() {
+fn tickets_of_ended_writers_are_deleted() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let one = snapshot(&repository, &[1]);
@@ -230,9 +232,9 @@ fn tickets_of_those_that_have_ended_go() {
     assert_eq!(tickets(), 1, "its own");
 }
 
-/// Whose ticket cannot be read may be at work; whose ticket goes has ended.
+/// The writer of an unreadable ticket may be at work. The writer of a deleted ticket has ended.
 #[test]
-fn a_ticket_may_be_unreadable_or_gone() {
+fn unreadable_ticket_is_waited_for_and_missing_one_has_ended() {
     let begin = || {
         let media = memory();
         let repository = open(media.clone(), 1).expect("it opens");
@@ -271,9 +273,9 @@ fn a_ticket_may_be_unreadable_or_gone() {
     assert_eq!(outcomes.len(), 2, "it went before and after it was looked at");
 }
 
-/// Where the medium fails, nobody is taken for one that has ended.
+/// If the storage fails, no writer is taken for ended.
 #[test]
-fn a_failure_ends_nobody() {
+fn storage_failure_ends_no_writer() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let one = snapshot(&repository, &[1]);
@@ -293,9 +295,10 @@ fn a_failure_ends_nobody() {
     }
 }
 
-/// What is put after the containers were listed and committed before the commits are.
+/// A container is put after the containers were listed, and committed before the commits are
+/// listed.
 #[test]
-fn an_index_made_anew_loses_nothing_that_is_committed_meanwhile() {
+fn rebuilt_index_loses_nothing_committed_meanwhile() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     snapshot(&repository, &[1]);

@@ -1,5 +1,5 @@
-//! What the S3 medium makes of answers that well-behaved servers seldom give: a small server of our
-//! own gives them.
+//! The behaviour of the S3 storage on answers that well-behaved servers seldom give. A small server
+//! in this file gives them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,12 +12,12 @@ use cutpoint_store::environment::System;
 use cutpoint_store::error::{Error, Kind};
 use cutpoint_store::media::{Media, Put, Refusal, S3, S3Limits, S3Settings};
 
-/// What the server does with one request.
+/// The reaction of the server to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Odd {
-    /// Answers so, and does nothing.
+    /// Gives this answer, and does nothing.
     Answer(u16, &'static str),
-    /// Does what was asked for, and answers so all the same.
+    /// Does what was asked for, and still gives this answer.
     DoneBut(u16, &'static str),
     /// Hangs up without an answer, and does nothing.
     HangsUp,
@@ -25,22 +25,22 @@ enum Odd {
     DoneHangsUp,
     /// Hangs up, and does what was asked for after the next request.
     LateHangsUp,
-    /// Puts what another client has sent at the same moment, and answers so.
+    /// Puts what another client has sent at the same moment, and gives this answer.
     AnotherWins(u16, &'static str),
     /// Answers with half of the body.
     HalfAnswer,
-    /// The same, and stays connected without a word.
+    /// Answers with half of the body, and stays connected in silence.
     HalfAnswerAndSilence,
-    /// Answers with a body that goes on behind its end.
+    /// Answers with a body that continues behind its end.
     LongAnswer,
-    /// Answers so, without a text.
+    /// Gives this status without a text.
     Status(u16),
 }
 
 #[derive(Debug, Default)]
 struct State {
     objects: BTreeMap<String, Vec<u8>>,
-    /// What happens to the next requests with this method.
+    /// The reactions to the next requests with each method.
     odd: BTreeMap<&'static str, VecDeque<Odd>>,
     late: Option<(String, Vec<u8>)>,
     requests: Vec<String>,
@@ -58,7 +58,7 @@ impl Server {
         let address = format!("http://{}", listener.local_addr().expect("it listens"));
         let server = Server { state: Arc::default(), address };
         let serving = server.clone();
-        // It ends with the process.
+        // The thread ends with the process.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let serving = serving.clone();
@@ -192,11 +192,12 @@ impl Server {
     }
 }
 
-/// Whatever happened to the first try: if what lies there is ours, we created it.
+/// Whatever happened to the first attempt: if the stored object has our bytes, the put has created
+/// it.
 #[test]
-fn a_put_whose_outcome_is_unknown_is_asked_for() {
+fn unknown_outcome_of_a_put_is_resolved() {
     let unknown: [(&[Odd], usize); 9] = [
-        // Not the storage's own answer, but something's on the way.
+        // Not the storage's own answer, but one of something on the way.
         (&[Odd::Answer(501, "")], 2),
         (&[Odd::Answer(503, "SlowDown")], 2),
         (&[Odd::Answer(409, "ConditionalRequestConflict")], 2),
@@ -205,7 +206,8 @@ fn a_put_whose_outcome_is_unknown_is_asked_for() {
         (&[Odd::DoneBut(500, "InternalError")], 1),
         (&[Odd::DoneBut(409, "ConditionalRequestConflict")], 1),
         (&[Odd::DoneHangsUp], 1),
-        // It lands between our look and our second try, which is told that it exists.
+        // The first put arrives between the read and the second attempt, which is told that the
+        // object exists.
         (&[Odd::LateHangsUp], 2),
     ];
     for (odd, put_count) in unknown {
@@ -217,9 +219,9 @@ fn a_put_whose_outcome_is_unknown_is_asked_for() {
     }
 }
 
-/// And if it is another's, it was there before ours.
+/// An object of another client was there before.
 #[test]
-fn anothers_object_is_never_taken_for_ours() {
+fn object_of_another_client_is_never_taken_for_own() {
     let another = [
         Odd::AnotherWins(412, "PreconditionFailed"),
         Odd::AnotherWins(409, "ConditionalRequestConflict"),
@@ -233,14 +235,14 @@ fn anothers_object_is_never_taken_for_ours() {
     let server = Server::with("PUT", &[Odd::AnotherWins(412, "PreconditionFailed")]);
     server.put(b"ours").expect("an answer");
     assert_eq!(server.methods(), ["PUT"], "a refused first try needs no second look");
-    // As long as ours.
+    // As long as the own object.
     let server = Server::with("PUT", &[Odd::AnotherWins(503, "SlowDown")]);
     assert_eq!(server.put(b"not yours").expect("an answer"), Put::Exists, "the same length");
 }
 
-/// Where conditions are refused, a backup can be made all the same.
+/// If conditional puts are refused, a backup can still be made.
 #[test]
-fn a_storage_without_conditions_is_looked_at_first() {
+fn storage_without_conditional_puts_is_looked_at_first() {
     let server = Server::with("PUT", &[Odd::Answer(501, "NotImplemented")]);
     let media = server.media();
     let put = |bytes: &'static [u8]| media.put_new("commits/x", Bytes::from_static(bytes));
@@ -251,24 +253,24 @@ fn a_storage_without_conditions_is_looked_at_first() {
 }
 
 #[test]
-fn half_an_answer_is_asked_for_again() {
+fn truncated_answer_is_requested_again() {
     let server = Server::with("GET", &[Odd::HalfAnswer, Odd::HangsUp, Odd::Answer(500, "")]);
     server.put(b"all of it").expect("an answer");
     let media = server.media();
-    // A first success, so that it is worth to go on.
+    // A first success, so that further attempts are worthwhile.
     media.head("commits/x").expect("an answer");
     assert_eq!(media.get("commits/x").expect("an answer"), "all of it");
 }
 
-/// A storage whose answers always end early gives nothing, and costs no more than its tries.
+/// A storage whose answers always end early returns nothing, and costs no more than the attempts.
 #[test]
-fn half_answers_without_end_are_given_up() {
+fn endless_truncated_answers_are_given_up() {
     for (odd, tries_max) in [(Odd::HalfAnswer, 4), (Odd::HalfAnswerAndSilence, 2)] {
         let server = Server::with("GET", &[odd; 20]);
         server.put(b"all of it").expect("an answer");
         let silence = Duration::from_millis(500);
         let media = server.media_with(S3Limits { silence, tries_max });
-        // A first success, so that it is worth to go on.
+        // A first success, so that further attempts are worthwhile.
         media.head("commits/x").expect("an answer");
         let began = Instant::now();
         let error = media.get("commits/x").expect_err("never whole");
@@ -280,16 +282,16 @@ fn half_answers_without_end_are_given_up() {
     }
 }
 
-/// What is about to be made is neither missing nor damaged, whatever is answered: some callers do without
-/// what cannot be read.
+/// A failed put is neither `Missing` nor `Corrupt`, whatever the answer, because some callers do
+/// without an object that cannot be read.
 #[test]
-fn put_that_fails_is_never_a_loss() {
+fn failed_put_is_never_a_loss() {
     let refused = [
-        // With and without a text, as to a look at what is not there.
+        // With and without a text, like the answer for a missing object.
         (&[Odd::Answer(404, "NoSuchKey")][..], &[][..]),
         (&[Odd::Status(404)], &[]),
         (&[Odd::Answer(501, "NotImplemented"), Odd::Status(404)], &[]),
-        // After a try of unknown outcome, what lies there is longer than its length.
+        // After an attempt of unknown outcome, the stored object is longer than its length says.
         (&[Odd::DoneBut(500, "InternalError")], &[Odd::LongAnswer]),
     ];
     for (puts, gets) in refused {
@@ -297,7 +299,7 @@ fn put_that_fails_is_never_a_loss() {
         server.state().odd.insert("GET", gets.iter().copied().collect());
         let error = server.put(b"ours").expect_err("it fails");
         assert_eq!(error.kind(), Kind::Media, "{puts:?}, {gets:?}: {error}");
-        // Of a replacement some are done by the second try.
+        // Some replacements succeed at the second attempt.
         let replaced = Server::with("PUT", puts).media().replace("commits/x", Bytes::new());
         let kind = replaced.map_or_else(|error| error.kind(), |()| Kind::Media);
         assert_eq!(kind, Kind::Media, "{puts:?}");
@@ -308,9 +310,9 @@ fn refusal(error: &Error) -> Option<&Refusal> {
     std::error::Error::source(error)?.downcast_ref()
 }
 
-/// What cannot work is not tried again, and says why.
+/// A request that cannot work is not repeated, and the error says why.
 #[test]
-fn what_is_refused_is_refused_at_once() {
+fn refused_request_is_not_retried() {
     let refused = [
         (403, "AccessDenied", Kind::Media, Some(Refusal::Denied)),
         (403, "InvalidAccessKeyId", Kind::Media, Some(Refusal::WrongCredentials)),
@@ -337,9 +339,9 @@ fn what_is_refused_is_refused_at_once() {
     }
 }
 
-/// Before anything has worked three tries are enough: somebody waits for the message.
+/// Before the first success three attempts are enough, because a user waits for the message.
 #[test]
-fn a_first_request_that_never_works_ends_soon() {
+fn first_request_that_never_works_ends_soon() {
     let server = Server::with("PUT", &[Odd::Answer(500, "InternalError"); 20]);
     let error = server.put(b"ours").expect_err("it is refused");
     assert!(error.to_string().contains("attempt 3"), "{error}");
@@ -351,9 +353,9 @@ fn a_first_request_that_never_works_ends_soon() {
     assert!(error.to_string().contains("refused"), "{error}");
 }
 
-/// An address where anything answers but a storage has no objects; it is not empty.
+/// An address where something else than a storage answers has no listing, and is not empty.
 #[test]
-fn what_cannot_be_listed_is_not_empty() {
+fn unlistable_storage_is_not_empty() {
     for code in ["NoSuchKey", "Oops"] {
         let server = Server::with("GET", &[Odd::Answer(404, code)]);
         let error = server.media().list("commits").expect_err("it is no storage");
@@ -362,9 +364,9 @@ fn what_cannot_be_listed_is_not_empty() {
     }
 }
 
-/// Whoever should give credentials does not: that is not the storage's failure.
+/// Failing credentials are not a failure of the storage.
 #[test]
-fn nobody_gives_credentials() {
+fn missing_credentials_are_not_a_storage_failure() {
     let refusing = Server::with("PUT", &[Odd::Answer(403, "Forbidden"); 9]);
     let server = Server::start();
     let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
@@ -378,7 +380,7 @@ fn nobody_gives_credentials() {
 }
 
 #[test]
-fn deleting_what_is_gone_is_fine() {
+fn deleting_a_missing_object_succeeds() {
     let server = Server::start();
     let media = server.media();
     media.delete("commits/x").expect("nothing was there");

@@ -1,4 +1,5 @@
-//! A request to stop ends every wait for an object storage: for an answer, and for the next try.
+//! A request to stop ends every wait for an object storage: for an answer, and for the next
+//! attempt.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -12,14 +13,14 @@ use cutpoint_store::media::{Media, S3, S3Settings};
 use cutpoint_store::stop::Stop;
 use cutpoint_store::wait;
 
-/// The maximum time from a request to the end of a wait.
+/// Maximum time from a request to the end of a wait.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// A server that accepts and never answers, or, with an answer, gives that to every request.
+/// Starts a server that accepts connections and gives `answer` to every request, or never answers.
 fn server(answer: Option<&'static str>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("http://{}", listener.local_addr().expect("it listens"));
-    // It ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || {
         let mut open = Vec::new();
         for mut stream in listener.incoming().flatten() {
@@ -59,7 +60,7 @@ const CALLS: [(&str, Call); 7] = [
 ];
 
 #[test]
-fn a_request_to_stop_ends_every_wait() {
+fn stop_request_ends_every_wait() {
     for (what, address) in [("an answer", server(None)), ("the next try", server(Some(BUSY)))] {
         let stop = Stop::default();
         let media = media(&address, &stop);
@@ -68,7 +69,8 @@ fn a_request_to_stop_ends_every_wait() {
                 let media = &media;
                 (verb, scope.spawn(move || (call(media), Instant::now())))
             });
-            // The pauses between tries of a server that has never worked are shorter than this alone.
+            // The pauses between attempts with a server that has never worked are shorter than this
+            // alone.
             std::thread::sleep(Duration::from_millis(50));
             let asked = Instant::now();
             stop.ask(System.elapsed_ns());
@@ -80,7 +82,7 @@ fn a_request_to_stop_ends_every_wait() {
                 assert!(elapsed < LIMIT, "{verb} waits for {what} {elapsed:?}");
             }
         });
-        // Nothing new is begun.
+        // No new request is begun.
         let began = Instant::now();
         let error = media.list("commits").expect_err("it is over");
         assert_eq!(error.kind(), Kind::Interrupted, "{error}");
@@ -89,7 +91,7 @@ fn a_request_to_stop_ends_every_wait() {
 }
 
 #[test]
-fn what_is_published_has_a_limited_time() {
+fn publishing_has_a_limited_time() {
     let stop = Stop::default();
     let media = media(&server(None), &stop);
     stop.ask(System.elapsed_ns());

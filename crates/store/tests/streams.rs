@@ -1,5 +1,5 @@
-//! Recipes and trees of many entries: where their chunks end, as `docs/format.md` says, and that they
-//! come back.
+//! Recipes and trees of many entries: their chunks end as `docs/format.md` says, and they
+//! round-trip.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use cutpoint_store::writer::{ChunkSink, RecipeWriter, TreeWriter};
 use cutpoint_testing::SplitMix64;
 use minicbor::Decoder;
 
-/// Chunks in memory, and in which order they came.
+/// Chunks in memory, and the order in which they came.
 #[derive(Default)]
 struct Chunks {
     all: HashMap<Fingerprint, Vec<u8>>,
@@ -33,7 +33,7 @@ impl Chunks {
         RecipeChunk::decode(&self.all[fingerprint]).expect("it was just encoded")
     }
 
-    /// The segments of the stream below a recipe chunk.
+    /// Collects the segments of the stream below a recipe chunk.
     fn leaves(&self, fingerprint: &Fingerprint, into: &mut Vec<Segment>) {
         let recipe = self.recipe(fingerprint);
         if recipe.level == 0 {
@@ -59,7 +59,7 @@ fn ends_recipe(segment: &Segment) -> bool {
 }
 
 #[test]
-fn recipes_end_where_the_page_says() {
+fn recipe_chunks_end_as_the_page_says() {
     let mut random = SplitMix64::new(7);
     let mut chunk = |last: Option<[u8; 2]>| {
         let mut fingerprint = Fingerprint([0; 32]);
@@ -71,7 +71,7 @@ fn recipes_end_where_the_page_says() {
     };
     let mut segments: Vec<Segment> = Vec::new();
     segments.extend((0..350_000).map(|_| chunk(None)));
-    // Each of these could end a recipe, and none of those.
+    // Each of these could end a recipe chunk, and none of the others.
     segments.extend((0..100).map(|_| chunk(Some([2, 0]))));
     segments.extend((0..5000).map(|_| chunk(Some([1, 0]))));
     segments.extend((0..5000).map(|_| chunk(Some([0, 1]))));
@@ -106,7 +106,7 @@ fn recipes_end_where_the_page_says() {
 }
 
 #[test]
-fn holes_beside_holes_are_one() {
+fn adjacent_holes_are_merged() {
     let hole = |length| Segment::Hole { length };
     let zeros = |length| Segment::Zeros { length };
     let mut chunks = Chunks::default();
@@ -121,11 +121,11 @@ fn holes_beside_holes_are_one() {
 }
 
 #[test]
-fn trees_end_where_the_page_says() {
+fn tree_chunks_end_as_the_page_says() {
     let keyring = Keyring { repository: RepositoryId([5; 16]), epochs: vec![(1, Secret([3; 32]))] };
     let keys = Keys::derive(&keyring, Suite::None);
     let mut names: Vec<String> = (0..5000).map(|number| format!("name {number:06}")).collect();
-    // None of these begins a chunk: so one is cut by its size.
+    // None of these begins a chunk, so one is cut by its size.
     let long = (0..).map(|number| format!("z{number:0200}"));
     let long = long.filter(|name| keys.name_hash(name.as_bytes()).trailing_zeros() < 7);
     names.extend(long.take(600));

@@ -1,8 +1,8 @@
-//! Every put to a local folder syncs the object, then its folder: counted where it cannot be
-//! missed, at the system call.
+//! Every put to a local folder syncs the object, then its folder. The syncs are counted where none
+//! can be missed, at the system call.
 //!
-//! Linux only: there the definitions below replace the C library's in this test, and `rustix`
-//! makes the system calls itself.
+//! Linux only, because there the definitions below replace those of the C library in this test, and
+//! `rustix` makes the system calls itself.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "functions of the C library are replaced")]
 
@@ -53,14 +53,14 @@ extern "C" fn fdatasync(fd: c_int) -> c_int {
     sync(fd, |fd| rustix::fs::fdatasync(fd))
 }
 
-/// Counts what was created.
+/// A folder that counts the created objects.
 #[derive(Debug)]
 struct Counting {
     inner: Local,
     created: Arc<AtomicUsize>,
 }
 
-/// As above, of what comes in pieces.
+/// A staged put that counts the created object.
 #[derive(Debug)]
 struct CountingStaged {
     inner: Box<dyn Staged>,

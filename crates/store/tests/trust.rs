@@ -1,5 +1,5 @@
-//! A storage that is not trusted: junk under good names, claims that nothing backs, keys of an epoch
-//! that is over. What does not open decides nothing, and every refusal has a way on.
+//! An untrusted storage: junk under valid names, claims without proof, keys of a past epoch. An
+//! object that does not open decides nothing, and every refusal offers a way on.
 
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
@@ -27,7 +27,7 @@ use cutpoint_testing::SplitMix64;
 
 use backup::{Machine, back_up, init, unlock};
 
-/// Opens as a process of its own: each has other randomness.
+/// Opens the repository as a process of its own, with its own random numbers.
 fn open_with(
     media: &Arc<dyn Media>,
     unlock: &Unlock,
@@ -46,7 +46,7 @@ fn ignoring() -> OpenOptions {
     OpenOptions { ignores_newer: true, ..OpenOptions::default() }
 }
 
-/// A repository with one snapshot.
+/// Creates a repository with one snapshot.
 fn start() -> Arc<dyn Media> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let first = init(media.clone()).expect("an empty memory takes a repository");
@@ -67,7 +67,7 @@ fn config(number: u64) -> ObjectName {
     ObjectName::Config { number, copy: false }
 }
 
-/// Random bytes behind a header that claims `epoch`.
+/// Returns random bytes behind a header that claims `epoch`.
 fn claiming(name: ObjectName, epoch: u32) -> Vec<u8> {
     let header = Header {
         kind: name.kind().code(),
@@ -78,14 +78,14 @@ fn claiming(name: ObjectName, epoch: u32) -> Vec<u8> {
         commitment: [2; 16],
     };
     let mut bytes = [header.encode().to_vec(), SplitMix64::bytes(1, 176)].concat();
-    // Anyone can compute the checksum in the trailer; an accident does not.
+    // Every client can compute the checksum in the trailer, but an accident does not.
     let checksum = xxhash_rust::xxh3::xxh3_128(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
     bytes
 }
 
 #[test]
-fn junk_settings_are_passed_over_and_new_ones_find_a_number() {
+fn junk_settings_are_skipped_and_new_ones_find_a_number() {
     let media = start();
     for number in [1, 2, u64::MAX] {
         plant(&media, config(number), &SplitMix64::bytes(number, 256));
@@ -114,7 +114,7 @@ fn junk_settings_are_passed_over_and_new_ones_find_a_number() {
 }
 
 #[test]
-fn settings_that_another_client_has_changed_are_no_junk() {
+fn settings_changed_by_another_client_are_not_junk() {
     let media = start();
     let mut first = open(&media).expect("it opens");
     let mut second = open(&media).expect("it opens");
@@ -152,7 +152,7 @@ fn writer_that_sees_a_newer_epoch_is_refused_unless_it_is_ignored() {
     assert!(text.contains(&junk.to_string()) && text.contains("--ignore-newer"), "{text}");
     assert_eq!(commits(), before + 1, "its ticket is ended");
     begin(ignoring()).expect("it is junk").void(Vec::new()).expect("it ends");
-    // A bit of the epoch that has flipped is damage, and no claim.
+    // A flipped bit in the epoch is damage, not a claim.
     let damaged = ObjectName::Commit(TicketId([8; 12]));
     let mut bytes = claiming(damaged, 2);
     bytes[255] ^= 1;
@@ -160,10 +160,10 @@ fn writer_that_sees_a_newer_epoch_is_refused_unless_it_is_ignored() {
     plant(&other, damaged, &bytes);
     let repository = Arc::new(open(&other).expect("it opens"));
     Writer::begin(repository, Purpose::Backup).expect("it is damage, which stops no backup");
-    // Who reads is told, and goes on.
+    // A reader is told, and continues.
     let view = View::list(&open(&media).expect("it opens")).expect("it lists");
     assert_eq!((view.snapshots().len(), view.unreadable.len()), (1, 1));
-    // Who deletes, or forgets by rules, is told that it may be an epoch, and no damage.
+    // A client that deletes, or forgets by rules, is told that it may be an epoch, not damage.
     let error = view.whole(&open(&media).expect("it opens")).expect_err("something is newer");
     assert!(error.is_of_newer_epoch(), "{error}");
     mutant::activate(Some(Mutant::WritesBelowEpoch));
@@ -172,9 +172,9 @@ fn writer_that_sees_a_newer_epoch_is_refused_unless_it_is_ignored() {
     assert!(broken.is_ok(), "without the rule it writes with a key that was given up");
 }
 
-/// Runs at work go on with the epoch before, also where they need another ticket.
+/// Runs in progress continue with the previous epoch, even if they need another ticket.
 #[test]
-fn run_that_is_at_work_keeps_its_epoch() {
+fn run_in_progress_keeps_its_epoch() {
     let media = start();
     let working = Arc::new(open(&media).expect("it opens"));
     let mut writer = Writer::begin(working.clone(), Purpose::Backup).expect("it begins");
@@ -188,7 +188,7 @@ fn run_that_is_at_work_keeps_its_epoch() {
     assert!(error.is_of_newer_epoch(), "{error}");
 }
 
-/// A former member writes a snapshot with the keys of before: no backup compares with it.
+/// A former member writes a snapshot with the previous keys: no backup compares with it.
 #[test]
 fn snapshot_of_an_old_epoch_is_no_parent() {
     let media = start();
@@ -222,7 +222,7 @@ fn snapshot_of_an_old_epoch_is_no_parent() {
     assert!(broken, "without the rule it is taken over unread");
 }
 
-/// `count` keys that sort before every other and ask for little work: each of them costs a trial.
+/// Puts `count` keys that sort before all others and ask for little work: each costs a trial.
 fn plant_keys(media: &Arc<dyn Media>, count: u8, wrap: [u32; 3]) {
     for number in 0..count {
         let name = ObjectName::Key {
@@ -288,7 +288,7 @@ fn key_that_asks_for_more_than_the_ceiling_is_refused_by_name() {
         assert!(text.contains("keys/00000000") && text.contains("--kdf-limit"), "{wrap:?}: {text}");
     }
     plant_keys(&media, 1, too_much[0]);
-    // It does not stand in the way of others: nothing was stretched, and no trial was spent.
+    // It does not affect other keys: nothing was stretched, and no trial was spent.
     let repository = open(&media).expect("the key file opens it");
     let own = Unlock::Passphrase(b"long and secret".to_vec().into());
     repository.add_key(&own, "").expect("memory takes a key");
@@ -296,7 +296,7 @@ fn key_that_asks_for_more_than_the_ceiling_is_refused_by_name() {
     open_with(&media, &own, OpenOptions::default()).expect("the passphrase opens it");
 }
 
-/// Who changes keys stretches no more, and no more often, than who opens the repository.
+/// A change of keys stretches no more, and no more often, than opening the repository.
 #[test]
 fn change_of_keys_keeps_to_the_limits_of_the_client() {
     let media = start();
@@ -323,7 +323,7 @@ fn change_of_keys_keeps_to_the_limits_of_the_client() {
     assert!(error.kind() == Kind::Unsupported && text.contains("at most 64 are tried"), "{text}");
 }
 
-/// Objects that claim more than their kind may have, in a folder: nothing is read of them.
+/// Objects in a folder that claim more than their kind may have: nothing of them is read.
 #[test]
 fn objects_above_their_maximum_are_not_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -361,7 +361,7 @@ fn pipe_in_the_place_of_an_object_is_damage_and_is_not_waited_for() {
     }
 }
 
-/// A folder of a storage that shows names without end.
+/// A storage whose listings never end.
 #[test]
 fn listing_above_the_maximum_of_its_kind_is_an_error_of_the_storage() {
     let media = Memory::new();

@@ -1,4 +1,4 @@
-//! Writers: how they begin, what they leave when they end, and how dead ones are ended.
+//! Writers: their beginning, their leftovers, and how dead ones are ended.
 
 #[path = "common/backup.rs"]
 #[expect(dead_code, reason = "nothing is restored here")]
@@ -27,7 +27,7 @@ use cutpoint_store::writer::{
 };
 use failing::FailingReads;
 
-/// What is kept free for a full disk.
+/// The object that keeps room for a full disk.
 const RESERVE: &str = "tmp/reserve";
 
 fn memory() -> Arc<dyn Media> {
@@ -40,9 +40,9 @@ fn has_reserve(media: &dyn Media) -> bool {
     media.head(RESERVE).expect("memory answers").is_some()
 }
 
-/// Who frees room may use what is kept for that; who takes more may not.
+/// A writer that frees room may use the reserve. One that takes more room may not.
 #[test]
-fn the_reserve_is_for_those_who_free_room() {
+fn reserve_is_only_for_writers_that_free_room() {
     for (purpose, begins) in
         [(Purpose::Backup, false), (Purpose::Prune, true), (Purpose::Other, true)]
     {
@@ -55,9 +55,10 @@ fn the_reserve_is_for_those_who_free_room() {
     }
 }
 
-/// Whoever is at work when the disk is full can end, by its leave: with a result, or without.
+/// A writer that is open when the disk becomes full can end by using the reserve, with a result or
+/// without.
 #[test]
-fn the_reserve_lets_writers_end() {
+fn reserve_lets_writers_end() {
     let end = |fault: Fault| {
         let media = memory();
         let faulty = Arc::new(Faulty::new(media.clone(), fault));
@@ -84,9 +85,9 @@ fn the_reserve_lets_writers_end() {
     }
 }
 
-/// A container was put and the segment that names it was not: who gives up publishes it.
+/// A container was put and the segment that names it was not: a writer that gives up publishes it.
 #[test]
-fn what_an_abandoned_writer_had_put_is_found() {
+fn containers_of_an_abandoned_writer_are_found() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     let mut writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -134,7 +135,7 @@ fn what_an_abandoned_writer_had_put_is_found() {
     assert_eq!(places, [PartName { ticket: writer.ticket(), count: 0 }], "it is found");
 }
 
-/// New versions of old chunks are counted where they became composites.
+/// New versions of old chunks are counted if they became composites.
 #[test]
 fn composites_are_counted() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
@@ -149,7 +150,7 @@ fn composites_are_counted() {
     matcher.begin(former(&reader, 101).expect("it reads").as_ref());
     let mut packer =
         Packer::new(keys.clone(), index.clone(), 16 * 1024, Verify::All).expect("there is memory");
-    // Every other chunk has one byte that is new.
+    // Every other chunk has one new byte.
     let mut new = 0;
     for chunk in file(101).chunks(CHUNK_LEN) {
         let fingerprint = keys.fingerprint(Class::Data, chunk);
@@ -161,9 +162,9 @@ fn composites_are_counted() {
     assert!((1..600).contains(&counted.literal_bytes), "{counted:?}");
 }
 
-/// Parity is made of containers that were staged, too.
+/// Parity is also made of staged containers.
 #[test]
-fn what_was_staged_has_parity() {
+fn staged_containers_have_parity() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("repository");
     let media: Arc<dyn Media> = Arc::new(Local::create(&path).expect("it can be made"));
@@ -177,13 +178,13 @@ fn what_was_staged_has_parity() {
     assert_eq!(media.list("parity").expect("it lists").len(), 2, "data and trees");
 }
 
-/// A medium with staged leftovers, which asks for each whether it may go.
+/// A storage with staged leftovers, which asks for each if it may be removed.
 #[derive(Debug)]
 struct Leftovers {
     inner: Arc<dyn Media>,
-    /// What was to be put, and its age in seconds.
+    /// The name of each staged put, and its age in seconds.
     staged: Vec<(String, u64)>,
-    /// What was answered, each time.
+    /// The answers of each call.
     judged: Mutex<Vec<Vec<bool>>>,
 }
 
@@ -199,12 +200,13 @@ impl Layer for Leftovers {
     }
 }
 
-/// Of what cut-off puts left, that of writers which have ended goes at once, the rest after a day.
+/// Leftovers of interrupted puts are removed at once if their writers have ended, the others after
+/// a day.
 #[test]
-fn leftovers_of_the_dead_go() {
+fn leftovers_of_dead_writers_are_removed() {
     const DAY_S: u64 = 24 * 3600;
     let media = memory();
-    // Nobody takes one with a greater number for dead.
+    // No process takes one with a greater number for dead.
     let begin = |process| {
         let repository = open(media.clone(), process).expect("it opens");
         Writer::begin(repository, Purpose::Backup).expect("it begins").ticket()
@@ -245,16 +247,16 @@ fn leftovers_of_the_dead_go() {
         let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
         assert_eq!(writer.ended(), ended);
         writer.void(Vec::new()).expect("memory takes it");
-        // The second time nobody had died.
+        // No further writer had died at the second time.
         let judged = leftovers.judged.lock().expect("no panics");
         assert_eq!(*judged, std::slice::from_ref(&expected), "once");
     }
 }
 
-/// Whoever ends a dead writer names what that one had published, and nothing else; what is only not
-/// readable at this moment is not given up.
+/// A client that ends a dead writer names what that writer had published, and nothing else. A
+/// segment that is only unreadable at this moment is not given up.
 #[test]
-fn a_dead_writer_keeps_its_segments() {
+fn dead_writer_keeps_its_segments() {
     for (kind, names_it) in [(None, true), (Some(Kind::Missing), false), (Some(Kind::Media), true)]
     {
         let media = memory();
@@ -284,15 +286,15 @@ fn a_dead_writer_keeps_its_segments() {
     }
 }
 
-/// A sweep may take a commit between a listing and the reading: but then a record says so.
+/// A sweep may delete a commit between a listing and the read, but then a record explains it.
 #[test]
-fn a_commit_that_vanishes_without_a_record_is_unreadable() {
+fn commit_that_vanishes_without_a_record_is_unreadable() {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
     for number in 0..3 {
         back_up(&repository, &[number], false).expect("it works");
     }
-    // No record has taken it: so nothing explains that it is missing.
+    // No record has taken the commit, so nothing explains that it is missing.
     for kind in [Kind::Missing, Kind::Media] {
         let failing = FailingReads::new(&media, ObjectKind::Commit.folder(), kind, 1);
         let view = View::list(&open(failing, 2).expect("it opens")).expect("it lists");

@@ -5,11 +5,11 @@ use zstd::bulk::Decompressor;
 use super::directory::Codec;
 use crate::error::{Error, Result};
 
-/// Decodes a region of which the directory says that it has `raw_len` bytes.
+/// Decodes a region that has `raw_len` bytes according to the directory.
 ///
 /// # Errors
 ///
-/// `Corrupt` where it decodes to something else, or not at all.
+/// Returns `Corrupt` if the region does not decode, or decodes to another length.
 pub(crate) fn decode_region(
     decompressor: &mut Decompressor<'_>,
     codec: Codec,
@@ -19,11 +19,11 @@ pub(crate) fn decode_region(
     decode_region_into(decompressor, codec, bytes, raw_len, Vec::new())
 }
 
-/// As [`decode_region`], into a buffer that is there, where there is need of one.
+/// Does the same as [`decode_region`], into an existing buffer if one is needed.
 ///
 /// # Errors
 ///
-/// As [`decode_region`].
+/// Returns any error of [`decode_region`].
 pub(crate) fn decode_region_into(
     decompressor: &mut Decompressor<'_>,
     codec: Codec,
@@ -37,7 +37,7 @@ pub(crate) fn decode_region_into(
         Codec::Zstd => {
             buffer.clear();
             buffer.reserve_exact(raw_len);
-            // Never more than the buffer holds: a frame that lies about its size fails.
+            // At most the buffer is filled, so a frame that lies about its size fails.
             decompressor
                 .decompress_to_buffer(&bytes, &mut buffer)
                 .map_err(|error| Error::corrupt("", format!("does not decompress: {error}")))?;

@@ -1,4 +1,4 @@
-//! Containers, and what of them stays.
+//! Containers, and the records that stay in them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,37 +10,37 @@ use crate::format::segment::ContainerRecord;
 use crate::name::{ObjectKind, ObjectName, PartName};
 use crate::repository::Repository;
 
-/// A container that something names.
+/// A container that the index or the caller names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Container {
-    /// Where and what it is.
+    /// The location and length of the container.
     pub(crate) record: ContainerRecord,
-    /// Whether it exists, with the length that it should have.
+    /// Set if the container exists with the length that its record says.
     pub(crate) is_there: bool,
-    /// Whether a prune of the view has condemned it.
+    /// Set if a prune of the view has condemned the container.
     pub(crate) is_condemned: bool,
-    /// How many hints lead to it, each counted once.
+    /// Number of distinct hints that lead to the container.
     pub(crate) hint_count: u32,
-    /// Their sum, without what overflows.
+    /// Wrapping sum of the distinct hints that lead to the container.
     pub(crate) hint_sum: u64,
-    /// How many chunks of it stay because they are needed.
+    /// Number of chunks that stay in the container because they are needed.
     pub(crate) kept_count: u32,
-    /// How many of these only because composites refer to them.
+    /// Number of kept chunks that are needed only because composites refer to them.
     pub(crate) pinned_count: u32,
 }
 
 impl Container {
-    /// Whether chunks may be said to stay in it.
+    /// Returns `true` if chunks can stay in the container.
     pub(crate) fn is_usable(&self) -> bool {
         self.is_there && !self.is_condemned
     }
 
-    /// Whether the hints that lead to it are those of what its directory has. Where they are not, the
-    /// chunk of a hint that is missing may be needed, and found nowhere else.
+    /// Checks that the hints that lead to the container are those of its directory. If a hint is
+    /// missing, its chunk may be needed and not be found anywhere else.
     ///
     /// # Errors
     ///
-    /// `Corrupt`, naming the container.
+    /// Returns `Corrupt`, naming the container, if they differ.
     pub(crate) fn require_hints(&self, directory: &Directory) -> Result<()> {
         let chunks = directory.chunks.iter();
         let hints: BTreeSet<u64> = chunks.map(|chunk| chunk.fingerprint.hint()).collect();
@@ -55,7 +55,7 @@ impl Container {
         ))
     }
 
-    /// Its class and name.
+    /// Returns the class and the name of the container.
     pub(crate) fn name(&self) -> (Class, PartName) {
         (self.record.class, self.record.name)
     }
@@ -64,14 +64,15 @@ impl Container {
 /// The chunks that stay in one container.
 pub(crate) type KeptChunks = HashMap<Fingerprint, Need>;
 
-/// The records that stay in a container, in the order in which they lie: of each chunk that is `kept`
-/// one, a whole if there is any. Of a chunk that it does not have as it is needed there is none.
+/// Returns the records that stay in a container, in the order in which they lie: one of each chunk
+/// in `kept`, a whole if there is one. A chunk that the container does not have in the needed form
+/// has no record.
 pub(crate) fn staying<'a>(directory: &'a Directory, kept: &KeptChunks) -> Vec<&'a ChunkRecord> {
     let numbers = staying_numbers(directory, kept).into_iter();
     numbers.map(|number| &directory.chunks[number]).collect()
 }
 
-/// The numbers of what is [`staying`].
+/// Returns the numbers of the records that [`staying`] returns.
 pub(crate) fn staying_numbers(directory: &Directory, kept: &KeptChunks) -> Vec<usize> {
     let mut best: HashMap<Fingerprint, usize> = HashMap::with_capacity(kept.len());
     for (number, chunk) in directory.chunks.iter().enumerate() {
@@ -87,11 +88,11 @@ pub(crate) fn staying_numbers(directory: &Directory, kept: &KeptChunks) -> Vec<u
     numbers
 }
 
-/// The containers that exist, with their lengths.
+/// Returns the containers that exist, with their lengths.
 ///
 /// # Errors
 ///
-/// As the medium.
+/// Returns any error of the storage.
 pub(crate) fn list_containers(repository: &Repository) -> Result<HashMap<(Class, PartName), u64>> {
     let mut found = HashMap::new();
     for kind in [ObjectKind::Data, ObjectKind::Meta] {

@@ -1,4 +1,4 @@
-//! Needs and hints side by side.
+//! The merge of needs and hints.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,14 @@ use crate::error::Result;
 use crate::format::commit::Damage;
 use crate::sorted::Sorter;
 
-/// Needs and hints side by side.
+/// The merge of needs and hints.
 pub(super) struct Join<'a> {
     pub(super) containers: Vec<Container>,
     pub(super) damaged: &'a HashSet<Damage>,
     pub(super) kept: Sorter<PLACED_LEN>,
     pub(super) doubtful: Sorter<PLACED_LEN>,
-    /// Of the hint at hand: the containers to which it leads, and the needs that begin with it.
+    /// State of the current hint: the containers to which it leads, and the needs that begin with
+    /// it.
     pub(super) places: Vec<u32>,
     pub(super) needs: Vec<[u8; NEED_LEN]>,
 }
@@ -41,12 +42,13 @@ impl Join<'_> {
                 let container = container.record.name;
                 !self.damaged.contains(&Damage { class, container, fingerprint })
             };
-            // Of several the least name: so all that was stored twice stays together, or goes.
+            // The least of several names is chosen, so that what was stored twice stays or goes
+            // together.
             let first = of_class()
                 .filter(|(_, container)| container.is_usable() && is_sound(container))
                 .min_by_key(|(_, container)| container.record.name)
                 .map_or(NO_CONTAINER, |(place, _)| place);
-            // A hint does not tell the form.
+            // A hint does not tell the form of its chunk.
             let may_be_composite =
                 |(_, container): (u32, &Container)| needs_whole && container.record.has_composites;
             let is_clear = self.needs.len() == 1

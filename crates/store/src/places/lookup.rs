@@ -1,4 +1,4 @@
-//! Looking up what is needed.
+//! The lookup of needed chunks.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -20,53 +20,54 @@ use crate::name::PartName;
 use crate::repository::Repository;
 use crate::sorted::{Sorted, Sorter};
 
-/// How many lost chunks are named; the rest is counted.
+/// Maximum number of lost chunks that are named. Further ones are only counted.
 const NAMED_MAX: usize = 1000;
-/// How often damage of the cached index is mended before it is given up.
+/// Maximum number of repairs of the cached index before its error is returned.
 const REPLACED_MAX: u32 = 32;
-/// So many regions are remembered of which it is known whether all is there to which they refer: 5 MB.
+/// Maximum number of regions for which it is remembered whether all their references exist: 5 MB.
 const MET_MAX: usize = 64 * 1024;
 
-/// Looks up what is needed.
+/// Looks up a place for each needed chunk.
 pub(crate) struct Lookup<'a> {
     pub(crate) repository: &'a Repository,
     pub(crate) index: &'a Index,
-    /// Containers in which nothing stays.
+    /// The containers in which nothing stays.
     pub(crate) condemned: &'a HashSet<(Class, PartName)>,
-    /// What checks have found broken: the last choice.
+    /// The records that checks have found damaged, which are chosen last.
     pub(crate) damaged: &'a HashSet<Damage>,
     /// Containers that no segment names, and their hints.
     pub(crate) adopted: &'a Segment,
     /// The containers that exist.
     pub(crate) there: &'a HashMap<(Class, PartName), u64>,
-    /// For temporary files.
+    /// The folder for temporary files.
     pub(crate) folder: Option<&'a Path>,
-    /// How much of composites may be stored again as wholes, in bytes.
+    /// Maximum total size of composites that may be stored again as wholes, in bytes.
     pub(crate) dissolved_bytes_max: u64,
-    /// Asked often.
+    /// Returns an error if the operation was cancelled. Called often.
     pub(crate) stop_if_cancelled: &'a dyn Fn() -> Result<()>,
 }
 
 impl Lookup<'_> {
-    /// Finds a place for each of `needs`, and for what composites refer to that stay for their sake.
+    /// Finds a place for each of `needs`, and for the references of the composites that stay for
+    /// them.
     ///
     /// # Errors
     ///
-    /// `Corrupt` or `Missing` where it cannot be read what composites of a container refer to. As
-    /// the medium, and of temporary files. What is lost is no error.
+    /// Returns `Corrupt` or `Missing` if the references of a container's composites cannot be read,
+    /// and any error of the storage or of a temporary file. A lost chunk is not an error.
     pub(crate) fn find(&self, needs: &Sorted<NEED_LEN>) -> Result<Places> {
         let mut replaced_count = 0;
         let mut is_rebuilt = false;
         loop {
             match self.find_weighed(needs) {
-                // What this machine has cached must not be taken for a loss.
+                // A damaged cache must not be taken for a loss.
                 Ok(found) if found.lost_count > 0 && !is_rebuilt => {
                     is_rebuilt = true;
                     if !self.index.rebuild()? {
                         return Ok(found);
                     }
                 }
-                // A cached part of the index was damaged, and is made anew.
+                // A cached part of the index was damaged, and has been rebuilt.
                 Err(error) if error.kind() == Kind::Conflict && replaced_count < REPLACED_MAX => {
                     replaced_count += 1;
                 }
@@ -88,12 +89,13 @@ impl Lookup<'_> {
         Ok(Places { released_bytes, ..self.find_referred(needs, &dissolved)? })
     }
 
-    /// Finds a place for each need, and for what composites need that stay but in regions which are
-    /// `dissolved`: these are to be stored again as wholes.
+    /// Finds a place for each need, and for the references of staying composites, except for
+    /// composites in `dissolved` regions, which are to be stored again as wholes.
     ///
-    /// Composites are one step: what they need is met by wholes, which need nothing. Only if directories
-    /// answer otherwise the second time there is more to look up; and it ends, for what was found to be
-    /// needed remains so, and there are only so many references.
+    /// One more round suffices for the references, because they are met by wholes, which need
+    /// nothing else. There is more to look up only if directories answer differently the second
+    /// time. The loop ends, because a reference that was found to be needed remains so, and the
+    /// number of references is finite.
     fn find_referred(
         &self,
         needs: &Sorted<NEED_LEN>,
@@ -157,7 +159,7 @@ impl Lookup<'_> {
             if last != Some(hint) {
                 join.end_of_hint(last.unwrap_or(0))?;
                 (self.stop_if_cancelled)()?;
-                // What is needed and has no hint at all comes first.
+                // Needs without any hint come first.
                 while let Some(need) = next_need
                     && Need::decode(&need).fingerprint.hint() <= hint
                 {
@@ -181,7 +183,7 @@ impl Lookup<'_> {
         self.settle(join)
     }
 
-    /// Asks directories where hints leave a doubt.
+    /// Resolves by directories what hints leave ambiguous.
     fn settle(&self, join: Join<'_>) -> Result<Places> {
         let Join { mut containers, damaged, mut kept, doubtful, .. } = join;
         let numbers: HashMap<(Class, PartName), u32> = containers
@@ -221,8 +223,8 @@ impl Lookup<'_> {
             let mut looked = |accepts: &dyn Fn(&Location) -> bool| {
                 self.look_for(&need, first_name, accepts, &mut met)
             };
-            // Better a place that is sound than one that a check has found broken, even if the
-            // sound one is going: then it is stored again.
+            // A sound place is preferred to one that a check has found damaged, even if the sound
+            // one is condemned: its chunk is then stored again.
             let sound = looked(&|location| is_usable(location) && is_sound(location))?;
             let is_going = sound.is_none()
                 && looked(&|location| is_there(location) && is_sound(location))?.is_some();
@@ -258,7 +260,7 @@ impl Lookup<'_> {
         })
     }
 
-    /// The chunks of which a container has wholes; none where its directory cannot be read.
+    /// Returns the chunks that a container has as wholes, or none if its directory cannot be read.
     fn wholes_of(&self, container: &ContainerRecord) -> Result<HashSet<Fingerprint>> {
         match load_directory(self.repository, container) {
             Ok(directory) => {
@@ -276,10 +278,11 @@ impl Lookup<'_> {
         }
     }
 
-    /// A container that meets the need, by its directory, and that `accepts` agrees to: one that has a
-    /// whole; else, where that will do, a composite of which all is there to which it refers. Others
-    /// lie about unreached in containers that stay, and what they refer to may be long gone. If there
-    /// is a choice of composites, `first`: so what was stored together stays together.
+    /// Returns a container that meets the need by its directory and that `accepts` admits. A
+    /// container with a whole is preferred. If a composite suffices, its references must all exist,
+    /// because unreached composites in staying containers may have lost theirs long ago. Among
+    /// several composites, the one in `first` is preferred, so that what was stored together stays
+    /// together.
     fn look_for(
         &self,
         need: &Need,
@@ -309,7 +312,7 @@ impl Lookup<'_> {
         Ok(None)
     }
 
-    /// Whether all to which composites of this region refer is there.
+    /// Returns `true` if everything exists to which composites of this region refer.
     fn is_met(&self, composite: &Location, met: &mut HashMap<Region, bool>) -> Result<bool> {
         let (class, part) = name_of(composite);
         let region = (class, part, composite.chunk().region);
@@ -333,7 +336,7 @@ impl Lookup<'_> {
         Ok(is_met)
     }
 
-    /// A place of the chunk, by a directory, that `accepts` agrees to.
+    /// Returns a place of the chunk, by a directory, that `accepts` admits.
     fn look(
         &self,
         class: Class,
@@ -375,7 +378,7 @@ fn name_of(location: &Location) -> (Class, PartName) {
     (location.container.class, location.container.name)
 }
 
-/// Takes what cannot be read for absent; a medium that fails is another matter.
+/// Treats an unreadable object as absent. An error of the storage is returned.
 fn absent(error: Error) -> Result<()> {
     if error.is_loss() { Ok(()) } else { Err(error) }
 }
@@ -419,15 +422,15 @@ mod tests {
         }
     }
 
-    /// The most memory that this process has had, in KiB; 0 where the system does not tell.
+    /// Returns the peak memory of this process in KiB, or 0 if the system does not tell.
     fn peak_kib() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
     }
 
-    /// `CUTPOINT_LOOKUPS=10000000` looks up that many; what memory it took is printed. Two of three
-    /// chunks are needed, and of every tenth container none.
+    /// Set `CUTPOINT_LOOKUPS=10000000` to look up that many chunks; the memory that it took is
+    /// printed. Two of three chunks are needed, and none of every tenth container.
     #[test]
     fn needs_find_their_places() {
         let chunks = std::env::var("CUTPOINT_LOOKUPS").ok().and_then(|text| text.parse().ok());
@@ -470,7 +473,7 @@ mod tests {
         };
         let temporary = folder.path().join("tmp");
         let mut needs = Needs::new(Some(&temporary));
-        // In another order than they lie, and some of them twice.
+        // In another order than they are stored, and some of them twice.
         for chunk in (0..chunks).rev().chain(0..chunks / 7).filter(is_needed) {
             needs.push(Class::Data, &fingerprint(chunk)).expect("a temporary file");
         }
@@ -505,10 +508,10 @@ mod tests {
         println!("{chunks} chunks: at most {} MiB in this process", peak_kib() / 1024);
     }
 
-    /// Containers that no segment names are looked through by their own hints. A medium that fails is
-    /// told, and not taken for a loss.
+    /// Containers that no segment names are searched by their own hints. A failing storage is
+    /// reported, and not taken for a loss.
     #[test]
-    fn what_was_adopted_is_looked_up() {
+    fn adopted_containers_are_looked_up() {
         let options = InitOptions {
             suite: Suite::None,
             cut: "fixed".to_owned(),
@@ -581,7 +584,7 @@ mod tests {
         let stranger = repository.keys().fingerprint(Class::Data, b"a stranger");
         let found = look(&repository, Class::Data, &stranger, true).expect("it looks");
         assert_eq!(found, (false, nothing), "nobody has it");
-        // The first read behind what opening takes.
+        // The first read after those that opening makes.
         let counting = Arc::new(Faulty::new(media.clone(), Fault::None));
         open(counting.clone());
         let fault = Fault::FailsAt(counting.calls());

@@ -1,12 +1,14 @@
-//! Where what is needed lies: needs and hints, both sorted, are gone through together.
+//! Locates the needed chunks: needs and hints, both sorted, are merged in one pass.
 //!
-//! Hints only narrow. Where one container alone may have what is needed, that one stays. Wherever
-//! there is a choice, directories decide, by all 32 bytes; where not even they help, nothing goes.
-//! And nothing goes whose directory has other chunks than hints say.
+//! Hints only narrow the choice. If only one container can have a needed chunk, that container
+//! stays. If there is a choice, directories decide by all 32 bytes of the fingerprint. If
+//! directories cannot decide either, nothing is condemned. A container whose directory has other
+//! chunks than its hints say is never condemned.
 //!
-//! What snapshots reach is met by a record of either form, better by a whole. What composites refer
-//! to that stay is needed as a whole (rule C2): so where a container has composites, directories
-//! decide as well. References count by region: of a region in which any composite stays, all do.
+//! A chunk that snapshots reach is met by a record of either form, preferably a whole. A chunk that
+//! staying composites refer to is needed as a whole (rule C2), so directories decide if a container
+//! has composites, too. References count by region: if any composite of a region stays, all
+//! references of the region are needed.
 
 mod container;
 mod join;
@@ -21,9 +23,9 @@ pub(crate) use container::{Container, KeptChunks, list_containers, staying, stay
 pub(crate) use lookup::Lookup;
 pub(crate) use need::{NEED_LEN, Need, Needs};
 
-/// The number of a container, then a need.
+/// Length of a record in bytes: the number of a container, then a need.
 const PLACED_LEN: usize = 4 + NEED_LEN;
-/// Instead of a container: no place is known that may be kept.
+/// Takes the place of a container number if no usable place is known.
 const NO_CONTAINER: u32 = u32::MAX;
 
 fn placed(container: u32, need: &[u8; NEED_LEN]) -> [u8; PLACED_LEN] {
@@ -40,38 +42,39 @@ fn unplace(record: &[u8; PLACED_LEN]) -> (u32, [u8; NEED_LEN]) {
     (u32::from_be_bytes(container), need)
 }
 
-/// What came of looking everything up.
+/// The result of looking up all needs.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// All containers that the index, or the caller, names.
+    /// All containers that the index or the caller names.
     pub(crate) containers: Vec<Container>,
     kept: Sorted<PLACED_LEN>,
-    /// What only condemned containers have.
+    /// Chunks that only condemned containers have.
     pub(crate) going: Vec<Need>,
-    /// Composites that are better stored again as wholes than kept with what they refer to.
+    /// Composites that are to be stored again as wholes, because they cost less than keeping what
+    /// they refer to.
     pub(crate) dissolved: Vec<(Class, Fingerprint)>,
-    /// Their size, in bytes.
+    /// Total size of the dissolved composites in bytes.
     pub(crate) dissolved_bytes: u64,
-    /// The size of the containers that had stayed for them alone.
+    /// Total size of the containers that had stayed only for dissolved composites, in bytes.
     pub(crate) released_bytes: u64,
-    /// What is nowhere: the first thousand.
+    /// The first thousand chunks that are not stored anywhere.
     pub(crate) lost: Vec<(Class, Fingerprint)>,
-    /// How many chunks are nowhere.
+    /// Number of chunks that are not stored anywhere.
     pub(crate) lost_count: u64,
 }
 
-/// Which chunks stay in which container, in the order of the containers' numbers.
+/// The chunks that stay, container by container, in the order of the containers' numbers.
 pub(crate) struct Kept<'a> {
     iter: Iter<'a, PLACED_LEN>,
     next: Option<(u32, [u8; NEED_LEN])>,
 }
 
 impl Places {
-    /// Begins to go through what stays.
+    /// Returns an iterator over the chunks that stay.
     ///
     /// # Errors
     ///
-    /// `Media`, of a temporary file.
+    /// Returns `Media` if a temporary file cannot be read.
     pub(crate) fn kept(&self) -> Result<Kept<'_>> {
         let mut iter = self.kept.iter()?;
         let next = iter.next()?.map(|record| unplace(&record));
@@ -80,11 +83,12 @@ impl Places {
 }
 
 impl Kept<'_> {
-    /// The chunks that stay in the container of number `container`. Numbers must rise.
+    /// Returns the chunks that stay in the container of number `container`. The numbers of
+    /// successive calls must ascend.
     ///
     /// # Errors
     ///
-    /// As [`Places::kept`].
+    /// Returns `Media` or `Corrupt` if a temporary file cannot be read or has changed.
     pub(crate) fn of(&mut self, container: u32) -> Result<KeptChunks> {
         let mut kept = KeptChunks::new();
         while let Some((number, need)) = self.next
@@ -99,11 +103,11 @@ impl Kept<'_> {
         Ok(kept)
     }
 
-    /// Goes to the end, so that all that was read is known to be what was written.
+    /// Reads to the end, which verifies that everything that was read is what had been written.
     ///
     /// # Errors
     ///
-    /// As [`Places::kept`].
+    /// Returns `Media` or `Corrupt` if a temporary file cannot be read or has changed.
     pub(crate) fn end(mut self) -> Result<()> {
         while self.iter.next()?.is_some() {}
         Ok(())

@@ -1,4 +1,4 @@
-//! What is needed: chunks, and in which form.
+//! The needed chunks and the form in which each is needed.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use crate::format::directory::Form;
 use crate::mutant::{self, Mutant};
 use crate::sorted::{Iter, Sorted, Sorter};
 
-/// A need as a record: the fingerprint, then what is needed of it.
+/// Length of an encoded need in bytes: the fingerprint, then the flags.
 pub(crate) const NEED_LEN: usize = FINGERPRINT_LEN + 1;
-/// How much memory each of the sorters takes, in bytes.
+/// Memory of each sorter, in bytes.
 pub(super) const SORTER_BYTES: usize = 24 * 1024 * 1024;
 
-/// Of the last byte of a need: its class.
+/// Flag in the last byte of a need: the chunk is metadata.
 const META: u8 = 1;
-/// A composite refers to the chunk: only a whole will do.
+/// Flag: a composite refers to the chunk, so that only a whole meets the need.
 const WHOLE: u8 = 2;
-/// Of a whole: snapshots reach the chunk as well.
+/// Flag of a need for a whole: snapshots reach the chunk as well.
 const REACHED: u8 = 4;
 
 /// A chunk that is needed.
@@ -26,9 +26,9 @@ const REACHED: u8 = 4;
 pub(crate) struct Need {
     pub(crate) class: Class,
     pub(crate) fingerprint: Fingerprint,
-    /// Whether only a whole meets it: composites refer to it.
+    /// Set if only a whole meets the need, because composites refer to the chunk.
     pub(crate) is_whole: bool,
-    /// Whether snapshots reach it, not composites alone.
+    /// Set if snapshots reach the chunk, not only composites.
     pub(crate) is_reached: bool,
 }
 
@@ -55,7 +55,7 @@ impl Need {
         }
     }
 
-    /// Whether a record of this form meets it.
+    /// Returns `true` if a record of this form meets the need.
     pub(super) fn is_met_by(&self, form: Form) -> bool {
         #[cfg(feature = "mutants")]
         if mutant::is_active(Mutant::MeetsReferencesByComposites) {
@@ -65,42 +65,42 @@ impl Need {
     }
 }
 
-/// What is needed: chunks, each once.
+/// Collects the needed chunks, each once.
 pub(crate) struct Needs {
     pub(super) sorter: Sorter<NEED_LEN>,
 }
 
 impl Needs {
-    /// With files in `folder`, if there is one.
+    /// Creates an empty collection with temporary files in `folder`, if there is one.
     pub(crate) fn new(folder: Option<&Path>) -> Needs {
         Needs { sorter: Sorter::new(folder, SORTER_BYTES) }
     }
 
-    /// A snapshot reaches a chunk: any record of it will do.
+    /// Adds a chunk that a snapshot reaches. Any record of the chunk meets the need.
     ///
     /// # Errors
     ///
-    /// `Full` or `Media`, of a temporary file.
+    /// Returns `Full` or `Media` if a temporary file cannot be written.
     pub(crate) fn push(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
         let fingerprint = *fingerprint;
         let need = Need { class, fingerprint, is_whole: false, is_reached: true };
         self.sorter.push(need.encode())
     }
 
-    /// A composite refers to a chunk: only a whole will do.
+    /// Adds a chunk that a composite refers to. Only a whole meets the need.
     pub(super) fn push_reference(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
         let fingerprint = *fingerprint;
         let need = Need { class, fingerprint, is_whole: true, is_reached: false };
         self.sorter.push(need.encode())
     }
 
-    /// All of them, sorted by fingerprint.
+    /// Returns all needs, sorted by fingerprint.
     pub(crate) fn finish(self) -> Sorted<NEED_LEN> {
         self.sorter.finish()
     }
 }
 
-/// What snapshots and what composites need, side by side.
+/// Merges the needs of snapshots with those of composites.
 pub(super) struct Both<'a> {
     iters: [Iter<'a, NEED_LEN>; 2],
     next: [Option<[u8; NEED_LEN]>; 2],
@@ -127,7 +127,8 @@ impl<'a> Both<'a> {
     }
 }
 
-/// Of needs that begin with one hint, in order: who needs a whole of a chunk has what others need of it.
+/// Merges needs that begin with one hint, in order. A need for a whole of a chunk absorbs another
+/// need of the same chunk.
 pub(super) fn merge(needs: &mut Vec<[u8; NEED_LEN]>) {
     if needs.len() < 2 {
         return;
@@ -148,9 +149,10 @@ pub(super) fn merge(needs: &mut Vec<[u8; NEED_LEN]>) {
 mod tests {
     use super::*;
 
-    /// Who needs a whole of a chunk has what snapshots need of it; of others with the same hint not.
+    /// A need for a whole absorbs what snapshots need of the same chunk, but no need of other
+    /// chunks with the same hint.
     #[test]
-    fn of_one_chunk_the_greater_need_is_left() {
+    fn need_for_a_whole_absorbs_other_needs_of_its_chunk() {
         let need = |last: u8, is_whole: bool, is_reached: bool| {
             let mut fingerprint = Fingerprint([5; FINGERPRINT_LEN]);
             fingerprint.0[FINGERPRINT_LEN - 1] = last;

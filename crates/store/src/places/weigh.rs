@@ -1,4 +1,4 @@
-//! What composites need that stay, and whether they are worth it.
+//! The references of staying composites, and whether the composites are worth keeping.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -13,16 +13,17 @@ use crate::index::load_directory;
 use crate::name::{ObjectName, PartName};
 use crate::sorted::Sorter;
 
-/// What containers stay for that have nothing but references is weighed where it is no more than so
-/// many chunks: that takes 40 MB.
+/// Maximum number of pinned chunks whose containers are weighed, which takes 40 MB. These
+/// containers have only chunks that composites refer to.
 const WEIGHED_MAX: usize = 500_000;
-/// And where composites of no more regions refer to them: that takes as much again, about.
+/// Maximum number of regions with composites that refer to such chunks, which takes about as much
+/// again.
 const REGIONS_WEIGHED_MAX: usize = 250_000;
 
 /// A region of a container.
 pub(super) type Region = (Class, PartName, u16);
 
-/// What composites need that stay.
+/// The references of the composites that stay.
 pub(super) struct References {
     pub(super) needs: Needs,
     /// Composites that stay in regions which are dissolved.
@@ -30,17 +31,17 @@ pub(super) struct References {
     pub(super) dissolved_bytes: u64,
 }
 
-/// What had better be stored again as wholes.
+/// The regions that are worth dissolving.
 #[derive(Debug, Default)]
 pub(super) struct Weighed {
-    /// The regions whose composites are.
+    /// Regions whose composites should be stored again as wholes.
     pub(super) dissolved: HashSet<Region>,
-    /// The size of the containers that had stayed for them alone.
+    /// Total size of the containers that had stayed only for dissolved composites, in bytes.
     pub(super) released_bytes: u64,
 }
 
 impl Places {
-    /// The chunks of `records` do not stay where they are: they are stored again as wholes.
+    /// Moves the chunks of `records` from the kept ones to those that are stored again as wholes.
     pub(super) fn dissolve(
         &mut self,
         records: &HashSet<[u8; PLACED_LEN]>,
@@ -64,7 +65,7 @@ impl Places {
 }
 
 impl Lookup<'_> {
-    /// Calls `visit` with each region in which composites stay, and with these.
+    /// Calls `visit` with each region in which composites stay, and with these composites.
     fn each_region(
         &self,
         places: &Places,
@@ -77,7 +78,8 @@ impl Lookup<'_> {
             }
             (self.stop_if_cancelled)()?;
             let (class, part) = container.name();
-            // Passed over, what can be made good of it would lack what it refers to.
+            // An unreadable directory is an error: if it were skipped, composites that can still be
+            // repaired could lack their references.
             let directory =
                 load_directory(self.repository, &container.record).map_err(|error| {
                     let known =
@@ -120,8 +122,8 @@ impl Lookup<'_> {
         Ok(found)
     }
 
-    /// The regions whose composites had better be stored again as wholes: what stays of some
-    /// container stays for them alone, and it takes more than they would.
+    /// Chooses the regions whose composites should be stored again as wholes: some container stays
+    /// only for these composites, and takes more than they would.
     pub(super) fn weigh(&self, places: &Places) -> Result<Weighed> {
         let mut weighed = Weighed::default();
         let is_pinned = |container: &Container| {
@@ -143,7 +145,7 @@ impl Lookup<'_> {
             return Ok(weighed);
         }
         let mut pinning: HashMap<u32, BTreeSet<usize>> = HashMap::new();
-        // Not all that refers to them is known.
+        // Containers of which not all referring regions are known.
         let mut uncounted: HashSet<u32> = HashSet::new();
         let mut regions: Vec<(Region, u64)> = Vec::new();
         self.each_region(places, |_, region, references, composites| {
@@ -169,7 +171,7 @@ impl Lookup<'_> {
             let left = pinning.iter().map(|index| regions[*index]);
             let left: Vec<_> =
                 left.filter(|(region, _)| !weighed.dissolved.contains(region)).collect();
-            // As they are, not compressed: so it is worth it in any case.
+            // Uncompressed sizes, so that dissolving is worthwhile in any case.
             let cost: u64 = left.iter().map(|(_, len)| len).sum();
             if cost < u64::from(container.record.stored_len)
                 && dissolved_bytes + cost <= self.dissolved_bytes_max

@@ -18,20 +18,21 @@ use crate::name::{ObjectName, PartName};
 use crate::repository::Repository;
 use crate::writer::{Inline, Writer};
 
-/// A merged segment has about so many hints: 48 MB.
+/// Number of hints at which a merged segment is published: 48 MB.
 const MERGED_HINTS_MAX: usize = 4 << 20;
 
-/// What was stored, and may be condemned for it.
+/// The segments that were published, and the containers that may be condemned.
 pub(super) struct Moved {
     pub(super) published: Vec<PartName>,
     pub(super) condemned: Vec<(Class, PartName)>,
     pub(super) written_bytes: u64,
-    /// Wholes that became composites, and their size.
+    /// Number of wholes that became composites, and their total size in bytes.
     pub(super) recomposed_count: u64,
     pub(super) recomposed_bytes: u64,
 }
 
-/// Gives the writer back; where something fails it has been ended.
+/// Stores everything that has to move and returns the writer. If that fails, the writer has been
+/// ended.
 pub(super) fn store(
     writer: Writer,
     survey: &Survey,
@@ -92,8 +93,8 @@ fn store_all(
     Ok(Moved { published, condemned, written_bytes, recomposed_count, recomposed_bytes })
 }
 
-/// Rewrites container by container, and adds those to `condemned` of which all was stored again. Returns
-/// what could not be.
+/// Rewrites container by container. A container is added to `condemned` once all of it was stored
+/// again. Returns the chunks of the containers that could not be rewritten.
 fn rewrite_all(
     inline: &mut Inline,
     survey: &Survey,
@@ -111,7 +112,7 @@ fn rewrite_all(
         let chunks = kept.of(*number)?;
         match rewrite(inline, survey, container, &chunks) {
             Ok(()) => condemned.push(container.name()),
-            // It stays as it is, and what of it was stored again is there twice.
+            // The container stays as it is, and the part of it that was stored again exists twice.
             Err(Failure::Source(unreadable)) => {
                 survey.pass_over(&repository, unreadable, monitor)?;
                 broken.extend(chunks.into_keys());
@@ -129,7 +130,8 @@ fn rewrite_all(
     Ok(broken)
 }
 
-/// Takes back what may have a better copy of a chunk that is in a container which cannot be read.
+/// Removes containers from `condemned` that may have a better copy of a chunk in an unreadable
+/// container.
 fn keep_other_copies(
     repository: &Repository,
     survey: &Survey,
@@ -148,8 +150,8 @@ fn keep_other_copies(
     Ok(())
 }
 
-/// Publishes what `merged` name in few segments: all that exists, condemned or not, for readers and
-/// sweeps find it by them.
+/// Publishes the contents of the `merged` segments in a few new ones. All existing containers are
+/// named, condemned or not, because readers and sweeps find them by these segments.
 fn merge_segments(
     inline: &mut Inline,
     repository: &Repository,
@@ -174,7 +176,7 @@ fn merge_segments(
     if open.containers.is_empty() { Ok(()) } else { inline.publish_existing(&open) }
 }
 
-/// The containers of a segment that `accepts` agrees to, and their hints.
+/// Returns the containers of a segment that `accepts` admits, with their hints.
 fn only(segment: &Segment, mut accepts: impl FnMut(&ContainerRecord) -> bool) -> Segment {
     let mut some = Segment::default();
     let mut numbers: HashMap<u32, u32> = HashMap::new();

@@ -1,10 +1,10 @@
-//! Pruning: what no snapshot needs is condemned; a sweep deletes it later ([`crate::sweep`]).
+//! Pruning: condemns what no snapshot needs. A sweep deletes it later ([`crate::sweep`]).
 //!
-//! A prune is a writer that ends by a numbered record. Rules P1 to P5 of `docs/protocol.md`:
-//! `survey` sees what there is and what is needed (P1 to P3), `plan` decides what
-//! becomes of each container (P4), `copy` stores again what has to move, and the record says it
-//! all (P5). Memory does not grow with the number of chunks, but for the hints' filters and the
-//! table of containers: what is needed is sorted in files.
+//! A prune is a writer that ends by a numbered record (rules P1 to P5 of `docs/protocol.md`).
+//! `survey` finds what exists and what is needed (P1 to P3), `plan` decides what becomes of each
+//! container (P4), `copy` stores again what has to move, and the record publishes the result (P5).
+//! Memory does not grow with the number of chunks, except for the filters of the hints and the
+//! table of containers, because the needed chunks are sorted in files.
 
 mod copy;
 mod monitor;
@@ -36,23 +36,24 @@ use source::Failure;
 use survey::Survey;
 pub(crate) use survey::{mark, open_index, require_nothing_lost, require_readable};
 
-/// How often others may be faster before a prune gives up.
+/// Maximum number of attempts when other clients are faster.
 const TRIES: usize = 8;
 
-/// How to prune.
+/// Options of a prune.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PruneOptions {
-    /// How much of what stays may be unused, as a share of it: containers are rewritten until it
-    /// is no more. 0 rewrites every container that has anything unused, 1 none.
+    /// Maximum share of unused bytes in what stays. Containers are rewritten until the share is not
+    /// above it: 0 rewrites every container that has unused bytes, 1 rewrites none.
     pub unused_max: f64,
-    /// How much may be rewritten at most: the size of the containers concerned, in bytes.
+    /// Maximum total size of the containers to rewrite, in bytes.
     pub rewrite_bytes_max: u64,
-    /// From so many index segments on they are merged.
+    /// Minimum number of index segments at which a prune merges them.
     pub segment_count_max: usize,
-    /// The caller vouches that nobody else is at work: dead writers are ended also where the medium
-    /// lets several create one object.
+    /// Set if the caller vouches that no other client is at work. Dead writers are then ended even
+    /// on storage that lets several clients create one object.
     pub is_alone: bool,
-    /// From so many small containers of one class on they are rewritten as few large ones.
+    /// Minimum number of small containers of one class at which they are rewritten as a few large
+    /// ones.
     pub small_count_max: usize,
 }
 
@@ -68,20 +69,22 @@ impl Default for PruneOptions {
     }
 }
 
-/// What is to be done.
+/// The work to do: a prune or an optimization.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     options: PruneOptions,
-    /// Where containers are optimized: how.
+    /// The target grouping of an optimization; `None` for a prune.
     grouping: Option<Grouping>,
-    /// Whether what is not compressed is left alone then.
+    /// Set if an optimization leaves incompressible containers alone.
     spares_incompressible: bool,
 }
 
 impl Task {
-    /// How much of composites may become wholes because what they refer to takes more.
+    /// Returns the maximum size of composites that may be stored as wholes because the wholes that
+    /// they refer to take more.
     fn dissolved_bytes_max(&self) -> u64 {
-        // A prune does that: here it would only be in the way of the order.
+        // An optimization does not dissolve composites, because that would disturb its order. A
+        // prune does.
         if self.grouping.is_some() { 0 } else { self.options.rewrite_bytes_max }
     }
 }
@@ -92,26 +95,26 @@ impl From<PruneOptions> for Task {
     }
 }
 
-/// What a prune has done.
+/// The result of a prune.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pruned {
-    /// The number of its record; `None` where there was nothing to record.
+    /// The number of the record; `None` if there was nothing to record.
     pub number: Option<u64>,
-    /// What it did.
+    /// The plan that was carried out.
     pub plan: Plan,
-    /// How much it wrote, in bytes.
+    /// Total size of what was written, in bytes.
     pub written_bytes: u64,
-    /// Chunks that were whole and resemble others, stored again as composites.
+    /// Number of wholes that resemble others and were stored again as composites.
     pub recomposed_count: u64,
-    /// Their size, in bytes.
+    /// Total size of the chunks that became composites, in bytes.
     pub recomposed_bytes: u64,
 }
 
-/// What a prune would do now. Writes nothing.
+/// Returns what a prune would do now. Writes nothing.
 ///
 /// # Errors
 ///
-/// As [`prune`].
+/// Returns any error of [`prune`].
 pub fn plan(
     repository: &Arc<Repository>,
     options: &PruneOptions,
@@ -143,16 +146,16 @@ fn plan_task(
     Err(conflict.unwrap_or_else(too_often))
 }
 
-/// Takes the snapshots that were forgotten, condemns what nothing else needs, and stores again what
-/// has to move. `approve` sees the plan before anything is stored or condemned: `false` ends the
-/// prune, and nothing has changed.
+/// Takes the forgotten snapshots, condemns what no other snapshot needs, and stores again what has
+/// to move. `approve` sees the plan before anything is stored or condemned. If it returns `false`,
+/// the prune ends, nothing has changed, and the result is `None`.
 ///
 /// # Errors
 ///
-/// `Corrupt` where something cannot be read without which it is not known what is needed;
-/// `Missing` where something is needed that no container has: nothing is condemned then. `Conflict`
-/// where others were faster again and again. `Interrupted`. As the medium. After every error nothing
-/// has been condemned, and what was stored again is found by the next prune.
+/// Returns `Corrupt` if an object cannot be read that decides which chunks are needed, `Missing` if
+/// no container has a chunk that is needed, `Conflict` if other clients were faster at every
+/// attempt, `Interrupted` if the monitor cancels, and any error of the storage. After an error
+/// nothing has been condemned, and the next prune finds the chunks that were stored again.
 pub fn prune(
     repository: &Arc<Repository>,
     options: &PruneOptions,
@@ -184,14 +187,15 @@ fn run(
                 monitor.passed_over(&error);
                 may_dissolve = false;
             }
-            // Something was moved or deleted meanwhile.
+            // Objects were moved or deleted meanwhile.
             Ok(Attempt::Again) => conflict = None,
             Err(error) if error.kind() == Kind::Conflict => conflict = Some(error),
-            // Not damaged: another client's sweep has taken what this one was about to read.
+            // The object is not damaged: the sweep of another client has deleted it before it could
+            // be read.
             Err(error) if error.is_loss() && is_overtaken(repository, &view)? => {
                 conflict = Some(overtaken("prune", error));
             }
-            // A record alone needs next to nothing.
+            // A record alone needs almost no room.
             Err(error) if error.kind() == Kind::Full && task.options.rewrite_bytes_max > 0 => {
                 monitor.passed_over(&error);
                 task.options.rewrite_bytes_max = 0;
@@ -212,12 +216,12 @@ fn too_often() -> Error {
 enum Attempt {
     Done(Option<Pruned>),
     Again,
-    /// A composite that was to be stored again as a whole could not be read, or something else could
-    /// not: without it, what it refers to stays.
+    /// A source could not be read while composites were to be stored as wholes. The next attempt
+    /// keeps these composites and the wholes that they refer to.
     Undissolved(Error),
 }
 
-/// Says once an hour that the prune is still at it, however long it looks around.
+/// A monitor that renews the ticket of the prune once an hour, however long the prune looks around.
 struct Renewing<'a> {
     writer: Mutex<&'a mut Writer>,
     monitor: &'a dyn PruneMonitor,
@@ -233,13 +237,14 @@ impl PruneMonitor for Renewing<'_> {
     }
 
     fn cancelled(&self) -> bool {
-        // Where that fails, the next try may not; and the end looks at it (W5).
+        // A renewal that fails is ignored: the next one may succeed, and the end of the prune
+        // checks (W5).
         self.writer.lock().unwrap_or_else(PoisonError::into_inner).renew().ok();
         self.monitor.cancelled()
     }
 }
 
-/// Ends the writer where `result` is an error: what it has put stays, and is found.
+/// Ends the writer if `result` is an error. What the writer has put stays, and is found later.
 fn or_abandon<T>(writer: &mut Writer, result: Result<T>) -> Result<T> {
     result.map_err(|error| writer.fail(error))
 }
@@ -278,7 +283,8 @@ fn attempt(
     };
     *written_bytes += moved.written_bytes;
     let mut published = moved.published;
-    // P5: what commits of F had published is published anew, for they will go.
+    // P5: segments that commits of F had published are published again, because these commits will
+    // be deleted.
     let live = survey.view.segments();
     for snapshot in &survey.forgotten {
         let segments = survey.view.commits.get(snapshot).map(|commit| commit.segments.as_slice());
@@ -308,7 +314,8 @@ fn attempt(
                 && each.unforgotten.is_empty()
                 && !concerns(&each.held)
         };
-        // Segments that another has merged meanwhile are his to supersede.
+        // If another prune has merged segments meanwhile, these are left for its record to
+        // supersede.
         let superseded = Vec::new();
         Ok(faster.iter().all(|each| is_harmless(each)).then_some(Prune { superseded, ..record }))
     };
@@ -326,7 +333,7 @@ fn attempt(
             };
             Ok(Attempt::Done(Some(pruned)))
         }
-        // The copies are found by the next attempt.
+        // The next attempt finds the copies.
         Recorded::Stopped(_) => writer.void(own).map(|()| Attempt::Again),
         Recorded::Ended => Err(writer.was_ended(None)),
     }

@@ -5,40 +5,40 @@ use crate::error::{Error, Kind, Result};
 /// The phase of a prune, for progress reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Goes through snapshots: `done` of `total`.
+    /// Walks the snapshots. Counts snapshots.
     Mark,
-    /// Looks up what they need.
+    /// Looks up the chunks that the snapshots need.
     Look,
-    /// Reads what containers that are used in part have: containers.
+    /// Reads the directories of containers that are used in part. Counts containers.
     Weigh,
-    /// Compresses a sample of what is to be optimized: containers.
+    /// Compresses a sample of what is to be optimized. Counts containers.
     Sample,
-    /// Looks for what resembles each other: containers.
+    /// Searches for chunks that resemble each other. Counts containers.
     Compare,
-    /// Stores again what has to move: bytes, of containers where it is a prune, of chunks where it
-    /// optimizes.
+    /// Stores again what has to move. Counts bytes, of containers in a prune and of chunks in an
+    /// optimization.
     Rewrite,
 }
 
-/// Hears of what a prune does.
+/// Callbacks of a running prune.
 pub trait PruneMonitor: Sync {
-    /// `done` of `total` is done of what the phase counts.
+    /// Reports that `done` of the `total` units of the phase are done.
     fn progress(&self, phase: Phase, done: u64, total: u64) {
         let _ = (phase, done, total);
     }
 
-    /// A container cannot be read, and stays as it is.
+    /// Reports a container that cannot be read and stays as it is.
     fn passed_over(&self, error: &Error) {
         let _ = error;
     }
 
-    /// Whether to stop. Asked often.
+    /// Returns `true` if the prune should stop. Called often.
     fn cancelled(&self) -> bool {
         false
     }
 }
 
-/// A monitor that hears nothing.
+/// A monitor that ignores every report.
 impl PruneMonitor for () {}
 
 pub(crate) fn stop_if_cancelled(monitor: &dyn PruneMonitor) -> Result<()> {

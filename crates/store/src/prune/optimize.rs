@@ -1,10 +1,10 @@
-//! Optimizing: a prune that takes its time. What stays is put into larger regions, compressed more, in
-//! the order in which the newest snapshots are read, like beside like.
+//! Optimizing: a thorough prune. Everything that stays is put into larger regions and compressed
+//! more, in the order in which the newest snapshots are read, with similar chunks side by side.
 //!
-//! It is a prune in all that decides what exists: the same survey, the same record, the same sweep after
-//! it (P1 to P5 of `docs/protocol.md`). What differs is which containers are rewritten (those that were not
-//! made so before, which they say themselves) and in what order their chunks are stored again
-//! (`regroup`).
+//! An optimization is a prune in all that decides what exists: it has the same survey, the same
+//! record, and the same sweep after it (P1 to P5 of `docs/protocol.md`). The differences are which
+//! containers are rewritten, namely those that do not record a grouping at least as strong, and the
+//! order in which their chunks are stored again (`regroup`).
 
 use std::sync::Arc;
 
@@ -15,24 +15,25 @@ use crate::format::directory::REGION_RAW_LEN_MAX;
 use crate::format::grouping::Grouping;
 use crate::repository::Repository;
 
-/// The smallest region that may be asked for, in bytes.
+/// Minimum region size that may be asked for, in bytes.
 const REGION_SIZE_MIN: u32 = 16 * 1024;
-/// The levels of zstd that may be asked for.
+/// Compression levels of zstd that may be asked for.
 const LEVELS: std::ops::RangeInclusive<i32> = 1..=19;
 
-/// How to optimize.
+/// Options of an optimization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptimizeOptions {
-    /// A region gathers so many bytes: 16 KiB to 16 MiB. Those with composites a quarter of it.
+    /// Target size of a region in bytes, 16 KiB to 16 MiB. Regions with composites have a quarter
+    /// of it.
     pub region_size: u32,
-    /// The level of zstd, 1 to 19.
+    /// The compression level of zstd, 1 to 19.
     pub compression_level: i32,
-    /// How much may be rewritten at most: the size of the containers concerned, in bytes.
+    /// Maximum total size of the containers to rewrite, in bytes.
     pub rewrite_bytes_max: u64,
-    /// Whether containers are left alone that hold next to nothing that is compressed: compressing it
-    /// again would not make it smaller.
+    /// Set if containers that hold almost nothing compressed are left alone, because compressing
+    /// them again would not make them smaller.
     pub spares_incompressible: bool,
-    /// As [`PruneOptions::is_alone`].
+    /// Same as [`PruneOptions::is_alone`].
     pub is_alone: bool,
 }
 
@@ -65,12 +66,12 @@ impl OptimizeOptions {
     }
 }
 
-/// What optimizing would do now: what is read, and how small it would become by a sample that is
-/// compressed. Writes nothing.
+/// Returns what optimizing would do now. Estimates the resulting size by compressing a sample.
+/// Writes nothing.
 ///
 /// # Errors
 ///
-/// As [`optimize`].
+/// Returns any error of [`optimize`].
 pub fn plan_optimize(
     repository: &Arc<Repository>,
     options: &OptimizeOptions,
@@ -79,13 +80,13 @@ pub fn plan_optimize(
     super::plan_task(repository, &options.task()?, monitor)
 }
 
-/// Stores again what stays of the containers that were not optimized by these settings or stronger
-/// ones, and condemns them; and takes forgotten snapshots and condemns what is not needed, as a prune
-/// does. A second run has nothing to do.
+/// Stores again what stays of the containers that were not optimized with these or stronger
+/// settings, and condemns these containers. Like a prune, it also takes forgotten snapshots and
+/// condemns what is not needed. A second run has nothing to do.
 ///
 /// # Errors
 ///
-/// As [`super::prune`]; `Invalid` where the options are out of their range.
+/// Returns any error of [`super::prune`], and `Invalid` if an option is out of its range.
 pub fn optimize(
     repository: &Arc<Repository>,
     options: &OptimizeOptions,

@@ -1,4 +1,4 @@
-//! What becomes of each container (P4).
+//! Decides what becomes of each container (P4).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,67 +17,71 @@ use crate::name::PartName;
 use crate::places::{KeptChunks, staying};
 use crate::repository::Repository;
 
-/// A region of which so many percent live on is copied as it is compressed.
+/// Minimum share of a region, in percent, that has to stay for the region to be copied in its
+/// compressed form.
 const COPIED_PERCENT: u64 = 70;
-/// A container below this share of the size that is aimed at is small.
+/// A container is small if its size is below the target size divided by this number.
 const SMALL_DIVISOR: u32 = 8;
 
-/// What a prune is going to do. Sizes in bytes.
+/// The plan of a prune. All sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The snapshots that it takes.
+    /// Number of snapshots that the prune takes.
     pub forgotten_count: u64,
-    /// The snapshots that stay.
+    /// Number of snapshots that stay.
     pub marked_count: u64,
-    /// Containers that exist and are not condemned yet.
+    /// Number of containers that exist and are not condemned yet.
     pub container_count: u64,
-    /// Their size.
+    /// Total size of the containers that are not condemned yet.
     pub container_bytes: u64,
-    /// Containers of which nothing is needed: condemned.
+    /// Number of containers that are condemned because no chunk in them is needed.
     pub dead_count: u64,
-    /// Their size.
+    /// Total size of the dead containers.
     pub dead_bytes: u64,
-    /// Containers of which some is needed, which is stored again: condemned.
+    /// Number of containers that are condemned after their needed chunks have been stored again.
     pub rewritten_count: u64,
-    /// Their size.
+    /// Total size of the rewritten containers.
     pub rewritten_bytes: u64,
-    /// How much of that is stored again, about.
+    /// Estimated size of what is stored again from the rewritten containers.
     pub moved_bytes: u64,
-    /// What is not needed in the containers that stay, about.
+    /// Estimated size of what is not needed in the containers that stay.
     pub unused_bytes: u64,
-    /// Containers of interrupted runs that no segment had named.
+    /// Number of containers of interrupted runs that no segment had named.
     pub adopted_count: u64,
-    /// Chunks that are needed and that only condemned containers have: stored again.
+    /// Number of needed chunks that only condemned containers have, and that are stored again.
     pub rescued_count: u64,
-    /// Chunks that stay only because composites refer to them.
+    /// Number of chunks that stay only because composites refer to them.
     pub pinned_count: u64,
-    /// About how much of containers they take.
+    /// Estimated size of the pinned chunks in their containers.
     pub pinned_bytes: u64,
-    /// Composites that are stored again as wholes: what they refer to would take more, or too little
-    /// of their regions is needed.
+    /// Number of composites that are stored again as wholes, because the wholes that they refer to
+    /// would take more or because too little of their regions is needed.
     pub dissolved_count: u64,
-    /// Their size, as they are: about as much is written, and less where it compresses.
+    /// Total uncompressed size of the dissolved composites. At most about as much is written.
     pub dissolved_bytes: u64,
-    /// The size of the containers that had stayed for such composites alone, and go now.
+    /// Total size of the containers that had stayed only for such composites, and are condemned
+    /// now.
     pub released_bytes: u64,
-    /// Index segments that are merged into few.
+    /// Number of index segments that are merged into a few.
     pub merged_segment_count: u64,
-    /// Where it optimizes: containers that were optimized before, and stay as they are.
+    /// Number of containers that were optimized before and stay as they are. Counted by an
+    /// optimization.
     pub optimized_count: u64,
-    /// Their size.
+    /// Total size of the containers that were optimized before.
     pub optimized_bytes: u64,
-    /// Containers that are left alone because next to nothing of them is compressed.
+    /// Number of containers that are left alone because almost nothing in them is compressed.
     pub spared_count: u64,
-    /// Their size.
+    /// Total size of the spared containers.
     pub spared_bytes: u64,
-    /// What is decoded, regrouped and compressed anew: chunks, as they are in regions.
+    /// Total uncompressed size of the chunks that are regrouped and compressed again.
     pub raw_bytes: u64,
-    /// How much of that was compressed to estimate [`Plan::moved_bytes`].
+    /// Part of [`Plan::raw_bytes`] that was compressed to estimate [`Plan::moved_bytes`].
     pub sampled_bytes: u64,
 }
 
 impl Plan {
-    /// How much smaller the repository is once a sweep has followed, about.
+    /// Returns the estimated number of bytes by which the repository is smaller after the next
+    /// sweep.
     pub fn freed_bytes(&self) -> u64 {
         let written_bytes = self.moved_bytes + self.dissolved_bytes;
         (self.dead_bytes + self.rewritten_bytes).saturating_sub(written_bytes)
@@ -93,17 +97,17 @@ impl Plan {
 /// The plan, container by container.
 pub(super) struct Chosen {
     pub(super) plan: Plan,
-    /// Numbers of containers, rising.
+    /// Numbers of the dead containers, in ascending order.
     pub(super) dead: Vec<u32>,
     pub(super) rewritten: BTreeSet<u32>,
-    /// The segments that are superseded.
+    /// The segments that the record supersedes.
     pub(super) merged: BTreeSet<PartName>,
-    /// Where it optimizes: how.
+    /// The target grouping of an optimization; `None` for a prune.
     pub(super) grouping: Option<Grouping>,
 }
 
 impl Chosen {
-    /// Whether there is nothing to record.
+    /// Returns `true` if there is nothing to record.
     pub(super) fn is_nothing(&self) -> bool {
         let Plan { forgotten_count, adopted_count, rescued_count, dissolved_count, .. } = self.plan;
         self.dead.is_empty()
@@ -122,17 +126,18 @@ struct Candidate {
     is_small: bool,
 }
 
-/// What stays of a container, about.
+/// Estimates of what stays of a container.
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
-    /// Of its length, in bytes: all but what chunks take that do not stay.
+    /// Length of the container less the bytes of chunks that do not stay.
     live_bytes: u64,
-    /// What of that is there for composites alone.
+    /// Part of `live_bytes` that stays only for composites.
     pinned_bytes: u64,
-    /// Composites that would be stored as wholes, should the rest be stored again; and their size.
+    /// Number and total size of the composites that would be stored as wholes if the container were
+    /// rewritten.
     dissolved_count: u64,
     dissolved_bytes: u64,
-    /// What stays of its regions, decoded.
+    /// Decoded size of the chunks that stay.
     raw_bytes: u64,
 }
 
@@ -166,7 +171,7 @@ impl Use {
     }
 }
 
-/// Whether a region of which `live` stays is copied as it is compressed.
+/// Returns `true` if a region of which `live` stays is copied in its compressed form.
 pub(super) fn is_copied(region: &RegionRecord, live: &[&ChunkRecord]) -> bool {
     let live_len: u64 = live.iter().map(|chunk| u64::from(chunk.payload_len)).sum();
     live_len * 100 >= u64::from(region.raw_len) * COPIED_PERCENT
@@ -206,7 +211,8 @@ pub(super) fn choose(
         plan.container_count += 1;
         plan.container_bytes += stored_len;
         if container.kept_count == 0 {
-            // Before it goes: the hints that said that nothing of it is needed must be all.
+            // Checked before the container is condemned: the hints that showed that no chunk is
+            // needed must cover all chunks.
             let known = load_directory(repository, &container.record)
                 .and_then(|directory| container.require_hints(&directory));
             if let Err(error) = known {
@@ -237,11 +243,11 @@ pub(super) fn choose(
                     }
                     plan.pinned_bytes += use_of.pinned_bytes;
                     if container.kept_count == container.hint_count {
-                        // What is left over was copied with a region, and would be again.
+                        // The remainder was copied along with a region, and would be copied again.
                         use_of.live_bytes = stored_len;
                     }
                 }
-                // It stays as it is.
+                // The container stays as it is.
                 Err(error) => {
                     survey.pass_over_read(repository, tolerance.of_one(error)?, monitor)?;
                     continue;
@@ -272,7 +278,7 @@ pub(super) fn choose(
 }
 
 impl Task {
-    /// Whether a container is not worth optimizing; if so, it is counted in `plan`.
+    /// Returns `true` if a container is not worth optimizing, and counts it in `plan`.
     fn spares(&self, directory: &Directory, stored_len: u64, plan: &mut Plan) -> bool {
         let Some(grouping) = self.grouping else { return false };
         let before = Grouping::decode(&directory.extra);
@@ -290,7 +296,7 @@ impl Task {
     }
 }
 
-/// All that was not optimized before, as far as that may be rewritten.
+/// Chooses all containers that were not optimized before, up to the maximum that may be rewritten.
 fn choose_regrouped(
     plan: &mut Plan,
     candidates: &[Candidate],
@@ -310,8 +316,8 @@ fn choose_regrouped(
     rewritten
 }
 
-/// Those with the most unused come first, until little enough of what stays is unused; and small
-/// ones, where they are many.
+/// Chooses the containers with the largest share of unused bytes, until the share in what stays is
+/// small enough, and small containers if there are many.
 fn choose_rewritten(
     plan: &mut Plan,
     mut candidates: Vec<Candidate>,
@@ -353,8 +359,8 @@ fn choose_rewritten(
     rewritten
 }
 
-/// Segments are merged where they are many. What commits of F have published is merged with the
-/// others, or published anew.
+/// Chooses all segments if there are enough to merge them. Segments that commits of F have
+/// published are merged with the others, or published again.
 fn choose_merged(survey: &Survey, options: &PruneOptions) -> BTreeSet<PartName> {
     let live = survey.view.segments();
     if live.len() < options.segment_count_max.max(2) { BTreeSet::new() } else { live }

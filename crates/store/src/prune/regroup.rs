@@ -1,10 +1,12 @@
-//! Stores again what has to move, in an order in which it compresses and reads well ([`super::optimize`]).
+//! Stores again what has to move, in an order that compresses and reads well ([`super::optimize`]).
 //!
-//! First what the newest snapshots need, in the order of their streams, each whole where it is needed
-//! first; then the rest, with what resembles each other side by side, or as composites of one of them.
-//! None of this is relied on: at the end each container is gone through, and what stays of it must
-//! have been stored and published as it is needed, or it is copied as a prune copies; else the container
-//! stays. So P4 holds whatever comes before.
+//! The first part is what the newest snapshots need, in the order of their streams, with each whole
+//! where it is first needed. The second part is the rest, with similar chunks side by side, or as
+//! composites of one of them.
+//!
+//! Nothing relies on this order. At the end each container is checked: everything that stays of the
+//! container must have been stored and published in the needed form, or is copied in the way of a
+//! prune, or the container itself stays. So P4 holds whatever happens before.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -31,29 +33,31 @@ use crate::recent::Recent;
 use crate::sorted::Sorter;
 use crate::writer::Inline;
 
-/// So many wholes are remembered by what they resemble: that takes 60 MB. Of those of the newest
-/// snapshots half as many.
+/// Maximum number of wholes that are remembered by their super-features, which takes 60 MB. Half of
+/// them may come from the newest snapshots.
 const BASES_MAX: usize = 400_000;
-/// A chunk below this length is not worth a reference.
+/// Minimum length of a chunk that is stored as a composite, in bytes. A shorter one is not worth a
+/// reference.
 const RESEMBLING_LEN_MIN: usize = 1024;
-/// How much memory the sorter of the order takes, in bytes.
+/// Memory of the sorter of the order, in bytes.
 const SORTER_BYTES: usize = 24 * 1024 * 1024;
-/// So many chunks of directories are kept.
+/// Number of chunks in cached directories above which the cache is emptied.
 const LOADED_CHUNKS_MAX: usize = 400_000;
-/// Where a chunk comes in the order: class, form, group, container, number, whether it is needed whole.
+/// Length of a sort key in bytes: class, form, group, container, number, and the flag for a chunk
+/// that is needed whole.
 const PLACE_LEN: usize = 1 + 1 + 8 + 4 + 4 + 1;
 
-/// What came of it.
+/// The result of regrouping.
 pub(super) struct Regrouped {
-    /// What of containers that stay could not be stored again.
+    /// Chunks of containers that stay because the chunks could not be stored again.
     pub(super) broken: HashSet<Fingerprint>,
-    /// Wholes that became composites, and their size.
+    /// Number of wholes that became composites, and their total size in bytes.
     pub(super) recomposed_count: u64,
     pub(super) recomposed_bytes: u64,
 }
 
-/// Stores again what stays of the containers that are rewritten, and adds those to `condemned` of which
-/// all was.
+/// Stores again what stays of the rewritten containers. A container is added to `condemned` once
+/// all of it was stored again.
 pub(super) fn regroup(
     inline: &mut Inline,
     survey: &Survey,
@@ -86,7 +90,8 @@ pub(super) fn regroup(
     Ok(Regrouped { broken, recomposed_count, recomposed_bytes })
 }
 
-/// Which containers are rewritten, and which stay. What goes in any case is not in it.
+/// Returns the containers that count, each with `true` if it is rewritten and `false` if it stays.
+/// Dead and condemned containers are not included.
 fn fates(survey: &Survey, chosen: &Chosen) -> HashMap<(Class, PartName), bool> {
     let dead: HashSet<u32> = chosen.dead.iter().copied().collect();
     let containers = (0..).zip(&survey.places.containers);
@@ -96,17 +101,17 @@ fn fates(survey: &Survey, chosen: &Chosen) -> HashMap<(Class, PartName), bool> {
         .collect()
 }
 
-/// Wholes, by what they resemble.
+/// Wholes, indexed by their super-features.
 #[derive(Default)]
 struct Bases {
-    /// Of a super-feature, the number of the first whole that has it.
+    /// Maps a super-feature to the number of the first whole that has it.
     by_feature: HashMap<u64, u32>,
     wholes: Vec<(Class, Fingerprint)>,
 }
 
 impl Bases {
-    /// The first whole that shares a super-feature with `bytes`. If there is none, `chunk` is remembered
-    /// as one, as long as there are fewer than `count_max`.
+    /// Returns the first whole that shares a super-feature with `bytes`. If there is none, `chunk`
+    /// itself is added and returned, as long as there are fewer than `count_max`.
     fn find_or_add(
         &mut self,
         chunk: (Class, Fingerprint),
@@ -126,10 +131,10 @@ impl Bases {
     }
 }
 
-/// A machine, and what of it was saved.
+/// A host and the sources of its snapshot.
 type Origin<'a> = (&'a str, &'a [Vec<u8>]);
 
-/// The directories that were needed last.
+/// Recently used directories.
 #[derive(Default)]
 struct LoadedLately {
     loaded: HashMap<u32, Arc<Loaded>>,
@@ -142,7 +147,7 @@ struct Regrouping<'a> {
     sources: Sources<'a>,
     chosen: &'a Chosen,
     monitor: &'a dyn PruneMonitor,
-    /// Of containers that count, whether they are rewritten.
+    /// The containers that count, with `true` if they are rewritten.
     moves: HashMap<(Class, PartName), bool>,
     damaged: HashSet<Damage>,
     has_composites: bool,
@@ -154,7 +159,8 @@ struct Regrouping<'a> {
 }
 
 impl Regrouping<'_> {
-    /// What the newest snapshot of each machine and source needs, in the order of its streams.
+    /// Stores what the newest snapshot of each host and set of sources needs, in the order of its
+    /// streams.
     fn newest(&mut self) -> Result<()> {
         let survey = self.survey;
         let mut newest: BTreeMap<Origin<'_>, (i64, TicketId)> = BTreeMap::new();
@@ -208,7 +214,7 @@ impl Regrouping<'_> {
                 }
                 None => {}
             }
-            // The last one is next.
+            // Reversed because the last node on the stack is visited first.
             nodes[first..].reverse();
             for fingerprint in named.drain(..) {
                 self.take(Class::Data, &fingerprint, false)?;
@@ -217,15 +223,16 @@ impl Regrouping<'_> {
         Ok(())
     }
 
-    /// Says that the writer is still at it, and asks whether to stop.
+    /// Renews the ticket and checks for cancellation.
     fn breathe(&mut self) -> Result<()> {
-        // Where that fails, the next try may not; and the end looks at it (W5).
+        // A renewal that fails is ignored: the next one may succeed, and the end of the prune
+        // checks (W5).
         self.inline.writer().renew().ok();
         stop_if_cancelled(self.monitor)
     }
 
-    /// Stores a chunk that has to move, unless that was done. Returns whether it has a place that
-    /// stays, or has been stored; as a whole, if that is asked for.
+    /// Stores a chunk that has to move, unless that was done before. Returns `true` if the chunk
+    /// has a place that stays or has been stored. If `whole` is set, only wholes count.
     fn take(&mut self, class: Class, fingerprint: &Fingerprint, whole: bool) -> Result<bool> {
         self.breathe()?;
         if self.inline.has(class, fingerprint, whole)? {
@@ -248,8 +255,8 @@ impl Regrouping<'_> {
         found.map_or(Ok(false), |location| self.store(class, &location))
     }
 
-    /// Stores a chunk again: a whole as a whole, a composite as it is, behind what it refers to. Returns
-    /// whether it could be read.
+    /// Stores a chunk again: a whole as a whole, a composite in its present form behind the wholes
+    /// that it refers to. Returns `true` if the chunk could be read.
     fn store(&mut self, class: Class, location: &Location) -> Result<bool> {
         let record = location.chunk();
         let name = record.fingerprint;
@@ -267,7 +274,8 @@ impl Regrouping<'_> {
             let mut taken = HashSet::new();
             let mut is_met = true;
             for extent in extents.iter().filter(|extent| taken.insert(extent.reference)) {
-                // Of a record that is not the one that was chosen to stay, it may be nowhere else.
+                // The whole may be nowhere else if this record is not the one that was chosen to
+                // stay.
                 is_met &= self.take(class, &references[usize::from(extent.reference)], true)?;
             }
             let inline = &mut self.inline;
@@ -285,7 +293,7 @@ impl Regrouping<'_> {
         self.monitor.progress(Phase::Rewrite, self.done_bytes, total);
     }
 
-    /// The directory of a container, if it can be read.
+    /// Returns the directory of a container, if it can be read.
     fn load(&mut self, number: u32) -> Result<Option<Arc<Loaded>>> {
         if let Some(loaded) = self.loaded.loaded.get(&number) {
             return Ok(Some(loaded.clone()));
@@ -301,7 +309,7 @@ impl Regrouping<'_> {
         Ok(Some(loaded))
     }
 
-    /// What else stays: like beside like.
+    /// Stores the rest of what stays, with similar chunks side by side.
     fn others(&mut self) -> Result<()> {
         let survey = self.survey;
         let folder = self.inline.writer().repository().temporary_folder();
@@ -326,7 +334,7 @@ impl Regrouping<'_> {
                     && let Some(bytes) = readable(self.sources.payload(class, &location))?
                 {
                     let found = self.bases.find_or_add((class, fingerprint), &bytes, BASES_MAX);
-                    // What resembles nothing stays beside its neighbours.
+                    // A chunk that resembles no other stays beside its neighbours.
                     group = found.map_or(self.bases.wholes.len() as u64, u64::from);
                 }
                 order.push(place(&location, group, *number, whole))?;
@@ -349,8 +357,8 @@ impl Regrouping<'_> {
         Ok(())
     }
 
-    /// Stores a whole as a composite of one that it resembles and that was stored as a whole. Returns
-    /// whether that was possible, and worth it.
+    /// Stores a whole as a composite of a similar chunk that was stored as a whole. Returns `true`
+    /// if that was possible and worthwhile.
     fn recompose(&mut self, class: Class, location: &Location) -> Result<bool> {
         let record = location.chunk();
         let name = record.fingerprint;
@@ -363,7 +371,8 @@ impl Regrouping<'_> {
         let Some((_, base)) = found.map(|number| self.bases.wholes[number as usize]) else {
             return Ok(false);
         };
-        // Rule C1: it must not become a composite of itself, nor of what is none.
+        // Rule C1: a chunk must not become a composite of itself, nor of a chunk that is not a
+        // whole.
         if base == name || !self.inline.has(class, &base, true)? {
             return Ok(false);
         }
@@ -379,7 +388,8 @@ impl Regrouping<'_> {
         Ok(stored)
     }
 
-    /// Makes sure of each container that all that stays of it is stored and published; else it stays.
+    /// Condemns each container of which everything that stays is stored and published. The other
+    /// containers stay.
     fn complete(&mut self, condemned: &mut Vec<(Class, PartName)>) -> Result<HashSet<Fingerprint>> {
         let survey = self.survey;
         let mut broken = HashSet::new();

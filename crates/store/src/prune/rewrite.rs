@@ -22,7 +22,7 @@ pub(super) fn rewrite(
     let loaded = source.loaded().clone();
     let live = staying(&loaded.directory, kept);
     if live.len() < kept.len() {
-        // A hint that was wrong, or an index that was: the container stays.
+        // A hint or the index was wrong, so the container stays.
         let found: HashSet<Fingerprint> = live.iter().map(|chunk| chunk.fingerprint).collect();
         let lost = kept.keys().find(|chunk| !found.contains(chunk)).map(ToString::to_string);
         let message = format!("does not have chunk {} as it says", lost.unwrap_or_default());
@@ -34,8 +34,9 @@ pub(super) fn rewrite(
     Ok(())
 }
 
-/// Stores again what of a region is `live`, which is not nothing: as it is compressed, where that
-/// is most of it; else as wholes.
+/// Stores again the chunks `live` of one region, of which there is at least one. If they make up
+/// most of the region, it is copied in its compressed form. Otherwise the chunks are stored as
+/// wholes.
 fn rewrite_region(
     source: &mut Source<'_>,
     inline: &mut Inline,
@@ -52,7 +53,7 @@ fn rewrite_region(
     if is_copied(region, live) {
         let mut references = Vec::new();
         for chunk in live.iter().filter(|chunk| !is_whole(chunk)) {
-            // Rule C5: what it is made of is what it should be.
+            // Rule C5: the composite must rebuild to its fingerprint.
             source.rebuild(chunk)?;
             references.clone_from(&region.references);
         }
@@ -62,7 +63,7 @@ fn rewrite_region(
     }
     for chunk in live {
         if is_whole(chunk) {
-            // Compared above.
+            // The fingerprint was compared above.
             inline.store(class, chunk.fingerprint, source.payload(&bytes, chunk, false)?)?;
         } else {
             inline.store(class, chunk.fingerprint, &source.rebuild(chunk)?)?;

@@ -1,4 +1,4 @@
-//! How much smaller what is regrouped becomes: a sample of it is compressed.
+//! Estimates the size of regrouped chunks by compressing a sample of them.
 
 use zstd::bulk::Compressor;
 
@@ -11,10 +11,10 @@ use crate::format::grouping::Grouping;
 use crate::repository::Repository;
 use crate::seal::TAG_LEN;
 
-/// So many containers are looked at, as far from each other as can be.
+/// Maximum number of sampled containers, which are spread evenly.
 const CONTAINERS_MAX: usize = 16;
 
-/// What a sample takes: decoded, as it is stored, and as it would be. In bytes.
+/// Sizes of a sample in bytes: decoded, as stored now, and as stored after regrouping.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     pub(super) raw_bytes: u64,
@@ -23,8 +23,8 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Compresses neighbouring regions of some of the containers `numbers`, as many as make one region.
-    /// What cannot be read is not part of it.
+    /// Takes a sample. From some of the containers `numbers`, it compresses neighbouring regions
+    /// that together make one new region. Containers that cannot be read are left out.
     pub(super) fn of(
         repository: &Repository,
         survey: &Survey,
@@ -39,7 +39,7 @@ impl Sample {
         for place in 0..count {
             stop_if_cancelled(monitor)?;
             monitor.progress(Phase::Sample, place as u64, count as u64);
-            // The middle of each of as many stretches.
+            // The middle of each of `count` equal stretches.
             let number = numbers[(place * 2 + 1) * numbers.len() / (count * 2)];
             let container = &survey.places.containers[number as usize];
             let found = Sources::new(repository, &survey.reader)
@@ -47,7 +47,7 @@ impl Sample {
                 .and_then(|mut source| read(&mut source, grouping.region_size as usize));
             let Some((raw, stored_bytes)) = readable(found)? else { continue };
             let len = compressor.compress(&raw).map_err(failed)?.len();
-            // As regions are: what hardly shrinks is stored as it is.
+            // The same rule as for regions: what hardly shrinks is stored uncompressed.
             let len = if len * 100 > raw.len() * 97 { raw.len() } else { len };
             sample.raw_bytes += raw.len() as u64;
             sample.stored_bytes += stored_bytes;
@@ -56,7 +56,7 @@ impl Sample {
         Ok(sample)
     }
 
-    /// What `stored_bytes` would take.
+    /// Returns the estimated size of `stored_bytes` after regrouping.
     pub(super) fn estimate(&self, stored_bytes: u64) -> u64 {
         if self.stored_bytes == 0 {
             return stored_bytes;
@@ -66,7 +66,8 @@ impl Sample {
     }
 }
 
-/// Regions from the middle of a container on, decoded, and how much they take as they are.
+/// Reads and decodes neighbouring regions from the middle of a container on. Returns them with
+/// their stored size.
 fn read(source: &mut Source<'_>, len_max: usize) -> Attempted<(Vec<u8>, u64)> {
     let (mut raw, mut stored_bytes) = (Vec::new(), 0);
     let regions = source.regions().to_vec();
@@ -74,7 +75,7 @@ fn read(source: &mut Source<'_>, len_max: usize) -> Attempted<(Vec<u8>, u64)> {
         let lens = regions[from..].iter().map(|region| region.raw_len as usize);
         lens.sum::<usize>() >= len_max
     };
-    // Further in front where too little would follow.
+    // Begins before the middle if too little would follow.
     let first = (0..=regions.len() / 2).rev().find(|from| fits(*from)).unwrap_or(0);
     for (number, region) in regions.iter().enumerate().skip(first) {
         if !raw.is_empty() && raw.len() + region.raw_len as usize > len_max {
@@ -87,7 +88,8 @@ fn read(source: &mut Source<'_>, len_max: usize) -> Attempted<(Vec<u8>, u64)> {
     Ok((raw, stored_bytes))
 }
 
-/// Whether next to nothing of these regions is compressed: they would not shrink.
+/// Returns `true` if almost all of these regions are stored uncompressed, so that they would not
+/// shrink.
 pub(super) fn is_incompressible(regions: &[RegionRecord]) -> bool {
     let total: u64 = regions.iter().map(|region| u64::from(region.stored_len)).sum();
     let stored = regions.iter().filter(|region| region.codec == Codec::Store);

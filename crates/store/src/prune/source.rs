@@ -1,9 +1,10 @@
-//! Reading of what a prune stores again.
+//! Reads the sources of what a prune stores again.
 //!
-//! A prune does without a source that is damaged or gone: its container stays as it is. An error of
-//! what the prune puts must never be taken for that, or a container is condemned of which not
-//! everything was stored again. So the two are different types: [`Unreadable`] is made in this module
-//! alone, of reads alone, and any other error becomes [`Failure::Other`], which ends the prune.
+//! A prune can do without a source that is damaged or gone: its container stays as it is. An error
+//! of what the prune puts must never be mistaken for that, or a container would be condemned of
+//! which not everything was stored again. So the two are different types. [`Unreadable`] is made
+//! only in this module and only from reads, and every other error becomes [`Failure::Other`], which
+//! ends the prune.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::seal::{HEADER_LEN, Opener, PartKind};
 pub(super) struct Unreadable(Error);
 
 impl Unreadable {
-    /// The error, to be reported.
+    /// Returns the error, to be reported.
     pub(super) fn into_error(self) -> Error {
         self.0
     }
@@ -37,9 +38,9 @@ impl Unreadable {
 /// The failure of storing something again.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// A source cannot be read: it may stay as it is.
+    /// A source cannot be read. Its container may stay as it is.
     Source(Unreadable),
-    /// Anything else, a failed put above all: the prune ends.
+    /// Anything else, above all a failed put. The prune ends.
     Other(Error),
 }
 
@@ -50,7 +51,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// The error, where either kind ends the run.
+    /// Returns the error, for callers that end the run in both cases.
     pub(super) fn into_error(self) -> Error {
         match self {
             Failure::Source(Unreadable(error)) | Failure::Other(error) => error,
@@ -58,17 +59,17 @@ impl Failure {
     }
 }
 
-/// The result of what reads sources, and may store what it has read.
+/// The result of an operation that reads sources and may store what it has read.
 pub(super) type Attempted<T> = Result<T, Failure>;
 
-/// The result of a read; a storage that fails is no damage of a source.
+/// Classifies the error of a read. A failing storage does not count as damage of a source.
 fn of_read<T>(result: Result<T>) -> Attempted<T> {
     result.map_err(|error| {
         if error.is_loss() { Failure::Source(Unreadable(error)) } else { Failure::Other(error) }
     })
 }
 
-/// What was read, or nothing where the source is damaged or gone.
+/// Returns the value, or `None` if the source is damaged or gone.
 pub(super) fn readable<T>(result: Attempted<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -89,27 +90,27 @@ impl<'a> Sources<'a> {
         Sources { repository, reader }
     }
 
-    /// As [`Reader::chunk`].
+    /// Does the same as [`Reader::chunk`].
     pub(super) fn chunk(self, class: Class, fingerprint: &Fingerprint) -> Attempted<ChunkBytes> {
         of_read(self.reader.chunk(class, fingerprint))
     }
 
-    /// As [`Reader::read`].
+    /// Does the same as [`Reader::read`].
     pub(super) fn read(self, class: Class, location: &Location) -> Attempted<ChunkBytes> {
         of_read(self.reader.read(class, location))
     }
 
-    /// As [`Reader::payload`].
+    /// Does the same as [`Reader::payload`].
     pub(super) fn payload(self, class: Class, location: &Location) -> Attempted<ChunkBytes> {
         of_read(self.reader.payload(class, location))
     }
 
-    /// As [`Reader::extents`].
+    /// Does the same as [`Reader::extents`].
     pub(super) fn extents(self, class: Class, location: &Location) -> Attempted<Vec<Extent>> {
         of_read(self.reader.extents(class, location))
     }
 
-    /// The places of a chunk that can be read; the failure of the medium, if it failed.
+    /// Returns the places of a chunk that can be read, or the error of the storage if it failed.
     pub(super) fn locations(
         self,
         class: Class,
@@ -122,17 +123,17 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// What is inside a tree or recipe of these bytes.
+    /// Decodes a tree or recipe.
     pub(super) fn decode(self, node: &Node, bytes: &[u8]) -> Attempted<Inside> {
         of_read(node.decode(bytes))
     }
 
-    /// The directory of a container.
+    /// Loads the directory of a container.
     pub(super) fn load(self, record: ContainerRecord) -> Attempted<Loaded> {
         of_read(Loaded::at(self.repository, record))
     }
 
-    /// A container, to be read region by region.
+    /// Opens a container, to be read region by region.
     pub(super) fn open(self, container: &Container) -> Attempted<Source<'a>> {
         let loaded = Arc::new(self.load(container.record)?);
         let name = object(container.name());
@@ -154,22 +155,22 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The directory of the container.
+    /// Returns the directory of the container.
     pub(super) fn loaded(&self) -> &Arc<Loaded> {
         &self.loaded
     }
 
-    /// The class of the container's chunks.
+    /// Returns the class of the container's chunks.
     pub(super) fn class(&self) -> Class {
         self.loaded.container.class
     }
 
-    /// The regions of the container.
+    /// Returns the regions of the container.
     pub(super) fn regions(&self) -> &[RegionRecord] {
         &self.loaded.directory.regions
     }
 
-    /// A region of this number, which there must be: decoded, and as it is encoded.
+    /// Returns the region `number`, which must exist: decoded, and encoded as it is stored.
     pub(super) fn decode(&mut self, number: u16) -> Attempted<(Vec<u8>, Vec<u8>)> {
         let name = self.name;
         let region = &self.loaded.directory.regions[usize::from(number)];
@@ -183,7 +184,8 @@ impl Source<'_> {
         Ok((of_read(bytes)?, part))
     }
 
-    /// The payload of a chunk in a region that was decoded: a whole is compared with its fingerprint.
+    /// Returns the payload of a chunk in a decoded region. The payload of a whole is compared with
+    /// its fingerprint.
     pub(super) fn payload<'r>(
         &self,
         region: &'r [u8],
@@ -200,12 +202,12 @@ impl Source<'_> {
         Ok(payload)
     }
 
-    /// The failure of a source that is not what it should be.
+    /// Returns the failure of a source that differs from what its directory says.
     pub(super) fn damaged<T>(&self, message: String) -> Attempted<T> {
         of_read(Err(Error::corrupt(self.name, message)))
     }
 
-    /// The bytes of a composite, verified.
+    /// Returns the bytes of a composite, verified.
     pub(super) fn rebuild(&self, composite: &ChunkRecord) -> Attempted<ChunkBytes> {
         let chunks = &self.loaded.directory.chunks;
         let place = |chunk: &ChunkRecord| (chunk.region, chunk.offset);
@@ -216,7 +218,7 @@ impl Source<'_> {
     }
 }
 
-/// A container's name in messages.
+/// Returns a container's name for messages.
 pub(super) fn object(name: (Class, PartName)) -> ObjectName {
     ObjectName::Container(name.0, name.1)
 }

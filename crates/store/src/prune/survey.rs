@@ -1,4 +1,4 @@
-//! What there is, and what is needed of it (P1 to P3).
+//! The survey of a prune: what exists and which of it is needed (P1 to P3).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -21,48 +21,50 @@ use crate::repository::Repository;
 use crate::sorted::Sorted;
 use crate::view::View;
 
-/// A prune's knowledge.
+/// Everything that a prune knows before it plans.
 pub(super) struct Survey {
     pub(super) view: View,
     pub(super) reader: Reader,
     /// F: the snapshots that this prune takes.
     pub(super) forgotten: BTreeSet<TicketId>,
-    /// All others that no prune has taken.
+    /// All other snapshots that no prune has taken.
     pub(super) marked: Vec<TicketId>,
-    /// Containers that no segment names, of writers that have ended.
+    /// Containers of ended writers that no segment names.
     pub(super) adopted: Segment,
-    /// The containers that exist, and their lengths.
+    /// The containers that exist, with their lengths.
     pub(super) there: HashMap<(Class, PartName), u64>,
-    /// Where each chunk stays that is needed.
+    /// The place of each needed chunk.
     pub(super) places: Places,
-    /// The number of listings that were made because something was gone.
+    /// Number of listings that were made because an object was gone.
     listing_count: AtomicU32,
 }
 
-/// The maximum number of listings for things that are gone: the put of the record finds the rest.
+/// Maximum number of listings made for missing objects. Putting the record finds the remaining
+/// conflicts.
 const LISTING_COUNT_MAX: u32 = 8;
 
-/// The index of all that `view` names.
+/// Opens the index of everything that `view` names.
 ///
 /// # Errors
 ///
-/// `Corrupt` where a segment cannot be read; `Conflict` where one is gone.
+/// Returns `Corrupt` if a segment cannot be read, and `Conflict` if one is gone.
 pub(crate) fn open_index(repository: &Arc<Repository>, view: &View) -> Result<Index> {
     let index = Index::open(repository.clone(), view)?;
     require_readable(&index).map(|()| index)
 }
 
-/// Whether every segment that counts could be read, also those that were read again because what this
-/// machine had cached of them was damaged.
+/// Checks that every segment that counts could be read. This includes segments that were read again
+/// because their cached copies were damaged.
 ///
 /// # Errors
 ///
-/// As [`open_index`].
+/// Returns `Corrupt` if a segment cannot be read, and `Conflict` if one is gone.
 pub(crate) fn require_readable(index: &Index) -> Result<()> {
     match index.unreadable().into_iter().next() {
         None => Ok(()),
         Some((name, error)) if error.kind() == Kind::Missing => {
-            // A sweep may have taken it since the view was listed; if not, this comes again.
+            // A sweep may have deleted it since the view was listed. If not, the error returns at
+            // the next attempt.
             Err(Error::new(
                 Kind::Conflict,
                 name,
@@ -80,8 +82,8 @@ pub(crate) fn require_readable(index: &Index) -> Result<()> {
 }
 
 impl Survey {
-    /// `own` is the ticket of the prune itself. Composites of so many bytes may be stored again as
-    /// wholes.
+    /// Makes the survey. `own` is the ticket of the prune itself, and composites of up to
+    /// `dissolved_bytes_max` in total may be stored again as wholes.
     pub(super) fn new(
         repository: &Arc<Repository>,
         view: View,
@@ -100,7 +102,8 @@ impl Survey {
             commit.snapshot().filter(|_| !is_taken).map(|snapshot| (*id, snapshot.root.clone()))
         });
         let roots: Vec<(TicketId, Content)> = roots.collect();
-        // It may take up newer views than this; what is planned is planned by this one.
+        // The reader may take up newer views, so it has an index of its own: the plan is made by
+        // this view.
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
         let folder = repository.temporary_folder();
         let needs = mark(&reader, &roots, folder.as_deref(), &|done| {
@@ -132,8 +135,9 @@ impl Survey {
     ///
     /// # Errors
     ///
-    /// `Conflict` where it is gone, and others have condemned or deleted something since the survey:
-    /// then it is no damage, and what is planned no longer holds. As the medium.
+    /// Returns `Conflict` if the source is gone and other clients have condemned or deleted
+    /// anything since the survey: the source is not damaged then, and the plan no longer holds.
+    /// Returns any error of the storage.
     pub(super) fn pass_over(
         &self,
         repository: &Repository,
@@ -143,7 +147,7 @@ impl Survey {
         self.pass_over_read(repository, unreadable.into_error(), monitor)
     }
 
-    /// As [`Survey::pass_over`], of an error of a read, before anything is put.
+    /// Does the same as [`Survey::pass_over`] for an error of a read before anything is put.
     pub(super) fn pass_over_read(
         &self,
         repository: &Repository,
@@ -161,11 +165,11 @@ impl Survey {
     }
 }
 
-/// P3: what is needed must be there before anything goes.
+/// P3: checks that every needed chunk exists before anything is condemned.
 ///
 /// # Errors
 ///
-/// `Missing`, naming the first chunk that is nowhere.
+/// Returns `Missing`, naming the first chunk that is not stored anywhere.
 pub(crate) fn require_nothing_lost(places: &Places) -> Result<()> {
     match places.lost.first() {
         None => Ok(()),
@@ -181,7 +185,8 @@ pub(crate) fn require_nothing_lost(places: &Places) -> Result<()> {
     }
 }
 
-/// P1: what ended writers left without a segment. What cannot be read is left alone.
+/// P1: adopts containers that ended writers left without a segment. Containers that cannot be read
+/// are left alone.
 fn adopt(
     repository: &Repository,
     view: &View,
@@ -200,7 +205,7 @@ fn adopt(
             Some(part.ticket) != own && view.commits.contains_key(&part.ticket)
         })
         .collect();
-    // The same order in every run.
+    // Sorted, so that every run has the same order.
     orphans.sort_unstable_by_key(|((class, part), _)| (*class == Class::Meta, *part));
     let mut adopted = Segment::default();
     let mut tolerance = Tolerance::default();
@@ -208,7 +213,7 @@ fn adopt(
         stop_if_cancelled(monitor)?;
         match Loaded::read(repository, *class, *part, *stored_len) {
             Ok(loaded) => adopted.append(&loaded.segment()),
-            // A sweep was faster.
+            // A sweep has deleted the container meanwhile.
             Err(error) if error.kind() == Kind::Missing => {}
             Err(error) => monitor.passed_over(&tolerance.of_one(error)?),
         }
@@ -217,11 +222,12 @@ fn adopt(
     Ok(adopted)
 }
 
-/// P2: everything that the snapshots reach. `progress` hears how many are done.
+/// P2: marks everything that the snapshots reach. `progress` receives the number of snapshots that
+/// are done.
 ///
 /// # Errors
 ///
-/// `Corrupt` or `Missing` where a tree or recipe cannot be read; those of `progress`.
+/// Returns `Corrupt` or `Missing` if a tree or recipe cannot be read, and any error of `progress`.
 pub(crate) fn mark(
     reader: &Reader,
     roots: &[(TicketId, Content)],

@@ -1,4 +1,4 @@
-//! Which composites are bursts.
+//! Classification of composites as bursts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,30 +11,31 @@ use crate::format::extents::Extent;
 use crate::format::segment::ContainerRecord;
 use crate::index::{Loaded, Location};
 
-/// A composite that is a prefix of one whole, new bytes and a suffix of the same whole; each of them may be
-/// empty, but not both prefix and suffix.
+/// A composite that consists of a prefix of one whole, new bytes, and a suffix of the same whole.
+/// Each part may be empty, but not both prefix and suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBurst {
-    /// The whole.
+    /// The fingerprint of the whole.
     pub reference: Fingerprint,
-    /// How long the prefix is, in bytes.
+    /// Length of the prefix in bytes.
     pub prefix_len: u32,
-    /// How many bytes are new.
+    /// Number of new bytes.
     pub data_len: u32,
-    /// How long the suffix is, in bytes.
+    /// Length of the suffix in bytes.
     pub suffix_len: u32,
-    /// Where in the whole it begins; where there is none, 0.
+    /// Offset of the suffix in the whole, in bytes; 0 if there is no suffix.
     pub suffix_at: u32,
 }
 
 impl Reader {
-    /// Calls `visit` for each composite of a container with its number in the directory, and what it is as a
-    /// burst, if it is one. New is what the container has as a literal. That a suffix goes on to the end
-    /// of its whole is not looked at.
+    /// Calls `visit` for each composite of a container with its number in the directory and its
+    /// form as a burst, or `None` if it is not a burst. Bytes that the container stores as a
+    /// literal count as new. That the suffix extends to the end of its whole is not checked.
     ///
     /// # Errors
     ///
-    /// As the medium; `Corrupt` where the directory, a region or a composite cannot be decoded.
+    /// Returns any error of the storage, and `Corrupt` if the directory, a region or a composite
+    /// cannot be decoded.
     pub fn bursts(
         &self,
         container: &ContainerRecord,
@@ -53,7 +54,7 @@ impl Reader {
     }
 }
 
-/// What extents are as a burst.
+/// Returns the extents as a burst, if they form one.
 fn burst(
     extents: &[Extent],
     references: &[Fingerprint],
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_prefix_one_literal_one_suffix() {
+    fn burst_is_one_prefix_one_literal_and_one_suffix() {
         let name = |byte| Fingerprint([byte; 32]);
         let references = [name(1), name(2), name(3), name(4)];
         let literals = HashSet::from([name(3), name(4)]);

@@ -1,13 +1,15 @@
-//! A plan: what is going to be read, told ahead.
+//! A plan: the chunks that are going to be read, announced ahead.
 //!
-//! A restore knows what it will write long before it does. It tells a plan the chunks of each of its
-//! steps, in the order in which it will take them. The plan looks up in which regions they are, and
-//! has them fetched where the medium is far, several requests at once, those that lie side by side by
-//! one. They are kept, decoded once, until the last of the steps that were told has used them. What lies farther apart
-//! than the plan may hold is decoded again; [`ReadStatistics`](super::ReadStatistics) counts that.
+//! A restore knows what it will write long before it does. It announces the chunks of each of its
+//! steps to a plan, in the order in which it will read them. The plan looks up the regions that
+//! contain them. If the storage is remote, the plan also has the regions fetched ahead, by several
+//! requests at once, with one request for regions that lie next to each other. Each region is
+//! decoded once and kept until the last announced step has used it. A region whose uses lie farther
+//! apart than the plan has room for is decoded again; [`ReadStatistics`](super::ReadStatistics)
+//! counts these.
 //!
-//! A plan is advice. What it does not know, cannot find or cannot read is read when it is needed, by
-//! whoever needs it, who then hears what is wrong. Every chunk is verified as ever.
+//! A plan is advice. A chunk that the plan does not know, find or read is read when it is needed,
+//! and the caller that reads the chunk gets the error. Every chunk is verified in any case.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,19 +20,20 @@ use crate::fingerprint::{Class, Fingerprint};
 use crate::index::{Location, Scope};
 use crate::name::ObjectName;
 
-/// What is going to be read of data. There is one at a time for each reader.
+/// The data chunks that are going to be read. A reader has at most one plan at a time.
 #[derive(Debug)]
 pub struct Plan<'a> {
     reader: &'a Reader,
     bytes_max: usize,
 }
 
-/// Chunks that will be read together, in some order. Dropped once they have been.
+/// Chunks that will be read together, in any order. The step should be dropped once they have been
+/// read.
 #[derive(Debug)]
 pub struct Step {
     regions: Arc<Regions>,
     wanted: HashSet<RegionName>,
-    /// Chunks of it that are composites, whose wholes are not wanted yet.
+    /// Composites among the chunks, whose wholes are not wanted yet.
     composites: Vec<Location>,
     is_handed_over: bool,
 }
@@ -45,8 +48,8 @@ impl Drop for Step {
 }
 
 impl Reader {
-    /// A plan that holds about `bytes_max` of regions at most, counted as they are decoded; besides
-    /// those that the reader keeps anyway.
+    /// Creates a plan that holds at most about `bytes_max` of decoded regions, in addition to those
+    /// that the reader keeps anyway.
     pub fn plan(&self, bytes_max: usize) -> Plan<'_> {
         let plan = Plan { reader: self, bytes_max };
         self.regions.open(plan.fetcher_count() > 0);
@@ -55,14 +58,14 @@ impl Reader {
 }
 
 impl Plan<'_> {
-    /// How many threads should [`fetch`](Plan::fetch): none where the medium is near, and whoever needs
-    /// something reads it.
+    /// Returns the number of threads that should [`fetch`](Plan::fetch). It is 0 for near storage,
+    /// where each region is read by the caller that needs it.
     pub fn fetcher_count(&self) -> usize {
         self.reader.repository.media().requests_ahead_max()
     }
 
-    /// Fetches what is wanted, until the plan [ends](Plan::end). What cannot be read is left to whoever
-    /// needs it.
+    /// Fetches wanted regions until the plan [ends](Plan::end). A region that cannot be read is
+    /// left to the caller that needs it.
     pub fn fetch(&self) {
         let (media, regions) = (self.reader.repository.media(), &self.reader.regions);
         while let Some(fetch) = regions.next_fetch() {
@@ -75,27 +78,27 @@ impl Plan<'_> {
         }
     }
 
-    /// Nothing more is fetched.
+    /// Ends all fetching.
     pub fn end(&self) {
         self.reader.regions.close();
     }
 
-    /// Whether there is room to begin another step.
+    /// Returns `true` if there is room to begin another step.
     pub fn has_room(&self) -> bool {
         !self.reader.regions.wants_at_least(self.bytes_max / 2)
     }
 
-    /// Begins a step that reads the data chunks `chunks`: the regions in which they are stored are on
-    /// their way. Never waits for them, or for room.
+    /// Begins a step that reads the data chunks `chunks`, and has the regions that contain them
+    /// fetched. Never waits for the regions or for room.
     pub fn begin<'c>(&self, chunks: impl IntoIterator<Item = &'c Fingerprint>) -> Step {
         let regions = self.reader.regions.clone();
         let (wanted, composites) = (HashSet::new(), Vec::new());
         let mut step = Step { regions, wanted, composites, is_handed_over: false };
         for chunk in chunks {
-            // What is not found now is told to whoever reads it.
+            // A chunk that is not found is reported to the caller that reads the chunk.
             let found = self.reader.index.find(Class::Data, chunk, Scope::Read);
             if let Ok(Some(location)) = found {
-                // Half of the room is for the wholes of composites.
+                // The other half of the room is for the wholes of composites.
                 step.want(&location, self.bytes_max / 2);
                 if !location.is_whole() {
                     step.composites.push(location);
@@ -105,8 +108,9 @@ impl Plan<'_> {
         step
     }
 
-    /// The step is about to be read: what its composites refer to is on its way, too. Waits for the
-    /// composites, and for room, as long as other steps were handed over that give it back.
+    /// Prepares a step that is about to be read: the wholes that its composites refer to are
+    /// fetched too. Waits for the composites, and for room as long as other steps in progress will
+    /// free some.
     pub fn hand_over(&self, step: &mut Step) {
         self.reader.regions.begin_step(self.bytes_max);
         step.is_handed_over = true;

@@ -1,7 +1,7 @@
-//! Regions as a reader has them: told ahead, on their way, decoded.
+//! The regions of a reader: wanted ahead, being fetched, or decoded.
 //!
-//! What a [`super::plan::Plan`] wants stays until nobody wants it any more. Of what nobody wants, that
-//! which was used last is kept.
+//! A region that a [`super::plan::Plan`] wants stays until it is released. Of the other decoded
+//! regions, the most recently used are kept.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,55 +13,60 @@ use crate::fingerprint::Class;
 use crate::format::directory::RegionRecord;
 use crate::name::PartName;
 
-/// How much is kept of decoded regions that nobody wants, in bytes, less what is wanted.
+/// Maximum size of decoded regions that are kept although no step wants them, in bytes, less the
+/// size of the wanted ones.
 const KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// So much is kept of them in any case, in bytes: a step may need more than there is room for.
+/// Size up to which such regions are kept in any case, in bytes, because one step may want more
+/// than there is room for.
 const KEPT_BYTES_MIN: usize = 16 * 1024 * 1024;
-/// A region counts as so many bytes at least: its place in the tables takes some, too.
+/// Minimum size for which a region counts, in bytes, because its entry in the tables takes memory
+/// too.
 const REGION_BYTES_MIN: usize = 4096;
-/// How much memory is kept in buffers without use, in bytes.
+/// Maximum size of unused buffers that are kept, in bytes.
 const SPARE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// One request fetches no more than this, unless one region has more, in bytes.
+/// Maximum length of one request in bytes, unless a single region is longer.
 const FETCH_LEN_MAX: u64 = 2 * 1024 * 1024;
-/// So much between two regions is read and thrown away rather than asked for separately, in bytes.
+/// Maximum gap between two regions that is read and thrown away instead of asking for them
+/// separately, in bytes.
 const GAP_LEN_MAX: u64 = 128 * 1024;
-/// So many regions that nobody wants may lie between two that one request fetches.
+/// Maximum number of unwanted regions between two that one request fetches.
 const GAP_REGIONS_MAX: u16 = 16;
 
-/// Class and container, and which of its regions.
+/// Class, container, and number of the region in the container.
 pub(super) type RegionName = (Class, PartName, u16);
 
-/// What was read, and how often.
+/// Read counters of a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStatistics {
-    /// Requests for regions. One can fetch several.
+    /// Number of requests for regions. One request can fetch several regions.
     pub request_count: u64,
-    /// Bytes that they fetched.
+    /// Total number of bytes that were fetched.
     pub fetched_bytes: u64,
-    /// Regions that were decoded, each time counted.
+    /// Number of decoded regions. A region counts each time it is decoded.
     pub region_count: u64,
-    /// Bytes that they decoded to.
+    /// Total size of the decoded regions in bytes.
     pub region_bytes: u64,
-    /// How many of them had been decoded before, and had not been kept.
+    /// Number of regions that were decoded again because they had not been kept.
     pub repeated_region_count: u64,
 }
 
-/// How far a region is.
+/// The state of a region.
 enum Stage {
-    /// Nobody is at it.
+    /// No thread is working on the region.
     Wanted,
-    /// Somebody reads or decodes it.
+    /// A thread is reading or decoding the region.
     Busy,
-    /// Read; sealed and encoded as it was stored.
+    /// The region was read. Its bytes are still sealed and encoded as they are stored.
     Fetched(Bytes),
     Decoded(Arc<Vec<u8>>),
 }
 
 struct Slot {
     stage: Stage,
-    /// How many want it.
+    /// Number of steps that want the region.
     wants: u32,
-    /// Where it is stored in its container, and how long it is decoded; zeros if nobody has wanted it.
+    /// The region's place in its container, and its decoded length. All are zero if no step has
+    /// wanted the region.
     offset: u32,
     stored_len: u32,
     raw_len: u32,
@@ -82,7 +87,7 @@ impl Slot {
         (self.raw_len as usize).max(REGION_BYTES_MIN)
     }
 
-    /// What it takes though nobody wants it.
+    /// Returns the memory that the region takes although no step wants it.
     fn kept_bytes(&self) -> usize {
         match &self.stage {
             Stage::Decoded(bytes) if self.wants == 0 => bytes.len().max(REGION_BYTES_MIN),
@@ -94,23 +99,23 @@ impl Slot {
 #[derive(Default)]
 struct State {
     slots: HashMap<RegionName, Slot>,
-    /// What is to be fetched, in this order; some may be on their way by now.
+    /// The regions to fetch, in this order. Some of them may have been fetched already.
     queue: VecDeque<RegionName>,
     is_closed: bool,
     uses: u64,
     kept_bytes: usize,
     wanted_bytes: usize,
-    /// Steps of a plan that were handed over, and are not done.
+    /// Number of steps that were handed over and are not done.
     step_count: usize,
-    /// Fresh memory costs as much as filling it: buffers are used again.
+    /// Buffers to reuse, because fresh memory costs as much as filling it.
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
-    /// How many wait for a change.
+    /// Number of threads that wait for a change.
     waiting_count: usize,
-    /// As many as threads have decoded at once.
+    /// One decompressor for each thread that has decoded at the same time.
     decompressors: Vec<Decompressor<'static>>,
     statistics: ReadStatistics,
-    /// A bit for each region of a container that was decoded.
+    /// One bit for each region of a container that was decoded.
     seen: HashMap<(Class, PartName), Vec<u64>>,
 }
 
@@ -118,9 +123,9 @@ struct State {
 #[derive(Default)]
 pub(super) struct Regions {
     state: Mutex<State>,
-    /// Something is there, or free, that was not.
+    /// Notified when a region has become available or room has become free.
     changed: Condvar,
-    /// There is something to fetch.
+    /// Notified when there is a region to fetch.
     queued: Condvar,
 }
 
@@ -130,15 +135,15 @@ impl std::fmt::Debug for Regions {
     }
 }
 
-/// What there is of a region that somebody needs.
+/// The result of claiming a region.
 pub(super) enum Claim<'a> {
     Decoded(Arc<Vec<u8>>),
-    /// It is the caller's turn to decode it, and to read it where it has not been fetched.
+    /// The caller has to decode the region, and first to read it if it has not been fetched.
     Turn(Turn<'a>, Option<Bytes>),
 }
 
-/// The duty to go on with a region. Others wait meanwhile. Dropped before the end, it leaves the duty
-/// to the next who needs the region.
+/// The duty to read or decode a region, for which other threads wait. If it is dropped before the
+/// end, the duty passes to the next thread that needs the region.
 pub(super) struct Turn<'a> {
     regions: &'a Regions,
     name: RegionName,
@@ -146,13 +151,14 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// A buffer for `len` bytes, perhaps without memory, and a decompressor, where there is one.
+    /// Returns a buffer for `len` bytes, which may have no capacity yet, and a decompressor if
+    /// there is a free one.
     pub(super) fn take_tools(&self, len: usize) -> (Vec<u8>, Option<Decompressor<'static>>) {
         let mut state = self.regions.lock();
         (state.take_spare(len), state.decompressors.pop())
     }
 
-    /// The region is there, decoded by `decompressor`.
+    /// Stores the decoded region and returns the decompressor.
     pub(super) fn decoded(mut self, bytes: &Arc<Vec<u8>>, decompressor: Decompressor<'static>) {
         let mut state = self.regions.lock();
         state.decompressors.push(decompressor);
@@ -161,7 +167,7 @@ impl Turn<'_> {
         self.regions.end_turn(state, &self.name, Stage::Decoded(bytes.clone()));
     }
 
-    /// The region was read.
+    /// Stores the region as it was read.
     fn fetched(mut self, bytes: Bytes) {
         self.is_done = true;
         self.regions.end_turn(self.regions.lock(), &self.name, Stage::Fetched(bytes));
@@ -176,19 +182,19 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Regions of one container that one request fetches. What is dropped instead, whoever needs it reads
-/// himself, and then says what is wrong.
+/// Regions of one container that one request fetches. If it is dropped without a result, each
+/// thread that needs a region reads the region itself and gets the error.
 pub(super) struct Fetch<'a> {
     pub(super) container: (Class, PartName),
-    /// Where they lie in it.
+    /// The place of the fetched bytes in the container.
     pub(super) offset: u64,
     pub(super) len: usize,
-    /// Each with its place in what is fetched.
+    /// The regions, each with its range in the fetched bytes.
     turns: Vec<(Turn<'a>, std::ops::Range<usize>)>,
 }
 
 impl Fetch<'_> {
-    /// Hands `bytes` out, which are all that was to be fetched.
+    /// Distributes `bytes`, the result of the whole request, to the regions.
     pub(super) fn fetched(self, bytes: &Bytes) {
         for (turn, range) in self.turns {
             if range.end <= bytes.len() {
@@ -200,11 +206,11 @@ impl Fetch<'_> {
 
 impl Regions {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked has given its turn back.
+        // A poisoned lock is harmless: a thread that panicked has given its turn back.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something is there, or free, that was not.
+    /// Waits until a region has become available or room has become free.
     fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.waiting_count += 1;
         let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -212,7 +218,7 @@ impl Regions {
         state
     }
 
-    /// Tells those who wait, if any: that is a call of the system.
+    /// Notifies the waiting threads, if there are any, because notifying is a system call.
     fn tell(&self, state: MutexGuard<'_, State>) {
         let is_awaited = state.waiting_count > 0;
         drop(state);
@@ -226,7 +232,7 @@ impl Regions {
         self.tell(state);
     }
 
-    /// A region that is needed now. Waits for those who are at it.
+    /// Returns a region that is needed now. Waits while another thread works on the region.
     pub(super) fn claim(&self, name: RegionName) -> Claim<'_> {
         let mut state = self.lock();
         loop {
@@ -248,7 +254,7 @@ impl Regions {
         }
     }
 
-    /// Counts a request that fetched so many bytes.
+    /// Counts a request that fetched `len` bytes.
     pub(super) fn count_request(&self, len: usize) {
         let mut state = self.lock();
         state.statistics.request_count += 1;
@@ -259,8 +265,8 @@ impl Regions {
         self.lock().statistics
     }
 
-    /// Wants a region until it is released, and has it fetched, if all that is wanted takes less than
-    /// `bytes_max` so far. Returns whether it does.
+    /// Wants a region until it is released, and queues it to be fetched, provided that all wanted
+    /// regions together take less than `bytes_max`. Returns `true` if the region is now wanted.
     pub(super) fn want(&self, name: RegionName, record: &RegionRecord, bytes_max: usize) -> bool {
         let mut state = self.lock();
         if state.wanted_bytes >= bytes_max {
@@ -282,7 +288,7 @@ impl Regions {
         true
     }
 
-    /// Releases what was wanted once.
+    /// Releases regions, each of which was wanted once.
     pub(super) fn release(&self, names: impl Iterator<Item = RegionName>) {
         let mut state = self.lock();
         for name in names {
@@ -292,13 +298,13 @@ impl Regions {
         self.tell(state);
     }
 
-    /// Whether all that is wanted takes `bytes` or more.
+    /// Returns `true` if all wanted regions together take `bytes` or more.
     pub(super) fn wants_at_least(&self, bytes: usize) -> bool {
         self.lock().wanted_bytes >= bytes
     }
 
-    /// Counts a step that is handed over. Waits before, until less than `bytes_max` is wanted or
-    /// no other is handed over.
+    /// Counts a step that is handed over. Before that, waits until less than `bytes_max` is wanted
+    /// or no other step is in progress.
     pub(super) fn begin_step(&self, bytes_max: usize) {
         let mut state = self.lock();
         while state.wanted_bytes >= bytes_max && state.step_count > 0 {
@@ -307,14 +313,14 @@ impl Regions {
         state.step_count += 1;
     }
 
-    /// A step that was handed over is done.
+    /// Counts a step that was handed over as done.
     pub(super) fn end_step(&self) {
         let mut state = self.lock();
         state.step_count -= 1;
         self.tell(state);
     }
 
-    /// What is to be fetched next; waits for it. `None` once closed.
+    /// Waits for regions to fetch and returns them. Returns `None` once closed.
     pub(super) fn next_fetch(&self) -> Option<Fetch<'_>> {
         let mut state = self.lock();
         loop {
@@ -330,7 +336,8 @@ impl Regions {
         }
     }
 
-    /// The region `first`, and those that lie near behind it.
+    /// Combines the region `first` with the wanted regions that lie close behind it into one
+    /// request.
     fn gather_fetch(&self, state: &mut State, first: RegionName) -> Fetch<'_> {
         let (class, container, mut number) = first;
         let mut fetch =
@@ -367,12 +374,12 @@ impl Regions {
         fetch
     }
 
-    /// What is wanted from now on is to be fetched, until [`Regions::close`]; or is not.
+    /// Determines whether regions that are wanted from now on are queued to be fetched.
     pub(super) fn open(&self, is_fetched: bool) {
         self.lock().is_closed = !is_fetched;
     }
 
-    /// Nothing more is fetched.
+    /// Ends all fetching.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -411,7 +418,7 @@ impl State {
         }
     }
 
-    /// The smallest buffer that has room for `len` bytes.
+    /// Returns the smallest spare buffer with room for `len` bytes.
     fn take_spare(&mut self, len: usize) -> Vec<u8> {
         if len == 0 {
             return Vec::new();
@@ -425,7 +432,7 @@ impl State {
         spare
     }
 
-    /// Lets go of what nobody wants, the longest unused first.
+    /// Drops regions that no step wants, beginning with the one that has been unused for longest.
     fn evict(&mut self) {
         let kept_bytes_max = KEPT_BYTES_MAX.saturating_sub(self.wanted_bytes).max(KEPT_BYTES_MIN);
         while self.kept_bytes > kept_bytes_max {
@@ -468,7 +475,8 @@ mod tests {
         (Class::Data, PartName { ticket: TicketId([1; 12]), count: container }, number)
     }
 
-    /// The region of this number where each takes 1000 stored bytes, and 100,000 decoded ones.
+    /// The record of region `number` of a container whose regions each take 1000 stored bytes and
+    /// 100,000 decoded ones.
     fn record(number: u16) -> RegionRecord {
         let (offset, stored_len) = (64 + u32::from(number) * 1000, 1000);
         let (codec, references) = (Codec::Zstd, Vec::new());
@@ -489,7 +497,7 @@ mod tests {
         matches!(regions.claim(name), Claim::Decoded(_))
     }
 
-    /// What is fetched next: container, offset, length, regions.
+    /// The next request: container, offset, length, regions.
     fn next(regions: &Regions) -> (u32, u64, usize, Vec<u16>) {
         let fetch = regions.next_fetch().expect("it is open");
         let numbers = fetch.turns.iter().map(|(turn, _)| turn.name.2).collect();
@@ -502,7 +510,8 @@ mod tests {
     #[test]
     fn neighbours_are_fetched_by_one_request() {
         let regions = Regions::default();
-        // 3 is decoded already, 40 is far behind, and 0 lies before what is needed first.
+        // Region 3 is decoded already, 40 lies far behind, and 0 lies before the first that is
+        // needed.
         decode(&regions, name(1, 3), 100_000);
         for (container, number) in [(1, 1), (2, 0), (1, 2), (1, 4), (1, 3), (1, 40), (1, 0)] {
             assert!(regions.want(name(container, number), &record(number), ROOM), "room");
@@ -518,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_an_end() {
+    fn request_length_is_limited() {
         let regions = Regions::default();
         for number in 0..3 {
             let (offset, stored_len) = (64 + u32::from(number) * 1_500_000, 1_500_000);
@@ -531,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_stays_and_what_was_used_last() {
+    fn eviction_keeps_wanted_and_recently_used_regions() {
         let regions = Regions::default();
         let large = KEPT_BYTES_MAX / 4;
         regions.want(name(1, 0), &record(0), ROOM);
@@ -548,7 +557,7 @@ mod tests {
         let state = regions.lock();
         assert_eq!((state.kept_bytes, state.wanted_bytes), (4 * large, 0), "all is counted");
         drop(state);
-        // Whatever is wanted, something else is kept.
+        // Whatever is wanted, some other regions are kept.
         let record = RegionRecord { raw_len: 64 << 20, ..record(9) };
         regions.want(name(1, 9), &record, ROOM);
         regions.release(std::iter::empty());
@@ -557,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_wanted_than_there_is_room_for() {
+    fn regions_beyond_the_room_are_not_wanted() {
         let regions = Regions::default();
         let wants = |number| regions.want(name(1, number), &record(number), 250_000);
         assert_eq!([0, 1, 2, 3, 0].map(wants), [true, true, true, false, false], "three");
@@ -569,9 +578,9 @@ mod tests {
         assert_eq!((state.wanted_bytes, state.slots.len()), (0, 0), "nothing is left");
     }
 
-    /// Whoever fails gives his turn back: the next who needs the region is not left waiting.
+    /// The next thread that needs the region must not be left waiting.
     #[test]
-    fn a_turn_comes_back() {
+    fn dropped_turn_passes_to_the_next_caller() {
         let regions = Regions::default();
         regions.want(name(1, 0), &record(0), ROOM);
         drop(regions.next_fetch());
@@ -580,7 +589,7 @@ mod tests {
         }
         decode(&regions, name(1, 0), 10);
         assert!(is_decoded(&regions, name(1, 0)), "at last");
-        // Released while somebody was at it.
+        // Released while a thread was working on the region.
         regions.want(name(1, 1), &record(1), ROOM);
         let turn = regions.claim(name(1, 1));
         regions.release([name(1, 1)].into_iter());
@@ -589,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decoded_again_is_counted() {
+    fn regions_decoded_again_are_counted() {
         let regions = Regions::default();
         for number in [0, 1, 100] {
             decode(&regions, name(1, number), KEPT_BYTES_MAX);
@@ -601,10 +610,10 @@ mod tests {
     }
 
     #[test]
-    fn a_step_waits_for_room_only_while_others_are_done() {
+    fn step_waits_for_room_only_while_another_is_in_progress() {
         let regions = Regions::default();
         regions.want(name(1, 0), &record(0), ROOM);
-        // Nobody else is there who could give room back.
+        // The first step does not wait, because no other step could free room.
         regions.begin_step(1);
         std::thread::scope(|scope| {
             let second = scope.spawn(|| regions.begin_step(1));

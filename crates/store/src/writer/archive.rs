@@ -1,4 +1,5 @@
-//! The archive: seals encoded regions into containers, and says in segments where chunks are.
+//! The archive: seals encoded regions into containers, and records in index segments where chunks
+//! are.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -23,28 +24,29 @@ use crate::name::{ObjectName, PartName, TicketId};
 use crate::repository::Repository;
 use crate::seal::{Opener, PADDING_CONTAINER, PartKind, Sealer, TAG_LEN, TRAILER_LEN, seal_object};
 
-/// A segment is due at least every so many stored bytes (W4) ...
+/// Number of stored bytes after which an index segment is due (W4).
 const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
-/// ... or so many nanoseconds, whichever comes first.
+/// Time in nanoseconds after which an index segment is due, even with fewer bytes.
 const SEGMENT_NS: u64 = 60 * 1_000_000_000;
-/// A hints object is put when there is so much for it, in chunks.
+/// Number of heads and tails at which a hints object is put.
 const ENDS_COUNT_MAX: usize = 1 << 20;
-/// So much padding is borne at three quarters of a container's size, and when it is full, in bytes.
+/// Padding up to which a container is closed early, in bytes: the start at three quarters of the
+/// target size, the end at the full size.
 const PADDING_BORNE: Range<usize> = 2048..16 * 1024;
 
-/// The next bytes of an object that is to be put. Objects must be ended in the order in which
-/// their last parts come.
+/// The next bytes of an object to put. Objects must be completed in the order in which their last
+/// parts come.
 #[derive(Debug)]
 pub struct SealedPart {
-    /// The object's name.
+    /// The name of the object.
     pub name: ObjectName,
-    /// The bytes of the part are in one of them.
+    /// The buffers of the part. The codec determines which of them has the bytes.
     buffers: RegionBuffers,
     codec: Codec,
     is_region: bool,
-    /// Whether the object ends here.
+    /// Set if the object ends with this part.
     pub is_last: bool,
-    /// What the object that ends here is to the index.
+    /// The meaning of the completed object for the index, if it has one.
     pub(super) stored: Option<Stored>,
 }
 
@@ -60,7 +62,7 @@ impl SealedPart {
         }
     }
 
-    /// The bytes.
+    /// Returns the bytes of the part.
     pub fn bytes(&self) -> &[u8] {
         match self.codec {
             Codec::Store => &self.buffers.raw,
@@ -68,42 +70,43 @@ impl SealedPart {
         }
     }
 
-    /// The buffers of a region that has been written, for the next one.
+    /// Returns the buffers of a region that has been written, for the next region.
     pub fn into_buffers(self) -> Option<RegionBuffers> {
         self.is_region.then_some(self.buffers)
     }
 }
 
-/// What an object is to the index.
+/// The meaning of an object for the index.
 #[derive(Debug)]
 pub enum Stored {
-    /// A container: what a segment will say of it.
+    /// A container, with the entries that a segment will have for it.
     Container(Segment),
     /// An index segment.
     Segment(Published),
 }
 
-/// What a segment publishes.
+/// The content of a published index segment.
 #[derive(Debug)]
 pub struct Published {
-    /// The segment's name.
+    /// The name of the segment.
     pub name: PartName,
-    /// The segment's content, for the local index.
+    /// The content of the segment, for the local index.
     pub segment: Segment,
-    /// The numbers of the regions whose chunks it names.
+    /// The numbers of the regions whose chunks the segment names.
     pub regions: BTreeSet<u64>,
 }
 
-/// What an archive has produced.
+/// Counters of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveStatistics {
-    /// Containers.
+    /// Number of containers.
     pub container_count: u64,
-    /// Containers and segments, in bytes.
+    /// Total size of containers, segments and hints objects in bytes.
     pub stored_bytes: u64,
 }
 
-/// The second ordered stage: takes regions in order, gives the parts of objects in order.
+/// The second ordered stage of a backup: takes regions in order, and returns the parts of objects
+/// in order.
 #[derive(Debug)]
 pub struct Archive {
     repository: Arc<Repository>,
@@ -117,15 +120,15 @@ pub struct Archive {
     pending_regions: BTreeSet<u64>,
     pending_bytes: u64,
     published_ns: u64,
-    /// What no hints object says yet.
+    /// Ends of chunks that no hints object has yet.
     hints: Hints,
-    /// The same for BURST, where that is how chunks are compared: beside `hints`.
+    /// Additions to `hints` for BURST, if chunks are compared in that way.
     bursts: BurstHints,
     tau: Option<Tau>,
-    /// What every directory says besides.
+    /// Additional content of every directory.
     extra: Extra,
     ready: Vec<SealedPart>,
-    /// What is sealed, for comparing, and what it opens to.
+    /// Buffers for verification: a copy of a part before it is sealed, and the part as it opens.
     plain: Vec<u8>,
     opened: Vec<u8>,
     statistics: ArchiveStatistics,
@@ -138,14 +141,14 @@ struct OpenContainer {
     opener: Option<Opener>,
     directory: Directory,
     regions: BTreeSet<u64>,
-    /// Of chunks by which others may be found.
+    /// Ends of the chunks by which similar ones may be found.
     ends: Vec<Ends>,
-    /// The same, by BURST.
+    /// Ends of the chunks by the rules of BURST.
     burst_ends: Vec<Ends>,
 }
 
 impl OpenContainer {
-    /// The length of the sealed directory, should the container be closed now.
+    /// Returns the length that the sealed directory would have if the container were closed now.
     fn directory_len(&self) -> usize {
         let references: usize =
             self.directory.regions.iter().map(|region| region.references.len()).sum();
@@ -155,7 +158,7 @@ impl OpenContainer {
         (12 + records + 1).next_multiple_of(DIRECTORY_PADDING) + TAG_LEN
     }
 
-    /// The zeros that would pad the container, should it be closed now.
+    /// Returns the number of zeros that would pad the container if it were closed now.
     fn padding(&self) -> usize {
         let len = self.sealer.len() + self.directory_len() + TRAILER_LEN;
         len.next_multiple_of(PADDING_CONTAINER) - len
@@ -163,7 +166,7 @@ impl OpenContainer {
 }
 
 impl Archive {
-    /// Seals for the writer of `ticket`.
+    /// Creates an archive for the writer of `ticket`.
     pub fn new(repository: Arc<Repository>, ticket: TicketId) -> Archive {
         let now = repository.environment().elapsed_ns();
         let tau = repository.config().burst().map(|options| options.tau);
@@ -190,16 +193,17 @@ impl Archive {
         }
     }
 
-    /// The same, with containers that say of themselves how their regions were made.
+    /// Makes every container record how its regions were made.
     pub(super) fn grouped(self, grouping: Grouping) -> Archive {
         Archive { extra: grouping.encode(), ..self }
     }
 
-    /// Takes the next region.
+    /// Appends the next region.
     ///
     /// # Errors
     ///
-    /// `Machine` where what was sealed does not open to what it was; `Media` without randomness.
+    /// Returns `Machine` if a sealed part does not open to what it was, and `Media` if there is no
+    /// randomness.
     pub fn append(&mut self, region: EncodedRegion) -> Result<()> {
         let EncodedRegion { raw, codec, encoded } = region;
         let class = raw.class;
@@ -271,7 +275,8 @@ impl Archive {
             is_last: false,
             stored: None,
         });
-        // Near the target, end after a region that leaves little to pad; less the more may follow.
+        // Near the target size, the container ends after a region that leaves little to pad. The
+        // accepted padding grows as the room for further regions shrinks.
         let target = self.repository.config().container_size as usize;
         let near = open.sealer.len().checked_sub(target - target / 4);
         let fits = near.is_some_and(|near| {
@@ -347,7 +352,7 @@ impl Archive {
         }
     }
 
-    /// Hints of what is in containers; nobody needs them.
+    /// Puts a hints object for the ends that none has yet. Nothing depends on hints objects.
     fn put_hints(&mut self) -> Result<()> {
         if self.hints.containers.is_empty() && self.bursts.counts.is_empty() {
             return Ok(());
@@ -392,26 +397,26 @@ impl Archive {
         Ok(())
     }
 
-    /// Publishes containers that exist already, in a segment of this writer, with what is pending.
+    /// Publishes existing containers in a segment of this writer, together with the pending ones.
     ///
     /// # Errors
     ///
-    /// `Media` without randomness.
+    /// Returns `Media` if there is no randomness.
     pub(crate) fn publish_existing(&mut self, containers: &Segment) -> Result<()> {
         self.pending.append(containers);
         self.publish(self.repository.environment().elapsed_ns())
     }
 
-    /// Has the next hints object say what bursts there are.
+    /// Sets the counts of bursts that the next hints object records.
     pub fn count_bursts(&mut self, counts: Vec<BurstCount>) {
         self.bursts.counts = counts;
     }
 
-    /// Closes what is open and publishes what is pending.
+    /// Closes the open containers and publishes the pending ones.
     ///
     /// # Errors
     ///
-    /// `Media` without randomness.
+    /// Returns `Media` if there is no randomness.
     pub fn finish(&mut self) -> Result<()> {
         self.close(Class::Data);
         self.close(Class::Meta);
@@ -419,17 +424,17 @@ impl Archive {
         self.publish(self.repository.environment().elapsed_ns())
     }
 
-    /// The parts that are to be put now, in order.
+    /// Returns the parts to put now, in order.
     pub fn take_parts(&mut self) -> Vec<SealedPart> {
         std::mem::take(&mut self.ready)
     }
 
-    /// The segments published so far: what a commit names.
+    /// Returns the segments published so far, which a commit has to name.
     pub fn segments(&self) -> &[PartName] {
         &self.segments
     }
 
-    /// What was produced so far.
+    /// Returns the counters so far.
     pub fn statistics(&self) -> ArchiveStatistics {
         self.statistics
     }
@@ -446,7 +451,7 @@ pub(super) fn seal_segment(
     Ok(seal_object(repository.keys(), ObjectName::Segment(name), salt, &segment.encode()))
 }
 
-/// Opens what was sealed a moment ago and compares it (W4).
+/// Opens a part that was just sealed, and compares it with the original (W4).
 fn verify(
     open: &mut OpenContainer,
     repository: &Repository,
@@ -462,7 +467,8 @@ fn verify(
             none.insert(opener.map_err(|error| Error::new(Kind::Machine, name, error))?)
         }
     };
-    // Nothing was read: that it does not open says nothing about what is stored.
+    // The error is `Machine`, because nothing was read: the failure says nothing about what is
+    // stored.
     if opener.open(kind, sealed).is_ok() && sealed == plain {
         Ok(())
     } else {

@@ -1,9 +1,10 @@
-//! BURST as a mode of the store: a new chunk is compared with the one old chunk that its head or its tail
-//! leads to, and becomes a composite of a prefix of that, one literal and a suffix (rules C1, C3 to C5).
+//! BURST as a mode of the store. A new chunk is compared with the one old chunk that its head or
+//! its tail leads to. It becomes a composite of a prefix of that chunk, one literal and a suffix
+//! (rules C1, C3 to C5).
 //!
-//! Which chunk that is the paper's rule says (`cutpoint_matching::burst`). HeadDT and TailDT are in memory;
-//! hints objects say what they were when former backups ended. DT is the index. BT is what composites are:
-//! a whole stays as long as one needs it.
+//! The rule of the paper selects the old chunk (`cutpoint_matching::burst`). HeadDT and TailDT are
+//! in memory; hints objects contain their state at the end of earlier backups. DT is the index. BT
+//! is the set of composites: a whole stays as long as a composite needs it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -23,61 +24,65 @@ use crate::name::{ObjectName, PartName, TicketId};
 use crate::reader::Reader;
 use crate::seal::Keys;
 
-/// So many entries are taken up from hints, heads and tails; those of the last writers first.
+/// Maximum number of entries, heads and tails together, that are loaded from hints, beginning with
+/// those of the latest writers.
 const ENTRIES_MAX: usize = 1 << 20;
-/// So many wholes of this writer are remembered, the last ones, and so many bytes of them. They cannot be read back:
-/// when that is possible depends on time, and what is stored must not.
+/// Maximum number and total size of recent wholes of this writer that are remembered. They cannot
+/// be read back from the storage, because the time at which that is possible depends on timing, and
+/// the stored bytes must not.
 const RECENT_COUNT_MAX: usize = 64 * 1024;
 const RECENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// What became of the new chunks of a backup by BURST.
+/// Counters of the new chunks of a backup with BURST.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BurstStatistics {
-    /// HeadDT.
+    /// Counters of HeadDT.
     pub head: ViewStatistics,
-    /// TailDT.
+    /// Counters of TailDT.
     pub tail: ViewStatistics,
-    /// New chunks that tau leaves no head and tail.
+    /// Number of new chunks that are too short for a head and a tail by tau.
     pub short_count: u64,
-    /// How often an entry led to a chunk that may not be referred to any more, or cannot be had.
+    /// Number of entries that led to a chunk that may no longer be referred to, or cannot be read.
     pub lost_count: u64,
-    /// How often a burst would not have been smaller than its chunk, with what it costs to name.
+    /// Number of bursts that would not have been smaller than their chunks, including the
+    /// references.
     pub refused_count: u64,
 }
 
 /// The reference chunk of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reference {
-    /// A number of a chunk in [`Wholes::containers`].
+    /// The number of a stored chunk, counted over [`Wholes::containers`].
     Stored(u32),
-    /// How many wholes this writer had stored before it.
+    /// The number of wholes that this writer had stored before the chunk.
     Own(u64),
 }
 
-/// Finds reference chunks for new chunks; for one backup.
+/// Finds reference chunks for new chunks, for one backup.
 #[derive(Debug)]
 pub struct Bursts<'a> {
     options: Options,
     views: Views<u32, Reference>,
     wholes: Wholes<'a>,
-    /// Bursts of this writer on the chunks that these ends lead to now.
+    /// Number of bursts of this writer on the chunks that these ends lead to now.
     made: HashMap<(Side, u32), u32>,
     is_loaded: bool,
     statistics: BurstStatistics,
 }
 
-/// Where reference chunks are.
+/// The places of reference chunks.
 #[derive(Debug)]
 struct Wholes<'a> {
     reader: &'a Reader,
-    /// The writer's: it says what may be referred to.
+    /// The index of the writer, which determines what may be referred to.
     index: &'a Index,
     own: TicketId,
     options: Options,
-    /// The number of the first chunk of each container; numbers count all chunks with head and tail.
+    /// Containers with the number of their first chunk. The numbers count all chunks with head and
+    /// tail.
     containers: Vec<(u32, PartName)>,
     chunk_count: u32,
-    /// What this writer has stored last; `passed_count` wholes were before.
+    /// The wholes that this writer has stored last, after `passed_count` earlier ones.
     recent: VecDeque<(Fingerprint, Box<[u8]>)>,
     recent_bytes: usize,
     recent_bytes_max: usize,
@@ -85,8 +90,8 @@ struct Wholes<'a> {
 }
 
 impl<'a> Bursts<'a> {
-    /// Reads old chunks by `reader`; refers to what `index` allows, and to what the writer of `own` has
-    /// stored itself.
+    /// Creates a finder that reads old chunks by `reader` and refers to what `index` allows, and to
+    /// what the writer of `own` has stored itself.
     #[must_use]
     pub fn new(
         options: Options,
@@ -115,21 +120,22 @@ impl<'a> Bursts<'a> {
         }
     }
 
-    /// Remembers no more than so many bytes of what this writer stores itself.
+    /// Sets the maximum total size of remembered wholes of this writer, in bytes.
     #[must_use]
     pub fn with_recent_bytes_max(mut self, bytes: usize) -> Bursts<'a> {
         self.wholes.recent_bytes_max = bytes;
         self
     }
 
-    /// What became of new chunks so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn statistics(&self) -> BurstStatistics {
         let [head, tail] = Side::ALL.map(|side| self.views.statistics(side));
         BurstStatistics { head, tail, ..self.statistics }
     }
 
-    /// The bursts of this writer, for its hints: those on chunks that still lead the entries.
+    /// Returns the counts of this writer's bursts for its hints: those on chunks that the entries
+    /// still lead to.
     #[must_use]
     pub fn counts(&self) -> Vec<BurstCount> {
         let counts = self.made.iter();
@@ -140,9 +146,9 @@ impl<'a> Bursts<'a> {
         counts
     }
 
-    /// Looks for the reference chunk of a new chunk. The burst is handed to `store`, which says whether it
-    /// was worth storing. Returns the container of the reference chunk, if another writer has stored it;
-    /// nothing where `chunk` is to be stored as it is.
+    /// Looks for the reference chunk of a new chunk. `store` receives the burst, and returns `true`
+    /// if it was stored. The result has the container of the reference chunk if another writer has
+    /// stored that chunk, and is `None` if `chunk` is to be stored as a whole.
     pub(super) fn find(
         &mut self,
         chunk: &[u8],
@@ -175,7 +181,7 @@ impl<'a> Bursts<'a> {
         }))
     }
 
-    /// `chunk` was stored as it is: its head and tail lead to it from now on.
+    /// Records that `chunk` was stored as a whole: its head and tail lead to it from now on.
     pub(super) fn replace(&mut self, fingerprint: Fingerprint, chunk: &[u8]) {
         let ends = ends(self.wholes.keys(), &self.options, chunk);
         if ends == [None, None] {
@@ -202,9 +208,9 @@ impl<'a> Bursts<'a> {
         }
     }
 
-    /// Takes up what hints say of the containers that the index has. What a younger writer has counts; a
-    /// prune's are the oldest, for what it copies was there before. Hints that are not there or cannot
-    /// be read are done without.
+    /// Loads the hints of the containers in the index. The entries of a later writer take
+    /// precedence. Those of a prune count as the oldest, because what it copies existed before.
+    /// Hints that are missing or unreadable are skipped.
     fn load(&mut self) {
         let Wholes { reader, index, own, .. } = self.wholes;
         let repository = reader.repository();
@@ -218,7 +224,7 @@ impl<'a> Bursts<'a> {
         let tau = self.options.tau.to_string();
         let mut counts: HashMap<(Side, u32), u32> = HashMap::new();
         let objects = hints_objects(repository, &known, &times);
-        // Of one writer the last object is the youngest.
+        // The last object of a writer is the latest.
         let objects = objects.chunk_by(|(name, _), (other, _)| name.ticket == other.ticket);
         for (name, _) in objects.flat_map(|of_writer| of_writer.iter().rev()) {
             let Ok(hints) = repository.read(ObjectName::Hints(*name), Hints::decode) else {
@@ -227,7 +233,7 @@ impl<'a> Bursts<'a> {
             let bursts = BurstHints::decode(&hints.extra).filter(|bursts| bursts.tau == tau);
             let Some(bursts) = bursts else { continue };
             for BurstCount { side, end, count } in bursts.counts {
-                // They are on the chunk that is met next, in this object or in an older one.
+                // These bursts are on the chunk that comes next, in this object or in an older one.
                 let sum = counts.entry((side, end)).or_default();
                 *sum = sum.saturating_add(count);
             }
@@ -241,7 +247,7 @@ impl<'a> Bursts<'a> {
         }
     }
 
-    /// Takes up the chunks of one container, the last first. Returns whether there is room for more.
+    /// Loads the chunks of one container, the last first. Returns `true` if there is room for more.
     fn take_up(
         &mut self,
         container: PartName,
@@ -271,16 +277,17 @@ impl Wholes<'_> {
         self.reader.repository().keys()
     }
 
-    /// `chunk` as a burst on `reference`, to which one of its ends has led, and the container of that, if
-    /// another writer has stored it. Nothing where it cannot be had, or does not have this end; no
-    /// composite where that would be too many extents.
+    /// Returns `chunk` as a burst on `reference`, to which one of its ends has led, and the
+    /// container of the reference chunk if another writer has stored it. Returns `None` if the
+    /// reference chunk cannot be read or does not have this end. The composite is `None` if it
+    /// would have too many extents.
     fn compose(
         &self,
         reference: Reference,
         side: Side,
         chunk: &[u8],
     ) -> Result<Option<(Option<PartName>, Option<Composed>)>> {
-        // Hashes may be equal, and hints may lie.
+        // Compared because hashes may collide and hints may be wrong.
         let tau = self.options.tau;
         let is_alike = |old: &[u8]| tau.sub_chunk(side, old) == tau.sub_chunk(side, chunk);
         match reference {
@@ -307,7 +314,7 @@ impl Wholes<'_> {
         }
     }
 
-    /// The chunk of this number.
+    /// Returns the fingerprint of the chunk with this number.
     fn name(&self, number: u32) -> Result<Option<Fingerprint>> {
         let next = self.containers.partition_point(|(first, _)| *first <= number);
         let Some((first, container)) = next.checked_sub(1).map(|index| self.containers[index])
@@ -324,13 +331,14 @@ impl Wholes<'_> {
     }
 }
 
-/// Hashes of head and tail, of those that have a table.
+/// Returns the hashes of head and tail, for the sides that have a table.
 fn ends(keys: &Keys, options: &Options, chunk: &[u8]) -> [Option<u32>; 2] {
     Side::ALL.map(|side| options.sub_chunk(side, chunk).map(|sub_chunk| keys.end(sub_chunk)))
 }
 
-/// `chunk` as a prefix and a suffix of the whole `name`, whose bytes are `old`, and what is between them
-/// (C5: it is made of what was compared). Nothing where a composite must not have so many extents (C4).
+/// Expresses `chunk` as a prefix and a suffix of the whole `name`, whose bytes are `old`, and a
+/// literal between them (C5: the parts are exactly what was compared). Returns `None` if a
+/// composite must not have so many extents (C4).
 fn burst(name: Fingerprint, old: &[u8], chunk: &[u8]) -> Option<Composed> {
     let narrow = |len: usize| u32::try_from(len).ok();
     let (prefix, suffix) = common_ends(old, chunk);

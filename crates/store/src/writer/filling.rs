@@ -9,25 +9,26 @@ use crate::format::directory::Form;
 use crate::format::extents::{self, Extent};
 use crate::seal::Keys;
 
-/// What a reference costs in the directory, in bytes. It does not compress.
+/// Size of a reference in the directory, in bytes. References do not compress.
 const REFERENCE_LEN: usize = 32;
-/// What is left of the payloads of composites when they are compressed, of a hundred bytes.
+/// Estimated compressed size of the payloads of composites, in percent.
 const PAYLOAD_PERCENT: usize = 80;
-/// A region has no more references.
+/// Maximum number of references of a region, limited by the format.
 const REFERENCE_COUNT_MAX: usize = u16::MAX as usize;
 
-/// Wholes, as they come, and beside them what is to follow them: the new bytes of composites, which
-/// become one literal, and the payloads of composites. So like stands beside like.
+/// The wholes of a region as they come, and separately the parts that will follow them: the new
+/// bytes of composites, which become one literal, and the payloads of composites. So similar bytes
+/// stand side by side.
 #[derive(Debug)]
 pub(super) struct Filling {
     region: RawRegion,
     literals: Vec<u8>,
     payloads: Vec<u8>,
-    /// Their offsets are in `payloads`.
+    /// The composites, with offsets relative to `payloads`.
     composites: Vec<RawChunk>,
-    /// The numbers of references.
+    /// Maps a reference to its number.
     numbers: HashMap<Fingerprint, u16>,
-    /// The reference which the literal will be.
+    /// The number of the reference that the literal will be.
     literal: Option<u16>,
 }
 
@@ -60,7 +61,7 @@ impl Filling {
         self.region.number
     }
 
-    /// What it takes so far, with its references, in bytes.
+    /// Returns the size of the region so far, with its references, in bytes.
     pub(super) fn len(&self) -> usize {
         let references = self.region.references.len() * REFERENCE_LEN;
         self.region.bytes.len() + self.literals.len() + self.payloads.len() + references
@@ -78,7 +79,7 @@ impl Filling {
         self.region.is_incompressible
     }
 
-    /// Finds out whether it is worth compressing, once there is enough of it.
+    /// Determines whether the region is worth compressing, once there is enough of it.
     pub(super) fn probe(&mut self, probe: &mut Probe) {
         let region = &mut self.region;
         if !region.is_probed && region.bytes.len() >= PROBE_LEN {
@@ -95,9 +96,10 @@ impl Filling {
         self.region.chunks.push(chunk);
     }
 
-    /// Takes a chunk of `chunk_len` bytes as a composite if `is_worth` says so, which is told how many bytes
-    /// that takes beside its new ones: extents, compressed, and references that are new here. Returns
-    /// whether it did.
+    /// Adds a chunk of `chunk_len` bytes as a composite if `is_worth` returns `true`. The argument
+    /// of `is_worth` is the number of bytes that the composite takes besides its new ones:
+    /// compressed extents, and references that are new in this region. Returns `true` if the
+    /// composite was added.
     pub(super) fn push_composite(
         &mut self,
         fingerprint: Fingerprint,
@@ -109,7 +111,7 @@ impl Filling {
         let mut numbers: HashMap<u32, u16> = HashMap::new();
         let mut next = self.region.references.len();
         let mut add = |reference: Option<Fingerprint>| {
-            // That of the literal is known when the region is full.
+            // The fingerprint of the literal is known when the region is full.
             added.push(reference.unwrap_or(Fingerprint([0; 32])));
             next += 1;
             u16::try_from(next - 1).unwrap_or(u16::MAX)
@@ -163,7 +165,8 @@ impl Filling {
         true
     }
 
-    /// The region. What is new of composites is a chunk of its own, with a fingerprint.
+    /// Completes the region. The new bytes of composites become a chunk of their own, with a
+    /// fingerprint.
     pub(super) fn finish(self, keys: &Keys) -> RawRegion {
         let Filling { mut region, literals, payloads, composites, literal, .. } = self;
         // Rule W4.

@@ -1,4 +1,4 @@
-//! Finds old chunks that begin or end as a new one does, for files that have no former version.
+//! Finds old chunks that begin or end as a new one does, for files without a previous version.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -9,28 +9,31 @@ use crate::index::Index;
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
 use crate::repository::Repository;
 
-/// How many ends are remembered, heads and tails: 12 MiB. Of more chunks one in so many is.
+/// Maximum number of remembered ends, heads and tails together: 12 MiB. Of more chunks than that,
+/// an evenly spread part is remembered.
 pub(super) const ENDS_MAX: usize = 3 << 19;
-/// So many bytes of hints are read; those of the last writers first.
+/// Maximum total size of hints objects to read, in bytes, beginning with those of the latest
+/// writers.
 const READ_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Of so many chunks with one end is a choice made.
+/// Maximum number of chunks with the same end among which a choice is made.
 const CHOICE_MAX: usize = 8;
 
-/// Where chunks are, by their heads and tails: 16 bytes for a chunk.
+/// Places of chunks, indexed by head and tail: 16 bytes for each chunk.
 #[derive(Debug, Default)]
 pub(super) struct Finder {
-    /// Ends and numbers of chunks, sorted. The lowest bit of an end says which it is.
+    /// Ends with the numbers of their chunks, sorted. The lowest bit of an end tells a tail from a
+    /// head.
     ends: Vec<(u32, u32)>,
-    /// The number of the first chunk of each container; numbers count all chunks with ends.
+    /// Containers with the number of their first chunk. The numbers count all chunks with ends.
     containers: Vec<(u32, PartName)>,
 }
 
-/// An end as a key: which it is, and its hash.
+/// Returns the key of an end: its hash, tagged as head or tail.
 fn key(end: u32, is_tail: bool) -> u32 {
     end & !1 | u32::from(is_tail)
 }
 
-/// The containers of file chunks of `index`, but for those of the writer of `own`.
+/// Returns the containers of file chunks in `index`, except for those of the writer of `own`.
 pub(super) fn known_containers(index: &Index, own: TicketId) -> HashSet<PartName> {
     let containers = index.containers().into_iter();
     containers
@@ -39,8 +42,8 @@ pub(super) fn known_containers(index: &Index, own: TicketId) -> HashSet<PartName
         .collect()
 }
 
-/// The hints objects of the writers of these containers, and their lengths, as far as they are read: those of
-/// the last writers first. `times` says when writers ended.
+/// Returns the hints objects of the writers of these containers with their lengths, up to the total
+/// size to read, beginning with the latest writers. `times` has the times at which writers ended.
 pub(super) fn hints_objects(
     repository: &Repository,
     known: &HashSet<PartName>,
@@ -69,9 +72,9 @@ pub(super) fn hints_objects(
 }
 
 impl Finder {
-    /// Takes up what hints say of the containers that `index` has, but for those of the writer of
-    /// `own`. `times` says when writers ended. Hints that are not there or cannot be read are done
-    /// without.
+    /// Loads the hints of the containers in `index`, except for those of the writer of `own`.
+    /// `times` has the times at which writers ended. Hints that are missing or unreadable are
+    /// skipped.
     pub(super) fn load(
         repository: &Repository,
         index: &Index,
@@ -82,7 +85,8 @@ impl Finder {
         let known = known_containers(index, own);
         let objects = hints_objects(repository, &known, times);
         let len: u64 = objects.iter().map(|(_, len)| len).sum();
-        // Some more than there are, with what surrounds them. Where that is too many, evenly fewer.
+        // An estimate, slightly too high because of what surrounds the ends. If there are too many
+        // chunks, an evenly spread part is kept.
         let chunk_count = len / ENDS_LEN as u64;
         let kept_count = chunk_count.min(ends_max as u64 / 2);
         let kept_before = |number: u32| u64::from(number) * kept_count / chunk_count.max(1);
@@ -110,8 +114,8 @@ impl Finder {
         finder
     }
 
-    /// Where a chunk may be that begins or ends so: its container, and how many of the chunks with
-    /// ends are before it there.
+    /// Returns the place of a chunk with one of these ends: its container, and the number of chunks
+    /// with ends before it there.
     pub(super) fn find(&self, ends: Ends) -> Option<(PartName, usize)> {
         let of = |key| {
             let start = self.ends.partition_point(|(end, _)| *end < key);
@@ -119,7 +123,8 @@ impl Finder {
             same.map(|(_, number)| *number).take(CHOICE_MAX).collect::<Vec<u32>>()
         };
         let (heads, tails) = (of(key(ends[0], false)), of(key(ends[1], true)));
-        // One that has both; else the end that fewer have says more. Of equals the newest is first.
+        // A chunk with both ends is preferred, then the end that fewer chunks have. Among equals
+        // the newest comes first.
         let both = heads.iter().find(|number| tails.contains(number));
         let tails_say_more = !tails.is_empty() && (heads.is_empty() || tails.len() < heads.len());
         let number = *both.or(if tails_say_more { tails.first() } else { heads.first() })?;
@@ -138,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn the_end_that_says_more_is_taken() {
+    fn find_prefers_the_rarer_end() {
         let mut ends = Vec::new();
-        // Three begin alike; the second and the third end alike.
+        // Three chunks have the same head; the second and the third have the same tail.
         for (number, [head, tail]) in (0..).zip([[10, 20], [10, 30], [10, 30], [40, 20]]) {
             ends.push((key(head, false), number));
             ends.push((key(tail, true), number));

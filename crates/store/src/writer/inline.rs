@@ -1,4 +1,4 @@
-//! Packer, codec and archive in one thread: for small writers and for tests.
+//! Packer, codec and archive in one thread, for small writers and for tests.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::format::segment::Segment;
 use crate::index::Index;
 use crate::name::PartName;
 
-/// Stores chunks one after the other and puts what comes of it at once.
+/// Stores chunks one after another and puts the resulting objects at once.
 #[derive(Debug)]
 pub struct Inline {
     writer: Writer,
@@ -30,7 +30,7 @@ pub struct Inline {
     archive: Archive,
     uploads: Uploads,
     encoded: Vec<u8>,
-    /// Made when first needed.
+    /// Created at the first use.
     comparison: Option<Comparison>,
 }
 
@@ -39,39 +39,40 @@ impl Inline {
     ///
     /// # Errors
     ///
-    /// As the index.
+    /// Returns any error of the index.
     pub fn new(writer: Writer, verify: Verify) -> Result<Inline> {
         let index = Arc::new(Index::open(writer.repository().clone(), writer.view())?);
         Inline::with_index(writer, index, verify)
     }
 
-    /// Begins to store what others have stored as well: only what this writer stores counts as
-    /// known.
+    /// Begins to store for `writer`, including chunks that other writers have stored: only chunks
+    /// of this writer count as known.
     ///
     /// # Errors
     ///
-    /// As the compressor.
+    /// Returns any error of the compressor.
     pub fn anew(writer: Writer) -> Result<Inline> {
         let index = Arc::new(Index::empty(writer.repository().clone()));
         Inline::with_index(writer, index, Verify::All)
     }
 
-    /// As [`Inline::anew`], with regions and compression as `grouping` has them.
+    /// Does the same as [`Inline::anew`], with the region size and compression level of `grouping`.
     ///
     /// # Errors
     ///
-    /// As [`Inline::anew`].
+    /// Returns any error of [`Inline::anew`].
     pub(crate) fn grouped(writer: Writer, grouping: Grouping) -> Result<Inline> {
         let index = Arc::new(Index::empty(writer.repository().clone()));
         let inline = Inline::with_grouping(writer, index, Verify::All, grouping)?;
         Ok(Inline { archive: inline.archive.grouped(grouping), ..inline })
     }
 
-    /// Begins to store for `writer`: known is what `index` has, which is of the writer's view.
+    /// Begins to store for `writer`. The chunks in `index`, which must be of the writer's view,
+    /// count as known.
     ///
     /// # Errors
     ///
-    /// As the compressor.
+    /// Returns any error of the compressor.
     pub(crate) fn with_index(writer: Writer, index: Arc<Index>, verify: Verify) -> Result<Inline> {
         let config = writer.repository().config();
         let (region_size, compression_level) = (config.region_size, config.compression_level);
@@ -98,7 +99,7 @@ impl Inline {
         })
     }
 
-    /// The writer.
+    /// Returns the writer.
     pub fn writer(&mut self) -> &mut Writer {
         &mut self.writer
     }
@@ -107,7 +108,7 @@ impl Inline {
     ///
     /// # Errors
     ///
-    /// As the index and the medium.
+    /// Returns any error of the index or the storage.
     pub fn store_data(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
         let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
         self.packer.store(Class::Data, fingerprint, chunk)?;
@@ -115,12 +116,12 @@ impl Inline {
         Ok(fingerprint)
     }
 
-    /// As [`Inline::store_data`], by what `matcher` finds of the chunk in an old stream. Returns whether
-    /// it was new, too.
+    /// Does the same as [`Inline::store_data`], by what `matcher` finds of the chunk in an old
+    /// stream. Also returns `true` if the chunk was new.
     ///
     /// # Errors
     ///
-    /// As [`Packer::store_similar`] and the medium.
+    /// Returns any error of [`Packer::store_similar`] or the storage.
     pub fn store_similar(
         &mut self,
         chunk: &[u8],
@@ -132,11 +133,12 @@ impl Inline {
         Ok((fingerprint, is_new))
     }
 
-    /// As [`Inline::store_data`], by the reference chunk that `bursts` finds. Returns whether it was new, too.
+    /// Does the same as [`Inline::store_data`], by the reference chunk that `bursts` finds. Also
+    /// returns `true` if the chunk was new.
     ///
     /// # Errors
     ///
-    /// As [`Packer::store_burst`] and the medium.
+    /// Returns any error of [`Packer::store_burst`] or the storage.
     pub fn store_burst(
         &mut self,
         chunk: &[u8],
@@ -148,12 +150,12 @@ impl Inline {
         Ok((fingerprint, is_new))
     }
 
-    /// Has the next hints object say what bursts there are.
+    /// Sets the counts of bursts that the next hints object records.
     pub fn count_bursts(&mut self, counts: Vec<BurstCount>) {
         self.archive.count_bursts(counts);
     }
 
-    /// What counts as stored: for a [`Matcher`] or [`Bursts`].
+    /// Returns the index of the chunks that count as stored, for a [`Matcher`] or [`Bursts`].
     pub fn index(&self) -> &Arc<Index> {
         &self.index
     }
@@ -185,11 +187,12 @@ impl Inline {
         Ok(())
     }
 
-    /// Puts everything that was stored, and the segment that names it; goes on afterwards.
+    /// Puts everything that was stored, and the segment that names it. More chunks can be stored
+    /// afterwards.
     ///
     /// # Errors
     ///
-    /// As the medium.
+    /// Returns any error of the storage.
     pub fn publish(&mut self) -> Result<()> {
         self.packer.flush();
         self.pump()?;
@@ -197,19 +200,19 @@ impl Inline {
         self.pump()
     }
 
-    /// Stores a chunk whose fingerprint the caller has verified, unless this writer has.
+    /// Stores a chunk whose fingerprint the caller has verified, unless this writer has stored it.
     pub(crate) fn store(&mut self, class: Class, name: Fingerprint, chunk: &[u8]) -> Result<()> {
         self.packer.store(class, name, chunk)?;
         self.pump()
     }
 
-    /// Whether this writer has stored a chunk; as a whole, if that is asked for.
+    /// Returns `true` if this writer has stored a chunk. If `whole` is set, only wholes count.
     pub(crate) fn has(&self, class: Class, name: &Fingerprint, whole: bool) -> Result<bool> {
         self.packer.has(class, name, whole)
     }
 
-    /// Stores a chunk whose fingerprint the caller has verified as a whole, even if this writer has it
-    /// as a composite.
+    /// Stores a chunk whose fingerprint the caller has verified as a whole, even if this writer has
+    /// stored it as a composite.
     pub(crate) fn store_whole(
         &mut self,
         class: Class,
@@ -220,8 +223,9 @@ impl Inline {
         self.pump()
     }
 
-    /// Stores a chunk that the caller has verified to be made of `extents` over `references`, which
-    /// stay, as a composite; if that is worth it. Returns whether it was.
+    /// Stores a chunk as a composite of `extents` over `references`, if that is worthwhile. The
+    /// caller has verified that the chunk is made of these extents, and that the references stay.
+    /// Returns `true` if the composite was stored.
     pub(crate) fn store_composite(
         &mut self,
         (class, name): (Class, Fingerprint),
@@ -236,8 +240,8 @@ impl Inline {
         Ok(stored)
     }
 
-    /// Stores a chunk as a composite over the whole `base`, which stays and whose bytes the caller has
-    /// verified; if that is worth it. Returns whether it was.
+    /// Stores a chunk as a composite over the whole `base`, if that is worthwhile. The whole stays,
+    /// and the caller has verified its bytes. Returns `true` if the composite was stored.
     pub(crate) fn store_resembling(
         &mut self,
         (class, name): (Class, Fingerprint),
@@ -253,32 +257,32 @@ impl Inline {
         Ok(stored)
     }
 
-    /// Closes the open regions: what follows is of another kind.
+    /// Closes the open regions, because chunks of another kind follow.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.packer.flush();
         self.pump()
     }
 
-    /// Stores a region of another container as it is.
+    /// Stores an encoded region of another container.
     pub(crate) fn store_region(&mut self, region: EncodedRegion) -> Result<()> {
         self.archive.append(region)?;
         self.put()?;
         self.writer.renew()
     }
 
-    /// Publishes containers of others in a segment of this writer.
+    /// Publishes containers of other writers in a segment of this writer.
     pub(crate) fn publish_existing(&mut self, containers: &Segment) -> Result<()> {
         self.archive.publish_existing(containers)?;
         self.put()
     }
 
-    /// The writer, and the segments that it has published.
+    /// Returns the writer and the segments that it has published.
     pub(crate) fn into_parts(self) -> (Writer, Vec<PartName>) {
         let segments = self.archive.segments().to_vec();
         (self.writer, segments)
     }
 
-    /// How much was stored so far, in bytes.
+    /// Returns the number of stored bytes so far.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.archive.statistics().stored_bytes
     }
@@ -287,7 +291,7 @@ impl Inline {
     ///
     /// # Errors
     ///
-    /// As [`Writer::commit`].
+    /// Returns any error of [`Writer::commit`].
     pub fn commit(mut self, outcome: Outcome) -> Result<Committed> {
         self.publish()?;
         let segments = self.archive.segments().to_vec();

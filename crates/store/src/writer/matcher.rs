@@ -1,10 +1,11 @@
-//! Finds what a new chunk has in common with an old stream: the former version of what is being
-//! stored (rules C1, C3 to C5).
+//! Finds what a new chunk has in common with an old stream, which is the previous version of what
+//! is being stored (rules C1, C3 to C5).
 //!
-//! The old stream is the recipe of the same file in the parent snapshot. Where the new one stands in it
-//! is known from the last chunk that was found in both; a [`Window`] of old bytes around that place is
-//! read, and moves along. What an old chunk is made of, wholes alone, is known byte by byte; so what a
-//! new one takes of it is told in wholes again, and no composite ever refers to a composite.
+//! The old stream is the recipe of the same file in the parent snapshot. The position of the new
+//! stream in it is known from the last chunk that was found in both. A [`Window`] of old bytes
+//! around that position is read, and moves along. Every old chunk can be traced byte by byte to the
+//! wholes that it is made of. So the parts that a new chunk takes from it are expressed in wholes
+//! again, and no composite ever refers to a composite.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -25,26 +26,29 @@ use crate::name::{PartName, TicketId};
 use crate::reader::{ChunkBytes, Reader, Segments};
 use crate::writer::finder::{ENDS_MAX, Finder};
 
-/// So many old bytes before and behind those that belong to a chunk are looked through.
+/// Number of old bytes to search before and behind the expected position of a chunk.
 const AROUND_LEN: u64 = 96 * 1024;
-/// A chunk that is known is looked for in so many old ones.
+/// Number of old pieces ahead in which a known chunk is looked up.
 const AHEAD_COUNT: u64 = 1024;
-/// Of so many wholes a window may be made; then it begins anew.
+/// Maximum number of wholes that the bytes of a window come from. Beyond it the window is
+/// restarted.
 const WHOLES_MAX: usize = 16 * 1024;
-/// Where the place is lost, so many times as many old bytes are scouted as the new chunk has.
+/// Length of old bytes to scout for a lost position, as a multiple of the length of the new chunk.
 const SCOUTED_TIMES: u64 = 8;
-/// But no more than so many, in bytes.
+/// Maximum length of old bytes to scout, in bytes.
 const SCOUTED_LEN_MAX: u64 = 32 * 1024 * 1024;
-/// So many chunks in a row that were not worth a composite are borne.
+/// Number of consecutive unprofitable chunks before the matcher pauses.
 const MISSES_MAX: u32 = 6;
-/// After more, chunks are passed over, twice as many each time, up to 2 to the power of this.
+/// Maximum exponent of a pause: each further failure doubles the number of skipped chunks, up to 2
+/// to the power of this.
 const PAUSE_BITS_MAX: u32 = 7;
-/// So many chunks of a container are an old stream: of those before the place, and from it on.
+/// Number of chunks of a container that form an old stream: those before the position, and all.
 const PACKED_BEFORE_COUNT: usize = 16;
 const PACKED_COUNT: usize = 1024;
 
-/// A composite refers to so many wholes at most, and to the literal of its region. Each is in another
-/// region at worst: what every version changes a little would need more of them than a reader can hold.
+/// Maximum number of wholes that a composite refers to, besides the literal of its region. At worst
+/// each lies in another region, and more than these would exceed what a reader can hold, if every
+/// version changes a little.
 const WHOLES_PER_CHUNK_MAX: usize = 20;
 
 /// A part of a composite.
@@ -52,32 +56,33 @@ const WHOLES_PER_CHUNK_MAX: usize = 20;
 pub(super) enum Part {
     /// The next new bytes.
     Literal { len: usize },
-    /// `len` bytes of a whole, a number in [`Composed::sources`], from `offset` on.
+    /// `len` bytes of a whole, from `offset` on. `source` is an index into [`Composed::sources`].
     Copy { source: u32, offset: u32, len: u32 },
 }
 
-/// A chunk, taken apart.
+/// A chunk expressed as literals and copies.
 #[derive(Debug, Default)]
 pub(super) struct Composed {
     pub(super) parts: Vec<Part>,
-    /// The new bytes, one after the other.
+    /// The new bytes, concatenated.
     pub(super) literals: Vec<u8>,
-    /// Wholes, each once.
+    /// The wholes that are copied from, each once.
     pub(super) sources: Vec<Fingerprint>,
 }
 
 impl Composed {
-    /// Whether the old stream has half of `chunk` or more: then the new one stands there for certain.
+    /// Returns `true` if at least half of `chunk` is in the old stream, which makes the position of
+    /// the new stream certain.
     pub(super) fn has_most_of(&self, chunk: &[u8]) -> bool {
         self.literals.len() * 2 <= chunk.len()
     }
 }
 
-/// A piece of the old stream. Positions count bytes of chunks alone, without holes and zeros.
+/// A piece of the old stream. Positions count only the bytes of chunks, without holes and zeros.
 #[derive(Clone, Copy, Debug)]
 struct Old {
     fingerprint: Fingerprint,
-    /// Where in the chunk the piece begins.
+    /// Offset of the piece in its chunk.
     offset: u64,
     position: u64,
     len: u64,
@@ -98,7 +103,7 @@ struct Span {
     offset: u32,
 }
 
-/// A stretch of a chunk: bytes of a whole from `offset` on, and where that is.
+/// A stretch of a chunk: `len` bytes of a whole from `offset` on, with the container of the whole.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     whole: Fingerprint,
@@ -107,60 +112,62 @@ struct Source {
     len: u32,
 }
 
-/// Takes new chunks apart by what an old stream has of them; for one backup.
+/// Expresses new chunks in terms of an old stream, for one backup.
 #[derive(Debug)]
 pub struct Matcher<'a> {
     reader: &'a Reader,
-    /// The writer's: it says what may be referred to.
+    /// The index of the writer, which determines what may be referred to.
     index: &'a Index,
-    /// What this writer stores itself is not referred to: when it becomes readable depends on time.
+    /// The writer's own ticket. Chunks of this writer are not referred to, because the time at
+    /// which they become readable depends on timing.
     own: TicketId,
     stream: Option<Stream<'a>>,
     window: Window,
     spans: VecDeque<Span>,
-    /// Made when first needed: it takes 4 MiB.
+    /// Created at the first use, because it takes 4 MiB.
     scout: Option<Scout>,
-    /// When the writers of the view have ended.
+    /// The times at which the writers of the view have ended.
     times: BTreeMap<TicketId, i64>,
-    /// Made when first needed, of so many ends at most.
+    /// Created at the first use, with at most `ends_max` ends.
     finder: Option<Finder>,
     ends_max: usize,
-    /// The chunk right before the next one, if it is known and the old stream does not have it.
+    /// The chunk right before the next one, if it is known and not in the old stream.
     neighbour: Option<Fingerprint>,
-    /// How many chunks in a row did not resemble what was found for them.
+    /// Number of consecutive chunks that did not resemble what was found for them.
     found_misses: u32,
-    /// For how many chunks nothing was looked for since.
+    /// Number of chunks since then for which nothing was looked up.
     unlooked: u32,
-    /// The wholes that spans are of, and their containers.
+    /// The wholes that the spans come from, with their containers.
     wholes: Vec<(Fingerprint, PartName)>,
     numbers: HashMap<Fingerprint, u32>,
     pieces: Vec<Piece>,
 }
 
-/// The old stream, and where the new one stands in it.
+/// The old stream, and the position of the new stream in it.
 #[derive(Debug)]
 struct Stream<'a> {
     segments: Segments<'a>,
-    /// Pieces from shortly before the place on; the number of the first counts from 0.
+    /// Pieces from shortly before the position on. Their numbers count from 0 at the first piece of
+    /// the stream.
     ahead: VecDeque<Old>,
     ahead_first: u64,
-    /// By hint, numbers of pieces in `ahead`.
+    /// Maps a hint to the number of a piece in `ahead`.
     by_hint: HashMap<u64, u64>,
     end: u64,
-    /// The position that the next new byte belongs to.
+    /// The old position that the next new byte is expected to correspond to.
     expected: u64,
-    /// The same behind what was found last.
+    /// The old position behind the last certain match.
     known: u64,
-    /// Whether a scout looks for the place.
+    /// Set if a scout is looking for the position.
     is_scouted: bool,
-    /// Whether it is what a container has around a chunk that was found.
+    /// Set if the stream was taken from a container around a chunk that was found there.
     is_found: bool,
     misses: u32,
     pause: u32,
 }
 
 impl Stream<'_> {
-    /// The number of the piece at `position`, or of the next one.
+    /// Returns the number of the piece at `position`, or of the next one.
     fn number_at(&self, position: u64) -> u64 {
         self.ahead_first + self.ahead.partition_point(|old| old.end() <= position) as u64
     }
@@ -170,9 +177,10 @@ impl Stream<'_> {
         self.ahead.get(index).copied()
     }
 
-    /// Reads on in the recipe, and forgets what lies far behind.
+    /// Reads on in the recipe, and drops pieces that lie far behind.
     fn fill(&mut self) -> Result<()> {
-        // What lies further back is given up: the list must not grow with the file.
+        // A position that is too far ahead of the last match counts as certain, because the list
+        // must not grow with the file.
         if self.expected > self.known + SCOUTED_LEN_MAX {
             (self.known, self.is_scouted) = (self.expected, false);
         }
@@ -195,7 +203,7 @@ impl Stream<'_> {
                 ));
             }
             let number = self.ahead_first + self.ahead.len() as u64;
-            // Of equal ones the first: it is the next.
+            // The first of several equal pieces is kept, because it comes next.
             self.by_hint.entry(fingerprint.hint()).or_insert(number);
             self.ahead.push_back(Old { fingerprint, offset, position: self.end, len: length });
             self.end += length;
@@ -203,11 +211,11 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// The new stream has a chunk that is known. Returns whether the old one has it as well.
+    /// Skips a known chunk of the new stream. Returns `true` if the old stream has it as well.
     fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<bool> {
         self.fill()?;
         let is_it = |old: &Old| old.fingerprint == *fingerprint && old.offset == 0;
-        // Of equal ones in a row, the one that is expected.
+        // Among equal pieces in a row, the expected one is preferred.
         let here = self.get(self.number_at(self.expected)).filter(is_it);
         let found = here.or_else(|| {
             let number = self.by_hint.get(&fingerprint.hint())?;
@@ -220,7 +228,7 @@ impl Stream<'_> {
         Ok(found.is_some())
     }
 
-    /// The new stream stands at `position` for certain.
+    /// Records that the new stream certainly stands at `position`.
     fn found(&mut self, position: u64) {
         (self.expected, self.known) = (position, position);
         (self.misses, self.pause, self.is_scouted) = (0, 0, false);
@@ -228,8 +236,8 @@ impl Stream<'_> {
 }
 
 impl<'a> Matcher<'a> {
-    /// Reads old chunks by `reader`; refers to what `index` allows, but for what the writer of
-    /// `own` stores itself.
+    /// Creates a matcher that reads old chunks by `reader` and refers to what `index` allows,
+    /// except for chunks that the writer of `own` stores itself.
     pub fn new(reader: &'a Reader, index: &'a Index, own: TicketId) -> Matcher<'a> {
         let commits = reader.view().commits;
         Matcher {
@@ -252,21 +260,23 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Remembers no more than so many heads and tails of old chunks, 8 bytes each.
+    /// Sets the maximum number of remembered heads and tails of old chunks, 8 bytes each.
     #[must_use]
     pub fn with_ends_max(self, ends_max: usize) -> Matcher<'a> {
         Matcher { ends_max, ..self }
     }
 
-    /// What is stored from now on is a new version of `old`. Where that is `None`, chunks that are known,
-    /// or begin or end as old ones do, lead to what it may resemble; also those of what was stored before,
-    /// for where a folder was renamed, its files follow each other as they did.
+    /// Begins a stream that is a new version of `old`. If `old` is `None`, similar chunks are found
+    /// through known chunks, or through old chunks that begin or end in the same way. Known chunks
+    /// of the stream before count as well, because the files of a renamed folder still follow each
+    /// other.
     pub fn begin(&mut self, old: Option<&Content>) {
         if old.is_none() && !self.has_former() {
             return;
         }
         self.neighbour = None;
-        // Positions of all old streams follow each other: what the window has found stays valid.
+        // Positions continue behind those of earlier streams, so that entries in the table of the
+        // window stay valid.
         let end = self.stream.as_ref().map_or(0, |stream| stream.end);
         let position = self.window.end().max(end);
         self.restart(position);
@@ -285,7 +295,7 @@ impl<'a> Matcher<'a> {
         });
     }
 
-    /// The window begins anew at `position`, and with it the list of what it is made of.
+    /// Restarts the window at `position`, and with it the list of the wholes that it comes from.
     fn restart(&mut self, position: u64) {
         self.window.restart(position);
         self.spans.clear();
@@ -293,7 +303,7 @@ impl<'a> Matcher<'a> {
         self.numbers.clear();
     }
 
-    /// A chunk of the new stream is known.
+    /// Skips a known chunk of the new stream.
     pub(super) fn pass(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
         let is_there = match &mut self.stream {
             Some(stream) => stream.pass(fingerprint, len),
@@ -308,8 +318,8 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Goes on behind a known chunk that is right before the next one, where there is no former
-    /// version and what was found does not have it.
+    /// If there is no previous version, continues behind the known chunk right before the next one,
+    /// unless the current old stream has that chunk.
     fn follow_neighbour(&mut self) -> Result<()> {
         let Some(neighbour) = self.neighbour.take() else { return Ok(()) };
         if self.has_former() {
@@ -323,9 +333,10 @@ impl<'a> Matcher<'a> {
         Ok(())
     }
 
-    /// Looks for an old chunk that begins or ends as `chunk` does. Returns whether there is one.
+    /// Looks for an old chunk that begins or ends as `chunk` does. Returns `true` if there is one.
     fn find_ends(&mut self, chunk: &[u8]) -> Result<bool> {
-        // Muted where it keeps failing: looked for after two chunks, four, and so forth.
+        // After repeated failures only every second chunk is looked up, then every fourth, and so
+        // on.
         if let Some(bits) = self.found_misses.checked_sub(MISSES_MAX) {
             self.unlooked += 1;
             if self.unlooked < 1 << bits.min(PAUSE_BITS_MAX) {
@@ -338,12 +349,12 @@ impl<'a> Matcher<'a> {
         Ok(true)
     }
 
-    /// Whether what is stored is a new version of something.
+    /// Returns `true` if the current stream has a previous version.
     fn has_former(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| !stream.is_found)
     }
 
-    /// A place of a chunk, always the same.
+    /// Returns a place of a chunk, chosen in a fixed order.
     fn place(&self, fingerprint: &Fingerprint) -> Result<Option<Location>> {
         let order = |it: &Location| (!it.is_whole(), it.container.name, it.number);
         let mut first: Option<Location> = None;
@@ -356,7 +367,7 @@ impl<'a> Matcher<'a> {
         Ok(first)
     }
 
-    /// A container that may be referred to and can be read.
+    /// Returns a container that may be referred to, if it can be read.
     fn container(&self, name: PartName) -> Result<Option<Arc<Loaded>>> {
         match self.index.container(Class::Data, name) {
             Err(error) if error.is_loss() => Ok(None),
@@ -364,7 +375,8 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The place of a chunk that begins or ends as `chunk` does: its container, and its number there.
+    /// Returns the place of a chunk that begins or ends as `chunk` does: its container, and its
+    /// number there.
     fn resembling(&mut self, chunk: &[u8]) -> Result<Option<(Arc<Loaded>, usize)>> {
         let repository = self.reader.repository();
         let Some(ends) = repository.keys().ends(chunk) else { return Ok(None) };
@@ -377,8 +389,8 @@ impl<'a> Matcher<'a> {
         Ok(found.map(|number| (loaded, number)))
     }
 
-    /// What is stored next is compared with what a container has around a chunk, or right behind it:
-    /// what was stored one after the other was mostly so in a file.
+    /// Begins a stream at chunk `at` of a container, or right behind it. Chunks that were stored
+    /// one after another mostly followed each other in a file.
     fn begin_at(&mut self, loaded: &Loaded, at: usize, is_behind: bool) {
         let chunks = loaded.directory.chunks.iter().enumerate();
         let first = at.saturating_sub(PACKED_BEFORE_COUNT);
@@ -399,13 +411,14 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The old stream is not used any more.
+    /// Stops using the old stream.
     fn give_up(&mut self, error: Error) -> Result<()> {
         self.stream = None;
         if error.is_loss() { Ok(()) } else { Err(error) }
     }
 
-    /// Whether what was composed last was worth it, and whether it shows where the new stream stands.
+    /// Reports whether the last composed chunk was stored as a composite, and whether it makes the
+    /// position of the new stream certain.
     pub(super) fn tell(&mut self, stored: bool, shows_place: bool) {
         let Some(stream) = &mut self.stream else { return };
         if stream.is_found {
@@ -414,7 +427,7 @@ impl<'a> Matcher<'a> {
         if stored && shows_place {
             stream.found(stream.expected);
         } else if stream.pause == 0 {
-            // A scout looks for a better place.
+            // With a miss counted, a scout looks for a better position.
             stream.misses += 1;
             if !stored && let Some(bits) = stream.misses.checked_sub(MISSES_MAX) {
                 stream.pause = 1 + (1 << bits.min(PAUSE_BITS_MAX));
@@ -422,13 +435,14 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The containers of what a composite refers to.
+    /// Returns the containers of the wholes that a composite refers to.
     pub(super) fn containers(&self, composed: &Composed) -> impl Iterator<Item = PartName> {
         let numbers = composed.sources.iter().filter_map(|source| self.numbers.get(source));
         numbers.map(|number| self.wholes[*number as usize].1)
     }
 
-    /// Takes the next chunk of the new stream apart, where there is anything to compare it with.
+    /// Expresses the next chunk of the new stream in terms of old chunks, if there is a stream to
+    /// compare it with.
     pub(super) fn compose(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
         self.follow_neighbour()?;
         let composed = self.compose_here(chunk)?;
@@ -437,7 +451,7 @@ impl<'a> Matcher<'a> {
         if is_done || !self.find_ends(chunk)? { Ok(composed) } else { self.compose_here(chunk) }
     }
 
-    /// The same, by the old stream that there is.
+    /// Does the same as [`Matcher::compose`], by the present old stream only.
     fn compose_here(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let len = chunk.len() as u64;
@@ -474,7 +488,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Looks further ahead for the place of `chunk`, where the last one was in vain.
+    /// Looks further ahead for the position of `chunk` if the previous chunk was a miss.
     fn scout(&mut self, chunk: &[u8]) -> Result<()> {
         let is_lost = |stream: &&mut Stream<'_>| stream.misses > 0 && !stream.is_found;
         let Some(stream) = self.stream.as_mut().filter(is_lost) else { return Ok(()) };
@@ -492,7 +506,8 @@ impl<'a> Matcher<'a> {
             let Some(old) = self.stream.as_ref().and_then(|stream| stream.get(number)) else {
                 break;
             };
-            // From the middle of a piece on at first: what lies before it is of no use.
+            // The first piece is used only from the scout's end on, because what lies before it is
+            // of no use.
             let skipped = usize::try_from(scout.end().saturating_sub(old.position)).unwrap_or(0);
             let chunk = match self.old_chunk(&old, |_| Ok(true)) {
                 Err(error) if !error.is_loss() => return Err(error),
@@ -503,7 +518,7 @@ impl<'a> Matcher<'a> {
                 .and_then(|(chunk, _, range)| chunk.get(range.clone())?.get(skipped..));
             match chunk {
                 Some(bytes) => scout.push(bytes),
-                // It is passed over.
+                // An unreadable piece is skipped.
                 None => scout.restart(old.end()),
             }
             number += 1;
@@ -517,7 +532,7 @@ impl<'a> Matcher<'a> {
         Ok(())
     }
 
-    /// Has the window hold what lies around `len` bytes from `expected` on.
+    /// Makes the window hold the bytes around the `len` bytes from `expected` on.
     fn move_window(&mut self, expected: u64, len: u64) -> Result<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
         let Some(first) = stream.get(stream.number_at(expected.saturating_sub(AROUND_LEN))) else {
@@ -545,7 +560,7 @@ impl<'a> Matcher<'a> {
             };
             match self.load(&old) {
                 Ok(true) => {}
-                // The window goes on behind it.
+                // The window is restarted behind the piece.
                 Ok(false) => self.restart(old.end()),
                 Err(error) if error.is_loss() => self.restart(old.end()),
                 Err(error) => return Err(error),
@@ -555,8 +570,8 @@ impl<'a> Matcher<'a> {
         Ok(())
     }
 
-    /// The chunk of a piece of the old stream, where it is, and what of it the piece is; nothing where
-    /// no place of it may be referred to that `accepts` agrees to.
+    /// Returns the chunk of a piece of the old stream, its location, and the range of the piece in
+    /// it. Returns `None` if no place of the chunk may be referred to that `accepts` admits.
     fn old_chunk(
         &self,
         old: &Old,
@@ -567,7 +582,7 @@ impl<'a> Matcher<'a> {
             if !accepts(location)? {
                 return Ok(false);
             }
-            // What is taken of it is compared with the wholes (C5).
+            // Not verified here: the copied bytes are compared with the wholes (C5).
             let chunk = self.reader.unverified(Class::Data, location)?;
             let start = usize::try_from(old.offset).unwrap_or(usize::MAX);
             let len = usize::try_from(old.len).unwrap_or(usize::MAX);
@@ -579,7 +594,8 @@ impl<'a> Matcher<'a> {
         Ok(found)
     }
 
-    /// Appends a piece of the old stream to the window. Returns whether it may be referred to.
+    /// Appends a piece of the old stream to the window. Returns `true` if the piece may be referred
+    /// to.
     fn load(&mut self, old: &Old) -> Result<bool> {
         let mut sources = None;
         let found = self.old_chunk(old, |location| {
@@ -607,7 +623,8 @@ impl<'a> Matcher<'a> {
         Ok(true)
     }
 
-    /// What the chunk at `location` is made of, in order; nothing where any of it may not be referred to.
+    /// Returns the stretches of wholes that the chunk at `location` is made of, in order, or `None`
+    /// if one of them may not be referred to.
     fn sources(&self, location: &Location) -> Result<Option<Vec<Source>>> {
         let chunk = location.chunk();
         let is_whole = location.is_whole();
@@ -637,7 +654,7 @@ impl<'a> Matcher<'a> {
         Ok(Some(sources))
     }
 
-    /// As [`find_of_others`].
+    /// Does the same as [`find_of_others`] for this writer and its index.
     fn find(
         &self,
         fingerprint: &Fingerprint,
@@ -646,7 +663,7 @@ impl<'a> Matcher<'a> {
         find_of_others(self.index, self.own, fingerprint, accepts)
     }
 
-    /// The number of a whole.
+    /// Returns the number of a whole.
     fn number(&mut self, source: &Source) -> u32 {
         *self.numbers.entry(source.whole).or_insert_with(|| {
             self.wholes.push((source.whole, source.container));
@@ -654,7 +671,7 @@ impl<'a> Matcher<'a> {
         })
     }
 
-    /// The pieces in terms of wholes.
+    /// Expresses the pieces in terms of wholes.
     fn refer(&self, chunk: &[u8], pieces: &[Piece]) -> Option<Composed> {
         let mut parts: Vec<Part> = Vec::with_capacity(pieces.len());
         for piece in pieces {
@@ -671,9 +688,10 @@ impl<'a> Matcher<'a> {
         }
         used.sort_unstable();
         used.dedup();
-        // C4.
+        // Rule C4.
         if used.len() > WHOLES_PER_CHUNK_MAX {
-            // Those of which least is left around here are given up: chunks beside each other keep the same.
+            // The wholes of which least is left in this window are given up, so that neighbouring
+            // chunks keep the same ones.
             let mut lens: HashMap<u32, u64> = HashMap::new();
             for span in &self.spans {
                 *lens.entry(span.whole).or_default() += u64::from(span.len);
@@ -712,7 +730,8 @@ impl<'a> Matcher<'a> {
         (is_fine && !composed.sources.is_empty()).then_some(composed)
     }
 
-    /// A copy out of the window, as extents of wholes (C1). Their sources are numbers of wholes.
+    /// Expresses a copy out of the window as extents of wholes (C1). The sources in `parts` are
+    /// numbers of wholes.
     fn refer_copy(&self, mut position: u64, len: usize, parts: &mut Vec<Part>) -> Option<()> {
         let end = position + len as u64;
         let mut index = self.spans.partition_point(|s| s.position + u64::from(s.len) <= position);
@@ -736,7 +755,7 @@ impl<'a> Matcher<'a> {
         Some(())
     }
 
-    /// Whether the parts, out of what is stored, are the chunk.
+    /// Returns `true` if the parts, read from the stored wholes, yield the chunk.
     fn is_rebuilt(&self, composed: &Composed, chunk: &[u8]) -> Result<bool> {
         let mut copies: Vec<(u32, usize, Range<usize>)> = Vec::with_capacity(composed.parts.len());
         let (mut at, mut literal_at) = (0, 0);
@@ -757,7 +776,8 @@ impl<'a> Matcher<'a> {
                 }
             }
         }
-        // One whole at a time: each may be the last thing that holds a region in memory.
+        // Reads one whole at a time, because each may be the last reference that keeps a region in
+        // memory.
         copies.sort_unstable_by_key(|(source, at, _)| (*source, *at));
         for copies in copies.chunk_by(|(source, ..), (other, ..)| source == other) {
             let Some(fingerprint) = copies.first().map(|copy| composed.sources[copy.0 as usize])
@@ -775,7 +795,7 @@ impl<'a> Matcher<'a> {
         Ok(at == chunk.len())
     }
 
-    /// What is stored of a whole, if it may be referred to and can be read.
+    /// Returns the stored bytes of a whole, if it may be referred to and can be read.
     fn stored(&self, fingerprint: &Fingerprint) -> Result<Option<ChunkBytes>> {
         let mut stored = None;
         self.find(fingerprint, |location| {
@@ -793,8 +813,8 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Goes through the places of a chunk that may be referred to, and that the writer of `own` has not stored itself,
-/// until `accepts` agrees to one. One that cannot be read is passed over.
+/// Visits the places of a chunk that may be referred to and that the writer of `own` has not stored
+/// itself, until `accepts` admits one. Places that cannot be read are skipped.
 pub(super) fn find_of_others(
     index: &Index,
     own: TicketId,

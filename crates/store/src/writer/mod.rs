@@ -1,9 +1,9 @@
-//! Writing: a writer is a transaction. `docs/protocol.md` has the rules W1 to W8 and why.
+//! Writing. A writer is a transaction; `docs/protocol.md` has the rules W1 to W8 and their reasons.
 //!
-//! What decides is apart from what computes, so that stored bytes do not depend on threads:
-//! [`Packer`] (ordered) decides what is known and fills regions, [`RegionCodec`] (any thread)
-//! compresses them, [`Archive`] (ordered) seals them into containers and segments, and whoever
-//! drives them puts what comes out, in order. [`Inline`] does all of it in the calling thread.
+//! Decisions are separate from computations, so that the stored bytes do not depend on threads.
+//! [`Packer`] (ordered) decides which chunks are known and fills regions, [`RegionCodec`] (any
+//! thread) compresses them, and [`Archive`] (ordered) seals them into containers and segments. The
+//! caller puts the resulting objects in order. [`Inline`] does all of this in the calling thread.
 
 mod archive;
 mod burst;
@@ -54,11 +54,12 @@ pub use uploads::{Upload, Uploads, Written};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const HOUR_NS: u64 = 3600 * SECOND_NS;
-/// A ticket says once an hour that its writer is still at it.
+/// Interval between renewals of a ticket, in nanoseconds.
 const RENEW_NS: u64 = HOUR_NS;
-/// A commit needs a renewal within this time (W5).
+/// Maximum time between renewals, and from the last one to the commit, in nanoseconds (W5).
 const FRESH_NS: u64 = 12 * HOUR_NS;
-/// A ticket lives a day at most (W8); a writer begins to end somewhat earlier.
+/// Age at which a writer begins to end, in nanoseconds. A ticket lives for at most a day (W8), and
+/// ending takes time.
 const LIFE_NS: u64 = 20 * HOUR_NS;
 
 /// A writer: a ticket, and the view that was taken after it.
@@ -71,56 +72,59 @@ pub struct Writer {
     began_ns: u64,
     renewed_ns: u64,
     renewals: u32,
-    /// Too much time has once passed between two renewals: others may have taken the writer for dead.
+    /// Set if too much time has once passed between two renewals, so that others may have taken the
+    /// writer for dead.
     was_stale: bool,
     ended: Vec<TicketId>,
-    /// What an index segment would say of the containers that were put and are in none.
+    /// The index segment of the containers that were put and that no segment names yet.
     unpublished: Segment,
     /// The number of the next segment.
     segment_count: u32,
-    /// The containers that the segments of this writer name, where it may end by a record.
+    /// The containers that the segments of this writer name. Not tracked for backups.
     named: BTreeSet<(Class, PartName)>,
-    /// After a signal the process waits for what the writer publishes, or says of its end.
+    /// Makes the process, after a signal, wait until the writer has published or ended.
     _hold: Option<Hold>,
 }
 
-/// How a commit went.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Committed {
-    /// It stands.
+    /// The commit exists.
     Done,
-    /// Somebody has ended the ticket before: nothing was committed. Begin again; what was stored
-    /// is found.
+    /// Another client has ended the ticket before, and nothing was committed. The caller should
+    /// begin again; a new writer finds the chunks that were stored.
     Ended,
 }
 
 impl Writer {
-    /// Begins: puts a ticket, ends writers that are dead, and only then lists what there is (W1).
-    /// Where the medium lets several create one object, by the settings, nobody is ended.
+    /// Begins a writer: puts a ticket, ends dead writers, and only then lists what exists (W1). On
+    /// storage that, by the settings, lets several clients create one object, no other writer is
+    /// ended.
     ///
     /// # Errors
     ///
-    /// `Unsupported` where this version must not write; `Corrupt` where a prune record cannot be
-    /// read; as the medium.
+    /// Returns `Unsupported` if this version must not write to the repository, `Corrupt` if a prune
+    /// record cannot be read, and any error of the storage.
     pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
         Writer::begin_with(repository, purpose, false, View::default(), false)
     }
 
-    /// The same for a run that has begun before and goes on with another ticket: a key epoch may have
-    /// begun meanwhile, and the run keeps its own.
+    /// Begins a writer for a run that continues with another ticket. A key epoch may have begun
+    /// meanwhile; the run keeps its own.
     ///
     /// # Errors
     ///
-    /// As [`Writer::begin`].
+    /// Returns any error of [`Writer::begin`].
     pub fn begin_again(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
         Writer::begin_with(repository, purpose, false, View::default(), true)
     }
 
-    /// The same for a repair that gives up `lost` prune records: they do not count for this writer.
+    /// Begins a writer for a repair that gives up the `lost` prune records, which do not count for
+    /// this writer.
     ///
     /// # Errors
     ///
-    /// As [`Writer::begin`].
+    /// Returns any error of [`Writer::begin`].
     pub(crate) fn begin_without(
         repository: Arc<Repository>,
         purpose: Purpose,
@@ -142,13 +146,13 @@ impl Writer {
         Writer::begin_with(repository, purpose, false, known, false)
     }
 
-    /// The same for a caller who vouches that no other client writes: dead writers are ended also where
-    /// the medium lets several create one object.
+    /// Begins a writer for a caller that vouches that no other client writes. Dead writers are then
+    /// ended even on storage that lets several clients create one object.
     ///
     /// # Errors
     ///
-    /// As [`Writer::begin`]; `Conflict` where another writer may be at work
-    /// ([`crate::liveness::others_at_work`]): the own ticket is ended then.
+    /// Returns any error of [`Writer::begin`], and `Conflict` if another writer may be at work
+    /// ([`crate::liveness::others_at_work`]). In that case the writer's own ticket has been ended.
     pub fn begin_alone(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
         Writer::begin_with(repository, purpose, true, View::default(), false)
     }
@@ -166,7 +170,7 @@ impl Writer {
             .then(|| View::list(&repository))
             .transpose()?;
         let ticket = match put_ticket(&repository, purpose) {
-            // Whoever frees room must be able to begin.
+            // A prune frees room, so it must be able to begin on a full disk.
             Err(error) if error.kind() == Kind::Full && purpose != Purpose::Backup => {
                 repository.give_up_reserve();
                 put_ticket(&repository, purpose)?
@@ -177,19 +181,19 @@ impl Writer {
             end_writer(&repository, ticket).ok();
             return Err(error);
         }
-        // Both the commit and the void of a ticket could else be taken for the one that was first.
+        // Otherwise both the commit and the void of a ticket could be taken for the first.
         let may_end_others = is_alone || repository.config().creates_atomically();
         let ended =
             if may_end_others { end_dead_writers(&repository, Some(ticket))? } else { Vec::new() };
         let view = known.list_again(&repository)?;
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
-        // A listing may pass over a record that came during it, and show the next one.
+        // A listing may miss a record that was put while it ran, and show the next one.
         let view =
             if view.missing_prunes().is_empty() { view } else { view.list_again(&repository)? };
         let epoch = if is_at_work { Ok(()) } else { view.require_epoch() };
         if let Err(error) = epoch.and_then(|()| view.require_prunes()) {
-            // Nothing was written, and nobody is to wait for it.
+            // Nothing was written, so the ticket is ended: no other client has to wait for it.
             let end = void(&repository, Vec::new(), ViewRecord::default());
             put_commit(&repository, ticket, &end).ok();
             return Err(error);
@@ -214,32 +218,32 @@ impl Writer {
         })
     }
 
-    /// The repository.
+    /// Returns the repository.
     pub fn repository(&self) -> &Arc<Repository> {
         &self.repository
     }
 
-    /// The ticket, which is also the id of the snapshot.
+    /// Returns the ticket, which is also the id of the snapshot.
     pub fn ticket(&self) -> TicketId {
         self.ticket
     }
 
-    /// What counts for this writer.
+    /// Returns the view that counts for this writer.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// The writers that were found dead, and ended, when this one began. What they had published
-    /// is in the view.
+    /// Returns the writers that were found dead and ended when this one began. The view contains
+    /// what they had published.
     pub fn ended(&self) -> &[TicketId] {
         &self.ended
     }
 
-    /// Says that this writer is still at it, once an hour. To be called often.
+    /// Renews the ticket once an hour. Must be called often.
     ///
     /// # Errors
     ///
-    /// As the medium.
+    /// Returns any error of the storage.
     pub fn renew(&mut self) -> Result<()> {
         let now = self.repository.environment().elapsed_ns();
         let since_ns = now.saturating_sub(self.renewed_ns);
@@ -254,21 +258,22 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until `upload` has reached the disk under its name. Where it is an index segment: what
-    /// that publishes.
+    /// Waits until `upload` has reached the disk under its name. If the upload is an index segment,
+    /// returns what the segment publishes.
     ///
     /// # Errors
     ///
-    /// As [`Repository::put`].
+    /// Returns any error of [`Repository::put`].
     pub fn put(&mut self, upload: Upload) -> Result<Option<Published>> {
         if let ObjectName::Segment(name) = upload.name() {
-            // Before it is put: a name that may be taken is not used again (W7).
+            // Counted before the put, because a name that may have been used must not be used again
+            // (W7).
             self.segment_count = name.count.saturating_add(1);
         }
         let (stored, bytes) = upload.finish_and_keep(&self.repository)?;
         match stored {
             Some(Stored::Segment(published)) => {
-                // It names all containers before it.
+                // The segment names all containers before it.
                 self.unpublished = Segment::default();
                 self.remember(&published.segment);
                 Ok(Some(published))
@@ -282,8 +287,8 @@ impl Writer {
         }
     }
 
-    /// Puts parity for a container that was put, where the settings ask for it. Nothing needs it: who
-    /// is cut off before has containers without.
+    /// Puts parity for a container that was put, if the settings ask for it. Nothing depends on the
+    /// parity: after an interruption, the container simply has none.
     fn protect(&self, container: &Segment, bytes: &[u8]) -> Result<()> {
         let percent = self.repository.config().parity_percent;
         for record in container.containers.iter().filter(|_| percent > 0) {
@@ -293,7 +298,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts an index segment for the containers that were put and that none names.
+    /// Puts an index segment for the containers that were put and that no segment names yet.
     fn publish(&mut self) -> Result<()> {
         if self.unpublished.containers.is_empty() {
             return Ok(());
@@ -306,7 +311,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As the medium.
+    /// Returns any error of the storage.
     pub(crate) fn put_segment(&mut self, segment: &mut Segment) -> Result<PartName> {
         let name = PartName { ticket: self.ticket, count: self.segment_count };
         self.segment_count = self.segment_count.saturating_add(1);
@@ -316,8 +321,8 @@ impl Writer {
         Ok(name)
     }
 
-    /// Remembers what a segment of this writer names (P5, S5). A backup ends by its commit, which
-    /// another client's void precludes, and needs no such memory.
+    /// Remembers the containers that a segment of this writer names (P5, S5). A backup ends by its
+    /// commit, which the void of another client precludes, so it needs no such memory.
     fn remember(&mut self, segment: &Segment) {
         if self.purpose != Purpose::Backup {
             let named = segment.containers.iter().map(|each| (each.class, each.name));
@@ -325,39 +330,41 @@ impl Writer {
         }
     }
 
-    /// The containers that the segments of this writer name; none of a backup.
+    /// Returns the containers that the segments of this writer name; empty for a backup.
     pub(crate) fn named(&self) -> &BTreeSet<(Class, PartName)> {
         &self.named
     }
 
-    /// Ends after `error`, without a result: publishes every container that was put, so that the
-    /// next run finds it, and voids the ticket, so that nobody waits for it. On a full disk the
-    /// reserve is given up for that. Nothing else of this writer may be on its way any more.
+    /// Ends the writer after `error`, without a result. Every container that was put is published,
+    /// so that the next run finds it, and the ticket is voided, so that no other client waits for
+    /// it. On a full disk the reserve is given up for that. No other put of this writer may be in
+    /// progress.
     ///
     /// # Errors
     ///
-    /// As the medium.
+    /// Returns any error of the storage.
     pub fn abandon(&mut self, error: &Error) -> Result<Committed> {
         let _publishing = publishing(&self.repository);
         if error.kind() == Kind::Full {
             self.repository.give_up_reserve();
         }
-        // Where that fails, what it would have named is stored again.
+        // If that fails, the chunks of these containers are stored again by the next run.
         self.publish().ok();
         end_writer(&self.repository, self.ticket)
     }
 
-    /// Ends without a result because of something that this writer does not answer for: publishes
-    /// what it has put and voids the ticket, as far as that can be done.
+    /// Ends the writer without a result for a reason outside of it. Publishes what was put and
+    /// voids the ticket, as far as possible.
     pub(crate) fn give_up(&mut self) {
-        // Where that fails, what it would have named is stored again, and others end the ticket.
+        // If that fails, the chunks are stored again by the next run, and another client ends the
+        // ticket.
         self.publish().ok();
         end_writer(&self.repository, self.ticket).ok();
     }
 
-    /// Ends after `error` as [`Writer::abandon`] does, and returns the error to report: `Conflict` where
-    /// another client had ended the ticket before, who may have removed what was being put; else
-    /// `error`.
+    /// Ends the writer after `error` as [`Writer::abandon`] does, and returns the error to report.
+    /// That is `Conflict` if another client had ended the ticket before, because that client may
+    /// have removed what was being put. Otherwise it is `error`.
     #[must_use]
     pub(crate) fn fail(&mut self, error: Error) -> Error {
         let ended = self.abandon(&error);
@@ -368,7 +375,8 @@ impl Writer {
         }
     }
 
-    /// The error of a writer that another client has ended, with the failure in which that showed.
+    /// Returns the error of a writer that another client has ended. `failure` is the error that
+    /// revealed it, if any.
     pub(crate) fn was_ended(&self, failure: Option<Error>) -> Error {
         let object = match self.purpose {
             Purpose::Backup => "backup",
@@ -385,24 +393,24 @@ impl Writer {
         }
     }
 
-    /// Whether it is time to end with a checkpoint and to go on under a new ticket (W8).
+    /// Returns `true` if it is time to end with a checkpoint and to go on under a new ticket (W8).
     pub fn is_old(&self) -> bool {
         let now = self.repository.environment().elapsed_ns();
         now.saturating_sub(self.began_ns) > LIFE_NS
     }
 
-    /// What this writer's view was, for a commit.
+    /// Returns the record of this writer's view, for a commit.
     pub fn view_record(&self) -> ViewRecord {
         self.view.record()
     }
 
-    /// Ends with `outcome` (W5, W6). `hits` are the containers of others in which chunks were
-    /// found; every segment must have been put.
+    /// Ends the writer with `outcome` (W5, W6). `hits` are the containers of other writers in which
+    /// chunks were found. Every segment must have been put.
     ///
     /// # Errors
     ///
-    /// As the medium. Where the outcome of the put stays unknown, the error says so; the snapshot
-    /// may then exist.
+    /// Returns any error of the storage. If the outcome of the put is unknown, the error says so,
+    /// and the snapshot may exist.
     pub fn commit(
         &mut self,
         outcome: Outcome,
@@ -424,19 +432,20 @@ impl Writer {
         put_commit(&self.repository, self.ticket, &commit)
     }
 
-    /// W5: whether this writer said in time that it is still at it, and `hits` all exist.
+    /// W5: returns `true` if this writer has renewed its ticket in time and all of `hits` exist.
     pub(crate) fn may_commit(&self, hits: &BTreeSet<(Class, PartName)>) -> Result<bool> {
         let now = self.repository.environment().elapsed_ns();
         let is_stale = self.was_stale || now.saturating_sub(self.renewed_ns) > FRESH_NS;
         Ok(!is_stale && self.exist(hits)?)
     }
 
-    /// P5: whether no other client has ended this writer, and every container exists that its
-    /// segments name, but what a record of `view` has condemned: a sweep may have deleted that.
+    /// P5: returns `true` if no other client has ended this writer, and every container exists that
+    /// its segments name. Containers that a record of `view` has condemned are not checked, because
+    /// a sweep may have deleted them.
     ///
     /// # Errors
     ///
-    /// As the medium.
+    /// Returns any error of the storage.
     pub(crate) fn stands(&self, view: &View) -> Result<bool> {
         let media = self.repository.media();
         let ignores_end = {
@@ -464,17 +473,17 @@ impl Writer {
         all_exist(&**media, &named.copied().collect())
     }
 
-    /// Ends without a result; what was published stays.
+    /// Ends the writer without a result. What was published stays.
     ///
     /// # Errors
     ///
-    /// As the medium.
+    /// Returns any error of the storage.
     pub fn void(&mut self, segments: Vec<PartName>) -> Result<()> {
         let commit = void(&self.repository, segments, self.view_record());
         put_commit(&self.repository, self.ticket, &commit).map(|_| ())
     }
 
-    /// Whether all of `containers` exist.
+    /// Returns `true` if all of `containers` exist.
     fn exist(&self, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
         #[cfg(feature = "mutants")]
         if mutant::is_active(mutant::Mutant::TrustsHits) {
@@ -484,10 +493,10 @@ impl Writer {
     }
 }
 
-/// More containers than this are looked for by listing, not one by one.
+/// Maximum number of containers that are looked for one by one. More are looked for by listing.
 const HEADS_MAX: usize = 64;
 
-/// Whether all of `containers` exist: by asking for each, or by listing where they are many.
+/// Returns `true` if all of `containers` exist.
 fn all_exist(media: &dyn Media, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
     let path = |class, part| ObjectName::Container(class, part).to_string();
     if containers.len() <= HEADS_MAX {
@@ -533,7 +542,7 @@ fn put_ticket(repository: &Repository, purpose: Purpose) -> Result<TicketId> {
         let name = ObjectName::Ticket { ticket, renewal: 0 };
         match repository.seal_and_put(name, &body) {
             Ok(()) => return Ok(ticket),
-            // Two writers drew the same 96 bits, or a test made them: draw again.
+            // Two writers drew the same 96 bits, or a test made them do so: draw again.
             Err(error) if error.kind() == Kind::Conflict => {}
             Err(error) => return Err(error),
         }
@@ -552,17 +561,17 @@ fn void(repository: &Repository, segments: Vec<PartName>, view: ViewRecord) -> C
     }
 }
 
-/// Puts `commits/<ticket>`.
+/// Puts `commits/<ticket>` with the given commit.
 fn put_commit(repository: &Repository, ticket: TicketId, commit: &Commit) -> Result<Committed> {
     put_first(repository, ObjectName::Commit(ticket), &commit.encode())
 }
 
-/// Seals and puts an object of which there can be one only. The name decides: whoever comes second
-/// finds what the first has put, and has [`Committed::Ended`].
+/// Seals and puts an object that can exist only once. The name decides: the second client finds
+/// what the first has put, and gets [`Committed::Ended`].
 ///
 /// # Errors
 ///
-/// As the medium, where it stays unknown what lies there.
+/// Returns any error of the storage if the stored content remains unknown.
 pub(crate) fn put_first(
     repository: &Repository,
     name: ObjectName,
@@ -570,7 +579,7 @@ pub(crate) fn put_first(
 ) -> Result<Committed> {
     let _publishing = publishing(repository);
     let path = name.to_string();
-    // A retry sends the same bytes: what is sealed anew would need a new name.
+    // A retry sends the same bytes, because a newly sealed object would need a new name.
     let bytes = seal_object(repository.keys(), name, repository.salt()?, body);
     require_len(name, bytes.len() as u64)?;
     let mut failure = None;
@@ -579,7 +588,7 @@ pub(crate) fn put_first(
             Ok(Some(true)) => return Ok(Committed::Done),
             Ok(Some(false)) => return Ok(Committed::Ended),
             Ok(None) => {}
-            // The put may have come through all the same: ask again until it is known.
+            // The put may still have succeeded, so it is repeated until the outcome is known.
             Err(error) => {
                 if error.kind() == Kind::Full {
                     repository.give_up_reserve();
@@ -593,19 +602,21 @@ pub(crate) fn put_first(
     }))
 }
 
+/// Maximum number of attempts to put an object that can exist only once.
 const COMMIT_TRIES: usize = 5;
-/// The maximum number of tickets that are drawn before the storage is to blame.
+/// Maximum number of tickets that are drawn before the storage is considered faulty.
 const TICKET_TRIES: usize = 16;
 
-/// Gives this thread time to publish what is stored, should somebody ask to stop.
+/// Gives this thread time to publish what is stored if a stop is requested.
 fn publishing(repository: &Repository) -> Finishing {
     wait::finishing(&**repository.environment(), stop::PUBLISHING_MAX)
 }
 
-/// What was staged for a put is given up after this time, in seconds, whoever staged it.
+/// Age in seconds after which a staged put is removed, whichever client staged it.
 const STAGED_S_MAX: u64 = 24 * 3600;
 
-/// Whether the object at `path` is `bytes` after a put; `None` where there is none.
+/// Puts `bytes` at `path`. Returns `Some(true)` if the object there equals `bytes` afterwards,
+/// `Some(false)` if it differs, and `None` if there is no object.
 fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result<Option<bool>> {
     #[cfg(feature = "mutants")]
     if mutant::is_active(mutant::Mutant::Overwrites) {
@@ -620,7 +631,7 @@ fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result
         return Ok(Some(true));
     }
     match repository.media().get(path) {
-        // Others see it already, but what failed may have been its way to the disk.
+        // Other clients already see the object, but its sync may be what failed.
         Ok(found) if found == *bytes => repository.media().sync(path).map(|()| Some(true)),
         Ok(_) => Ok(Some(false)),
         Err(error) if error.kind() == Kind::Missing => put.map(|_| None),
@@ -628,9 +639,9 @@ fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result
     }
 }
 
-/// Ends every writer that is dead ([`crate::liveness`]) but `own`: puts the `void` that it cannot put any more, with the
-/// segments that it had put. This is how an interrupted backup is found and used. Returns whom it
-/// ended.
+/// Ends every dead writer ([`crate::liveness`]) except `own`, by putting the `void` that the dead
+/// writer can no longer put, with the segments that it had put. This is how an interrupted backup
+/// is found and used. Returns the tickets that were ended.
 pub(crate) fn end_dead_writers(
     repository: &Repository,
     own: Option<TicketId>,
@@ -644,22 +655,23 @@ pub(crate) fn end_dead_writers(
         let name = ObjectName::Ticket { ticket, renewal };
         let body = match repository.get(name) {
             Ok(body) => Ticket::decode(&body).map_err(|error| error.of(name)),
-            // A sweep may have taken it.
+            // A sweep may have deleted the ticket.
             Err(error) if error.kind() == Kind::Missing => continue,
             Err(error) => Err(error),
         };
-        // A ticket that cannot be read says nothing about its writer: leave it to `check`.
+        // A ticket that cannot be read says nothing about its writer, and is left to `check`.
         let Ok(body) = body else { continue };
         if !judge.is_dead(name, &body)? {
             continue;
         }
-        // Its commit was there: a void in its place would hide that somebody has deleted it.
+        // Such a writer had a commit: a void in its place would hide that the commit was deleted.
         let seen = match &seen {
             Some(seen) => seen,
             None => {
                 let view = View::list(repository)?;
                 let taken = view.taken();
-                // Where it was given up since, nobody is to wait for its writer.
+                // A commit that was given up does not count, so that no other client waits for its
+                // writer.
                 let mut all = view.seen();
                 all.retain(|id| !taken.contains(id));
                 seen.insert(all)
@@ -677,7 +689,8 @@ pub(crate) fn end_dead_writers(
     Ok(ended)
 }
 
-/// Removes what cut-off puts had staged: of writers that have ended, and whatever is a day old.
+/// Removes what interrupted puts have staged: that of ended writers, and everything that is a day
+/// old.
 fn clean_up(repository: &Repository) -> Result<()> {
     let media = repository.media();
     let mut ended = BTreeSet::new();
@@ -695,18 +708,19 @@ fn clean_up(repository: &Repository) -> Result<()> {
         };
         age_s > STAGED_S_MAX || writer.is_some_and(|ticket| ended.contains(&ticket))
     };
-    // What cannot be removed now can be later: it is in nobody's way.
+    // Files that cannot be removed now can be removed later, and do no harm.
     media.clean(&is_stale).ok();
     Ok(())
 }
 
-/// Ends another's ticket with a void that names the segments that it had put. Of the
-/// void and the other's commit the medium takes one only, so this can be done at any time; where the
-/// medium does not create atomically (`Config::creates_atomically`), only by who is alone.
+/// Ends the ticket of another writer with a void that names the segments which that writer had put.
+/// The storage accepts either the void or the other's commit, so this can be done at any time. On
+/// storage that does not create atomically (`Config::creates_atomically`), it must be done only by
+/// a client that is alone.
 ///
 /// # Errors
 ///
-/// As the medium.
+/// Returns any error of the storage.
 pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<Committed> {
     let mut segments = Vec::new();
     for (path, _) in repository.media().list(ObjectKind::Segment.folder())? {
@@ -719,7 +733,7 @@ pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<Committed
     for part in segments {
         match repository.get(ObjectName::Segment(part)) {
             Ok(_) => whole.push(part),
-            // It would be named as damage by every later view.
+            // A damaged segment is left out: every later view would report it as damage.
             Err(error) if error.is_loss() => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! The packer: decides which chunks are known and puts the payloads of the others into regions.
+//! The packer: decides which chunks are known, and puts the payloads of new ones into regions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,35 +17,35 @@ use crate::mutant::{self, Mutant};
 use crate::name::PartName;
 use crate::seal::{Keys, TAG_LEN};
 
-/// Takes chunks: what recipes and trees are written to.
+/// A destination of metadata chunks, for the writers of recipes and trees.
 pub trait ChunkSink {
     /// Stores a chunk unless it is known, and returns its fingerprint.
     ///
     /// # Errors
     ///
-    /// As the index.
+    /// Returns any error of the index.
     fn store_meta(&mut self, chunk: &[u8]) -> Result<Fingerprint>;
 }
 
-/// So many regions are remembered of which it is known whether their composites count.
+/// Maximum number of regions for which it is remembered whether their composites count.
 const CONFIRMED_MAX: usize = 64 * 1024;
 
-/// A region with composites is so many times smaller than others. What many versions have added to a
-/// file is in as many regions, and who reads it keeps them all.
+/// Divisor of the target size for regions with composites. What many versions have added to a file
+/// lies in as many regions, and a reader of the file keeps all of them.
 const COMPOSITES_DIVISOR: usize = 4;
 
-/// New chunks that are stored as composites.
+/// Counters of new chunks that are stored as composites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompositeStatistics {
-    /// How many.
+    /// Number of composites.
     pub count: u64,
-    /// Their size, in bytes.
+    /// Total size of the chunks that are stored as composites, in bytes.
     pub bytes: u64,
-    /// What of them is stored as it is, in bytes.
+    /// Number of bytes of composites that are stored as literals.
     pub literal_bytes: u64,
 }
 
-/// The one ordered stage of a backup.
+/// The ordered stage of a backup that decides what is stored.
 #[derive(Debug)]
 pub struct Packer {
     keys: Keys,
@@ -56,10 +56,11 @@ pub struct Packer {
     worth: Worth,
     open: [Option<Filling>; 2],
     next_region: u64,
-    /// Chunks of this ticket that no segment in the index names yet.
+    /// Chunks stored by this writer that no published index segment lists yet.
     own: HashMap<(Class, Fingerprint), Own>,
     hits: BTreeSet<(Class, PartName)>,
-    /// By container and region: whether what composites there refer to may be referred to.
+    /// For each container and region: `true` if everything may be referred to that the composites
+    /// there refer to.
     confirmed: HashMap<(PartName, u16), bool>,
     composites: CompositeStatistics,
     ready: Vec<RawRegion>,
@@ -71,7 +72,7 @@ pub struct Packer {
 /// A chunk that this writer has stored.
 #[derive(Clone, Copy, Debug)]
 struct Own {
-    /// The number of its region.
+    /// The number of the region that contains the chunk.
     region: u64,
     is_whole: bool,
 }
@@ -84,11 +85,11 @@ fn slot(class: Class) -> usize {
 }
 
 impl Packer {
-    /// A packer whose regions gather `region_size` bytes.
+    /// Creates a packer with a target region size of `region_size` bytes.
     ///
     /// # Errors
     ///
-    /// `Invalid` where zstd has no memory.
+    /// Returns `Invalid` if zstd has no memory.
     pub fn new(keys: Keys, index: Arc<Index>, region_size: u32, verify: Verify) -> Result<Packer> {
         Ok(Packer {
             keys,
@@ -110,11 +111,12 @@ impl Packer {
         })
     }
 
-    /// Stores a chunk whose fingerprint the caller has computed. Returns whether it was new.
+    /// Stores a chunk whose fingerprint the caller has computed. Returns `true` if the chunk was
+    /// new.
     ///
     /// # Errors
     ///
-    /// As the index.
+    /// Returns any error of the index.
     pub fn store(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8]) -> Result<bool> {
         if self.is_known(class, &fingerprint)? {
             return Ok(false);
@@ -123,12 +125,12 @@ impl Packer {
         Ok(true)
     }
 
-    /// As [`Packer::store`] of a chunk of data, by what `matcher` finds of it in an old stream: a
-    /// chunk that resembles old ones is stored as a composite (rules C1 to C5).
+    /// Stores a data chunk as [`Packer::store`] does. A new chunk in which `matcher` finds enough
+    /// of an old stream is stored as a composite (rules C1 to C5).
     ///
     /// # Errors
     ///
-    /// As the index, and the medium from which old chunks are read.
+    /// Returns any error of the index, or of the storage from which old chunks are read.
     pub fn store_similar(
         &mut self,
         fingerprint: Fingerprint,
@@ -154,12 +156,13 @@ impl Packer {
         Ok(true)
     }
 
-    /// As [`Packer::store`] of a chunk of data, by BURST: what `bursts` finds a reference chunk for is
-    /// stored as a composite, as long as that is smaller than the chunk.
+    /// Stores a data chunk as [`Packer::store`] does, with BURST. A new chunk for which `bursts`
+    /// finds a reference chunk is stored as a composite, provided that this is smaller than the
+    /// chunk.
     ///
     /// # Errors
     ///
-    /// As [`Packer::store_similar`].
+    /// Returns any error of [`Packer::store_similar`].
     pub fn store_burst(
         &mut self,
         fingerprint: Fingerprint,
@@ -185,14 +188,15 @@ impl Packer {
         Ok(true)
     }
 
-    /// Rule W2, and for composites rule C3.
+    /// Applies rule W2, and for composites rule C3.
     fn is_known(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<bool> {
         if self.own.contains_key(&(class, *fingerprint)) {
             return Ok(true);
         }
         let index = self.index.clone();
         let found = index.find_where(class, fingerprint, Scope::Write, |location| {
-            // What this writer has stored has what it needs.
+            // Composites of this writer need no check: the writer has made sure that their
+            // references exist.
             Ok(location.is_whole() || index.is_own(location) || self.confirm(class, location)?)
         })?;
         let Some(location) = found else { return Ok(false) };
@@ -200,8 +204,9 @@ impl Packer {
         Ok(true)
     }
 
-    /// C3: whether all that composites of this region refer to may be referred to as well. What this
-    /// writer stores itself does not count: when it is found depends on time.
+    /// C3: returns `true` if everything may be referred to that the composites of this region refer
+    /// to. Chunks of this writer do not count, because the time at which they are found depends on
+    /// timing.
     fn confirm(&mut self, class: Class, composite: &Location) -> Result<bool> {
         #[cfg(feature = "mutants")]
         if mutant::is_active(Mutant::DoesNotConfirm) {
@@ -230,12 +235,12 @@ impl Packer {
         Ok(is_confirmed)
     }
 
-    /// Whether a chunk was stored by this writer, or is in its index; as a whole, if that is asked
-    /// for. What a composite refers to is not looked for.
+    /// Returns `true` if a chunk was stored by this writer or is in its index. If `whole` is set,
+    /// only wholes count. References of composites are not checked.
     ///
     /// # Errors
     ///
-    /// As the index.
+    /// Returns any error of the index.
     pub(super) fn has(&self, class: Class, fingerprint: &Fingerprint, whole: bool) -> Result<bool> {
         if let Some(own) = self.own.get(&(class, *fingerprint))
             && (own.is_whole || !whole)
@@ -248,14 +253,14 @@ impl Packer {
         Ok(found.is_some())
     }
 
-    /// Stores a chunk as a whole, whatever is known of it.
+    /// Stores a chunk as a whole, even if it is known.
     pub(super) fn store_whole(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8]) {
         let open = self.open_for(class, chunk.len(), false);
         open.push_whole(fingerprint, chunk);
         self.stored(class, fingerprint, chunk, true);
     }
 
-    /// Stores a composite if that is worth it. Returns whether it was.
+    /// Stores a composite if it is worthwhile. Returns `true` if it was stored.
     pub(super) fn store_composed(
         &mut self,
         class: Class,
@@ -264,7 +269,7 @@ impl Packer {
         composed: &Composed,
     ) -> bool {
         let literals_len = composed.literals.len();
-        // What is certain ends no region for the sake of a composite that does not come.
+        // A composite that is certainly refused must not close the open region.
         if spare_len(chunk, literals_len) == 0 {
             return false;
         }
@@ -273,8 +278,9 @@ impl Packer {
         })
     }
 
-    /// Stores a composite if `is_worth` says so, which is told how many bytes it takes beside its new ones.
-    /// Returns whether it does.
+    /// Stores a composite if `is_worth` returns `true`. The last argument of `is_worth` is the
+    /// number of bytes that the composite takes besides its new ones. Returns `true` if the
+    /// composite was stored.
     fn push_composed(
         &mut self,
         class: Class,
@@ -297,12 +303,12 @@ impl Packer {
         true
     }
 
-    /// How large a region may become.
+    /// Returns the maximum size of a region.
     fn size_max(&self, has_composites: bool) -> usize {
         if has_composites { self.region_size / COMPOSITES_DIVISOR } else { self.region_size }
     }
 
-    /// The open region, which has room for `len` more bytes, of a composite or a whole.
+    /// Returns an open region with room for `len` more bytes of a composite or a whole.
     fn open_for(&mut self, class: Class, len: usize, composite: bool) -> &mut Filling {
         let index = slot(class);
         let is_full = self.open[index].as_ref().is_some_and(|open| {
@@ -324,7 +330,7 @@ impl Packer {
         })
     }
 
-    /// A chunk has just come into the open region.
+    /// Updates the state after a chunk has been added to the open region.
     fn stored(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8], is_whole: bool) {
         let index = slot(class);
         self.new_chunk_count[index] += 1;
@@ -349,52 +355,52 @@ impl Packer {
         }
     }
 
-    /// Closes both open regions: at the end of a source.
+    /// Closes both open regions, at the end of a source.
     pub fn flush(&mut self) {
         self.close(Class::Data);
         self.close(Class::Meta);
     }
 
-    /// The regions that were filled since the last call. Their numbers rise within a class only:
-    /// whoever takes them hands them on in the order of this list.
+    /// Returns the regions that were filled since the last call. Their numbers ascend only within a
+    /// class, and the caller must forward them in the order of the list.
     pub fn take_regions(&mut self) -> Vec<RawRegion> {
         std::mem::take(&mut self.ready)
     }
 
-    /// Whether there are any.
+    /// Returns `true` if there are filled regions to take.
     pub fn has_regions(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Gives back the buffer of a region that has been stored.
+    /// Returns the buffer of a stored region for reuse.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         if self.spare.len() < 4 {
             self.spare.push(buffer);
         }
     }
 
-    /// Forgets what the index finds from now on: chunks in regions of which `is_published` says
-    /// that a segment names them.
+    /// Forgets the chunks that the index finds from now on: those in regions for which
+    /// `is_published` returns `true`, because a segment names them.
     pub fn forget_published(&mut self, is_published: impl Fn(u64) -> bool) {
         self.own.retain(|_, own| !is_published(own.region));
     }
 
-    /// The containers of others in which chunks were found (W5).
+    /// Returns the containers of other writers in which chunks were found (W5).
     pub fn hits(&self) -> &BTreeSet<(Class, PartName)> {
         &self.hits
     }
 
-    /// What became composites.
+    /// Returns the counters of composites.
     pub fn composites(&self) -> CompositeStatistics {
         self.composites
     }
 
-    /// How many chunks of `class` were new.
+    /// Returns the number of new chunks of `class`.
     pub fn new_chunk_count(&self, class: Class) -> u64 {
         self.new_chunk_count[slot(class)]
     }
 
-    /// Their size in bytes.
+    /// Returns the total size of the new chunks of `class` in bytes.
     pub fn new_bytes(&self, class: Class) -> u64 {
         self.new_bytes[slot(class)]
     }

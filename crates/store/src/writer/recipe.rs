@@ -1,19 +1,21 @@
-//! Writing recipes.
+//! Writing of recipes.
 
 use super::packer::ChunkSink;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::format::recipe::{Content, LEVEL_MAX, RecipeChunk, SEGMENTS_INLINE_MAX, Segment};
 
-/// What stands for the cut specification in recipes of trees.
+/// Name of the cut specification in recipes of trees.
 pub const TREE_CUT: &str = "tree";
 
-/// A recipe chunk has at least so many entries, unless it is the last of its level ...
+/// Minimum number of entries of a recipe chunk, unless it is the last of its level.
 const ENTRIES_MIN: usize = 16;
-/// ... and at most so many. In between it ends after a fingerprint that ends in nine zero bits.
+/// Maximum number of entries of a recipe chunk. Between the limits a recipe chunk ends after a
+/// fingerprint that ends in nine zero bits.
 const ENTRIES_MAX: usize = 4096;
 
-/// Builds the recipe of one stream, chunk by chunk. Memory: at most one recipe chunk a level.
+/// Builds the recipe of one stream, chunk by chunk. Holds at most one recipe chunk for each level
+/// in memory.
 #[derive(Clone, Debug)]
 pub struct RecipeWriter {
     cut: String,
@@ -22,21 +24,22 @@ pub struct RecipeWriter {
 }
 
 impl RecipeWriter {
-    /// A recipe of a stream that is cut as `cut` says.
+    /// Creates the recipe of a stream that is cut by the specification `cut`.
     pub fn new(cut: impl Into<String>) -> RecipeWriter {
         RecipeWriter { cut: cut.into(), levels: vec![Vec::new()], size: 0 }
     }
 
-    /// The bytes of the stream so far.
+    /// Returns the length of the stream so far, in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Adds the next piece of the stream. Neighbouring holes, and neighbouring zeros, become one.
+    /// Appends the next segment of the stream. Neighbouring holes are merged, and so are
+    /// neighbouring zeros.
     ///
     /// # Errors
     ///
-    /// As the sink.
+    /// Returns any error of the sink.
     pub fn push(&mut self, segment: Segment, sink: &mut dyn ChunkSink) -> Result<()> {
         if segment.length() == 0 {
             return Ok(());
@@ -71,7 +74,7 @@ impl RecipeWriter {
         Ok(())
     }
 
-    /// Stores the entries of one level as a recipe chunk, and names it on the level above.
+    /// Stores the entries of one level as a recipe chunk, and names the chunk on the level above.
     fn close(&mut self, level: usize, sink: &mut dyn ChunkSink) -> Result<()> {
         let (fingerprint, length) = self.store(level, sink)?;
         self.push_at(level + 1, Segment::Chunk { fingerprint, offset: 0, length }, sink)
@@ -89,11 +92,11 @@ impl RecipeWriter {
         Ok((sink.store_meta(&chunk.encode())?, length))
     }
 
-    /// Ends the stream: a few segments, or the topmost recipe chunk.
+    /// Ends the stream. The result has either a few segments or the topmost recipe chunk.
     ///
     /// # Errors
     ///
-    /// As the sink.
+    /// Returns any error of the sink.
     pub fn finish(mut self, sink: &mut dyn ChunkSink) -> Result<Content> {
         if self.levels.len() == 1 && self.levels[0].len() <= SEGMENTS_INLINE_MAX {
             let segments = std::mem::take(&mut self.levels[0]);
@@ -110,7 +113,7 @@ impl RecipeWriter {
                 && level > 0
                 && let [Segment::Chunk { fingerprint, .. }] = self.levels[level][..]
             {
-                // The level below had one recipe chunk only: that one is the top.
+                // The level below had a single recipe chunk, which is then the top.
                 return Ok(Content::Recipe(fingerprint));
             }
             if !self.levels[level].is_empty() {
@@ -124,7 +127,7 @@ impl RecipeWriter {
     }
 }
 
-/// Nine zero bits at the end of a fingerprint: on average every 512th.
+/// Returns `true` if the fingerprint ends in nine zero bits: every 512th on average.
 fn ends_recipe(fingerprint: &Fingerprint) -> bool {
     fingerprint.0[31] == 0 && fingerprint.0[30] & 1 == 0
 }

@@ -1,5 +1,5 @@
-//! Composites that come about when chunks are stored again (rules C1, C4, C5): as they were, or over
-//! one whole that they resemble.
+//! Composites that result when chunks are stored again (rules C1, C4, C5): in their present form,
+//! or over one similar whole.
 
 use cutpoint_matching::{Piece, Window};
 
@@ -7,7 +7,7 @@ use super::matcher::{Composed, Part};
 use crate::fingerprint::Fingerprint;
 use crate::format::extents::{Extent, extent_count_max};
 
-/// What `extents` say, over those of `references` that they name.
+/// Expresses `extents` over those of `references` that they name.
 pub(super) fn of_extents(extents: &[Extent], references: &[Fingerprint]) -> Option<Composed> {
     let mut composed = Composed::default();
     let mut numbers: Vec<u16> = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn of_extents(extents: &[Extent], references: &[Fingerprint]) -> Opti
     Some(composed)
 }
 
-/// Takes chunks apart by one whole each. Keeps the table of a window.
+/// Expresses chunks in terms of one whole each. Keeps the table of a window.
 #[derive(Debug)]
 pub(super) struct Comparison {
     window: Window,
@@ -36,15 +36,15 @@ impl Comparison {
         Comparison { window: Window::new(0), pieces: Vec::new() }
     }
 
-    /// `chunk` in terms of `base`, the bytes of the whole `name`. Nothing where it would be too many
-    /// pieces, or none of `base`.
+    /// Expresses `chunk` in terms of `base`, the bytes of the whole `name`. Returns `None` if that
+    /// takes too many pieces or uses nothing of `base`.
     pub(super) fn compose(
         &mut self,
         chunk: &[u8],
         name: Fingerprint,
         base: &[u8],
     ) -> Option<Composed> {
-        // Behind what the table knows: so it needs not be cleared.
+        // Positions continue behind those in the table, so that the table need not be cleared.
         let start = self.window.end();
         self.window.restart(start);
         self.window.push(base);

@@ -1,4 +1,4 @@
-//! Regions: payloads of consecutive new chunks, compressed as one.
+//! Regions: payloads of consecutive new chunks, compressed together.
 
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -7,12 +7,12 @@ use crate::fingerprint::{Class, Fingerprint};
 use crate::format::directory::{ChunkRecord, Codec, Form};
 use crate::seal::TAG_LEN;
 
-/// Which regions are decoded and compared before they are put (W4).
+/// The regions that are decoded and compared before they are put (W4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
-    /// Metadata, and one data region in eight.
+    /// All metadata, and one data region in eight.
     Some,
-    /// All.
+    /// All regions.
     All,
 }
 
@@ -22,19 +22,19 @@ impl Verify {
     }
 }
 
-/// The number of a region that no packer has filled.
+/// The number of a region that was copied instead of filled by a packer.
 const COPIED: u64 = u64::MAX;
 
-/// One chunk's payload in a region.
+/// The payload of one chunk in a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawChunk {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) form: Form,
-    /// In the region, in bytes.
+    /// Offset in the region, in bytes.
     pub(crate) offset: u32,
-    /// Of the payload, in bytes.
+    /// Length of the payload in bytes.
     pub(crate) payload_len: u32,
-    /// Of the chunk, in bytes.
+    /// Length of the chunk in bytes.
     pub(crate) chunk_len: u32,
 }
 
@@ -45,17 +45,17 @@ impl From<&ChunkRecord> for RawChunk {
     }
 }
 
-/// The two large buffers that a region needs, to be used over and over: fresh memory costs as much
+/// The two large buffers that a region needs. They are reused, because fresh memory costs as much
 /// as filling it.
 #[derive(Debug, Default)]
 pub struct RegionBuffers {
-    /// What the packer fills.
+    /// The buffer that the packer fills.
     pub raw: Vec<u8>,
-    /// What the codec fills.
+    /// The buffer that the codec fills.
     pub encoded: Vec<u8>,
 }
 
-/// A region as the packer filled it.
+/// A region as the packer has filled it.
 #[derive(Debug)]
 pub struct RawRegion {
     pub(super) number: u64,
@@ -65,33 +65,34 @@ pub struct RawRegion {
     /// The wholes to which composites of this region refer.
     pub(super) references: Vec<Fingerprint>,
     pub(super) verify: bool,
-    /// A sample did not shrink: stored as it is.
+    /// Set if a sample did not shrink: the region is stored uncompressed.
     pub(super) is_incompressible: bool,
     pub(super) is_probed: bool,
 }
 
 impl RawRegion {
-    /// Regions count from 0 in the order in which they were filled, both classes together.
+    /// Returns the number of the region. Regions of both classes count together from 0, in the
+    /// order in which they were begun.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Its length in bytes.
+    /// Returns the length of the region in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is nothing in it.
+    /// Returns `true` if the region is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The region as it is stored if there is nothing to encode: a sample of it did not shrink.
-    /// Else both come back.
+    /// Returns the region in its stored form if it is not to be compressed, because a sample of it
+    /// did not shrink.
     ///
     /// # Errors
     ///
-    /// The region and the buffer, which are then for [`RegionCodec::encode`].
+    /// Returns the region and the buffer otherwise, for [`RegionCodec::encode`].
     pub fn stored(self, encoded: Vec<u8>) -> std::result::Result<EncodedRegion, (Self, Vec<u8>)> {
         if self.is_incompressible {
             Ok(EncodedRegion { raw: self, codec: Codec::Store, encoded })
@@ -101,23 +102,23 @@ impl RawRegion {
     }
 }
 
-/// A region, encoded; not yet sealed.
+/// A region that is encoded but not yet sealed.
 #[derive(Debug)]
 pub struct EncodedRegion {
     pub(super) raw: RawRegion,
     pub(super) codec: Codec,
-    /// Of no meaning where the codec is `Store`.
+    /// The compressed bytes; meaningless if the codec is `Store`.
     pub(super) encoded: Vec<u8>,
 }
 
 impl EncodedRegion {
-    /// The region's number.
+    /// Returns the number of the region.
     pub fn number(&self) -> u64 {
         self.raw.number
     }
 
-    /// A region of another container as it is: `bytes` is what `encoded` decodes to, of which
-    /// `chunks` live on. Where the codec is `Store`, `encoded` does not count.
+    /// Makes a copy of a region of another container. `bytes` is the decoded form of `encoded`, and
+    /// `chunks` are the chunks that stay. If the codec is `Store`, `encoded` is ignored.
     pub(crate) fn copied(
         class: Class,
         bytes: Vec<u8>,
@@ -140,7 +141,7 @@ impl EncodedRegion {
     }
 }
 
-/// Encodes regions. One for each thread: it keeps the tables of the compressor.
+/// Encodes regions. Each thread has its own codec, which keeps the tables of the compressor.
 pub struct RegionCodec {
     compressor: Compressor<'static>,
     decompressor: Decompressor<'static>,
@@ -154,11 +155,11 @@ impl std::fmt::Debug for RegionCodec {
 }
 
 impl RegionCodec {
-    /// A codec for zstd at `level`.
+    /// Creates a codec for zstd at `level`.
     ///
     /// # Errors
     ///
-    /// `Invalid` where zstd has no such level or no memory.
+    /// Returns `Invalid` if zstd has no such level or no memory.
     pub fn new(level: i32) -> Result<RegionCodec> {
         let failed = |error: std::io::Error| Error::invalid("zstd", error);
         Ok(RegionCodec {
@@ -168,14 +169,14 @@ impl RegionCodec {
         })
     }
 
-    /// Compresses a region, or leaves it as it is where it would not shrink by 3 %. Verifies it
-    /// where the packer asked for that. What is compressed goes to `encoded`, whose content does not
-    /// matter.
+    /// Compresses a region, or leaves it uncompressed if it would not shrink by 3 %. Verifies the
+    /// compressed bytes if the packer asked for that. They are written to `encoded`, whose present
+    /// content is discarded.
     ///
     /// # Errors
     ///
-    /// `Machine` where what was compressed does not decode to what it was: broken memory, or a
-    /// broken encoder.
+    /// Returns `Machine` if the compressed bytes do not decode to the original, because of broken
+    /// memory or a broken encoder.
     pub fn encode(&mut self, raw: RawRegion, encoded: Vec<u8>) -> Result<EncodedRegion> {
         let (raw, mut encoded) = match raw.stored(encoded) {
             Ok(stored) => return Ok(stored),
@@ -206,17 +207,17 @@ impl RegionCodec {
     }
 }
 
-/// A region of at least this many bytes is sampled, and closed at once where that does not shrink:
-/// only what compresses gains by larger regions.
+/// Minimum size of a region to be sampled, in bytes. A region whose sample does not shrink is
+/// closed at once, because only compressible bytes gain by larger regions.
 pub const PROBE_LEN: usize = 128 * 1024;
-/// A sample is this many pieces.
+/// Number of pieces in a sample.
 const SAMPLE_PIECES: usize = 4;
-/// The length of a piece of a region, in bytes.
+/// Length of a sampled piece of a region, in bytes.
 const REGION_PIECE_LEN: usize = 4096;
-/// The length of a piece of a chunk, in bytes.
+/// Length of a sampled piece of a chunk, in bytes.
 const CHUNK_PIECE_LEN: usize = 2048;
 
-/// Tells by a sample whether compressing is worth the time.
+/// Determines by a sample whether compression is worth the time.
 pub struct Probe(Compressor<'static>);
 
 impl std::fmt::Debug for Probe {
@@ -226,30 +227,30 @@ impl std::fmt::Debug for Probe {
 }
 
 impl Probe {
-    /// A probe.
+    /// Creates a probe.
     ///
     /// # Errors
     ///
-    /// `Invalid` where zstd has no memory.
+    /// Returns `Invalid` if zstd has no memory.
     pub fn new() -> Result<Probe> {
         Compressor::new(1).map(Probe).map_err(|error| Error::invalid("zstd", error))
     }
 
-    /// Whether a sample shrinks by less than 1 % with the fastest compressor, which sees repeats
-    /// and uneven distributions alike.
+    /// Returns `true` if a sample shrinks by less than 1 % with the fastest compressor level, which
+    /// detects both repeats and uneven distributions.
     pub fn looks_incompressible(&mut self, bytes: &[u8]) -> bool {
         let (len, compressed_len) = self.compress_sample(bytes, REGION_PIECE_LEN);
         compressed_len * 100 > len * 99
     }
 
-    /// About how many bytes a chunk takes when it is compressed.
+    /// Returns the estimated compressed length of a chunk in bytes.
     pub(super) fn compressed_len(&mut self, chunk: &[u8]) -> usize {
         let (len, compressed_len) = self.compress_sample(chunk, CHUNK_PIECE_LEN);
         (chunk.len() * compressed_len).checked_div(len).unwrap_or(0)
     }
 
-    /// Compresses a sample of `bytes`: pieces of `piece_len` bytes, evenly spread, or all of them
-    /// where they are fewer. Returns how long it was and is.
+    /// Compresses a sample of `bytes`: pieces of `piece_len` bytes, evenly spread, or all bytes if
+    /// there are fewer. Returns the length of the sample before and after.
     fn compress_sample(&mut self, bytes: &[u8], piece_len: usize) -> (usize, usize) {
         let pieces: Vec<u8>;
         let sample = if bytes.len() <= SAMPLE_PIECES * piece_len {
@@ -271,9 +272,9 @@ mod tests {
 
     use super::*;
 
-    /// Some regions of data are decoded again, or all; those of metadata always are.
+    /// Metadata regions are always verified, data regions in part or all.
     #[test]
-    fn what_is_verified() {
+    fn verified_regions_depend_on_class_and_number() {
         let numbers = |verify: Verify, class| {
             (0..17).filter(|number| verify.includes(class, *number)).collect::<Vec<_>>()
         };
@@ -283,9 +284,9 @@ mod tests {
         assert_eq!(numbers(Verify::All, Class::Data), all);
     }
 
-    /// Samples come from all over a region.
+    /// The sample comes from all over the region.
     #[test]
-    fn a_sample_tells_what_shrinks() {
+    fn sample_tells_compressible_regions_from_others() {
         const LEN: usize = 10 * SAMPLE_PIECES * REGION_PIECE_LEN;
         let mut probe = Probe::new().expect("there is memory");
         let random = SplitMix64::bytes(1, LEN);

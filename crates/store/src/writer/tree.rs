@@ -1,4 +1,4 @@
-//! Writing trees.
+//! Writing of trees.
 
 use super::packer::ChunkSink;
 use super::recipe::{RecipeWriter, TREE_CUT};
@@ -7,10 +7,10 @@ use crate::format::recipe::{Content, Segment};
 use crate::format::tree::Entry;
 use crate::seal::Keys;
 
-/// A chunk of a tree has at least so many bytes, unless it is the last ...
+/// Minimum size of a chunk of a tree in bytes, unless it is the last.
 const CHUNK_SIZE_MIN: usize = 4 * 1024;
-/// ... and at most so many, unless one entry is larger. In between it ends before a name whose
-/// keyed hash ends in seven zero bits.
+/// Maximum size of a chunk of a tree in bytes, unless one entry is larger. Between the limits a
+/// chunk ends before a name whose keyed hash ends in seven zero bits.
 const CHUNK_SIZE_MAX: usize = 64 * 1024;
 const HASH_MASK: u64 = 0x7f;
 
@@ -29,16 +29,16 @@ impl Default for TreeWriter {
 }
 
 impl TreeWriter {
-    /// An empty folder.
+    /// Creates an empty tree.
     pub fn new() -> TreeWriter {
         TreeWriter::default()
     }
 
-    /// Adds the next entry.
+    /// Appends the next entry.
     ///
     /// # Errors
     ///
-    /// `Invalid` where names do not rise; as the sink.
+    /// Returns `Invalid` if names do not ascend, and any error of the sink.
     pub fn push(&mut self, entry: &Entry, keys: &Keys, sink: &mut dyn ChunkSink) -> Result<()> {
         if !self.name_last.is_empty() && self.name_last >= entry.name {
             return Err(Error::invalid(
@@ -50,7 +50,7 @@ impl TreeWriter {
         self.name_last.extend_from_slice(&entry.name);
         let start = self.chunk.len();
         entry.encode_into(&mut self.chunk);
-        // The name decides, so that a touched time moves no cut.
+        // The name decides, so that a changed time moves no cut.
         let may_cut = start >= CHUNK_SIZE_MIN && keys.name_hash(&entry.name) & HASH_MASK == 0;
         if start > 0 && (may_cut || self.chunk.len() > CHUNK_SIZE_MAX) {
             let entry = self.chunk.split_off(start);
@@ -70,11 +70,11 @@ impl TreeWriter {
         self.recipe.push(Segment::Chunk { fingerprint, offset: 0, length }, sink)
     }
 
-    /// Ends the folder.
+    /// Ends the tree.
     ///
     /// # Errors
     ///
-    /// As the sink.
+    /// Returns any error of the sink.
     pub fn finish(mut self, sink: &mut dyn ChunkSink) -> Result<Content> {
         self.close(sink)?;
         self.recipe.finish(sink)

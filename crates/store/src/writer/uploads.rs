@@ -1,4 +1,4 @@
-//! Putting what an archive gives: large objects piece by piece.
+//! Puts the objects that an archive produces, large ones piece by piece.
 
 use bytes::Bytes;
 
@@ -9,46 +9,47 @@ use crate::media::Staged;
 use crate::name::ObjectName;
 use crate::repository::{Repository, require_len};
 
-/// Objects that are on their way to the medium: one container of each class at most.
+/// Objects whose parts are being written: at most one container of each class.
 #[derive(Debug, Default)]
 pub struct Uploads {
     open: Vec<Upload>,
 }
 
-/// An object all of whose bytes are there; it exists once [`Writer::put`] has returned.
+/// A complete object. It exists in the storage once [`Writer::put`] has returned.
 ///
 /// [`Writer::put`]: super::Writer::put
 #[derive(Debug)]
 pub struct Upload {
     name: ObjectName,
     staged: Option<Box<dyn Staged>>,
-    /// What could not be staged, or is needed once more: parity is made of whole containers.
+    /// Bytes that were not staged, or are needed once more because parity is made of complete
+    /// containers.
     bytes: Vec<u8>,
     len: u64,
     stored: Option<Stored>,
 }
 
-/// What [`Uploads::write`] gives back.
+/// The result of [`Uploads::write`].
 #[derive(Debug)]
 pub struct Written {
-    /// The object that ended with the part.
+    /// The object that is complete with this part.
     pub upload: Option<Upload>,
-    /// The region's buffers, for the next one.
+    /// The buffers of the region, for the next one.
     pub buffers: Option<RegionBuffers>,
 }
 
 impl Uploads {
-    /// Takes the next part.
+    /// Writes the next part.
     ///
     /// # Errors
     ///
-    /// As the medium.
+    /// Returns any error of the storage.
     pub fn write(&mut self, repository: &Repository, mut part: SealedPart) -> Result<Written> {
         let found = self.open.iter().position(|upload| upload.name == part.name);
         let mut upload = match found {
             Some(found) => self.open.swap_remove(found),
             None => {
-                // An object of one part is put at once.
+                // An object of a single part is put at once.
                 let staged = match part.is_last {
                     true => None,
                     false => {
@@ -85,27 +86,27 @@ impl Upload {
         self.name
     }
 
-    /// Its length in bytes.
+    /// Returns the length of the object in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Never: every object has a header.
+    /// Returns `false`, because every object has a header.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Waits until the object has reached the disk under its name. Whoever has a writer gives the
-    /// upload to [`Writer::put`](super::Writer::put) instead.
+    /// Waits until the object has reached the disk under its name. A caller with a writer must use
+    /// [`Writer::put`](super::Writer::put) instead.
     ///
     /// # Errors
     ///
-    /// As [`Repository::put`].
+    /// Returns any error of [`Repository::put`].
     pub fn finish(self, repository: &Repository) -> Result<Option<Stored>> {
         self.finish_and_keep(repository).map(|(stored, _)| stored)
     }
 
-    /// The same; returns the bytes, too, where they are needed once more.
+    /// Does the same as [`Upload::finish`], and also returns the bytes if they were kept.
     pub(super) fn finish_and_keep(
         self,
         repository: &Repository,

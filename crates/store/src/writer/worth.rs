@@ -1,33 +1,35 @@
-//! Whether a composite is worth it.
+//! The decision whether a composite is worthwhile.
 
 use super::region::Probe;
 
-/// A composite is stored where it takes no more than so many sixteenths of what the chunk takes, when
-/// both are compressed: each has its price when it is read.
+/// Maximum size of a composite, in sixteenths of the size of its chunk, both compressed. The margin
+/// is there because each composite makes reading more expensive.
 const SIXTEENTHS: u64 = 15;
-/// Where it takes so many times less than it may by the last sample, the chunk is not sampled.
+/// Factor by which a composite must stay below its limit to be judged by the last sample instead of
+/// its own.
 const CLEAR_TIMES: u64 = 2;
-/// So many chunks in a row are judged by one sample.
+/// Maximum number of consecutive chunks that are judged by one sample.
 const UNSAMPLED_MAX: u32 = 16;
 
-/// Judges composites by how their chunks compress. A sample of the chunk tells; or that of one shortly
-/// before, where its answer is clear by far. What is decided depends on the chunks alone, in their order.
+/// Judges composites by how well their chunks compress. The measure is a sample of the chunk, or
+/// that of a recent chunk if the answer is clear by far. The decisions depend only on the chunks
+/// and their order.
 #[derive(Debug, Default)]
 pub(super) struct Worth {
-    /// What was sampled last: the length of the chunk, and how long it is when compressed, in bytes.
+    /// Length of the chunk that was sampled last, and its estimated compressed length, in bytes.
     sampled: Option<(u64, u64)>,
     unsampled_count: u32,
 }
 
-/// How many bytes a composite may take beside those that are new, if nothing compresses. Where there are
-/// none it is never worth it.
+/// Returns the number of bytes that a composite may take besides its new ones, if nothing
+/// compresses. At 0 the composite is never worthwhile.
 pub(super) fn spare_len(chunk: &[u8], literals_len: usize) -> u64 {
     (chunk.len() as u64 * SIXTEENTHS / 16).saturating_sub(literals_len as u64)
 }
 
 impl Worth {
-    /// Whether `chunk` is to be stored as a composite that takes `composite_len` bytes beside
-    /// `literals_len` bytes that are new, and that compress as the chunk does.
+    /// Returns `true` if `chunk` should be stored as a composite that takes `composite_len` bytes
+    /// besides `literals_len` new bytes, which are assumed to compress as well as the chunk.
     pub(super) fn is_worth(
         &mut self,
         chunk: &[u8],
@@ -36,7 +38,7 @@ impl Worth {
         probe: &mut Probe,
     ) -> bool {
         let chunk_len = chunk.len() as u64;
-        // What it may take if nothing compresses; else that share of it which is left of a chunk.
+        // The limit if nothing compresses. For compressible chunks it shrinks in proportion.
         let len_max = spare_len(chunk, literals_len);
         let composite_len = composite_len as u64;
         if composite_len > len_max {
@@ -64,7 +66,7 @@ mod tests {
     const LEN: usize = 64 * 1024;
 
     #[test]
-    fn a_sample_decides_where_it_is_not_clear() {
+    fn unclear_composite_is_decided_by_a_sample() {
         let mut probe = Probe::new().expect("there is memory");
         let random = SplitMix64::bytes(1, LEN);
         let zeros = vec![0; LEN];

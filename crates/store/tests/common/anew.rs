@@ -1,4 +1,4 @@
-//! Chunks that are stored whatever is known of them, and whatever they are said to be.
+//! Stores chunks without regard to known ones, under any given fingerprint.
 
 use std::sync::Arc;
 

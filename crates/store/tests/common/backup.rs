@@ -36,7 +36,7 @@ impl Machine {
         Machine::at(process, 1 << 60)
     }
 
-    /// A process that begins at this time.
+    /// Creates a process that begins at this time.
     pub(crate) fn at(process: u32, clock_ns: u64) -> Arc<Machine> {
         let random = Mutex::new(SplitMix64::new(0xe0 + u64::from(process)));
         Arc::new(Machine { random, clock_ns: AtomicU64::new(clock_ns), process })
@@ -85,12 +85,12 @@ pub(crate) fn init(media: Arc<dyn Media>) -> Result<Repository> {
     init_by(media, 0)
 }
 
-/// A repository that this process makes.
+/// Creates a repository as this process.
 pub(crate) fn init_by(media: Arc<dyn Media>, process: u32) -> Result<Repository> {
     init_with(media, process, false, 0)
 }
 
-/// A repository with composites, or without, and with so much parity, in percent.
+/// Creates a repository with or without composites, and with the given share of parity, in percent.
 pub(crate) fn init_with(
     media: Arc<dyn Media>,
     process: u32,
@@ -115,15 +115,15 @@ pub(crate) fn open(media: Arc<dyn Media>, process: u32) -> Result<Arc<Repository
 
 pub(crate) const CHUNK_LEN: usize = 5000;
 
-/// From this number on files are versions of the one whose number ends in two zeros.
+/// Minimum number of a file that is a version of the one whose number ends in two zeros.
 const VERSIONS_FROM: u64 = 100;
-/// From this number on, of the one whose number has three digits less.
+/// Minimum number of a file that is a version of the one whose number has three digits less.
 const LATER_FROM: u64 = 1000;
 
-/// The bytes of a file; those of one number are the same in every backup. Of a version below 1000,
-/// every other chunk is as it was, and in the others one byte is not; from the fiftieth on, in all of
-/// them. Number 1000 n + m is a later version of file n, and may have one itself: with other bytes in
-/// each chunk.
+/// Returns the bytes of a file. Equal numbers have equal bytes in every backup. In a version below
+/// 1000, every other chunk is unchanged, and the others differ in one byte; from the fiftieth
+/// version on, all chunks differ. Number 1000 n + m is a later version of file n with other bytes
+/// in each chunk, and may itself have later versions.
 pub(crate) fn file(number: u64) -> Vec<u8> {
     if number >= LATER_FROM {
         let mut bytes = file(number / LATER_FROM);
@@ -146,7 +146,7 @@ pub(crate) fn file(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// The content of another version of a file in the newest snapshot that has one.
+/// Returns the content of another version of a file in the newest snapshot that has one.
 pub(crate) fn former(reader: &Reader, number: u64) -> Result<Option<Content>> {
     for (_, snapshot) in reader.view().snapshots().into_iter().rev() {
         for entry in reader.tree(&snapshot.root) {
@@ -164,8 +164,8 @@ fn number_of(entry: &Entry) -> u64 {
     String::from_utf8_lossy(&entry.name)[5..].parse().expect("a number")
 }
 
-/// Backs up `files`, in a repository with composites by comparing with former versions; publishes in
-/// the middle where `publish` says so.
+/// Backs up `files`. A repository with composites compares them with previous versions. Publishes
+/// in the middle if `publish` is set.
 pub(crate) fn back_up(
     repository: &Arc<Repository>,
     files: &[u64],
@@ -175,7 +175,8 @@ pub(crate) fn back_up(
     back_up_by(writer, files, BTreeMap::new(), publish, Snapshot::empty())
 }
 
-/// As [`back_up`], with what is said of the snapshot; `taken` are entries that are taken over.
+/// Does the same as [`back_up`], with the properties of the snapshot. `taken` are entries that are
+/// taken over.
 pub(crate) fn back_up_by(
     writer: Writer,
     files: &[u64],
@@ -217,7 +218,7 @@ pub(crate) fn back_up_by(
     inline.commit(Outcome::Snapshot(Box::new(Snapshot { root, ..snapshot })))
 }
 
-/// Restores every snapshot that is listed and compares each file; returns how many there are.
+/// Restores every listed snapshot and compares each file. Returns the number of snapshots.
 pub(crate) fn restore_all(repository: &Arc<Repository>) -> Result<usize> {
     let reader = reader_of_all(repository)?;
     let view = reader.view();

@@ -1,4 +1,4 @@
-//! A medium with bad sectors.
+//! A storage with bad sectors.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use bytes::Bytes;
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::media::{Layer, Media};
 
-/// A medium that cannot read objects whose names begin so, or one byte of them.
+/// A storage that cannot read objects whose names begin with a prefix, or one byte of them.
 #[derive(Debug)]
 pub(crate) struct BadSectors {
     pub(crate) inner: Arc<dyn Media>,
     pub(crate) prefix: String,
-    /// The byte that cannot be read; none can without.
+    /// The byte that cannot be read; `None` if all of them cannot.
     pub(crate) at: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! A small repository to be damaged, and what a check says of it.
+//! A small repository to be damaged, and the findings of a check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -23,15 +23,15 @@ use cutpoint_store::writer::{Committed, Inline, TreeWriter, Verify, Writer};
 
 use crate::backup::{back_up, file, init, open, restore_all};
 
-/// A repository on a medium of its own, opened before anything was damaged.
+/// A repository on a storage of its own, opened before anything was damaged.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) media: Arc<dyn Media>,
     pub(crate) repository: Arc<Repository>,
 }
 
-/// Every object of a repository with: two settings, two keys, two snapshots of files, one of a
-/// folder in a folder, a writer that ended with nothing, and one that was cut off.
+/// Creates every object of a repository with two settings, two keys, two snapshots of files, one of
+/// a folder in a folder, a writer that ended without a result, and an interrupted one.
 pub(crate) fn build() -> BTreeMap<String, Bytes> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let mut first = init(media.clone()).expect("an empty memory takes a repository");
@@ -69,7 +69,7 @@ fn restore_all_but_nested(repository: &Arc<Repository>) -> usize {
     restore_all(repository).expect("everything restores")
 }
 
-/// A folder of 2000 files without bytes, in a folder: its tree has several chunks.
+/// Backs up a folder of 2000 empty files, in a folder: its tree has several chunks.
 fn back_up_nested(repository: &Arc<Repository>) -> Result<()> {
     let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
     let mut inline = Inline::new(writer, Verify::All)?;
@@ -88,7 +88,7 @@ fn back_up_nested(repository: &Arc<Repository>) -> Result<()> {
     inline.commit(Outcome::Snapshot(Box::new(snapshot))).map(drop)
 }
 
-/// Every object with its bytes.
+/// Returns every object with its bytes.
 pub(crate) fn everything(media: &dyn Media) -> BTreeMap<String, Bytes> {
     let mut all = BTreeMap::new();
     for kind in ObjectKind::ALL {
@@ -109,7 +109,7 @@ impl Store {
         Store { repository: open(media.clone(), 1).expect("it opens"), media }
     }
 
-    /// Gives the object `name` other bytes, or none.
+    /// Replaces the bytes of the object `name`, or deletes it.
     pub(crate) fn replace(&self, name: &str, bytes: Option<Bytes>) {
         self.media.delete(name).expect("memory deletes");
         if let Some(bytes) = bytes {
@@ -122,14 +122,14 @@ impl Store {
         check_on(&self.repository, read_data, 1)
     }
 
-    /// What can still be read.
+    /// Returns a reader of what can still be read.
     pub(crate) fn reader(&self) -> Reader {
         let view = View::list(&self.repository).expect("memory lists");
         Reader::open(self.repository.clone(), view).expect("what cannot be read stops nothing")
     }
 
-    /// Restores all that is left: each path either comes back as it was, or it is one of those that
-    /// the check has named; and those do not come back.
+    /// Restores what is left: each path is either unchanged, or one of those that the check has
+    /// named. The named ones must not be restored.
     pub(crate) fn compare(&self, findings: &Findings, case: &str) {
         self.compare_by(findings, case, &|_, path| {
             let number = path.rsplit_once(' ').and_then(|(_, number)| number.parse().ok());
@@ -137,7 +137,8 @@ impl Store {
         });
     }
 
-    /// As [`Store::compare`], where `whole` says what a file of a snapshot has to be.
+    /// Does the same as [`Store::compare`], where `whole` returns the expected bytes of a file of a
+    /// snapshot.
     pub(crate) fn compare_by(
         &self,
         findings: &Findings,
@@ -179,7 +180,7 @@ impl Store {
                 }
             }
         }
-        // Of a forgotten snapshot the paths are counted only.
+        // Paths of a forgotten snapshot are only counted.
         for id in forgotten.difference(&taken) {
             let snapshot = format!("snapshot {}", id.short());
             let before = failed.len();
@@ -191,7 +192,7 @@ impl Store {
             assert!(affected.contains(path.as_str()), "{case}: {path} is lost, and not named");
         }
         for path in affected {
-            // Below a folder that cannot be listed to its end nothing was tried.
+            // Below a folder that cannot be listed completely nothing was tried.
             let is_below =
                 failed.iter().any(|folder| folder.ends_with('/') && path.starts_with(folder));
             assert!(is_below || failed.contains(path), "{case}: {path} is named, but not lost");
@@ -199,7 +200,7 @@ impl Store {
     }
 }
 
-/// The bytes of a file; zeros for holes.
+/// Returns the bytes of a file, with zeros for holes.
 pub(crate) fn read(reader: &Reader, entry: &Entry) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for segment in reader.segments(&entry.content) {
@@ -216,7 +217,7 @@ pub(crate) fn read(reader: &Reader, entry: &Entry) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What a check has found.
+/// The findings of a check.
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) all: Vec<Finding>,
@@ -228,18 +229,18 @@ impl Findings {
         self.all.iter().filter(move |f| f.kind == kind).map(|f| f.object.as_str())
     }
 
-    /// Whether an object is named by a finding that is an error.
+    /// Returns `true` if an object is named by a finding that is an error.
     pub(crate) fn has_error(&self, object: &str) -> bool {
         self.all.iter().any(|finding| finding.is_error() && finding.object == object)
     }
 
-    /// Whether an object is named at all.
+    /// Returns `true` if an object is named by any finding.
     pub(crate) fn names(&self, object: &str) -> bool {
         self.all.iter().any(|finding| finding.object == object)
     }
 }
 
-/// Checks with so many threads.
+/// Checks with the given number of threads.
 pub(crate) fn check_on(repository: &Arc<Repository>, read_data: bool, threads: usize) -> Findings {
     #[derive(Debug, Default)]
     struct Collect(Mutex<Vec<Finding>>);

@@ -22,7 +22,7 @@ use minicbor::{Decoder, Encoder};
 
 pub(crate) const REGIONS_END: u64 = 1 << 20;
 
-/// Decodes `bytes` and encodes what came of it: `None` where the decoder refuses.
+/// Decodes `bytes` and encodes the result; `None` if the decoder refuses.
 pub(crate) type Recode = fn(&[u8]) -> Option<Vec<u8>>;
 
 fn entry(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -45,7 +45,7 @@ pub(crate) fn encode_content(content: &Content) -> Vec<u8> {
     e.into_writer()
 }
 
-/// The payload of a composite, behind the length of its chunk and the number of references.
+/// Recodes the payload of a composite, behind the length of its chunk and the number of references.
 fn composite(bytes: &[u8]) -> Option<Vec<u8>> {
     let (head, payload) = bytes.split_first_chunk::<6>()?;
     let [a, b, c, d, e, f] = *head;
@@ -80,17 +80,17 @@ pub(crate) const DECODERS: [(&str, Recode); 12] = [
     ("hints", |bytes| Hints::decode(bytes).ok().map(|hints| hints.encode())),
 ];
 
-/// A keyring of two epochs.
+/// Returns a keyring of two epochs.
 pub(crate) fn keyring() -> Keyring {
     let epochs = vec![(1, Secret([3; 32])), (7, Secret([4; 32]))];
     Keyring { repository: RepositoryId([5; 16]), epochs }
 }
 
-/// Gives `bytes`, which nobody has sealed, to every decoder.
+/// Gives `bytes`, which were not sealed, to every decoder.
 pub(crate) fn anything(bytes: &[u8]) {
     for (name, recode) in DECODERS {
-        // What is accepted is not always what would be written (numbers may be longer than they
-        // need be), but its encoding is stable.
+        // An accepted encoding need not be the canonical one (numbers may be longer than
+        // necessary), but its re-encoding is stable.
         if let Some(again) = recode(bytes) {
             assert_eq!(recode(&again), Some(again.clone()), "{name}");
         }

@@ -1,4 +1,4 @@
-//! A medium of which some reads fail.
+//! A storage with failing reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::media::{Layer, Media};
 
-/// Passes every call on, but the first reads of objects whose names begin so: they fail.
+/// Forwards every call, but the first reads of objects below a prefix fail.
 #[derive(Debug)]
 pub(crate) struct FailingReads {
     inner: Arc<dyn Media>,
@@ -17,7 +17,7 @@ pub(crate) struct FailingReads {
 }
 
 impl FailingReads {
-    /// So many reads of objects below `prefix` fail with an error of `kind`.
+    /// Makes the first reads of objects below `prefix` fail with an error of `kind`.
     pub(crate) fn new(
         inner: &Arc<dyn Media>,
         prefix: &str,
@@ -28,7 +28,7 @@ impl FailingReads {
         Arc::new(FailingReads { inner, prefix, kind, left })
     }
 
-    /// From now on so many fail.
+    /// Sets the number of reads that fail from now on.
     #[allow(dead_code, reason = "not all tests wait for a moment")]
     pub(crate) fn arm(&self, count: u64) {
         self.left.store(count, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! A medium of which one put fails, with an error that a medium may have of anything else.
+//! A storage with one failing put, whose error may be of any kind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cutpoint_store::error::{Error, Kind, Result};
 use cutpoint_store::media::{Layer, Media, Put};
 
-/// Passes every call on, but one put below a prefix.
+/// Forwards every call, except for one put below a prefix.
 #[derive(Debug)]
 pub(crate) struct FailingPuts {
     inner: Arc<dyn Media>,
@@ -18,7 +18,8 @@ pub(crate) struct FailingPuts {
 }
 
 impl FailingPuts {
-    /// The put of this number below `prefix`, from 0, fails with an error of `kind` and does nothing.
+    /// Makes the put of this number below `prefix`, from 0, fail with an error of `kind` and do
+    /// nothing.
     pub(crate) fn new(
         inner: &Arc<dyn Media>,
         prefix: &'static str,
@@ -29,7 +30,7 @@ impl FailingPuts {
         Arc::new(FailingPuts { inner, prefix, kind, fails_at, puts: AtomicU64::new(0) })
     }
 
-    /// The number of puts below the prefix so far.
+    /// Returns the number of puts below the prefix so far.
     pub(crate) fn puts(&self) -> u64 {
         self.puts.load(Ordering::SeqCst)
     }

@@ -1,9 +1,9 @@
-//! What can become of the bytes of an object.
+//! Damage to the bytes of an object.
 
 use bytes::Bytes;
 use cutpoint_store::seal::HEADER_LEN;
 
-/// Each way to damage an object in which nothing but its own bytes counts.
+/// The kinds of damage to the bytes of a single object.
 pub(crate) const HARMS: [&str; 7] = [
     "deleted",
     "cut short",
@@ -14,7 +14,7 @@ pub(crate) const HARMS: [&str; 7] = [
     "bit in trailer",
 ];
 
-/// What is left of an object; `None` where nothing is.
+/// Returns the damaged bytes of an object; `None` if it is deleted.
 pub(crate) fn harmed(bytes: &Bytes, harm: &str) -> Option<Bytes> {
     let flipped = |place: usize| {
         let mut bytes = bytes.to_vec();

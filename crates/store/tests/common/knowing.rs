@@ -1,4 +1,4 @@
-//! A writer that knows less than there is: as one that began before others have ended.
+//! A writer that knows only a part of the repository, like one that began before others have ended.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use cutpoint_store::writer::{Matcher, Packer, RecipeWriter, TreeWriter, Verify};
 use crate::backup::{CHUNK_LEN, file, former};
 use crate::packed::put_packed;
 
-/// Stores file `number` by `view`, whatever else there is, for the writer of `ticket`. Returns the
-/// segments that name what is new, and the root of a tree with that file.
+/// Stores file `number` by `view` only, for the writer of `ticket`. Returns the segments that name
+/// the new chunks, and the root of a tree with that file.
 pub(crate) fn store_knowing(
     repository: &Arc<Repository>,
     ticket: TicketId,

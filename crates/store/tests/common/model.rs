@@ -1,4 +1,5 @@
-//! What a repository should hold, as plain maps; and how each step changes both.
+//! A model of the expected content of a repository, as plain maps, and the effect of each step on
+//! both.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -34,7 +35,7 @@ use crate::steps::{Move, SECRETS, Step, TAGS};
 const MINUTE_NS: u64 = 60 * 1_000_000_000;
 const HOUR_NS: u64 = 60 * MINUTE_NS;
 
-/// What a file is: that of a number, but for what a repair has given up.
+/// The expected content of a file: that of a number, except for parts that a repair has given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     number: u64,
@@ -60,7 +61,7 @@ pub(crate) struct Kept {
     pub(crate) status: Status,
 }
 
-/// What can be seen of a snapshot in a list.
+/// The visible properties of a snapshot in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) is_forgotten: bool,
@@ -69,19 +70,20 @@ pub(crate) struct Status {
     pub(crate) description: String,
 }
 
-/// What the repository should hold.
+/// The expected content of the repository.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) snapshots: BTreeMap<TicketId, Kept>,
-    /// What opens it.
+    /// The secrets that open it.
     pub(crate) secrets: BTreeSet<u8>,
-    /// Whether something is damaged that was not made good.
+    /// Set if something is damaged and not repaired.
     pub(crate) is_harmed: bool,
-    /// Whether a change of keys or settings was cut off: one of two copies may not be there.
+    /// Set if a change of keys or settings was interrupted, so that one of two copies may be
+    /// missing.
     pub(crate) is_half_changed: bool,
 }
 
-/// All snapshots that no prune has taken, as a view has them.
+/// Returns all snapshots that no prune has taken, as a view has them.
 pub(crate) fn seen(view: &View) -> BTreeMap<TicketId, Status> {
     let (forgotten, held) = (view.forgotten(), view.held());
     let all = view.snapshots().into_iter().chain(view.forgotten_snapshots());
@@ -98,7 +100,7 @@ pub(crate) fn seen(view: &View) -> BTreeMap<TicketId, Status> {
 }
 
 impl Model {
-    /// What a list should show.
+    /// Returns the expected list.
     pub(crate) fn expected(&self) -> BTreeMap<TicketId, Status> {
         self.snapshots.iter().map(|(id, kept)| (*id, kept.status.clone())).collect()
     }
@@ -112,7 +114,7 @@ impl Model {
         &mut self.snapshots.get_mut(&id).expect("it was chosen among these").status
     }
 
-    /// The sets of files that were backed up, as far as whole files are left of them.
+    /// Returns the sets of files that were backed up, as far as complete files are left of them.
     pub(crate) fn sources(&self) -> BTreeSet<Vec<u64>> {
         let whole = |content: &&Content| content.holes.is_empty();
         let numbers = |kept: &Kept| kept.files.values().filter(whole).map(|it| it.number).collect();
@@ -128,10 +130,10 @@ pub(crate) fn key(secret: u8) -> Unlock {
     Unlock::KeyFile(Secret([secret; 32]))
 }
 
-/// Where a step acts.
+/// The place where a step acts.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// What lies behind every fault.
+    /// The storage behind every fault.
     pub(crate) media: Arc<dyn Media>,
     pub(crate) process: u32,
     pub(crate) clock_ns: u64,
@@ -139,7 +141,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Opens the repository by what the model says that opens it.
+    /// Opens the repository by a secret of the model.
     pub(crate) fn open(&self, media: Arc<dyn Media>, model: &Model) -> Result<Repository> {
         let secret = *model.secrets.first().expect("there is always one");
         self.open_with(media, secret)
@@ -154,14 +156,14 @@ impl Place {
         })
     }
 
-    /// The repository without faults and without a cache, to look at.
+    /// Returns the repository without faults and without a cache, for inspection.
     pub(crate) fn look(&self, model: &Model) -> Arc<Repository> {
         let place = Place { cache: None, ..self.clone() };
         Arc::new(place.open(self.media.clone(), model).expect("it always opens"))
     }
 }
 
-/// What happened, for the report.
+/// Counts of what happened, for the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) steps: u64,
@@ -189,17 +191,17 @@ impl Tally {
     }
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) result: Result<()>,
-    /// What the repository may hold now: what the step was to do, or, where it failed, what was
-    /// before.
+    /// The possible contents of the repository: the result of the step, or after a failure also the
+    /// content before.
     pub(crate) allowed: Vec<Model>,
     pub(crate) tally: Tally,
 }
 
-/// Does a move on a medium that fails as it says.
+/// Makes a move on a storage that fails as the move says.
 pub(crate) fn perform(next: &Move, place: &Place, model: &Model) -> Done {
     let faulty: Arc<dyn Media> = match next.fault {
         Fault::None => place.media.clone(),
@@ -208,7 +210,7 @@ pub(crate) fn perform(next: &Move, place: &Place, model: &Model) -> Done {
     if next.others.is_empty() {
         return act(&next.step, place, &faulty, model);
     }
-    // The others have a smaller number: they do not take this one for dead.
+    // The other processes have smaller numbers, so they do not take this one for dead.
     let others = u32::try_from(next.others.len()).expect("they are few");
     let own = Place { process: place.process + others, ..place.clone() };
     let met: Arc<Mutex<Option<(Model, Tally)>>> = Arc::default();
@@ -218,7 +220,7 @@ pub(crate) fn perform(next: &Move, place: &Place, model: &Model) -> Done {
         move || {
             let mut tally = Tally::default();
             for (step, number) in others.iter().zip(0..) {
-                // Later than what the one before has dated.
+                // Later than the times of the previous process.
                 let clock_ns = place.clock_ns + u64::from(number) * MINUTE_NS;
                 let process = place.process + number;
                 let place = Place { process, clock_ns, ..place.clone() };
@@ -234,7 +236,7 @@ pub(crate) fn perform(next: &Move, place: &Place, model: &Model) -> Done {
     let met = met.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((met, tally)) = met {
         done.tally.add(&tally);
-        // A backup adds its snapshot to whatever there is.
+        // A backup adds its snapshot to every possible content.
         for allowed in &mut done.allowed {
             let new = allowed.snapshots.iter().filter(|(id, _)| !model.snapshots.contains_key(id));
             let new: Vec<_> = new.map(|(id, kept)| (*id, kept.clone())).collect();
@@ -245,7 +247,7 @@ pub(crate) fn perform(next: &Move, place: &Place, model: &Model) -> Done {
     done
 }
 
-/// The one of some models that the repository agrees with.
+/// Returns the model that the repository agrees with.
 pub(crate) fn settle(allowed: Vec<Model>, place: &Place) -> Model {
     let repository = place.look(&allowed[0]);
     let view = View::list(&repository).expect("memory lists");
@@ -263,7 +265,7 @@ pub(crate) fn settle(allowed: Vec<Model>, place: &Place) -> Model {
 
 type LossesOf = BTreeMap<TicketId, Vec<(Vec<u8>, Loss)>>;
 
-/// Hears what a repair gives up.
+/// Collects what a repair gives up.
 #[derive(Default)]
 struct Losses(Mutex<LossesOf>);
 
@@ -299,7 +301,7 @@ fn act(step: &Step, place: &Place, media: &Arc<dyn Media>, model: &Model) -> Don
     Done { result, allowed, tally }
 }
 
-/// Does what concerns keys and settings; whether `step` is such a thing.
+/// Carries out a step that concerns keys or settings. Returns `true` if `step` is one.
 fn change_keys(
     step: &Step,
     repository: &mut Repository,
@@ -357,20 +359,20 @@ fn change_keys(
         .collect();
     if result.is_ok() {
         assert_eq!(opens, after.secrets, "what opens the repository after {step:?}");
-        // Settings are put anew, twice.
+        // Settings are put again, both copies.
         after.is_half_changed &= !matches!(step, Step::Settings(_));
     } else {
         let must: BTreeSet<u8> = before.intersection(&after.secrets).copied().collect();
         let may: BTreeSet<u8> = before.union(&after.secrets).copied().collect();
         let is_allowed = opens.is_superset(&must) && opens.is_subset(&may) && !opens.is_empty();
         assert!(is_allowed, "{step:?} was cut off: {opens:?} open the repository, of {may:?}");
-        // Neither model has them: the one that is taken is as the repository.
+        // Neither model has these secrets, so the model takes those of the repository.
         (after.secrets, after.is_half_changed) = (opens, true);
     }
     result.map(|()| true)
 }
 
-/// Does everything else.
+/// Carries out every other step.
 fn change(
     step: &Step,
     repository: &Arc<Repository>,
@@ -384,7 +386,7 @@ fn change(
             let view = writer.view().clone();
             let mut taken = BTreeMap::new();
             let mut kept = BTreeMap::new();
-            // W3, but for what `cutting.rs` does where something was damaged.
+            // W3, except for the rules of `cutting.rs` about damage.
             let parents: Vec<TicketId> = after
                 .snapshots
                 .keys()
@@ -422,7 +424,7 @@ fn change(
             after.snapshots.insert(ticket, kept);
             match back_up_by(writer, files, taken, *publish, snapshot)? {
                 Committed::Done => tally.backups += 1,
-                // Others have ended it.
+                // Another client has ended it.
                 Committed::Ended => drop(after.snapshots.remove(&ticket)),
             }
             Ok(())
@@ -541,7 +543,8 @@ fn change(
     }
 }
 
-/// Forgets what a rule does not keep. The model has it from the plain meaning of the rule.
+/// Forgets the snapshots that a rule does not keep. The model follows the plain meaning of the
+/// rule.
 fn keep(
     last: u32,
     tag: Option<usize>,
@@ -574,7 +577,7 @@ fn keep(
         by_less = (!view.unreadable.is_empty()).then(|| chosen.clone());
         Ok::<_, Error>(chosen)
     })?;
-    // A commit that could not be read this once: it goes by what it sees.
+    // A commit could not be read this time, so the client decides by what it sees.
     if let Some(chosen) = by_less {
         for id in by_age {
             after.status(id).is_forgotten = chosen.contains(&id);
@@ -590,7 +593,7 @@ fn without_writing(place: &Place, act: impl FnOnce() -> Result<()>) -> Result<()
     result
 }
 
-/// Takes up what a repair of snapshots has made, finished or not.
+/// Takes over the result of a repair of snapshots, finished or not.
 fn adopt_repaired(
     done: &Result<SnapshotsRepair>,
     losses: &BTreeMap<TicketId, Vec<(Vec<u8>, Loss)>>,
@@ -635,7 +638,7 @@ fn adopt_repaired(
         let Some(kept) = after.snapshots.get_mut(id) else { continue };
         match done {
             Ok(done) => kept.status.is_forgotten |= done.forgotten.contains(id),
-            // Cut off: what it has not done the next one does.
+            // Interrupted: the next repair completes the work.
             Err(_) => kept.status.is_forgotten |= seen.get(id).is_some_and(|it| it.is_forgotten),
         }
     }
@@ -647,7 +650,7 @@ fn adopt_repaired(
     assert_eq!(repaired.collect::<HashSet<_>>(), twins, "what it says that it has made");
 }
 
-/// When a step begins.
+/// Returns the time at which a step begins.
 pub(crate) fn clock_ns(step: u64) -> u64 {
     (1 << 60) + step * 9 * HOUR_NS
 }

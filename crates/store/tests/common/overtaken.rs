@@ -1,4 +1,4 @@
-//! A medium on which somebody else acts in between.
+//! A storage on which another client acts in between.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,14 +8,15 @@ use bytes::Bytes;
 use cutpoint_store::error::Result;
 use cutpoint_store::media::{Layer, Media, Put};
 
-/// When the other acts.
+/// The moment at which the other client acts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum When {
     /// Before the call of this number, from 0.
     BeforeCall(u64),
-    /// Before the first put of a name that begins so.
+    /// Before the first put of a name with this prefix.
     BeforePut(&'static str),
-    /// The same; from then on listings of this folder lag behind, and lack the highest name.
+    /// Before the first put of a name with this prefix. From then on listings of its folder lag
+    /// behind, and lack the highest name.
     BeforePutUnlisted(&'static str),
     /// After the first listing of this folder.
     AfterList(&'static str),
@@ -23,7 +24,7 @@ pub(crate) enum When {
 
 type Act = Box<dyn FnOnce() + Send>;
 
-/// Passes every call on; once, the other acts.
+/// Forwards every call. Once, the other client acts.
 pub(crate) struct Overtaken {
     inner: Arc<dyn Media>,
     when: When,
@@ -47,13 +48,13 @@ impl Overtaken {
         Arc::new(Overtaken { inner, when, calls: AtomicU64::new(0), act: Mutex::new(Some(act)) })
     }
 
-    /// Whether the other has acted.
+    /// Returns `true` if the other client has acted.
     pub(crate) fn has_acted(&self) -> bool {
         self.act.lock().expect("no test panics in here").is_none()
     }
 
     fn act(&self) {
-        // Not with the lock held: the other may come by here as well.
+        // Without the lock, because the other client may call this function as well.
         let act = self.act.lock().expect("no test panics in here").take();
         act.into_iter().for_each(|act| act());
     }

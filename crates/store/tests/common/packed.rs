@@ -1,4 +1,4 @@
-//! Putting what a packer has, as a backup does, in the calling thread.
+//! Puts the regions of a packer, as a backup does, in the calling thread.
 
 use std::sync::Arc;
 

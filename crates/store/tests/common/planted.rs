@@ -1,4 +1,5 @@
-//! Repositories that were never written by our writer: validly sealed, with whatever in them.
+//! Repositories that the writer of this crate has not written: validly sealed, with arbitrary
+//! content.
 
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ pub(crate) const TICKET: TicketId = TicketId([9; 12]);
 /// The only container of its class.
 pub(crate) const PART: PartName = PartName { ticket: TICKET, count: 0 };
 
-/// The directory of a container with one region, stored as it is, that is one whole of `len` bytes.
+/// Returns the directory of a container with one uncompressed region, which is one whole of `len`
+/// bytes.
 pub(crate) fn one_whole(fingerprint: Fingerprint, len: u32) -> Directory {
     Directory {
         regions: vec![RegionRecord {
@@ -55,8 +57,8 @@ pub(crate) fn one_whole(fingerprint: Fingerprint, len: u32) -> Directory {
     }
 }
 
-/// Puts a container whose sealed parts are `regions`, as they are, and whose directory is `directory`.
-/// Returns what an index says of it.
+/// Puts a container with `regions` as its sealed parts, unchanged, and `directory` as its
+/// directory. Returns its index entries.
 pub(crate) fn put_container(
     repository: &Repository,
     class: Class,
@@ -84,7 +86,7 @@ pub(crate) fn put_container(
     Ok(ContainerRecord { name, class, has_composites, stored_len, directory_offset, directory_len })
 }
 
-/// Puts an index segment that says `records`, and a commit of it with a snapshot of `root`.
+/// Puts an index segment with `records`, and a commit of it with a snapshot of `root`.
 pub(crate) fn put_commit(
     repository: &Repository,
     records: &[ContainerRecord],
@@ -106,12 +108,13 @@ pub(crate) fn put_commit(
     repository.seal_and_put(ObjectName::Commit(TICKET), &commit.encode())
 }
 
-/// A folder whose tree is the chunk `fingerprint` of so many bytes.
+/// Returns a folder whose tree is the chunk `fingerprint` of `length` bytes.
 pub(crate) fn folder_of(fingerprint: Fingerprint, length: u64) -> Content {
     Content::Segments(vec![Piece::Chunk { fingerprint, offset: 0, length }])
 }
 
-/// A repository in memory that is not encrypted, opened by another process than the one that made it.
+/// Creates an unencrypted repository in memory, and opens it in another process than the one that
+/// made it.
 pub(crate) fn open_repository(media: &Arc<dyn Media>) -> Arc<Repository> {
     let options = InitOptions {
         suite: Suite::None,
@@ -128,8 +131,8 @@ pub(crate) fn open_repository(media: &Arc<dyn Media>) -> Arc<Repository> {
     Arc::new(opened.expect("it was just made"))
 }
 
-/// Everything that reads a repository: a check, a prune's plan, every path and every chunk; and then
-/// repairs. Nobody panics, and everything ends.
+/// Runs everything that reads a repository: a check, a prune's plan, every path and every chunk,
+/// and then repairs. Nothing may panic, and everything must end.
 pub(crate) fn use_it(repository: &Arc<Repository>, chunks: &[Fingerprint]) {
     let read_data = Some(Portion::All);
     let options = CheckOptions { read_data, threads: 1, ..CheckOptions::default() };
@@ -171,7 +174,7 @@ fn read_it(repository: &Arc<Repository>, chunks: &[Fingerprint]) -> Result<()> {
     Ok(())
 }
 
-/// Takes what it needs from the front of an input; zeros behind its end.
+/// Takes values from the front of an input, and zeros behind its end.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -193,9 +196,9 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Chunks of metadata that are well stored, with what the input says in them, as the tree of a
-/// snapshot: trees and recipes that no writer writes. The bytes 0xf9 0x9f n stand for the
-/// fingerprint of the n-th chunk before.
+/// Metadata chunks that are validly stored, with content from the input, as the tree of a snapshot:
+/// trees and recipes that no writer writes. The bytes 0xf9 0x9f n stand for the fingerprint of the
+/// n-th chunk before.
 pub(crate) fn trees(bytes: &[u8]) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = open_repository(&media);
@@ -233,7 +236,7 @@ pub(crate) fn trees(bytes: &[u8]) {
     }
     let Some(last) = directory.chunks.last() else { return };
     let root = match how & 1 {
-        // Nobody can say that there are no bytes.
+        // The format cannot express that there are no bytes.
         0 if last.payload_len > 0 => folder_of(last.fingerprint, last.payload_len.into()),
         _ => Content::Recipe(last.fingerprint),
     };
@@ -250,8 +253,8 @@ pub(crate) fn trees(bytes: &[u8]) {
     use_it(&repository, &[]);
 }
 
-/// A container of file data: what the input says as sealed regions and as sealed directory, and an
-/// index that may say something else of it.
+/// A container of file data with sealed regions and a sealed directory from the input, and an index
+/// that may contradict it.
 pub(crate) fn containers(bytes: &[u8]) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = open_repository(&media);
@@ -309,8 +312,8 @@ pub(crate) fn containers(bytes: &[u8]) {
     use_it(&repository, &chunks);
 }
 
-/// One object of any kind, well sealed, with the input as its body; or with the input as its sealed
-/// bytes and its trailer, and a checksum that matches.
+/// One object of any kind, validly sealed, with the input as its body, or with the input as its
+/// sealed bytes and its trailer, and a matching checksum.
 pub(crate) fn objects(bytes: &[u8]) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = open_repository(&media);
@@ -346,14 +349,14 @@ pub(crate) fn objects(bytes: &[u8]) {
         repository.put(name, Bytes::from(object)).expect("memory takes it");
     }
     describe(&repository, name).ok();
-    // Which may not open any more.
+    // The object, or even the repository, may no longer open.
     use_it(&repository, &[]);
     if let Ok(again) = Repository::open(media, Machine::new(2), &Unlock::Nothing) {
         use_it(&Arc::new(again), &[]);
     }
 }
 
-/// Parity, well sealed, that says what the input says, of a container that is damaged.
+/// Validly sealed parity with content from the input, for a damaged container.
 pub(crate) fn parity(bytes: &[u8]) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = open_repository(&media);
@@ -373,7 +376,7 @@ pub(crate) fn parity(bytes: &[u8]) {
     let container_len =
         if how & 2 == 0 { whole.len() as u64 } else { u64::from(input.number() >> (how / 8)) };
     let parity_count = if how & 4 == 0 { 2 } else { u32::from(input.byte()) };
-    // Never so many that the input would be made large.
+    // Limited, because the input would otherwise become large.
     let checksum_count = container_len.div_ceil(u64::from(shard_len)).min(10_000);
     let mut padded = whole.to_vec();
     padded.resize(whole.len().next_multiple_of(shard_len as usize), 0);
@@ -418,8 +421,8 @@ pub(crate) fn parity(bytes: &[u8]) {
     use_it(&repository, &[fingerprint]);
 }
 
-/// A run file of the local index with a valid head, and blocks with valid checksums: what it says
-/// leads nowhere, or to other chunks than are looked for.
+/// A run file of the local index with a valid head, and blocks with valid checksums. Its entries
+/// lead nowhere, or to other chunks than are looked for.
 pub(crate) fn runs(bytes: &[u8]) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     let repository = open_repository(&media);
@@ -434,7 +437,7 @@ pub(crate) fn runs(bytes: &[u8]) {
         (0..3).for_each(|_| tail.extend_from_slice(&input.number().to_le_bytes()));
     }
     let hints: Vec<[u8; 12]> = input.0.chunks(12).filter_map(|hint| hint.try_into().ok()).collect();
-    // A filter that holds everything: 10 bits a hint in blocks of 64 bytes.
+    // A filter that contains everything: 10 bits a hint in blocks of 64 bytes.
     let blocks = (hints.len() * 10).div_ceil(512).max(1);
     tail.resize(tail.len() + blocks * 64, 0xff);
     let mut fixed = b"CutPrun2".to_vec();

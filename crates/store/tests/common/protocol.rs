@@ -1,9 +1,9 @@
-//! A world in which actors run real code, one media call at a time, in an order that a seed
-//! chooses; and the invariants of `docs/protocol.md`, checked after every call.
+//! A world in which actors run real code, one storage call at a time, in an order that a seed
+//! chooses, and the invariants of `docs/protocol.md`, checked after every call.
 //!
-//! Each actor has a thread, but only the one that holds the baton runs; it passes the baton on
-//! before its next media call. Everything else (clock, randomness, crashes, late requests) comes
-//! from the seed as well, so that a seed replays exactly.
+//! Each actor has a thread, but only the one that holds the baton runs, and it passes the baton on
+//! before its next storage call. Everything else (clock, random numbers, crashes, late requests)
+//! comes from the seed as well, so that a seed replays exactly.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -34,32 +34,32 @@ pub(crate) type ContainerName = (Class, PartName);
 
 const SECOND_NS: u64 = 1_000_000_000;
 const HOUR_NS: u64 = 3600 * SECOND_NS;
-/// How many of the last calls a failure shows.
+/// Number of the last calls that a failure shows.
 const TRACE_LEN: usize = 80;
 
-/// What an actor is.
+/// The abilities of an actor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Role {
-    /// Only who sweeps deletes (W7).
+    /// Only sweeps delete (W7).
     pub(crate) may_delete: bool,
-    /// Whether it breaks the rule that the test breaks.
+    /// Set if the actor breaks the rule that the test breaks.
     pub(crate) may_be_mutant: bool,
-    /// Whether it may stop for ever in the middle.
+    /// Set if the actor may stop for ever in the middle.
     pub(crate) may_crash: bool,
-    /// Whether its puts may come late: after an error, or a second time.
+    /// Set if the actor's puts may come late: after an error, or a second time.
     pub(crate) has_bad_network: bool,
 }
 
-/// Who runs until when, where a test says so itself. "Until" is a prefix of the call that is then
-/// about to be made, as `put commits/`.
+/// The order of actors, in tests that determine it. Each line is an actor and a moment; a call is
+/// given by its prefix, as `put commits/`.
 pub(crate) type Script = Vec<(usize, Until)>;
 
-/// When the next line of a script begins.
+/// The moment at which the next line of a script begins.
 #[derive(Clone, Debug)]
 pub(crate) enum Until {
-    /// Before a call that begins so.
+    /// Before a call with this prefix.
     Before(&'static str),
-    /// When the actor is done.
+    /// The end of the actor.
     End,
 }
 
@@ -82,12 +82,12 @@ struct State {
     step_max: u64,
     clock_ns: u64,
     late: Vec<(u64, String, Bytes)>,
-    /// What is staged and not put yet: its name, and the time at which it was begun.
+    /// Staged objects that are not put yet: the name, and the time at which each was begun.
     staged: BTreeMap<u64, (String, u64)>,
     staged_count: u64,
-    /// How often a put has found that another client had removed what was staged.
+    /// Number of puts that found that another client had removed the staged object.
     unstaged_count: u64,
-    /// The stamp of each object but those that came late.
+    /// The stamp of each object, except for those that came late.
     stamps: HashMap<String, i64>,
     script: Option<std::vec::IntoIter<(usize, Until)>>,
     line: Option<(usize, Until)>,
@@ -107,13 +107,13 @@ struct Actor {
     wake: Arc<Condvar>,
 }
 
-/// What is there and what ever was, decoded.
+/// The present and all earlier objects, decoded.
 #[derive(Debug, Default)]
 struct Ledger {
     keys: Option<Keys>,
     /// Every name that ever existed, with its bytes (I1, I3).
     ever: HashMap<String, Bytes>,
-    /// What was sealed under a key: the header that decides it, and all bytes (I1).
+    /// The bytes that were sealed under each key, by the header that determines the key (I1).
     sealed: HashMap<[u8; 48], Bytes>,
     present: BTreeSet<String>,
     commits: BTreeMap<TicketId, Arc<Commit>>,
@@ -121,26 +121,26 @@ struct Ledger {
     segments: HashMap<PartName, Arc<Segment>>,
     containers: HashMap<ContainerName, Arc<Held>>,
     chunks: HashMap<ChunkName, Arc<Vec<u8>>>,
-    /// Chunks of which there has been a whole.
+    /// Chunks that have ever been stored as a whole.
     wholes: HashSet<ChunkName>,
     needs: HashMap<TicketId, Arc<BTreeSet<ChunkName>>>,
     deletions: u64,
     composites: u64,
     composite_hits: u64,
     composites_deleted: u64,
-    /// Records of writers that had ended before.
+    /// Number of records of writers that had ended before.
     ended_records: u64,
 }
 
-/// What a container has.
+/// The content of a container.
 #[derive(Debug, Default)]
 struct Held {
     wholes: Vec<Fingerprint>,
-    /// Each with what its region refers to.
+    /// Each composite with the references of its region.
     composites: Vec<(Fingerprint, Arc<Vec<Fingerprint>>)>,
 }
 
-/// What happened, for the report.
+/// Counts of what happened, for the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) steps: u64,
@@ -151,20 +151,20 @@ pub(crate) struct Tally {
     pub(crate) sweeps: u64,
     pub(crate) deletions: u64,
     pub(crate) crashes: u64,
-    /// Composites that were stored.
+    /// Number of stored composites.
     pub(crate) composites: u64,
-    /// Chunks that a writer found to be stored already, as composites alone.
+    /// Number of chunks that a writer found to be stored only as composites.
     pub(crate) composite_hits: u64,
-    /// Composites that went with their container.
+    /// Number of composites that were deleted with their container.
     pub(crate) composites_deleted: u64,
-    /// Records of writers that had ended before.
+    /// Number of records of writers that had ended before.
     pub(crate) ended_records: u64,
-    /// Puts that found what was staged removed.
+    /// Number of puts that found their staged object removed.
     pub(crate) unstaged: u64,
 }
 
 impl Tally {
-    /// Adds another run's.
+    /// Adds the counts of another run.
     pub(crate) fn add(&mut self, other: &Tally) {
         self.steps += other.steps;
         self.snapshots += other.snapshots;
@@ -182,7 +182,7 @@ impl Tally {
     }
 }
 
-/// Whether clients of the runs of this seed take each other for dead over and over.
+/// Returns `true` if the clients in the runs of this seed take each other for dead over and over.
 pub(crate) fn is_rough(seed: u64) -> bool {
     seed % 5 == 4
 }
@@ -192,7 +192,7 @@ fn over() -> Error {
 }
 
 impl World {
-    /// A world with a new, empty repository. `script` replaces chance by an order.
+    /// Creates a world with a new, empty repository. A `script` replaces chance by a fixed order.
     pub(crate) fn new(seed: u64, step_max: u64, script: Option<Script>) -> Arc<World> {
         let world = Arc::new(World {
             state: Mutex::new(State {
@@ -225,10 +225,10 @@ impl World {
             container_size: 4 * 1024 * 1024,
             compression_level: 1,
             composites: true,
-            // Mostly off, as it is by default.
+            // Mostly off, as by default.
             parity_percent: if seed % 8 == 5 { 10 } else { 0 },
         };
-        // The founder is no actor: it is done before the others begin.
+        // The founder of the repository is not an actor: it ends before the others begin.
         let founder = world.add_actor(Role { may_delete: true, ..Role::default() });
         let (media, environment) = world.sides_of(founder, seed);
         let repository = Repository::init(media, environment, &Unlock::Nothing, &options)
@@ -262,7 +262,8 @@ impl World {
         seed: u64,
     ) -> (Arc<dyn Media>, Arc<dyn Environment>) {
         let mut random = SplitMix64::new(seed.wrapping_mul(1009).wrapping_add(actor as u64));
-        // Wall clocks are wrong: by days, in either direction; by up to forty where it is rough.
+        // Wall clocks are wrong by days, in either direction, and in rough runs by up to forty
+        // days.
         let skew_s = match random.below(3) {
             0 => 0,
             _ if is_rough(seed) => random.below(80 * 24 * 3600) as i64 - 40 * 24 * 3600,
@@ -275,7 +276,7 @@ impl World {
         (Arc::new(media), Arc::new(place))
     }
 
-    /// The repository as the actor opens it.
+    /// Returns the repository as the actor opens it.
     pub(crate) fn repository(self: &Arc<World>, actor: usize, seed: u64) -> Arc<Repository> {
         let (media, environment) = self.sides_of(actor, seed);
         let repository = Repository::open(media, environment, &Unlock::Nothing);
@@ -293,7 +294,7 @@ impl World {
         state.pass_on();
     }
 
-    /// Waits for the first turn. To be called by an actor's thread before anything else.
+    /// Waits for the first turn. Must be called by an actor's thread before anything else.
     pub(crate) fn enter(&self, actor: usize) {
         let wake = self.lock().actors[actor].wake.clone();
         let mut state = self.lock();
@@ -302,7 +303,7 @@ impl World {
         }
     }
 
-    /// The actor is done: the baton goes on.
+    /// Ends the actor, and passes the baton on.
     pub(crate) fn leave(&self, actor: usize) {
         let mut state = self.lock();
         state.actors[actor].is_done = true;
@@ -311,22 +312,22 @@ impl World {
         }
     }
 
-    /// Something is wrong: everybody stops.
+    /// Records a failure, which stops all actors.
     pub(crate) fn fail(&self, message: impl Into<String>) {
         self.lock().fail(message.into());
     }
 
-    /// What is wrong, if anything.
+    /// Returns the failure, if there is one.
     pub(crate) fn failure(&self) -> Option<String> {
         self.lock().failure.clone()
     }
 
-    /// A number that depends on every call that was made, and on its answer.
+    /// Returns a number that depends on every call and its answer.
     pub(crate) fn trace_hash(&self) -> u64 {
         self.lock().trace_hash
     }
 
-    /// Counts.
+    /// Returns the counts.
     pub(crate) fn tally(&self) -> Tally {
         let state = self.lock();
         let count = |is: fn(&Outcome) -> bool| {
@@ -349,7 +350,7 @@ impl World {
         }
     }
 
-    /// Lets `turns` calls of others go by.
+    /// Waits while other actors make `turns` calls.
     pub(crate) fn pause(&self, actor: usize, turns: u64) -> Result<()> {
         {
             let mut state = self.lock();
@@ -358,7 +359,7 @@ impl World {
         self.call(actor, "pause".to_owned(), |_, _| Ok(()))
     }
 
-    /// The entries of a folder. An oracle.
+    /// Returns the entries of a folder. An oracle.
     pub(crate) fn entries(&self, content: &Content) -> Vec<Entry> {
         let state = self.lock();
         let mut entries = Vec::new();
@@ -366,24 +367,24 @@ impl World {
         entries
     }
 
-    /// Whether a prune has taken the snapshot.
+    /// Returns `true` if a prune has taken the snapshot.
     pub(crate) fn is_taken(&self, snapshot: TicketId) -> bool {
         self.lock().ledger.taken().contains(&snapshot)
     }
 
-    /// Whether `commits/<t>` is a snapshot, or was.
+    /// Returns `true` if `commits/<t>` is a snapshot, or was one.
     pub(crate) fn was_snapshot(&self, ticket: TicketId) -> bool {
         self.lock().ledger.needs.contains_key(&ticket)
     }
 
-    /// A writer has found the chunk to be stored already.
+    /// Records that a writer has found the chunk to be stored already.
     pub(crate) fn was_hit(&self, chunk: ChunkName) {
         let ledger = &mut self.lock().ledger;
         ledger.composite_hits += u64::from(!ledger.wholes.contains(&chunk));
     }
 
-    /// The medium loses every container of writers that store again: those without a commit, and those
-    /// of rescues.
+    /// Removes every container of writers that store again: those without a commit, and those of
+    /// rescues.
     pub(crate) fn lose_stored_again(&self) {
         let ledger = &mut self.lock().ledger;
         let is_lost = |name: &String| match ObjectName::parse(name) {
@@ -402,12 +403,12 @@ impl World {
         }
     }
 
-    /// How many objects were deleted so far.
+    /// Returns the number of deleted objects so far.
     pub(crate) fn deletions(&self) -> u64 {
         self.lock().ledger.deletions
     }
 
-    /// One call of an actor: waits for its turn, acts, checks.
+    /// Makes one call of an actor: waits for its turn, acts, checks.
     fn call<T>(
         &self,
         actor: usize,
@@ -478,7 +479,7 @@ impl State {
         }
     }
 
-    /// Chooses who runs next.
+    /// Chooses the next actor.
     fn pass_on(&mut self) {
         if self.is_over {
             return;
@@ -518,7 +519,7 @@ impl State {
                 |actor: &Actor| !actor.is_done && !actor.is_dead && actor.asleep_until <= step;
             let total: u64 = self.actors.iter().filter(|a| awake(a)).map(|a| a.weight).sum();
             if total == 0 {
-                // Everybody sleeps: until the first wakes up.
+                // All actors sleep: time passes until the first wakes up.
                 let sleeping = self.actors.iter().filter(|a| !a.is_done && !a.is_dead);
                 self.step = sleeping.map(|actor| actor.asleep_until).min()?;
                 continue;
@@ -543,7 +544,7 @@ impl State {
         }
     }
 
-    /// Requests that were thought lost, or were sent twice, arrive.
+    /// Delivers requests that seemed lost, or were sent twice.
     fn deliver_late(&mut self, memory: &Memory) {
         let step = self.step;
         let mut at = 0;
@@ -589,9 +590,9 @@ impl State {
 }
 
 impl Ledger {
-    /// I1: no name is put twice with different bytes, nothing is sealed twice under one key.
+    /// I1: no name is put twice with different bytes, and nothing is sealed twice under one key.
     fn attempt(&mut self, name: &str, bytes: &Bytes) -> Result<(), String> {
-        // What several may put, by design, with the first one winning.
+        // Several clients may put these, by design, and the first one wins.
         let is_contended = name.starts_with("commits/") || name.starts_with("prunes/");
         if let Some(first) = self.ever.get(name)
             && first != bytes
@@ -622,7 +623,7 @@ impl Ledger {
         if is_new { self.check() } else { Ok(()) }
     }
 
-    /// Reads what was put; returns whether it can change what resolves.
+    /// Reads what was put. Returns `true` if it can change what resolves.
     fn decode(&mut self, keys: &Keys, name: ObjectName, bytes: &Bytes) -> Result<bool> {
         match name {
             ObjectName::Commit(ticket) => {
@@ -659,7 +660,7 @@ impl Ledger {
         }
     }
 
-    /// P5: what was held before a prune is not in its F.
+    /// P5: snapshots that were held before a prune are not in its F.
     fn no_held_is_taken(&self, number: u64, prune: &Prune) -> Result<()> {
         let mut held = BTreeSet::new();
         for (_, before) in self.prunes.range(..number) {
@@ -722,7 +723,7 @@ impl Ledger {
         Ok(held)
     }
 
-    /// What a composite is made of, wherever that was once stored.
+    /// Returns the bytes of a composite from its wholes, wherever they were once stored.
     fn rebuild(
         &self,
         class: Class,
@@ -742,7 +743,7 @@ impl Ledger {
         Ok(bytes)
     }
 
-    /// Collects the chunks of a stream; where it is a folder, those below it too.
+    /// Collects the chunks of a stream, and for a folder those below it.
     fn walk(
         &self,
         content: &Content,
@@ -798,8 +799,8 @@ impl Ledger {
         self.prunes.values().flat_map(|prune| prune.forgotten.iter().copied()).collect()
     }
 
-    /// I4: nothing is deleted but what a prune has condemned or superseded, tickets of writers that
-    /// have ended, and commits of snapshots whose prune was swept.
+    /// I4: nothing is deleted except what a prune has condemned or superseded, tickets of ended
+    /// writers, and commits of snapshots whose prune was swept.
     fn may_delete(&self, name: &str) -> Result<(), String> {
         let is_fine = match ObjectName::parse(name) {
             Ok(ObjectName::Ticket { ticket, .. }) => self.commits.contains_key(&ticket),
@@ -835,8 +836,8 @@ impl Ledger {
         if name.starts_with("tickets/") { Ok(()) } else { self.check() }
     }
 
-    /// I2: each snapshot that no prune has taken resolves to existing, named records. I5: of a
-    /// composite all that its region refers to does, as wholes.
+    /// I2: each snapshot that no prune has taken resolves to existing, named records. I5: all
+    /// references of a composite's region resolve to wholes.
     fn check(&self) -> Result<(), String> {
         let mut named: BTreeSet<PartName> = BTreeSet::new();
         named.extend(self.commits.values().flat_map(|commit| &commit.segments));
@@ -889,7 +890,7 @@ impl Ledger {
     }
 }
 
-/// The medium as one actor sees it.
+/// The storage as one actor sees it.
 #[derive(Clone, Debug)]
 struct Turnstile {
     world: Weak<World>,
@@ -907,7 +908,8 @@ impl Turnstile {
     }
 }
 
-/// An object in pieces, as a folder stages it: gathered here, and gone if another client removes it.
+/// An object in pieces, staged as in a folder: gathered here, and gone if another client removes
+/// it.
 #[derive(Debug)]
 struct Pieces {
     turnstile: Turnstile,
@@ -937,18 +939,18 @@ impl Drop for Pieces {
 }
 
 impl Turnstile {
-    /// Puts what was given whole, or was staged under this number.
+    /// Puts an object that was given at once, or was staged under this number.
     fn put(&self, name: &str, bytes: Bytes, staged: Option<u64>) -> Result<Put> {
         self.call(format!("put {name}"), |state, memory| {
             if staged.is_some_and(|number| state.staged.remove(&number).is_none()) {
                 state.unstaged_count += 1;
-                // As a folder says it.
+                // The error that a folder returns.
                 return Err(Error::missing(name, "no such file or directory"));
             }
             if state.has_begun && state.actors[self.actor].role.has_bad_network {
                 let late = state.step + 1 + state.random.next() % 200;
                 match state.random.below(120) {
-                    // Lost, as it seems; it may come later all the same.
+                    // Lost, as it seems, but it may arrive later.
                     0 => {
                         if state.random.below(2) == 0 {
                             state.late.push((late, name.to_owned(), bytes));
@@ -972,8 +974,8 @@ impl Turnstile {
         })
     }
 
-    /// The storage here has no clock of its own: an object is stamped by the wrong clock of the client
-    /// that puts it, so that clients take each other for dead.
+    /// Stamps an object. This storage has no clock of its own, so the wrong clock of the client
+    /// that puts an object stamps it, and clients take each other for dead.
     fn stamp(&self, state: &mut State, name: &str, put: Put) {
         if put == Put::Created {
             let now_ns = i64::try_from(state.clock_ns).unwrap_or(i64::MAX);
@@ -1044,7 +1046,7 @@ impl Media for Turnstile {
     }
 }
 
-/// Clock, randomness and identity of one actor.
+/// Clock, random numbers and identity of one actor.
 #[derive(Debug)]
 struct Place {
     world: Weak<World>,

@@ -1,4 +1,4 @@
-//! What tests of prunes begin with, and what must hold after them.
+//! Starting states for tests of prunes, and the properties that must hold afterwards.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ pub(crate) fn memory() -> Arc<dyn Media> {
     media
 }
 
-/// Takes the snapshots of these places, oldest first, off the lists.
+/// Forgets the snapshots at these places, oldest first.
 pub(crate) fn forget(repository: &Arc<Repository>, places: &[usize]) -> Result<()> {
     let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
     let ids: Vec<TicketId> = writer
@@ -76,7 +76,7 @@ impl CheckMonitor for Findings {
     }
 }
 
-/// Nothing is wrong, and every byte can be read.
+/// Checks that nothing is wrong, and that every byte can be read.
 pub(crate) fn assert_clean(repository: &Arc<Repository>, when: &str) {
     let findings = Findings::default();
     let options =
@@ -91,7 +91,7 @@ pub(crate) fn size(media: &dyn Media) -> u64 {
     kinds.iter().flat_map(|kind| media.list(kind).expect("it lists")).map(|(_, len)| len).sum()
 }
 
-/// Three snapshots that share some; the first two are forgotten.
+/// Creates three snapshots that share some files; the first two are forgotten.
 pub(crate) fn start() -> Arc<dyn Media> {
     let media = memory();
     let repository = open(media.clone(), 1).expect("it opens");
@@ -103,8 +103,9 @@ pub(crate) fn start() -> Arc<dyn Media> {
     media
 }
 
-/// Versions of two files, and some others; the first two snapshots are forgotten. What the third
-/// refers to are some chunks of a container of the first, of which it has others, and another container.
+/// Creates versions of two files, and some others; the first two snapshots are forgotten. The third
+/// snapshot refers to some chunks of a container of the first, which has others as well, and to
+/// another container.
 pub(crate) fn start_similar() -> Arc<dyn Media> {
     let media = memory_with_composites();
     let repository = open(media.clone(), 1).expect("it opens");
@@ -123,7 +124,7 @@ pub(crate) fn memory_with_composites() -> Arc<dyn Media> {
     media
 }
 
-/// What the directories of containers have that an index names.
+/// Returns the records in the directories of all containers that an index names.
 pub(crate) fn records(repository: &Arc<Repository>) -> Vec<ChunkRecord> {
     let view = View::list(repository).expect("it lists");
     let containers = Index::open_without_cache(repository.clone(), &view).expect("it opens");
@@ -143,7 +144,7 @@ pub(crate) fn composite_count(repository: &Arc<Repository>) -> usize {
     records(repository).iter().filter(|record| record.form == Form::Composite).count()
 }
 
-/// What was passed over.
+/// Collects what was passed over.
 #[derive(Default)]
 pub(crate) struct Named(pub(crate) Mutex<Vec<String>>);
 
@@ -153,7 +154,7 @@ impl PruneMonitor for Named {
     }
 }
 
-/// Stores file `number` as a writer does that knows only of the snapshots `known`, one of which has
+/// Stores file `number` as a writer that knows only of the snapshots `known`, one of which has
 /// another version of it.
 pub(crate) fn back_up_knowing(
     repository: &Arc<Repository>,

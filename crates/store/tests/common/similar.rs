@@ -1,4 +1,4 @@
-//! Later versions of files, stored as composites over what there is of earlier ones.
+//! Later versions of files, stored as composites over earlier ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use cutpoint_store::writer::{
 
 use crate::backup::{CHUNK_LEN, file};
 
-/// Backs up `files`, comparing those that are later versions with the earlier ones that any snapshot has.
+/// Backs up `files`. Later versions are compared with the earlier ones in any snapshot.
 pub(crate) fn back_up_similar(repository: &Arc<Repository>, files: &[u64]) -> Result<Committed> {
     let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
     let view = writer.view().clone();
@@ -53,7 +53,7 @@ pub(crate) fn back_up_similar(repository: &Arc<Repository>, files: &[u64]) -> Re
     inline.commit(Outcome::Snapshot(Box::new(Snapshot { root, ..Snapshot::empty() })))
 }
 
-/// A record, the container that it is in, where its region begins there, and what that refers to.
+/// A record, its container, the offset of its region there, and the references of the region.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) container: PartName,
@@ -62,7 +62,7 @@ pub(crate) struct Record {
     pub(crate) references: Vec<Fingerprint>,
 }
 
-/// Every record of a chunk of data.
+/// Returns every record of a data chunk.
 pub(crate) fn records(repository: &Arc<Repository>) -> Vec<Record> {
     let view = View::list(repository).expect("it lists");
     let index = Index::open(repository.clone(), &view).expect("it opens");
@@ -78,7 +78,7 @@ pub(crate) fn records(repository: &Arc<Repository>) -> Vec<Record> {
     records
 }
 
-/// Those of one form.
+/// Returns the records of one form.
 pub(crate) fn of_form(repository: &Arc<Repository>, form: Form) -> Vec<Record> {
     records(repository).into_iter().filter(|record| record.chunk.form == form).collect()
 }

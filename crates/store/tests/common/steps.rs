@@ -1,4 +1,4 @@
-//! What can be done to a repository, and the dice that choose.
+//! The operations on a repository, and their random choice.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use cutpoint_testing::SplitMix64;
 
 use crate::harm::HARMS;
 
-/// Few files, so that snapshots share them.
+/// Number of files, small so that snapshots share them.
 pub(crate) const FILES: usize = 10;
 pub(crate) const TAGS: [&str; 3] = ["red", "green", "blue"];
-/// The first is what the repository is made with.
+/// The secrets. The repository is created with the first.
 pub(crate) const SECRETS: [u8; 4] = [7, 8, 9, 10];
 
-/// One operation. Numbers choose among what there is at the time.
+/// One operation. Numbers choose among what exists at the time.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     BackUp {
@@ -42,7 +42,7 @@ pub(crate) enum Step {
         segment_count_max: usize,
         small_count_max: usize,
     },
-    /// Regroups what stays.
+    /// Regroups everything that stays.
     Optimize {
         compression_level: i32,
         rewrite_bytes_max: u64,
@@ -70,29 +70,29 @@ pub(crate) enum Step {
         object: usize,
         harm: &'static str,
     },
-    /// Everything that makes damage good.
+    /// Repairs all damage.
     Heal,
-    /// Copies the medium, to come back to it later.
+    /// Copies the storage, to return to it later.
     Remember,
     RollBack,
 }
 
-/// Takes and condemns all that may go.
+/// Takes and condemns everything possible.
 pub(crate) const PRUNE_ALL: Step = Step::Prune {
     unused_max: 0.0,
     rewrite_bytes_max: u64::MAX,
     segment_count_max: 500,
     small_count_max: 64,
 };
-/// Deletes all that may go.
+/// Deletes everything possible.
 pub(crate) const SWEEP_ALL: Step = Step::Sweep { is_patient: false, end_others: true };
 
-/// What lies beside the medium: the local index.
+/// The local index, beside the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cache {
     None,
     New,
-    /// The one that others have filled, in whatever state.
+    /// The index that earlier processes have filled, in whatever state.
     Old,
 }
 
@@ -102,11 +102,11 @@ pub(crate) struct Move {
     pub(crate) step: Step,
     pub(crate) fault: Fault,
     pub(crate) cache: Cache,
-    /// Done by others before the step's commit.
+    /// Steps of other clients before the commit of this step.
     pub(crate) others: Vec<Step>,
 }
 
-/// The next move.
+/// Chooses the next move.
 pub(crate) fn generate(random: &mut SplitMix64) -> Move {
     let step = match random.below(80) {
         0..24 => back_up(random),
@@ -150,7 +150,7 @@ pub(crate) fn generate(random: &mut SplitMix64) -> Move {
     let mut others = Vec::new();
     if matches!(step, Step::BackUp { .. }) && random.below(3) == 0 {
         others = match random.below(3) {
-            // All that may go at once.
+            // Everything that may be deleted, at once.
             0 => vec![
                 Step::Forget((0..FILES).collect()),
                 PRUNE_ALL,

@@ -1,4 +1,4 @@
-//! A reader that misses nothing.
+//! A reader of a complete repository.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use cutpoint_store::reader::Reader;
 use cutpoint_store::repository::Repository;
 use cutpoint_store::view::View;
 
-/// A reader, where nothing that counts is unreadable.
+/// Opens a reader, and expects that nothing that counts is unreadable.
 pub(crate) fn reader_of_all(repository: &Arc<Repository>) -> Result<Reader> {
     let reader = Reader::open(repository.clone(), View::list(repository)?)?;
     let view = reader.view();
