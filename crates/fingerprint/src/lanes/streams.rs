@@ -1,33 +1,34 @@
-//! Streams of blocks beside each other: for functions of which each block waits for the one before.
+//! Streams of blocks side by side, for functions in which each block depends on the previous one.
 
 use super::Levels;
 use super::emulated::Emulated;
 #[cfg(target_arch = "x86_64")]
 use super::sha_ni::ShaNi;
 
-/// What SHA-1 and SHA-256 compress at once.
+/// The input of one call of the compression function of SHA-1 and SHA-256.
 pub(crate) type Block = [u8; 64];
 
-/// The words that SHA-1 hands from block to block.
+/// The state that SHA-1 carries from block to block.
 pub(crate) type Sha1State = [u32; 5];
 
-/// The words that SHA-256 hands from block to block.
+/// The state that SHA-256 carries from block to block.
 pub(crate) type Sha256State = [u32; 8];
 
-/// What an instruction set supplies: the compression function of the state `S`.
+/// The compression function of an instruction set, on the state `S`.
 ///
-/// A value of an implementing type is a proof that this CPU has the instruction set.
+/// A value of an implementing type proves that this CPU has the instruction set.
 pub(crate) trait Compress<S>: Copy {
-    /// Takes the blocks of each stream into its state. All streams have the same number of blocks.
+    /// Compresses the blocks of each stream into its state. All streams have the same number of
+    /// blocks.
     fn compress<const N: usize>(self, states: &mut [S; N], blocks: [&[Block]; N]);
 
-    /// Asks for the first cache lines of a chunk whose turn comes soon.
+    /// Prefetches the first cache lines of a chunk that is compressed soon.
     fn prefetch(self, chunk: &[u8]) {
         let _ = chunk;
     }
 }
 
-/// What streams can run on.
+/// An instruction set for streams that this CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamLevel {
     /// No streams: the crates `sha1` and `sha2`.
