@@ -1,4 +1,5 @@
-//! The tree of BLAKE3 over many chunks at once, in lanes. Source: the BLAKE3 paper (2020), section 2.
+//! The tree of BLAKE3 over many chunks at once, in lanes. Source: the BLAKE3 paper (2020),
+//! section 2.
 //!
 //! The full leaves of all chunks go through the lanes first, then the last leaf of each chunk,
 //! which may have any length, then the parents, level by level. A lane does not know its chunk. A
