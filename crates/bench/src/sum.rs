@@ -1,10 +1,11 @@
-//! Reading memory and doing nearly nothing with it: what bounds everything that looks at every byte.
+//! Reading memory with hardly any work, the upper bound of the speed of any code that reads every
+//! byte.
 
-/// How it is summed up.
+/// A function that sums up a buffer.
 pub(crate) type Sum = fn(&[u8]) -> u64;
 
-/// The sum of all bytes of a buffer, as little-endian numbers of 64 bits, on the widest vectors of
-/// this CPU, several at a time: a plain read.
+/// A plain read: the sum of a buffer, as little-endian numbers of 64 bits, with several of the
+/// widest vectors of this CPU at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainRead {
     sum: Sum,
@@ -12,7 +13,7 @@ pub struct PlainRead {
 }
 
 impl PlainRead {
-    /// The one of this CPU.
+    /// Creates the plain read for this CPU.
     pub fn new() -> PlainRead {
         #[cfg(target_arch = "x86_64")]
         let (name, sum) = crate::x86_64::widest_sum();
@@ -21,12 +22,13 @@ impl PlainRead {
         PlainRead { sum, name }
     }
 
-    /// Returns what it reads with: `AVX-512`, `AVX2`.
+    /// Returns the name of the vectors that are used, such as `AVX-512` or `AVX2`.
     pub fn vectors(self) -> &'static str {
         self.name
     }
 
-    /// Reads all of `data`; what is behind the last 8 bytes is left out.
+    /// Reads `data` in words of 8 bytes, without the bytes after the last full word, and returns
+    /// the sum.
     pub fn read(self, data: &[u8]) -> u64 {
         (self.sum)(data)
     }
@@ -38,7 +40,8 @@ impl Default for PlainRead {
     }
 }
 
-/// In plain Rust. The compiler makes several sums side by side of it, in vectors as wide as it may take.
+/// Sums up a buffer in plain Rust. The compiler turns it into several sums side by side, in the
+/// widest vectors that are enabled.
 #[inline(always)]
 pub(crate) fn sum(data: &[u8]) -> u64 {
     let words = data.as_chunks().0.iter();
