@@ -1,4 +1,4 @@
-//! What is cut: files of a data set, or data that is made, in memory.
+//! The data to cut, in memory: the files of a data set, or generated data.
 
 use std::fs;
 use std::io::{self, Read};
@@ -12,37 +12,37 @@ use crate::{DataPart, LabError};
 /// A data set in memory.
 #[derive(Clone, Debug)]
 pub struct DataSet {
-    /// Its name.
+    /// The name of the data set.
     pub name: String,
-    /// Its versions, in order; there is at least one byte in all of them together.
+    /// The versions in order, which together have at least one byte.
     pub versions: Vec<Version>,
     /// The first 16 hexadecimal digits of BLAKE3 over versions, names and bytes.
     pub hash: String,
-    /// Shannon entropy of order 0, in bits a byte.
+    /// The Shannon entropy of order 0, in bits per byte.
     pub entropy: f64,
-    /// Compressed by gzip, level 6, as a share of the size.
+    /// The size after compression by gzip, level 6, as a share of the size.
     pub gzip_ratio: f64,
 }
 
 /// The files of one version, sorted by name.
 #[derive(Clone, Debug, Default)]
 pub struct Version {
-    /// The bytes of each.
+    /// The bytes of each file.
     pub streams: Vec<Vec<u8>>,
 }
 
-/// So much of a data set is compressed to find out how much of it gzip leaves: pieces of a mebibyte at
-/// equal distances.
+/// The maximum size of the sample of a data set that is compressed for the gzip ratio, in bytes.
+/// The sample consists of pieces of a mebibyte at equal distances.
 const GZIP_SIZE: usize = 32 << 20;
 
 impl DataSet {
-    /// Reads or makes what `part` asks for, files below `folder`. `goes_on` is asked between files, and
-    /// ends it by answering no.
+    /// Generates the data set of `part`, or reads its files below `folder`. `goes_on` is called
+    /// between files, and ends the loading by returning `false`.
     ///
     /// # Errors
     ///
-    /// [`LabError::File`] where a file is missing or cannot be read, [`LabError::Data`] where there is
-    /// not a byte.
+    /// Returns [`LabError::File`] if a file is missing or cannot be read, and [`LabError::Data`] if
+    /// there is not a single byte.
     pub fn load(
         part: &DataPart,
         folder: &Path,
@@ -114,17 +114,17 @@ impl DataSet {
         self.versions.iter().flat_map(|version| &version.streams).map(Vec::as_slice)
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes.
     pub fn size(&self) -> usize {
         self.streams().map(<[u8]>::len).sum()
     }
 
-    /// Returns how many streams there are.
+    /// Returns the number of streams.
     pub fn stream_count(&self) -> usize {
         self.streams().count()
     }
 
-    /// Returns all of it behind each other, at most `limit` bytes.
+    /// Returns the concatenation of all streams, at most `limit` bytes.
     pub fn joined(&self, limit: usize) -> Vec<u8> {
         let mut joined = Vec::with_capacity(self.size().min(limit));
         for stream in self.streams() {
@@ -140,8 +140,8 @@ fn hash_file(hasher: &mut blake3::Hasher, name: &[u8], bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
 }
 
-/// The folders of versions of a data set, sorted: those whose name is `v` and digits; itself where there
-/// are none.
+/// Returns the folders of the versions of a data set, sorted: the folders whose name is `v` and
+/// digits, or the data set itself if there are none.
 fn version_roots(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let kind = fs::metadata(path).map_err(LabError::of(path))?;
     let mut roots = Vec::new();
@@ -166,7 +166,7 @@ fn version_roots(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     Ok(roots)
 }
 
-/// What is in a folder, sorted by name.
+/// Returns the entries of a folder, sorted by name.
 fn entries(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let list: io::Result<Vec<PathBuf>> =
         fs::read_dir(path).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
@@ -175,7 +175,8 @@ fn entries(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     Ok(list)
 }
 
-/// All regular files below, in the order of their names; links are not followed.
+/// Returns all regular files at or below `path`, in the order of their names. Links are not
+/// followed.
 fn files_below(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let kind = fs::symlink_metadata(path).map_err(LabError::of(path))?;
     let mut files = Vec::new();
@@ -221,27 +222,27 @@ fn gzip_ratio(set: &DataSet) -> f64 {
     encoder.finish().map_or(f64::NAN, |compressed| compressed.len() as f64 / size.max(1) as f64)
 }
 
-/// Data that is made from a seed.
+/// A kind of data that is generated from a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// Random bytes: the papers' RAND.
+    /// Random bytes: RAND of the papers.
     Random,
     /// Words and punctuation.
     Text,
     /// Zeros.
     Zeros,
-    /// The BURST paper's simulation of backups (section V-F): printable characters at random, and in each
-    /// next version a KiB of others anywhere in a quarter of the 4-KiB blocks.
+    /// The simulation of backups of the BURST paper (section V-F): random printable characters.
+    /// Each version replaces a KiB at a random place in a quarter of the 4-KiB blocks.
     BackupArtificial,
-    /// Runs of one byte and short patterns over and over, with random bytes between.
+    /// Runs of one byte and repeated short patterns, with random bytes between them.
     LowEntropy,
 }
 
-/// What makes one version after the other.
+/// A generator of versions, one per call.
 type Maker = Box<dyn FnMut() -> Vec<u8>>;
 
 impl Made {
-    /// The names that [`Made::named`] knows.
+    /// The names for [`Made::named`].
     pub const NAMES: [&str; 5] = ["random", "text", "zeros", "backup-artificial", "low-entropy"];
 
     /// Returns the kind of this name.
@@ -250,7 +251,7 @@ impl Made {
         Made::NAMES.iter().zip(all).find(|(each, _)| **each == name).map(|(_, made)| made)
     }
 
-    /// How many versions there are unless fewer are asked for.
+    /// Returns the default number of versions, which is also the maximum.
     fn version_count(self) -> usize {
         if self == Made::BackupArtificial { Artificial::VERSION_COUNT } else { 1 }
     }
@@ -269,8 +270,8 @@ impl Made {
     }
 }
 
-/// Stretches of 1 KiB to 256 KiB: a third of them one byte, a third a pattern of 2 to 64 bytes, a third
-/// random.
+/// Returns runs of 1 KiB to 256 KiB: a third of one byte, a third of a repeated pattern of 2 to 64
+/// bytes, and a third random.
 fn low_entropy(seed: u64, size: usize) -> Vec<u8> {
     let mut numbers = SplitMix64::new(seed);
     let mut data = Vec::with_capacity(size);
@@ -278,7 +279,7 @@ fn low_entropy(seed: u64, size: usize) -> Vec<u8> {
         let length = (1024 << numbers.below(9)).min(size - data.len());
         match numbers.below(3) {
             0 => {
-                // Zeros are by far the most frequent in files.
+                // Zeros are by far the most frequent runs in files.
                 let byte = if numbers.below(2) == 0 { 0 } else { numbers.byte() };
                 data.resize(data.len() + length, byte);
             }

@@ -1,4 +1,4 @@
-//! The kinds of measurement, a file for each.
+//! The kinds of measurement, one file for each.
 
 pub(crate) mod burst;
 pub(crate) mod cut;
@@ -21,17 +21,17 @@ use crate::{AlgorithmPart, LabError, Levels, MeasurePart, Row};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Sizes of chunks, and what deduplication saves.
+    /// Sizes of chunks, and the savings of deduplication.
     Cut,
-    /// How fast chunking is, in memory.
+    /// The speed of chunking in memory.
     Throughput,
-    /// How fast fingerprints of chunks are.
+    /// The speed of fingerprinting chunks.
     Fingerprint,
-    /// Chunking, fingerprinting, indexing and writing to nowhere, a thread each.
+    /// Chunking, fingerprinting, indexing and discarding, in one thread each.
     Pipeline,
-    /// How much of the input is in chunks of one repeated byte, or of a short pattern.
+    /// The part of the input in chunks of one repeated byte or of a short pattern.
     LowEntropy,
-    /// How many chunks an edit changes.
+    /// The number of chunks that an edit changes.
     Shift,
     /// BURST: ratios and tables, by variant.
     Burst,
@@ -61,29 +61,29 @@ impl Kind {
         !matches!(self, Kind::Fingerprint | Kind::Burst | Kind::Growth | Kind::Bursts)
     }
 
-    /// Whether machine and repeats have a say in the rows that matter.
+    /// Returns `true` if the machine and the number of repeats affect the rows that matter.
     pub(crate) fn is_timed(self) -> bool {
         matches!(self, Kind::Throughput | Kind::Fingerprint | Kind::Pipeline)
     }
 
-    /// Whether all algorithms of a measure are one cell, since they take turns.
+    /// Returns `true` if all algorithms of a measure are one cell, because they take turns.
     pub(crate) fn is_race(self) -> bool {
         matches!(self, Kind::Throughput | Kind::Pipeline)
     }
 }
 
-/// What a measurement is given.
+/// The input of a measurement.
 pub(crate) struct Task<'a> {
     pub(crate) kind: Kind,
     pub(crate) set: &'a DataSet,
-    /// One algorithm, or all that take turns; none for BURST and fingerprints.
+    /// One algorithm, or all algorithms that take turns. Empty for BURST and fingerprints.
     pub(crate) algorithms: Vec<&'a AlgorithmPart>,
     pub(crate) selection: Selection,
     pub(crate) target: usize,
     pub(crate) levels: Levels,
     pub(crate) papers: bool,
     pub(crate) hashes: Vec<Hash>,
-    /// At most so many bytes of the data set, where one buffer is measured.
+    /// The maximum number of bytes of the data set, for kinds that measure one buffer.
     pub(crate) size_max: usize,
     pub(crate) edit_count: usize,
     pub(crate) repeat_count: usize,
@@ -121,11 +121,13 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Does it. `goes_on` is asked often, and ends it by answering no.
+    /// Measures the task, and returns its rows. `goes_on` is called often, and ends the measurement
+    /// by returning `false`.
     ///
     /// # Errors
     ///
-    /// [`LabError::Interrupted`] where it was ended, and where memory is refused.
+    /// Returns [`LabError::Interrupted`] if the measurement was ended, and an error if the system
+    /// refuses memory.
     pub(crate) fn rows(&self, goes_on: &dyn Fn() -> bool) -> Result<Vec<Row>, LabError> {
         match self.kind {
             Kind::Cut => cut::rows(self, goes_on),
@@ -141,13 +143,13 @@ impl<'a> Task<'a> {
     }
 }
 
-/// A row that says why there is no figure.
+/// Returns a row with the reason why there is no figure.
 pub(crate) fn absent(algorithm: &AlgorithmPart, reason: String) -> Row {
     let algorithm = algorithm.name.get_ref().clone();
     Row { algorithm, ..Row::new("absent", 1.0, "").note(reason) }
 }
 
-/// An error unless it goes on.
+/// Returns [`LabError::Interrupted`] if `goes_on` returns `false`.
 pub(crate) fn ask(goes_on: &dyn Fn() -> bool) -> Result<(), LabError> {
     if goes_on() { Ok(()) } else { Err(LabError::Interrupted) }
 }
