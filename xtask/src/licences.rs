@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions() {
+    fn licence_expressions_are_evaluated() {
         let allowed = ["MIT", "ISC", "Apache-2.0 WITH LLVM-exception"].map(str::to_owned);
         for (expression, expected) in [
             ("MIT", true),

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-/// What `cargo xtask` alone prints.
+/// The help text, which is printed for unknown commands.
 const USAGE: &str = "\
 usage: cargo xtask check [--quick | --long]
        cargo xtask advisories

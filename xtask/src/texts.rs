@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machine_paths() {
+    fn machine_paths_are_found() {
         let folder = MACHINE_FOLDERS[0];
         assert!(names_machine(&format!("see /{folder}/x")));
         assert!(names_machine(&format!("\"/{folder}/x\"")));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_links() {
+    fn file_targets_of_markdown_links_are_found() {
         let found: Vec<_> = links("[a](b.md#c) and [d](https://e) [f](g/h.md)").collect();
         assert_eq!(found, ["b.md", "g/h.md"]);
     }

@@ -238,7 +238,7 @@ impl fmt::Debug for Cutter {
 /// An error of creating a cutter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaselineError {
-    /// This CPU lacks an instruction.
+    /// An instruction that this CPU lacks.
     #[error("{baseline} is not available: this CPU lacks an instruction that it needs")]
     NotAvailable {
         /// The baseline that is not available.

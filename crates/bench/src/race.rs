@@ -101,7 +101,7 @@ impl<T> fmt::Debug for Contender<'_, T> {
     }
 }
 
-/// Contenders that do the same work, with a plain read beside them.
+/// Contenders that do the same work, and a plain read for comparison.
 #[derive(Debug)]
 pub struct Comparison<'a, T> {
     contenders: Vec<Contender<'a, T>>,

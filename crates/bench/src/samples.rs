@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_of_few() {
+    fn quantiles_of_few_samples_are_interpolated() {
         let samples = |values: &[f64]| Samples(values.to_vec());
         assert_eq!(samples(&[]).median(), 0.0, "of none");
         assert_eq!(samples(&[3.0]).upper_quartile(), 3.0, "of one");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_chunks() {
+    fn chunk_sizes_have_mean_and_deviation() {
         assert_eq!(ChunkSizes::of(&[]), ChunkSizes::default(), "no chunk");
         let sizes = ChunkSizes::of(&[2, 8]);
         assert_eq!(sizes, ChunkSizes { count: 2, mean: 4.0, deviation: 2.0 }, "2 and 6");

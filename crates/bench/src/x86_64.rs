@@ -23,7 +23,7 @@ pub(crate) fn widest_sum() -> (&'static str, Sum) {
                     fn compiled(data: &[u8]) -> u64 {
                         sum(data)
                     }
-                    // SAFETY: `entered` can be named behind the detection of the feature only.
+                    // SAFETY: `entered` is in scope only after the detection of the feature.
                     unsafe { compiled(data) }
                 }
                 return ($name, entered);
@@ -57,7 +57,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                         let mask = $mask;
                         for _ in 0..count {
                             // SAFETY: the instructions are in `$features`, and `compiled` is called
-                            // behind their detection. They read and write the registers that are
+                            // after their detection. They read and write the registers that are
                             // named here, flags, and nothing else.
                             unsafe {
                                 asm!(
@@ -75,7 +75,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                         }
                         std::hint::black_box(value);
                     }
-                    // SAFETY: `chained` can be named behind the detection of the features only.
+                    // SAFETY: `chained` is in scope only after the detection of the features.
                     unsafe { compiled(count) }
                 }
 
@@ -111,8 +111,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                         }
                         std::hint::black_box(values);
                     }
-                    // SAFETY: `side_by_side` can be named behind the detection of the features
-                    // only.
+                    // SAFETY: `side_by_side` is in scope only after the detection of the features.
                     unsafe { compiled(count) }
                 }
 

@@ -104,7 +104,7 @@ pub struct Estimate {
     pub rate: u64,
     /// The number of chunks in the sample.
     pub sampled_count: u64,
-    /// How many heavy hitters were counted beside it.
+    /// The number of heavy hitters, which are counted separately.
     pub heavy_count: u64,
 }
 

@@ -71,7 +71,7 @@ fn check<D: PartialEq + Debug>(hashes: &[Hash<D>], chunks: &[&[u8]]) {
 /// Lengths around the edges of blocks, of leaves, and of trees that are not full. Each length is
 /// hashed alone and beside another chunk, because a single chunk takes a code path of its own.
 #[test]
-fn every_length() {
+fn digests_match_the_crate_at_every_length() {
     let data = SplitMix64::bytes(1, 70_000);
     let hashes = blake3_hashes();
     let mut lengths: Vec<usize> = (0..=2200).collect();
@@ -87,7 +87,7 @@ fn every_length() {
 /// Lengths around the edges of blocks, where the padding takes another block, for one to nine
 /// chunks.
 #[test]
-fn every_length_in_streams() {
+fn stream_digests_match_the_crate_at_every_length() {
     let data = SplitMix64::bytes(4, 70_000);
     let (sha256, sha1) = (sha256_hashes(), sha1_hashes());
     let mut lengths: Vec<usize> = (0..=200).collect();
@@ -105,7 +105,7 @@ fn every_length_in_streams() {
 
 /// Batches of chunks of unequal sizes, in which lanes and streams end at different times.
 #[test]
-fn chunks_beside_each_other() {
+fn digests_match_the_crate_in_mixed_batches() {
     let data = SplitMix64::bytes(2, 1 << 20);
     let mut random = SplitMix64::new(3);
     let (blake3, sha256, sha1) = (blake3_hashes(), sha256_hashes(), sha1_hashes());
@@ -127,7 +127,7 @@ fn chunks_beside_each_other() {
 
 /// Every level that this CPU has is tested, so that no level is left out unnoticed.
 #[test]
-fn every_level_of_this_cpu_is_run() {
+fn every_level_of_this_cpu_is_tested() {
     fn levels<D>(hashes: &[Hash<D>]) -> Vec<&'static str> {
         hashes.iter().map(|hash| hash.level).collect()
     }
@@ -152,7 +152,7 @@ fn every_level_of_this_cpu_is_run() {
 
 /// The debug output does not reveal the key.
 #[test]
-fn the_key_is_not_shown() {
+fn debug_output_omits_the_key() {
     let shown = format!("{:?}", Blake3::keyed(&[7; 32]));
     assert!(shown.contains("keyed: true") && !shown.contains('7'), "{shown}");
 }

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts() {
+    fn verdict_follows_from_the_distance() {
         let verdict = |claim: Claim| claim.answer(&rows()).verdict;
         assert_eq!(verdict(claim(Test::Value, 10.5, &["a"])), Verdict::Reproduced, "near");
         assert_eq!(verdict(claim(Test::Value, 20.0, &["a"])), Verdict::Contradicts, "far");

@@ -9,10 +9,10 @@ use cutpoint_chunking::Spec;
 /// Sources: for hashes, each byte after the minimum size ends a chunk with the same probability.
 /// For RAM, the maximum of the window determines the probability with which each byte after the
 /// window ends the chunk. For MII, a Markov chain over the run and the last byte. For AE with
-/// values of one byte, if a window very likely contains the greatest value, the last window begins
-/// at each byte with a probability of 1/256. For AE with values that are hardly ever equal,
-/// Dickman's function, because the maximum of all values is the last extreme (Gregoriadis and Zhang
-/// both print other formulas).
+/// values of one byte and a window that almost always contains the greatest value, the chunk ends a
+/// window after the first byte of that value, which each byte has with a probability of 1/256. For
+/// AE with values that are hardly ever equal, Dickman's function, because the maximum of all values
+/// is the last extreme (Gregoriadis and Zhang both print other formulas).
 #[derive(Clone, Debug)]
 pub struct Law {
     name: &'static str,

@@ -17,7 +17,7 @@ pub struct Progress<'a> {
     pub done: usize,
     /// The total number of cells.
     pub total: usize,
-    /// The title of the next cell.
+    /// The title of the next cell, or of another step of the run.
     pub cell: &'a str,
     /// The estimated remaining time, from the cells of this run; `None` before the first cell.
     pub remaining: Option<Duration>,

@@ -60,7 +60,7 @@ fn invalid_texts_are_refused() {
 }
 
 #[test]
-fn sub_chunks_leave_something_between_them() {
+fn sub_chunks_leave_bytes_between_them() {
     for (tau, chunk_len, len) in [
         (Tau::Fraction(8), 4096, Some(512)),
         (Tau::Fraction(8), 7, None),

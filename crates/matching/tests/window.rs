@@ -75,7 +75,7 @@ fn replaced_byte_costs_one_literal_byte() {
 }
 
 #[test]
-fn the_window_moves() {
+fn moved_window_finds_only_held_bytes() {
     let old = SplitMix64::bytes(4, 100_000);
     let mut window = Window::new(0);
     for (number, part) in old.chunks(777).enumerate() {
@@ -123,7 +123,7 @@ fn restarted_window_finds_bytes_pushed_after_it() {
 proptest! {
     /// Bytes of few values, so that there are many short matches, cut and inserted at random.
     #[test]
-    fn any_change_is_taken_apart(
+    fn pieces_of_any_change_join_to_the_chunk(
         old in prop::collection::vec(0_u8..3, 0..2000),
         edits in prop::collection::vec((0_usize..2000, 0_usize..60, prop::collection::vec(0_u8..3, 0..60)), 0..6),
         expected in 0_u64..3000,
@@ -150,7 +150,7 @@ proptest! {
 /// entered the table last, because the bytes that follow are there as well and near places are
 /// cheap to encode.
 #[test]
-fn the_nearest_copy_is_taken() {
+fn nearest_copy_is_taken() {
     let mut random = SplitMix64::new(5);
     let (repeated, own) = (random.take(200), random.take(3000));
     let old = [&own[..1000], &repeated, &own[1000..], &repeated, &random.take(500)].concat();

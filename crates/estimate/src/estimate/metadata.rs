@@ -20,7 +20,7 @@ use crate::counter::{Key, KeyHasher};
 use crate::scan::Job;
 
 /// The length of the header (64 bytes) and the trailer (32 bytes) around the parts of an object.
-/// These and the following numbers are from `docs/format.md`, sections 2, 3, 7 and 8.
+/// All numbers here are from `docs/format.md`, sections 2, 3, 7 and 8.
 const AROUND_LEN: u64 = 64 + 32;
 /// The length of the tag after each sealed part, in bytes.
 const TAG_LEN: u64 = 16;

@@ -36,7 +36,7 @@ pub(super) struct Regions {
     bytes: Vec<u8>,
     /// The literals of bursts, which follow the other bytes so that like data is together.
     literals: Vec<u8>,
-    /// Set if the probe has looked at the current region.
+    /// Set if the current region has been probed.
     is_probed: bool,
     /// The number of regions that the current region stands for, because of the sampler.
     rate: u64,

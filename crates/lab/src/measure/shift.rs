@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn edit_does_what_its_name_says() {
+    fn edit_matches_its_name() {
         let mut numbers = SplitMix64::new(1);
         let data = b"abcdef";
         assert_eq!(edited(data, "deletion", 2, 2, &mut numbers), b"abef", "deletion");
