@@ -403,7 +403,7 @@ mod tests {
             square += error * error / SEEDS as f64;
         }
         println!("held {held} of {SEEDS}, bias {bias:.5}, deviation {:.5}", square.sqrt());
-        // 95 % of 200 are 190; a binomial deviation is 3.
+        // The expectation is 95 % of 200, which is 190, with a binomial standard deviation of 3.
         assert!((181..=199).contains(&held), "the truth was inside {held} times of {SEEDS}");
         assert!(bias.abs() < 0.002, "a bias of {bias}");
         assert!(square.sqrt() < 0.015, "a deviation of {}", square.sqrt());

@@ -55,7 +55,7 @@ impl Row {
 /// The format of a trace that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Text, a line for each chunk.
+    /// Comma-separated values, with a line for each chunk.
     Csv,
     /// Apache Parquet.
     Parquet,

@@ -46,7 +46,7 @@ impl Blake3 {
         Level::named(name).map(|level| Blake3 { level, ..self })
     }
 
-    /// The names of all levels of this CPU, slowest first.
+    /// Returns the names of all levels of this CPU, slowest first.
     pub fn levels() -> Vec<&'static str> {
         Level::available()
     }

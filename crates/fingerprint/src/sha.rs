@@ -29,7 +29,7 @@ macro_rules! sha {
                 StreamLevel::named(name).map(|level| $Sha { level })
             }
 
-            /// The names of all levels of this CPU, slowest first.
+            /// Returns the names of all levels of this CPU, slowest first.
             pub fn levels() -> Vec<&'static str> {
                 StreamLevel::available()
             }

@@ -12,7 +12,7 @@ pub struct Row {
     /// The key of the cell of the run that the row came from. The rows of a cell are written
     /// together.
     pub cell: String,
-    /// The kind of measurement: `cut`, `throughput`, `pipeline`.
+    /// The kind of measurement, such as `cut`, `throughput` or `pipeline`.
     pub measure: String,
     /// The data set.
     pub data: String,

@@ -1,6 +1,6 @@
 //! The text after the colon of a spec, and the key material.
 
-/// Keys and values.
+/// The keys and values of a spec.
 pub(crate) struct Keys<'a> {
     list: &'a str,
     material: Option<&'a [u8]>,

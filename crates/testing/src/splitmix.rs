@@ -22,7 +22,7 @@ impl SplitMix64 {
         z ^ z >> 31
     }
 
-    /// Returns a number below `limit`, which must not be 0.
+    /// Returns a number below `limit`.
     ///
     /// The result is the next number modulo `limit`, whose bias is too small to matter in a test.
     ///

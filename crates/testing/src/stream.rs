@@ -18,7 +18,7 @@ pub fn aes256_ctr_of_zeros(size: usize) -> Vec<u8> {
     stream
 }
 
-/// Multiplies in the field of AES.
+/// Multiplies two elements of the field of AES.
 fn multiply(mut a: u8, mut b: u8) -> u8 {
     let mut product = 0;
     while b > 0 {

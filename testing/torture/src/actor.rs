@@ -59,7 +59,7 @@ pub(crate) struct Actor<'a> {
     world: &'a World,
     number: usize,
     random: SplitMix64,
-    /// The longest time that a process of this actor has taken.
+    /// The maximum time that a process of this actor has taken so far.
     longest: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The command line of the torture; `cargo xtask torture` builds the program and calls it.
+//! The command line of the torture test. `cargo xtask torture` builds the program and runs this.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;

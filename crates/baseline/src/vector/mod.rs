@@ -112,7 +112,7 @@ pub(crate) trait Task {
     /// The result of the work.
     type Output;
 
-    /// Does the work; `#[inline(always)]`, for the reason given at [`Vector`].
+    /// Does the work. Implementations are `#[inline(always)]`, for the reason given at [`Vector`].
     fn run<V: Vector>(self, vector: V) -> Self::Output;
 }
 

@@ -74,7 +74,7 @@ pub(crate) trait Task {
     /// The result of the work.
     type Output;
 
-    /// Does the work; `#[inline(always)]`, for the reason given at [`Lanes`].
+    /// Does the work. Implementations are `#[inline(always)]`, for the reason given at [`Lanes`].
     fn run<L: Lanes>(self, lanes: L) -> Self::Output;
 }
 
@@ -83,7 +83,7 @@ pub(crate) trait Levels: Sized {
     /// The names of the levels of all CPUs, slowest first.
     const NAMES: &'static [&'static str];
 
-    /// The function's crate, which runs anywhere.
+    /// The crate of the hash function, which runs on any CPU.
     const CRATE: Self;
 
     /// Returns the level of this name, if this CPU has it.
@@ -103,7 +103,7 @@ pub(crate) trait Levels: Sized {
 /// An instruction set that this CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// No lanes: the crate `blake3`.
+    /// The crate `blake3`, without lanes.
     Crate,
     Emulated(Emulated),
     #[cfg(target_arch = "x86_64")]

@@ -57,7 +57,8 @@ fn prefetch(line: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
 }
 
-/// The fractional parts of the cube roots of the first 64 primes, four rounds a row.
+/// The round constants: the fractional parts of the cube roots of the first 64 primes, with four
+/// rounds per row.
 const ROUND_WORDS: [[u32; 4]; 16] = [
     [0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5],
     [0x3956_c25b, 0x59f1_11f1, 0x923f_82a4, 0xab1c_5ed5],

@@ -31,7 +31,7 @@ pub(crate) trait Compress<S>: Copy {
 /// An instruction set for streams that this CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamLevel {
-    /// No streams: the crates `sha1` and `sha2`.
+    /// The crates `sha1` and `sha2`, without streams.
     Crate,
     Emulated(Emulated),
     #[cfg(target_arch = "x86_64")]

@@ -16,7 +16,7 @@ use super::options::Side;
 #[derive(Clone, Debug)]
 pub struct Views<Key, Reference> {
     c_max: u32,
-    /// In the order of [`Side::ALL`].
+    /// The tables, in the order of [`Side::ALL`].
     tables: [Table<Key, Reference>; 2],
 }
 
