@@ -10,11 +10,11 @@
 //!          from version 3: system 4096, begin 8, end 8;  from version 5: number of bytes 8
 //! file     version 1:   path 4096, size 8, number of chunks 8
 //!          2 and 3:     size 8, number of chunks 8, length of the path 4, path
-//!          4:           size 8, owner 4, group 4, mode 8, three times 24, links 8, device 8, inode 8,
+//!          4:           size 8, owner 4, group 4, mode 8, 3 timestamps 24, links 8, device 8, inode 8,
 //!                       number of chunks 8, lengths of path and of link target 4 each, path, target
-//!          from 5:      the same with the number of blocks, 8, behind the size
-//! chunk    its size, where sizes vary: 8 in versions 3 to 6, 4 in version 7;
-//!          its hash;  from version 6: how well it compresses, 1
+//!          from 5:      as 4, with the number of blocks, 8, after the size
+//! chunk    size, if sizes vary: 8 in versions 3 to 6, 4 in version 7;
+//!          hash;  from version 6: compression ratio 1
 //! ```
 //!
 //! Source: the description in `libhashfile.h` of fs-hasher 0.9.5 (GPL), from which nothing was
