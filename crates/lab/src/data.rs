@@ -41,8 +41,8 @@ impl DataSet {
     ///
     /// # Errors
     ///
-    /// Returns [`LabError::File`] if a file is missing or cannot be read, and [`LabError::Data`] if
-    /// there is not a single byte.
+    /// Returns [`LabError::File`] if a file is missing or cannot be read, [`LabError::Data`] if
+    /// there is not a single byte, and [`LabError::Interrupted`] if `goes_on` returns `false`.
     pub fn load(
         part: &DataPart,
         folder: &Path,
