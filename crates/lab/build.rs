@@ -1,4 +1,4 @@
-//! Tells the lab at which commit it was built, so that its rows can say so.
+//! Passes the commit of the build to the lab, which writes it into its rows.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ fn main() {
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())
     };
-    // A sdist has no repository: then it is not known.
+    // The commit is unknown in an sdist, which has no repository.
     if let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) {
         println!("cargo::rustc-env=CUTPOINT_COMMIT={commit}");
     }

@@ -1,13 +1,13 @@
-//! Advisories about dependencies: known vulnerabilities, versions that were taken back.
+//! Advisories about dependencies: known vulnerabilities and yanked versions.
 
 use crate::{cargo, output, run};
 
-/// No dependency may have an advisory that `deny.toml` does not name.
+/// Checks that no dependency has an advisory that `deny.toml` does not name.
 ///
 /// # Errors
 ///
-/// An advisory; a missing cargo-deny, or a database that cannot be had: dependencies that nobody has
-/// looked at are not without advisories.
+/// Returns an error for an advisory, if cargo-deny is missing, or if its database is not available,
+/// because unchecked dependencies may have advisories.
 pub(crate) fn check() -> Result<(), String> {
     output(cargo(&["deny", "--version"])).map_err(|error| {
         format!(

@@ -1,4 +1,4 @@
-//! `cargo xtask torture` and `cargo xtask attacks`: the release build, attacked from outside.
+//! `cargo xtask torture` and `cargo xtask attacks`: the release build, attacked from the outside.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::{cargo, root, run as run_command};
 /// The exit code of a script whose condition did not occur.
 const NO_CONDITION: i32 = 77;
 
-/// Builds the release binary. Returns its path.
+/// Builds the release binary, and returns its path.
 fn build() -> Result<PathBuf, String> {
     run_command(cargo(&["build", "--release", "--quiet", "-p", "cutpoint"]))?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{}/target", root()));
@@ -28,7 +28,7 @@ pub(crate) fn torture(options: &[&str]) -> ExitCode {
     report(result)
 }
 
-/// Runs each script of `testing/attacks` this many times.
+/// Runs each script of `testing/attacks` `runs` times.
 pub(crate) fn run(runs: u32) -> ExitCode {
     report(build().and_then(|program| attack(&program, runs)))
 }

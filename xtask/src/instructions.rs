@@ -1,8 +1,9 @@
-//! Whether the compiler made of the vector code what it was written for.
+//! The check that the compiler emits the intended instructions for the vector code.
 //!
-//! Code for an instruction set is one function, `entered`, into which all else is inlined. Where a piece is
-//! not, it is compiled without the instruction set: nothing fails, but it is many times slower. So the
-//! assembly is read: which instructions `entered` has, and that nothing of the kernels is called.
+//! Code for an instruction set is one function, `entered`, into which everything else is inlined. A
+//! part that is not inlined is compiled without the instruction set, which does not fail but is
+//! many times slower. The check reads the assembly: the instructions of `entered`, and the absence
+//! of calls of kernel functions.
 
 use std::path::Path;
 
@@ -10,24 +11,24 @@ use serde_json::Value;
 
 use crate::{cargo, output, run};
 
-/// Where the assembly is looked at.
+/// The target whose assembly is checked.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What `entered` must have at a level, whatever it does there.
+/// The requirements for `entered` at a level, for any task.
 struct Level {
-    /// As it stands in the type of its proof.
+    /// The name of the proof type of the level.
     name: &'static str,
-    /// Beginnings of the names of registers or instructions, one of which is needed.
+    /// Prefixes of names of registers or instructions, at least one of which must occur.
     any_of: &'static [&'static str],
 }
 
-/// What `entered` must have for a task, at a level.
+/// The requirements for `entered` for a task at a level.
 struct Task {
     crate_name: &'static str,
     level: &'static str,
-    /// Parts of the name of the task's type.
+    /// Parts of the name of the type of the task.
     task: &'static [&'static str],
-    /// Instructions, each by alternatives; all are needed.
+    /// The instructions, all of which must occur. Each is a list of alternatives.
     all_of: &'static [&'static [&'static str]],
 }
 
@@ -43,7 +44,7 @@ const LEVELS: [Level; 6] = [
 const CHUNKING: &str = "cutpoint-chunking";
 const FINGERPRINT: &str = "cutpoint-fingerprint";
 
-/// A look-up in a table of 256 bytes.
+/// The instructions for a look-up in a table of 256 bytes.
 const LOOK_UP: &[&str] = &["vpermt2b", "vpermi2b"];
 
 #[rustfmt::skip]
@@ -69,15 +70,16 @@ const TASKS: [Task; 19] = [
     Task { crate_name: FINGERPRINT, level: "Avx512", task: &["tree::Hash"], all_of: &[&["vpaddd"], &["vpxor"], &["vprord", "vprold"]] },
 ];
 
-/// Ends of the names of functions that are called on purpose.
+/// The suffixes of the names of functions that may be called.
 const MAY_BE_CALLED: [&str; 4] = [
-    // 16 instructions, which the compiler leaves where it is asked from many places; they are SSE4.1.
+    // Has 16 instructions of SSE4.1, which the compiler does not inline because there are many
+    // callers.
     "::sse41::above",
-    // Once for 4 KiB of data; it has the instruction set itself.
+    // Is called once for 4 KiB of data, and has the instruction set itself.
     "::transpose",
-    // Takes note of the few places that match; without vectors.
+    // Notes the few places that match, without vectors.
     "::note",
-    // Makes a list, once in a call; what it is made by has no vectors, or they would be called.
+    // Makes a list once per call. The iterator has no vectors, or their functions would be called.
     "::from_iter",
 ];
 
@@ -98,7 +100,7 @@ pub(crate) fn check() -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// The assembly of a crate as the release has it, but for what linking adds.
+/// Returns the assembly of a crate as in the release build, without link-time optimization.
 fn assembly(crate_name: &str) -> Result<String, String> {
     let metadata = output(cargo(&["metadata", "--format-version", "1", "--no-deps"]))?;
     let metadata: Value = serde_json::from_slice(&metadata).map_err(|error| error.to_string())?;
@@ -109,7 +111,7 @@ fn assembly(crate_name: &str) -> Result<String, String> {
     let mut words =
         vec!["rustc", "--quiet", "--release", "--lib", "-p", crate_name, "--target", TARGET];
     words.extend(["--target-dir", &folder]);
-    // Names that have the types in them, and one file.
+    // The symbol names contain the types, and there is a single file.
     words.extend(["--", &emit, "-Csymbol-mangling-version=v0", "-Ccodegen-units=1"]);
     let mut command = cargo(&words);
     command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
@@ -120,19 +122,19 @@ fn assembly(crate_name: &str) -> Result<String, String> {
 /// A function of the assembly.
 #[derive(Debug)]
 struct Function {
-    /// Demangled.
+    /// The demangled name.
     name: String,
-    /// Instructions with their operands.
+    /// The instructions with their operands.
     lines: Vec<String>,
-    /// Demangled names of what it calls, or jumps to.
+    /// The demangled names of the functions that it calls or jumps to.
     callees: Vec<String>,
 }
 
 impl Function {
-    /// The level whose `entered` that is.
+    /// Returns the level if the function is the `entered` of a level.
     fn level(&self) -> Option<&'static Level> {
         let (path, _) = self.name.split_once("::enter::entered::")?;
-        // The proof's own function, or that of a trait.
+        // The function belongs to the proof type itself, or to a trait of it.
         let is_of = |level: &&Level| {
             let name = level.name;
             path.ends_with(&format!("::{name}>")) || path.contains(&format!("::{name} as "))
@@ -149,7 +151,7 @@ impl Function {
     }
 }
 
-/// The functions of an assembly text, in the syntax of AT&T.
+/// Returns the functions of an assembly text in AT&T syntax.
 fn functions(assembly: &str) -> Vec<Function> {
     let mut functions: Vec<Function> = Vec::new();
     for line in assembly.lines() {
@@ -167,7 +169,7 @@ fn functions(assembly: &str) -> Vec<Function> {
         if let (Some(instruction), Some(target)) = (words.next(), words.next()) {
             let symbol = target.trim_start_matches('*').split(['@', '(']).next().unwrap_or("");
             let goes = instruction.starts_with("call") || instruction.starts_with('j');
-            // Also what is put into a register to be called.
+            // A function may also be called by its address in a register.
             let loads = instruction.starts_with("mov") || instruction.starts_with("lea");
             if (goes || loads) && symbol.starts_with("_R") {
                 function.callees.push(demangled(symbol));
@@ -178,12 +180,12 @@ fn functions(assembly: &str) -> Vec<Function> {
     functions
 }
 
-/// Without the hashes of crates.
+/// Returns the demangled name, without the hashes of crates.
 fn demangled(symbol: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(symbol))
 }
 
-/// What is wrong with the functions of a crate.
+/// Returns the faults of the functions of a crate.
 fn faults(crate_name: &str, functions: &[Function]) -> Vec<String> {
     let mut wrong = Vec::new();
     let entered = || functions.iter().filter_map(|function| Some((function, function.level()?)));
@@ -195,14 +197,14 @@ fn faults(crate_name: &str, functions: &[Function]) -> Vec<String> {
     for function in functions {
         let is_entered = function.level().is_some();
         let is_fault = |callee: &&String| {
-            // A function of a level, or an intrinsic: who calls it lacks the instruction set, or should
-            // have it inlined.
+            // A function of a level or an intrinsic. Its caller lacks the instruction set, or
+            // should have inlined it.
             let is_kernel = !callee.contains('<') && callee.contains("::x86_64::");
             let enters = callee.contains("::enter::entered::");
             let is_intrinsic = callee.contains("::core_arch::") && !enters;
-            // And what is generic over a level must be a part of `entered`.
+            // A function that is generic over a level must be inlined into `entered`.
             let is_generic = is_entered && callee.contains("::x86_64::");
-            // Makes buffers, once in a batch.
+            // Functions that fill buffers once per batch may call `splat`.
             let is_filling = !is_entered && callee.ends_with("::splat");
             let is_wanted = is_filling || MAY_BE_CALLED.iter().any(|end| callee.ends_with(end));
             (is_kernel || is_intrinsic || is_generic) && !is_wanted
@@ -250,13 +252,13 @@ mod tests {
         let functions = functions(&format!("{ENTERED}:\n\t.cfi_startproc\n{body}"));
         assert_eq!(functions.len(), 1, "functions");
         let mut faults = faults(CHUNKING, &functions);
-        // Of the other levels and tasks there are none here.
+        // Faults about other levels and tasks, which are absent here, do not count.
         faults.retain(|fault| !fault.contains("nothing is entered"));
         faults
     }
 
     #[test]
-    fn what_is_missing_is_found() {
+    fn missing_instruction_is_a_fault() {
         let whole = [
             "vpminub\t(%rdi), %ymm0, %ymm1",
             "vpmovmskb\t%ymm1, %eax",
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_is_a_fault() {
+    fn assembly_without_functions_is_a_fault() {
         assert!(faults(CHUNKING, &[]).len() >= 9, "every task is missed");
     }
 }

@@ -1,15 +1,15 @@
-//! Where dependencies come from, and under which licences.
+//! The sources and the licences of dependencies.
 
 use serde_json::Value;
 
 use crate::{cargo, output, root, run};
 
-/// Where a package that is not ours may come from.
+/// The registry from which packages outside this workspace must come.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Every package must come from the standard registry, or be of this workspace, and every licence
-/// expression be satisfied by what `deny.toml` allows. `cargo-deny` says more, where it is
-/// installed.
+/// Checks that every package is from the standard registry or this workspace, and that the licences
+/// that `deny.toml` allows satisfy every licence expression. `cargo-deny` checks more, but has to
+/// be installed.
 pub(crate) fn check() -> Result<(), String> {
     let allowed = allowed()?;
     let metadata = output(cargo(&["metadata", "--format-version", "1", "--locked"]))?;
@@ -42,7 +42,7 @@ pub(crate) fn check() -> Result<(), String> {
     run(cargo(&["deny", "--offline", "check", "bans", "licenses", "sources"]))
 }
 
-/// The quoted words of the list `allow` in `deny.toml`.
+/// Returns the quoted words of the list `allow` in `deny.toml`.
 fn allowed() -> Result<Vec<String>, String> {
     let path = format!("{}/deny.toml", root());
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -51,7 +51,8 @@ fn allowed() -> Result<Vec<String>, String> {
     Ok(list.split('"').skip(1).step_by(2).map(str::to_owned).collect())
 }
 
-/// Whether an expression such as `(MIT OR Apache-2.0) AND ISC` is satisfied. `/` is an old `OR`.
+/// Returns `true` if an expression such as `(MIT OR Apache-2.0) AND ISC` is satisfied. `/` is an
+/// obsolete form of `OR`.
 fn satisfied(expression: &str, allowed: &[String]) -> bool {
     let text = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions() {
+    fn licence_expressions_are_evaluated() {
         let allowed = ["MIT", "ISC", "Apache-2.0 WITH LLVM-exception"].map(str::to_owned);
         for (expression, expected) in [
             ("MIT", true),

@@ -1,6 +1,11 @@
-//! `cargo xtask check`: everything that must hold before a change lands, one command.
-//! `cargo xtask advisories`: known vulnerabilities of dependencies; `cargo xtask release-check`: both.
-//! `cargo xtask oracle`: our cut-points beside those of other people's programs.
+//! The commands of the workspace.
+//!
+//! - `cargo xtask check`: everything that must hold before a change lands, in one command.
+//! - `cargo xtask advisories`: known vulnerabilities of dependencies.
+//! - `cargo xtask release-check`: both of these.
+//! - `cargo xtask instructions`: the instructions of the kernels in the assembly.
+//! - `cargo xtask oracle`: our cut-points compared with those of third-party programs.
+//! - `cargo xtask torture` and `cargo xtask attacks`: the release build under attack.
 #![forbid(unsafe_code)]
 
 mod advisories;
@@ -16,7 +21,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-/// What `cargo xtask` alone prints.
+/// The help text, which is printed for unknown commands.
 const USAGE: &str = "\
 usage: cargo xtask check [--quick | --long]
        cargo xtask advisories
@@ -63,7 +68,7 @@ const QUICK_STEPS: [Step; 5] = [
     ("licences and sources", licences::check),
 ];
 
-/// What needs a build; the tests are last, so that what they say stands at the end.
+/// The steps that build. The tests are last, so that their output is at the end.
 const SLOW_STEPS: [Step; 7] = [
     ("lints", lints),
     ("other targets", other_targets),
@@ -82,8 +87,8 @@ const ADVISORIES: Step = ("advisories", advisories::check);
 
 const INSTRUCTIONS: Step = ("instructions", instructions::check);
 
-/// What the chunking crate must build for besides the machine's own: another order of bytes among
-/// them.
+/// The targets for which the chunking crate must build, besides that of the machine. One of them
+/// has another byte order.
 const OTHER_TARGETS: [&str; 2] = ["aarch64-unknown-linux-gnu", "s390x-unknown-linux-gnu"];
 
 fn main() -> ExitCode {
@@ -127,14 +132,14 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A command of cargo, in the workspace's folder.
+/// Returns a command of cargo in the folder of the workspace.
 fn cargo(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     command.args(words).current_dir(root());
     command
 }
 
-/// The workspace's folder.
+/// Returns the folder of the workspace.
 fn root() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/..")
 }
@@ -162,7 +167,7 @@ fn formatting() -> Result<(), String> {
 
 fn lints() -> Result<(), String> {
     run(cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
-    // With fewer features than the tests have.
+    // The lints also hold with fewer features than the tests enable.
     for features in [&["--no-default-features"][..], &[]] {
         let words = ["clippy", "--quiet", "-p", "cutpoint-chunking"];
         run(cargo(&[&words, features, &["--", "-D", "warnings"]].concat()))?;
@@ -170,7 +175,7 @@ fn lints() -> Result<(), String> {
     Ok(())
 }
 
-/// The chunking crate, with as few and with as many features as there are.
+/// Checks that the chunking crate builds for all targets, without features and with all features.
 fn other_targets() -> Result<(), String> {
     for target in OTHER_TARGETS {
         let mut command = Command::new("rustc");
@@ -198,7 +203,8 @@ fn documentation() -> Result<(), String> {
     run(command)
 }
 
-/// What the generator prints must be what is committed: a cut-point is a format.
+/// Checks that the output of the generator equals the committed vectors, because cut-points are a
+/// format.
 fn vectors() -> Result<(), String> {
     let folder = format!("{}/vectors", root());
     let entries = std::fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?;
@@ -221,7 +227,8 @@ fn vectors() -> Result<(), String> {
     if names.is_empty() { Err(format!("{folder}: there are none")) } else { Ok(()) }
 }
 
-/// The builders of data sets that need neither a network nor a server: some seconds.
+/// Tests the builders of data sets that need neither a network nor a server, which takes some
+/// seconds.
 fn data_sets() -> Result<(), String> {
     let mut command = Command::new("python3");
     if command.arg("--version").output().is_err() {
@@ -238,7 +245,8 @@ fn tests() -> Result<(), String> {
     if std::env::args().any(|word| word == "--long") {
         command.env("CUTPOINT_SEEDS", "100000").env("CUTPOINT_CHUNKS", "40000");
     }
-    // Tests that could not run leave a line there, which else stands far above.
+    // Tests that could not run leave a line in this file, which is printed at the end of the
+    // output.
     let skipped = std::env::temp_dir().join(format!("cutpoint-skipped-{}", std::process::id()));
     command.env("CUTPOINT_SKIPPED", &skipped);
     let result = run(command);

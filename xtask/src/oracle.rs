@@ -1,4 +1,4 @@
-//! Our cut-points beside those of other people's programs.
+//! Our cut-points compared with those of third-party programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use cutpoint_reference::oracle::{Inputs, List, lists};
 use cutpoint_testing::digest::sha256;
 use cutpoint_testing::input;
 
-/// SHA-256 of every input there is a recipe for, as published with the lists.
+/// The SHA-256 of every input with a recipe, as published with the lists.
 const SUMS: [(&str, &str); input::NAMES.len()] = [
     ("rand", "ad6bc3def4bc89adb670062bb9b9f48cd0aa748258f31a304d1df877d46cc6fe"),
     ("text", "3bc4be32ab68135463c0487bb5d0d78b6dbf115860cd5f0a517b4975b0d3f527"),
@@ -29,7 +29,7 @@ const SUMS: [(&str, &str); input::NAMES.len()] = [
     ("edits2m", "9359482d8c2842b0b42f7f0046ed53dc8081069404770d191bc1846911fa3d3b"),
 ];
 
-/// What became of the lists of a family.
+/// The counts of the lists of a family.
 #[derive(Default)]
 struct Count {
     lists: usize,
@@ -38,7 +38,7 @@ struct Count {
     skipped: usize,
 }
 
-/// Compares every list below `folder`; fails on any difference.
+/// Compares every list below `folder`, and fails on any difference.
 pub(crate) fn run(folder: &Path) -> ExitCode {
     match compare(folder) {
         Ok(true) => ExitCode::SUCCESS,
@@ -50,7 +50,8 @@ pub(crate) fn run(folder: &Path) -> ExitCode {
     }
 }
 
-/// Prints what is skipped and what differs, a line a family, and the sums. Says whether all is well.
+/// Prints the skipped lists, the differences, a line per family, and the totals. Returns `true` if
+/// there are no differences.
 fn compare(folder: &Path) -> Result<bool, String> {
     let mut inputs = Inputs::default();
     check_inputs(folder, &mut inputs)?;
@@ -99,7 +100,7 @@ fn compare(folder: &Path) -> Result<bool, String> {
     Ok(mismatches == 0)
 }
 
-/// Makes all inputs and checks their sums, also against those that lie in `folder`.
+/// Makes all inputs and checks their sums, also against the files of sums in `folder`.
 fn check_inputs(folder: &Path, inputs: &mut Inputs) -> Result<(), String> {
     for (name, sum) in SUMS {
         let data = inputs.get(name).ok_or_else(|| format!("input {name}: has no recipe"))?;
@@ -121,7 +122,7 @@ fn check_inputs(folder: &Path, inputs: &mut Inputs) -> Result<(), String> {
     Ok(())
 }
 
-/// The files of sums below `folder`: each line's file, input and sum.
+/// Reads the files of sums below `folder`. Returns the file, the input and the sum of each line.
 fn published(folder: &Path) -> Result<Vec<(String, String, String)>, String> {
     let mut sums = Vec::new();
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -145,7 +146,8 @@ fn published(folder: &Path) -> Result<Vec<(String, String, String)>, String> {
     Ok(sums)
 }
 
-/// Cuts as the list says, on every level of this CPU; says where ours differ, or `None` where its name is not known.
+/// Cuts by the spec of the list at every level of this CPU, and returns the first difference as an
+/// error. Returns `None` if the name of the list is unknown.
 fn difference(list: &List, inputs: &mut Inputs) -> Option<Result<(), String>> {
     let text = list.spec(inputs)?;
     let data = inputs.get(&list.name.input)?;

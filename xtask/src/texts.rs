@@ -1,18 +1,18 @@
-//! Texts that are committed: no paths of one machine, sources in ASCII, links that lead somewhere.
+//! Committed texts: no paths of a single machine, sources in ASCII, and no broken links.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::{output, root};
 
-/// Folders at the root of a file system that are only on somebody's own machine.
+/// The folders at the root of a file system that exist only on a single machine.
 const MACHINE_FOLDERS: [&str; 4] = ["work", "farm", "root", "home/runner"];
 
-/// What the store's own sources must not do, but its tests may: `crates/store/clippy.toml` holds
-/// for both, and lists what neither may.
+/// The names that the sources of the store must not use, but its tests may.
+/// `crates/store/clippy.toml` lists what neither may use.
 const IMPURE: [&str; 3] = ["Instant::now", "thread::spawn", "thread::Builder"];
 
-/// Looks through every file that git tracks.
+/// Checks every file that git tracks.
 pub(crate) fn check() -> Result<(), String> {
     let mut command = Command::new("git");
     command.args(["ls-files", "-z"]).current_dir(root());
@@ -24,7 +24,7 @@ pub(crate) fn check() -> Result<(), String> {
     let mut wrong = Vec::new();
     for file in files.split_terminator('\0') {
         let path = Path::new(root()).join(file);
-        // Files that were removed and not committed yet.
+        // A tracked file may be removed without a commit yet.
         let Ok(bytes) = std::fs::read(&path) else { continue };
         let Ok(text) = String::from_utf8(bytes) else {
             if file.ends_with(".rs") {
@@ -55,7 +55,7 @@ pub(crate) fn check() -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Whether a line has such a folder where a path begins.
+/// Returns `true` if a line has an absolute path that begins with one of these folders.
 fn names_machine(line: &str) -> bool {
     MACHINE_FOLDERS.iter().any(|folder| {
         let path = format!("/{folder}/");
@@ -65,7 +65,7 @@ fn names_machine(line: &str) -> bool {
     })
 }
 
-/// The targets of Markdown links that are files, without what follows a `#`.
+/// Returns the targets of Markdown links that are files, without the part from `#` on.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| {
         let target = rest.split([')', '#', ' ']).next()?;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machine_paths() {
+    fn machine_paths_are_found() {
         let folder = MACHINE_FOLDERS[0];
         assert!(names_machine(&format!("see /{folder}/x")));
         assert!(names_machine(&format!("\"/{folder}/x\"")));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_links() {
+    fn file_targets_of_markdown_links_are_found() {
         let found: Vec<_> = links("[a](b.md#c) and [d](https://e) [f](g/h.md)").collect();
         assert_eq!(found, ["b.md", "g/h.md"]);
     }

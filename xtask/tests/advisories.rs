@@ -1,4 +1,4 @@
-//! `cargo xtask advisories` beside a cargo that stands in for the real one.
+//! `cargo xtask advisories` with a substitute for cargo.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};

@@ -2,12 +2,14 @@
 
 use crate::vector::Vector;
 
-/// Extreme byte search: the greatest of `bytes`, or the least; `None` where there are none.
+/// Extreme byte search: returns the greatest of `bytes`, or the least, or `None` if there are no
+/// bytes.
 ///
-/// All vectors of the range are loaded into an array, `tree`. Its halves are joined by their maximum (or
-/// minimum), as the levels of a tree, until one vector is left, whose bytes are looked at one by one. The
-/// last vector overlaps the one before where the range is no multiple of a vector. (The paper joins
-/// neighbours: as many operations, on as many levels. Halves are right for every number of vectors.)
+/// All vectors of the range are loaded into an array, `tree`. The halves of the array are combined
+/// by their maximum (or minimum), as the levels of a tree, until one vector is left, whose bytes
+/// are compared one by one. If the range is no multiple of a vector, the last vector overlaps the
+/// one before. (The paper combines neighbours, with the same number of operations and levels.
+/// Halves are correct for every number of vectors.)
 #[inline(always)]
 pub(crate) fn extreme<V: Vector, const LEAST: bool>(
     vector: V,
@@ -22,7 +24,8 @@ pub(crate) fn extreme<V: Vector, const LEAST: bool>(
         tree.resize(count, vector.splat(0));
     }
     let mut tree = &mut tree[..count];
-    // By index: adapters of iterators are not compiled for the instruction set, and called each time.
+    // The loop uses an index, because iterator adapters are not compiled for the instruction set,
+    // and would be called each time.
     for k in 0..count - 1 {
         tree[k] = vector.load(&bytes[k * V::SIZE..]);
     }
@@ -39,7 +42,7 @@ pub(crate) fn extreme<V: Vector, const LEAST: bool>(
     extreme_one_by_one::<LEAST>(&vector.store(tree[0])[..V::SIZE])
 }
 
-/// The same, byte by byte.
+/// Extreme byte search, byte by byte.
 #[inline(always)]
 fn extreme_one_by_one<const LEAST: bool>(bytes: &[u8]) -> Option<u8> {
     let (&first, rest) = bytes.split_first()?;
@@ -52,11 +55,11 @@ fn extreme_one_by_one<const LEAST: bool>(bytes: &[u8]) -> Option<u8> {
     Some(extreme)
 }
 
-/// Range scan: the index of the first byte that is greater than `target`, or less where `LESS`; or
-/// equal, where `OR_EQUAL`.
+/// Range scan: returns the index of the first byte that is greater than `target`, or less if `LESS`
+/// is set. If `OR_EQUAL` is set, equal bytes count as well.
 ///
-/// One vector is loaded and compared at a time. What is left of less than a vector is looked at byte by
-/// byte: the authors' first code leaves it out.
+/// One vector is loaded and compared at a time. The bytes of the last incomplete vector are
+/// compared one by one, although the first code of the authors omits them.
 #[inline(always)]
 pub(crate) fn scan<V: Vector, const LESS: bool, const OR_EQUAL: bool>(
     vector: V,

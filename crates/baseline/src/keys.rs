@@ -4,13 +4,14 @@ use cutpoint_chunking::Spec;
 
 use crate::BaselineError;
 
-/// The keys and values of a written-out spec: [`Spec`] promises that its text means the same for ever.
+/// The keys and values of a spec in full. [`Spec`] guarantees that the meaning of its text never
+/// changes.
 pub(crate) struct Keys {
     spec: String,
 }
 
 impl Keys {
-    /// Reads `spec`, in which only the `known` keys may be.
+    /// Reads `spec`, and refuses any key that is not in `known`.
     pub(crate) fn new(spec: &Spec, known: &[&str]) -> Result<Keys, BaselineError> {
         let keys = Keys { spec: spec.to_string() };
         let unknown = keys.all().find(|(key, _)| !known.contains(key));
@@ -20,7 +21,7 @@ impl Keys {
         }
     }
 
-    /// Says that the form cannot do what the spec says.
+    /// Returns the error that the form does not have the rule of the spec.
     pub(crate) fn refused(&self, reason: &str) -> BaselineError {
         BaselineError::Refused { spec: self.spec.clone(), reason: reason.to_owned() }
     }
@@ -30,17 +31,17 @@ impl Keys {
         list.split(',').filter_map(|item| item.split_once('='))
     }
 
-    /// The value of a key; `None` where it is left out.
+    /// Returns the value of a key, or `None` if the key is absent.
     pub(crate) fn given(&self, key: &str) -> Option<&str> {
         self.all().find(|(each, _)| *each == key).map(|(_, value)| value)
     }
 
-    /// Whether the key has this value.
+    /// Returns `true` if the key has this value.
     pub(crate) fn is(&self, key: &str, value: &str) -> bool {
         self.given(key) == Some(value)
     }
 
-    /// A number that may be left out.
+    /// Returns the number of a key that may be absent.
     pub(crate) fn optional(&self, key: &str) -> Result<Option<usize>, BaselineError> {
         let parse = |value: &str| {
             let number = value.parse();
@@ -49,12 +50,13 @@ impl Keys {
         self.given(key).map(parse).transpose()
     }
 
-    /// A number.
+    /// Returns the number of a key that must be present.
     pub(crate) fn number(&self, key: &str) -> Result<usize, BaselineError> {
         self.optional(key)?.ok_or_else(|| self.refused(&format!("{key} is missing")))
     }
 
-    /// How many bytes there are from the byte that is found to the cut-point: the value of `cut`.
+    /// Returns the distance in bytes from the byte that is found to the cut-point, by the value of
+    /// `cut`.
     pub(crate) fn step(&self) -> usize {
         usize::from(!self.is("cut", "before"))
     }

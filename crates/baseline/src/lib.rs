@@ -1,5 +1,5 @@
-//! The papers' own forms of vectorized chunking: a yardstick for ours, used by benchmarks and the lab and
-//! by nothing that cuts for keeps.
+//! Vectorized chunking in the form of the papers: a baseline for `cutpoint-chunking`, which only
+//! benchmarks and the lab use.
 //!
 //! ```
 //! use cutpoint_chunking::{Spec, cuts};
@@ -14,60 +14,62 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Cut-points are those of `cutpoint-chunking` for the same spec, to the byte: only then do times
-//! compare. A spec whose rule a form does not have is refused, not approximated.
+//! Cut-points are exactly those of `cutpoint-chunking` for the same spec, so that times are
+//! comparable. A spec whose rule a form does not have is refused, not approximated.
 //!
 //! # Forms
 //!
-//! Each is written once over vectors of 128, 256 and 512 bits (SSE2, AVX2, AVX-512 F and BW; with BMI1,
-//! BMI2 and POPCNT), and emulated ones. None of them prefetches. VSEQ follows its paper's text. SS-CDC and
-//! VectorCDC follow the account that this paper gives of them (section II-C), and what their authors'
-//! public programs do; no code is taken from those.
+//! Each form is written once over vectors of 128, 256 and 512 bits (SSE2, AVX2, AVX-512 F and BW;
+//! with BMI1, BMI2 and POPCNT), and over emulated vectors. No form prefetches. VSEQ follows the
+//! text of its paper. SS-CDC and VectorCDC follow the description in the VSEQ paper (section II-C)
+//! and the behaviour of the public programs of their authors, from which no code is taken.
 //!
 //! ## `SS-CRC`, `SS-Gear`
 //!
-//! Ni, Lin and Jiang, "SS-CDC: A Two-stage Parallel Content-Defined Chunking for Deduplicating Backup
-//! Storage" (SYSTOR 2019), of specs `crc` and `gear:table=cutpoint32`. Phase 1 goes over all of the
-//! data in as many segments as a register has 32-bit lanes, a hash in each, and marks the candidates in
-//! a bitmap. Four bytes of every segment are gathered at a time, those that enter and, for the CRC,
-//! those that leave; table entries are gathered for each byte. Phase 2 walks the bitmap a vector at a
-//! time, with the smallest and the largest size. Nothing is skipped in phase 1, so the smallest size
-//! saves no time.
+//! Ni, Lin and Jiang, "SS-CDC: A Two-stage Parallel Content-Defined Chunking for Deduplicating
+//! Backup Storage" (SYSTOR 2019), of specs `crc` and `gear:table=cutpoint32`. Phase 1 processes all
+//! of the data in as many segments as a register has 32-bit lanes, with a hash in each lane, and
+//! marks the candidates in a bitmap. Four bytes of every segment are gathered at a time: the bytes
+//! that enter and, for the CRC, the bytes that leave. Table entries are gathered for each byte.
+//! Phase 2 scans the bitmap a vector at a time, and applies the minimum and the maximum size. Phase
+//! 1 skips no bytes, so the minimum size saves no time.
 //!
-//! Where it differs: segments are an odd number of cache lines long, so that lanes do not compete for
-//! the same set of the cache; bitmap words are stored one by one, where AVX-512 could scatter them; data
-//! of more than 2 GiB is done in parts, as gathers have 32-bit offsets. The papers have AVX-512 only;
-//! 256 bits follow from it, and 128, where loads replace the gathers, are for completeness. Refused are
-//! `start=cold` and levels of Gear, and `start=warm` with a smallest size below the 32 bytes that the
-//! hash knows: there a hash depends on where its chunk begins, so that the phases cannot be told apart.
+//! Differences: segments are an odd number of cache lines long, so that lanes do not compete for
+//! the same set of the cache. Bitmap words are stored one by one, although AVX-512 could scatter
+//! them. Data of more than 2 GiB is processed in parts, because gathers have 32-bit offsets. The
+//! papers have AVX-512 only. The form of 256 bits follows from it, and the form of 128 bits, with
+//! loads instead of gathers, is for completeness. `start=cold` and levels of Gear are refused, and
+//! so is `start=warm` with a minimum size below the 32 bytes of the hash window. In these cases a
+//! hash depends on the start of its chunk, so that the phases cannot be separated.
 //!
 //! ## `VRAM`, `VAE`, `VMAXP`
 //!
 //! Udayashankar, Baba and Al-Kiswany, "VectorCDC: Accelerating Data Deduplication with Vector
-//! Instructions" (FAST 2025), of specs `ram`, `ae` and `maxp`. An extreme byte search loads a window's
-//! vectors into an array and joins them by their maximum (minimum), as in a tree; a range scan
-//! compares one vector at a time with a byte. RAM is one search and one scan; AE scans for a more extreme
-//! byte, searches the window behind it, and scans on; MAXP scans behind a candidate and searches before
-//! it.
+//! Instructions" (FAST 2025), of specs `ram`, `ae` and `maxp`. An extreme byte search loads the
+//! vectors of a window into an array and combines them by their maximum (minimum), as in a tree. A
+//! range scan compares one vector at a time with a byte. RAM is one search and one scan. AE scans
+//! for a more extreme byte, searches the window after it, and continues the scan. MAXP scans after
+//! a candidate and searches before it.
 //!
-//! Where it differs: any window is right, and the ends of scans are looked at. The authors' code of the
-//! time (dedup-bench, f2c7a7b) joins only as many vectors as the greatest power of two, and leaves out
-//! what is less than a vector. Later code of theirs keeps a running maximum instead of the tree; this is
-//! the paper's. Refused are values of several bytes and `lest` of AE, which the paper does not have.
+//! Differences: windows of any size are correct, and the ends of scans are included. The code of
+//! the authors at the time (dedup-bench, f2c7a7b) combines only as many vectors as the greatest
+//! power of two, and omits the bytes of an incomplete vector. Later code of the authors keeps a
+//! running maximum instead of the tree, while this form has the tree of the paper. Values of
+//! several bytes and `lest` of AE are refused, because the paper does not have them.
 //!
 //! ## `VSEQ`
 //!
 //! Udayashankar, Baba and Al-Kiswany, "Vectorized Sequence-Based Chunking for Data Deduplication",
-//! section III-D, of spec `seqcdc` with `equal=break`. For each position one vector is loaded for each
-//! byte of a run, at ever greater offsets: six for five pairs, with a comparison between each two. The
-//! masks' conjunction says where runs begin; a sixth comparison says which pairs oppose, and the bit
-//! that reaches the trigger is found by `popcnt`, `pdep` and `tzcnt`.
+//! section III-D, of spec `seqcdc` with `equal=break`. For each position one vector is loaded for
+//! each byte of a run, at increasing offsets: six vectors for five pairs, with a comparison between
+//! each two. The conjunction of the masks has the starts of runs. A sixth comparison has the
+//! opposing pairs, and `popcnt`, `pdep` and `tzcnt` find the bit that reaches the trigger.
 //!
-//! Where it differs: the paper does not say what holds if a vector has both a run and the trigger; here
-//! the first of them. Its masks cannot pass over an equal pair, so `equal=absorb`, which is the rule of
-//! the authors' scalar code and our default, is refused; `rule=released` and `rule=literal` are both
-//! cut, and the second is the paper's text. The last bytes of a chunk, too few for all the loads, are
-//! looked at one by one.
+//! Differences: the paper does not define the case of a vector with both a run and the trigger.
+//! Here the first of the two counts. The masks cannot pass over an equal pair, so `equal=absorb`,
+//! which is the rule of the scalar code of the authors and the default of `cutpoint-chunking`, is
+//! refused. `rule=released` and `rule=literal` are both implemented, and the second is the text of
+//! the paper. The last bytes of a chunk, too few for all the loads, are processed one by one.
 #![deny(unsafe_code)]
 
 mod extreme;
@@ -86,7 +88,7 @@ use crate::rule::Rule;
 use crate::sscdc::{Crc, Gear, Hash, SsCdc};
 use crate::vector::Machine;
 
-/// A paper's form at one width.
+/// The form of a paper at one width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Baseline {
     form: Form,
@@ -107,19 +109,19 @@ enum Form {
 const FORMS: [Form; 6] =
     [Form::SsCrc, Form::SsGear, Form::Vram, Form::Vae, Form::Vmaxp, Form::Vseq];
 
-/// Returns every form at 128, 256 and 512 bits, whether this CPU has them or not.
+/// Returns every form at 128, 256 and 512 bits, including those that this CPU lacks.
 pub fn all() -> impl Iterator<Item = Baseline> {
     let widths = |form| [128, 256, 512].map(|bits| Baseline { form, bits, is_emulated: false });
     FORMS.into_iter().flat_map(widths)
 }
 
 impl Baseline {
-    /// Returns the width of its vectors in bits.
+    /// Returns the width of the vectors in bits.
     pub fn bits(self) -> usize {
         self.bits
     }
 
-    /// Returns the name of the algorithm whose specs it cuts by, as it stands before their colon.
+    /// Returns the name of the algorithm of the form, as before the colon of a spec.
     pub fn algorithm(self) -> &'static str {
         match self.form {
             Form::SsCrc => "crc",
@@ -131,23 +133,23 @@ impl Baseline {
         }
     }
 
-    /// Returns the same with vectors of plain Rust, which are slow and always available.
+    /// Returns the same form with vectors in plain Rust, which are slow and always available.
     #[must_use]
     pub fn emulated(self) -> Baseline {
         Baseline { is_emulated: true, ..self }
     }
 
-    /// Returns whether this CPU has all instructions that it needs.
+    /// Returns `true` if this CPU has all instructions of the form.
     pub fn is_available(self) -> bool {
         self.machine().is_some()
     }
 
-    /// Makes what cuts data by `spec`.
+    /// Creates a cutter that cuts data by `spec`.
     ///
     /// # Errors
     ///
-    /// [`BaselineError`] where this CPU lacks the instructions, and where `spec` is of another algorithm
-    /// or of a dialect that the form does not have.
+    /// Returns [`BaselineError`] if this CPU lacks the instructions, or if `spec` is of another
+    /// algorithm or of a dialect that the form does not have.
     pub fn cutter(self, spec: &Spec) -> Result<Cutter, BaselineError> {
         let missing = || BaselineError::NotAvailable { baseline: self };
         let machine = self.machine().ok_or_else(missing)?;
@@ -204,9 +206,10 @@ enum Any {
 
 impl Cutter {
     /// Returns the cut-points of `data`, a whole stream: the exclusive end of each chunk in bytes,
-    /// rising. Empty `data` has none.
+    /// in rising order. Empty `data` has no cut-points.
     ///
-    /// Memory to work in, such as SS-CDC's bitmap of an eighth of `data`, is kept for the next call.
+    /// Working memory, such as the bitmap of SS-CDC of an eighth of `data`, is kept for the next
+    /// call.
     pub fn cuts(&mut self, data: &[u8]) -> Vec<usize> {
         fn by_chunk(machine: Machine, rule: &impl Rule, data: &[u8]) -> Vec<usize> {
             machine.dispatch(rule::Cuts { rule, data })
@@ -226,27 +229,27 @@ impl Cutter {
 }
 
 impl fmt::Debug for Cutter {
-    /// Leaves the tables out.
+    /// Formats the cutter without its tables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cutter").field("machine", &self.machine).finish_non_exhaustive()
     }
 }
 
-/// Why a baseline cannot cut.
+/// An error of creating a cutter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaselineError {
-    /// This CPU lacks an instruction.
+    /// An instruction that this CPU lacks.
     #[error("{baseline} is not available: this CPU lacks an instruction that it needs")]
     NotAvailable {
-        /// What was asked for.
+        /// The baseline that is not available.
         baseline: Baseline,
     },
     /// The form has no such rule.
     #[error("the form cannot cut by `{spec}`: {reason}")]
     Refused {
-        /// The spec, written out.
+        /// The spec in full.
         spec: String,
-        /// What is in the way.
+        /// The reason of the refusal.
         reason: String,
     },
 }

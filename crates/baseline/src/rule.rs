@@ -2,18 +2,18 @@
 
 use crate::vector::{Task, Vector};
 
-/// A rule that looks at one chunk after the other.
+/// A rule that finds one chunk after another.
 pub(crate) trait Rule {
-    /// The largest chunk in bytes; `None` for no limit.
+    /// Returns the maximum chunk size in bytes, or `None` for no limit.
     fn chunk_size_max(&self) -> Option<usize>;
 
-    /// Where the chunk ends that `data` begins with, which is not empty and no larger than the largest
-    /// size; `None` where nothing is found in it. `tree` is memory to work in.
+    /// Returns the end of the chunk at the start of `data`, or `None` if there is no cut-point in
+    /// `data`. `data` is not empty and no larger than the maximum size. `tree` is working memory.
     fn find<V: Vector>(&self, vector: V, tree: &mut Vec<V::Register>, data: &[u8])
     -> Option<usize>;
 }
 
-/// Cuts `data`, all of it, by `rule`.
+/// The task of cutting all of `data` by `rule`.
 pub(crate) struct Cuts<'a, R> {
     pub(crate) rule: &'a R,
     pub(crate) data: &'a [u8],

@@ -1,4 +1,4 @@
-//! SS-CDC: all candidates first, by a rolling hash in lanes; then the cut-points among them.
+//! SS-CDC: finds all candidates by a rolling hash in lanes, and then the cut-points among them.
 
 use cutpoint_chunking::Spec;
 
@@ -7,27 +7,28 @@ use crate::extreme::scan;
 use crate::keys::Keys;
 use crate::vector::{STRIDE_MAX, Table, Task, Vector};
 
-/// A hash of a window of bytes, in words.
+/// A rolling hash of a window of bytes, of 32 bits.
 pub(crate) trait Hash {
-    /// The window in bytes.
+    /// Returns the size of the window in bytes.
     fn window(&self) -> usize;
 
-    /// The bits that are zeros at a candidate.
+    /// Returns the mask of the bits that are zero at a candidate.
     fn mask(&self) -> u32;
 
-    /// The hashes after one more byte, the lowest of each word of `bytes`.
+    /// Returns the hashes after one more byte, the lowest of each word of `bytes`.
     fn push<V: Vector>(&self, vector: V, hashes: V::Register, bytes: V::Register) -> V::Register;
 
-    /// The hashes of full windows without their first bytes, the lowest of each word of `bytes`.
+    /// Returns the hashes of full windows without their first bytes, the lowest of each word of
+    /// `bytes`.
     fn pull<V: Vector>(&self, vector: V, hashes: V::Register, bytes: V::Register) -> V::Register;
 
-    /// Whether [`Hash::pull`] does anything: else bytes leave by themselves.
+    /// Set if [`Hash::pull`] is needed. Otherwise bytes leave the hash by themselves.
     const PULLS: bool;
 
-    /// The same for one hash.
+    /// Returns one hash after one more byte.
     fn push_one(&self, hash: u32, byte: u8) -> u32;
 
-    /// The same for one hash.
+    /// Returns one hash of a full window without its first byte.
     fn pull_one(&self, hash: u32, byte: u8) -> u32;
 }
 
@@ -72,7 +73,7 @@ impl Hash for Crc {
     }
 }
 
-/// Gear with a hash of 32 bits, which knows 32 bytes.
+/// The gear hash with 32 bits, whose window has 32 bytes.
 pub(crate) struct Gear {
     mask: u32,
     table: Box<Table>,
@@ -110,15 +111,16 @@ impl Hash for Gear {
     }
 }
 
-/// A hash with the sizes of chunks.
+/// A hash with the limits of chunk sizes.
 pub(crate) struct SsCdc<H> {
     hash: H,
-    /// The first byte of a chunk that may be found.
+    /// The index in a chunk of the first byte that may be a candidate.
     first: usize,
-    /// How many bytes there are from the byte that is found to the cut-point.
+    /// The distance in bytes from a candidate to the cut-point.
     step: usize,
     chunk_size_max: Option<usize>,
-    /// A bit for each byte of the data: whether the hash of the window that ends there is a candidate.
+    /// A bit for each byte of the data, set if the byte is a candidate by the hash of the window
+    /// that ends with it.
     bitmap: Vec<u8>,
 }
 
@@ -132,7 +134,7 @@ impl SsCdc<Crc> {
                 register >> 1 ^ if register & 1 == 1 { 0xedb8_8320 } else { 0 }
             });
         }
-        // What is left of a byte when the rest of the window has come.
+        // The contribution of a byte to the hash when it is the first byte of the window.
         let mut hash =
             Crc { window, mask: (1 << keys.number("bits")?) - 1, enter, leave: Box::new([0; 256]) };
         for byte in 0..=255 {
@@ -161,7 +163,7 @@ impl SsCdc<Gear> {
         }
         let hash = Gear { mask: !(u32::MAX >> keys.number("bits")?), table };
         let cutter = SsCdc::new(hash, keys.optional("min")?.unwrap_or(1), &keys)?;
-        // The hash of a byte knows nothing of where a chunk begins.
+        // The hash in phase 1 does not depend on the start of a chunk.
         let is_full_at_first = cutter.first + 1 >= cutter.hash.window();
         if !keys.is("start", "carry") && (keys.given("start").is_some() || !is_full_at_first) {
             let reason = "hashes are those of full windows: start=carry, or start=warm and min=32";
@@ -182,7 +184,7 @@ impl<H: Hash> SsCdc<H> {
     fn mark<V: Vector>(&mut self, vector: V, data: &[u8]) {
         self.bitmap.clear();
         self.bitmap.resize(data.len().div_ceil(8), 0);
-        // Lanes begin with whole words of the bitmap, and with a window in front of them.
+        // Lanes begin at full words of the bitmap, with a window before them.
         let mut begin = (self.hash.window() - 1).next_multiple_of(32).min(data.len());
         self.mark_one_by_one(data, 0, begin);
         loop {
@@ -196,8 +198,8 @@ impl<H: Hash> SsCdc<H> {
         self.mark_one_by_one(data, begin, data.len());
     }
 
-    /// Marks bytes `begin` to `end - 1`. What is marked before there is a whole window counts for Gear,
-    /// and is never looked at for the CRC, of which a window is the smallest chunk.
+    /// Marks the bytes `begin` to `end - 1`, one by one. Marks before the first full window count
+    /// for Gear. For the CRC they are never read, because the window is its minimum chunk size.
     fn mark_one_by_one(&mut self, data: &[u8], begin: usize, end: usize) {
         let before = self.hash.window() - 1;
         let mut hash = 0;
@@ -215,7 +217,7 @@ impl<H: Hash> SsCdc<H> {
         }
     }
 
-    /// Marks so many segments of `stride` bytes each from `begin` on as there are lanes, all at once.
+    /// Marks one segment of `stride` bytes per lane, from `begin` on, all segments at once.
     #[inline(always)]
     fn mark_lanes<V: Vector>(&mut self, vector: V, data: &[u8], begin: usize, stride: usize) {
         let before = self.hash.window() - 1;
@@ -256,7 +258,7 @@ impl<H: Hash> SsCdc<H> {
         }
     }
 
-    /// Phase 2: the cut-points of so many bytes, by their marks.
+    /// Phase 2: returns the cut-points of the first `len` bytes, by their marks.
     #[inline(always)]
     fn walk<V: Vector>(&self, vector: V, len: usize) -> Vec<usize> {
         let mut ends = Vec::new();
@@ -270,7 +272,7 @@ impl<H: Hash> SsCdc<H> {
         ends
     }
 
-    /// The first marked byte from `from` on and before `end`.
+    /// Returns the first marked byte from `from` on and before `end`.
     #[inline(always)]
     fn next_mark<V: Vector>(&self, vector: V, from: usize, end: usize) -> Option<usize> {
         if from >= end {
@@ -289,15 +291,15 @@ impl<H: Hash> SsCdc<H> {
     }
 }
 
-/// How far apart lanes are that have so many bytes each, or less: by an odd number of cache lines,
-/// since by a power of two they would all be in the same set of the cache; 0 where there are too few
-/// bytes.
+/// Returns the distance between lanes for at most this number of bytes per lane, or 0 if there are
+/// too few bytes. The distance is an odd number of cache lines, because with a power of two all
+/// lanes would be in the same set of the cache.
 fn stride(bytes_per_lane: usize) -> usize {
     let lines = bytes_per_lane.min(STRIDE_MAX) / 64;
     64 * (2 * lines.div_ceil(2)).saturating_sub(1)
 }
 
-/// Cuts `data`, all of it.
+/// The task of cutting all of `data`.
 pub(crate) struct Cuts<'a, H> {
     pub(crate) cutter: &'a mut SsCdc<H>,
     pub(crate) data: &'a [u8],

@@ -1,4 +1,4 @@
-//! VectorCDC: RAM, AE and MAXP out of extreme byte searches and range scans.
+//! VectorCDC: RAM, AE and MAXP made of extreme byte searches and range scans.
 
 use cutpoint_chunking::Spec;
 
@@ -8,7 +8,7 @@ use crate::keys::Keys;
 use crate::rule::Rule;
 use crate::vector::Vector;
 
-/// VRAM: one extreme byte search of the window, one range scan behind it.
+/// VRAM: one extreme byte search of the window, and one range scan after it.
 pub(crate) struct Ram {
     window: usize,
     is_equal_found: bool,
@@ -51,8 +51,8 @@ impl Rule for Ram {
     }
 }
 
-/// VAE: range scans for a more extreme byte, and an extreme byte search of the window behind each that
-/// is found.
+/// VAE: range scans for a more extreme byte, and an extreme byte search of the window after each
+/// such byte.
 pub(crate) struct Ae {
     is_minimum: bool,
     window: usize,
@@ -71,7 +71,8 @@ impl Ae {
         })
     }
 
-    /// The search is superfluous: the next scan would find nothing. But it is how the paper does it.
+    /// Finds the cut-point. The extreme byte search is redundant with the next scan, but the paper
+    /// has it.
     #[inline(always)]
     fn find_by<V: Vector, const MINIMUM: bool>(
         &self,
@@ -119,8 +120,8 @@ impl Rule for Ae {
     }
 }
 
-/// VMAXP: a range scan of the window behind a candidate, and where it finds nothing, an extreme byte
-/// search of the window before it.
+/// VMAXP: a range scan of the window after a candidate, and if the scan finds nothing, an extreme
+/// byte search of the window before the candidate.
 pub(crate) struct Maxp {
     window: usize,
     is_strict: bool,
@@ -151,7 +152,7 @@ impl Rule for Maxp {
         data: &[u8],
     ) -> Option<usize> {
         let window = self.window;
-        // The released form leaves the last byte that could complete a window unseen.
+        // The released form does not read the last byte that could complete a window.
         let end = if self.is_strict { data.len() } else { data.len().saturating_sub(1) };
         let mut at = window;
         while at + window < end {

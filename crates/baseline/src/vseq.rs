@@ -7,17 +7,17 @@ use crate::keys::Keys;
 use crate::rule::Rule;
 use crate::vector::Vector;
 
-/// SeqCDC where an equal pair breaks a run.
+/// SeqCDC with `equal=break`: an equal pair breaks a run.
 pub(crate) struct Seq {
     is_decreasing: bool,
-    /// The pairs of a run.
+    /// The number of pairs in a run.
     pair_count: usize,
-    /// The opposing pairs before a skip.
+    /// The number of opposing pairs before a skip.
     trigger: u32,
     skip_size: usize,
-    /// The byte that completes the first pair that is looked at.
+    /// The index of the byte that completes the first pair to check.
     first: usize,
-    /// How many bytes there are from the byte that completes a run to the cut-point.
+    /// The distance in bytes from the byte that completes a run to the cut-point.
     step: usize,
     chunk_size_max: usize,
 }
@@ -34,8 +34,8 @@ impl Seq {
         let trigger =
             u32::try_from(trigger).map_err(|_| keys.refused("the trigger is too large"))?;
         let min = keys.number("min")?;
-        // By the text, `length` counts bytes, scanning begins so many before `min`, the cut is behind
-        // the run, and the skip comes when the trigger is exceeded.
+        // By the text, `length` counts bytes, scanning begins `length` bytes before `min`, the cut
+        // is after the run, and the skip comes when the trigger is exceeded.
         let is_literal = keys.is("rule", "literal");
         let (pair_count, first) =
             if is_literal { (length - 1, min.saturating_sub(length) + 1) } else { (length, min) };
@@ -50,8 +50,8 @@ impl Seq {
         })
     }
 
-    /// Looks for the byte that completes a run. Runs have `PAIRS` pairs, so that the compiler can write
-    /// out the loop for them, or if that is 0 as many as `pair_count` says.
+    /// Returns the index of the byte that completes a run. Runs have `PAIRS` pairs, so that the
+    /// compiler can unroll the loop, or `pair_count` pairs if `PAIRS` is 0.
     #[inline(always)]
     fn find_run<V: Vector, const PAIRS: usize, const DECREASING: bool>(
         &self,
@@ -60,8 +60,7 @@ impl Seq {
     ) -> Option<usize> {
         let pair_count = if PAIRS == 0 { self.pair_count } else { PAIRS };
         let (mut opposing, mut i) = (0, self.first);
-        // What is looked for is where runs begin: bit k of a mask is about one with bytes i - 1 + k,
-        // i + k and so on.
+        // Bit k of `starts` is set if a run begins with the bytes i - 1 + k, i + k and so on.
         while let Some(bytes) = data.get(i - 1..i - 1 + V::SIZE + pair_count) {
             let (first, second) = (vector.load(bytes), vector.load(&bytes[1..]));
             let mut starts = rising::<V, DECREASING>(vector, first, second);
@@ -79,7 +78,7 @@ impl Seq {
             } else {
                 64
             };
-            // No pair of a run is opposing, so what begins first is complete first.
+            // No pair of a run is opposing, so the run that begins first is complete first.
             if starts != 0 && starts.trailing_zeros() < trigger_at {
                 return Some(i + starts.trailing_zeros() as usize + pair_count - 1);
             }
@@ -94,7 +93,7 @@ impl Seq {
         self.find_run_slowly::<DECREASING>(data, opposing, i)
     }
 
-    /// Goes on pair by pair with those that byte `i` and later ones complete.
+    /// Continues the search pair by pair, from the pair that byte `i` completes.
     fn find_run_slowly<const DECREASING: bool>(
         &self,
         data: &[u8],
@@ -130,7 +129,8 @@ impl Seq {
     }
 }
 
-/// Which bytes of `after` are greater than those of `before`, or less where `DECREASING`.
+/// Returns the mask of the bytes of `after` that are greater than those of `before`, or less if
+/// `DECREASING` is set.
 #[inline(always)]
 fn rising<V: Vector, const DECREASING: bool>(
     vector: V,

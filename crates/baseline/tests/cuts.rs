@@ -1,4 +1,4 @@
-//! Every form, at every width of this CPU and emulated, cuts as `cutpoint-chunking` does.
+//! Every form, at every width of this CPU and emulated, has the cut-points of `cutpoint-chunking`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use cutpoint_baseline::{Baseline, BaselineError, Cutter, all};
 use cutpoint_chunking::{Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
 
-/// The specs of each form, windows and sizes at and beside the widths of vectors among them.
+/// The specs of each form, including windows and sizes at and next to the widths of vectors.
 const SPECS: [&str; 39] = [
     "crc:bits=7,window=16",
     "crc:bits=5,window=4,max=100",
@@ -53,15 +53,15 @@ fn parse(text: &str) -> Spec {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The forms of the spec's algorithm at every width: emulated, and those that this CPU has.
+/// Returns the forms of the algorithm of the spec at every width: emulated, and those that this CPU
+/// has.
 fn forms(spec: &Spec) -> Vec<Baseline> {
     let forms = all().filter(|form| form.algorithm() == spec.algorithm());
     let both = forms.flat_map(|form| [form, form.emulated()]);
     both.filter(|form| form.is_available()).collect()
 }
 
-/// The forms of the spec's algorithm at every width, ready to cut: emulated, and those that this CPU
-/// has.
+/// Returns the cutters of all [`forms`] for the spec.
 fn cutters(spec: &Spec) -> Vec<(Baseline, Cutter)> {
     let make = |form: Baseline| form.cutter(spec).unwrap_or_else(|error| panic!("{form}: {error}"));
     forms(spec).into_iter().map(|form| (form, make(form))).collect()
@@ -83,13 +83,13 @@ fn check(spec: &Spec, name: &str, cutters: &mut [(Baseline, Cutter)], data: &[u8
     }
 }
 
-/// Data of `size` bytes of each kind that a form may trip over.
+/// Returns `size` bytes of each kind of data with an edge case of a form.
 fn kinds(size: usize, seed: u64) -> Vec<(&'static str, Vec<u8>)> {
     let noise = SplitMix64::bytes(seed, size);
     let of = |value: &dyn Fn(u8) -> u8| noise.iter().map(|&byte| value(byte)).collect();
     let mut falling = input::saw(size);
     falling.reverse();
-    // Slowly, with equal bytes between, and with a step back now and then.
+    // Slowly rising bytes, with equal bytes between, and a step back now and then.
     let slow = noise.iter().scan(0_u8, |last, &byte| {
         *last = match byte {
             0..16 => last.saturating_sub(byte),
@@ -105,7 +105,7 @@ fn kinds(size: usize, seed: u64) -> Vec<(&'static str, Vec<u8>)> {
         ("slow changes", slow.collect()),
         ("two values", of(&|byte| byte & 1)),
         ("127 and 128", of(&|byte| 127 + (byte & 1))),
-        // Greatest and least bytes stand anywhere in a window, and where few are, only there.
+        // The greatest and the least byte are rare, and occur at any place of a window.
         ("rare 255", of(&|byte| if byte == 9 { 255 } else { byte / 2 })),
         ("rare 0", of(&|byte| if byte == 9 { 0 } else { 128 + byte / 2 })),
         ("noise", noise),
@@ -117,9 +117,9 @@ fn kinds(size: usize, seed: u64) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A run of the tests that leaves a width out must not look like one that has passed it.
+/// Every width that this CPU has is tested, so that no width is left out unnoticed.
 #[test]
-fn widths_that_are_run() {
+fn every_width_of_this_cpu_is_tested() {
     let names: Vec<String> = all().map(|form| form.to_string()).collect();
     let available = all().filter(|form| form.is_available());
     println!("widths: {}", available.map(|form| form.to_string()).collect::<Vec<_>>().join(", "));
@@ -148,13 +148,14 @@ fn widths_that_are_run() {
 }
 
 #[test]
-fn cut_points_are_ours_at_every_edge() {
+fn cut_points_are_those_of_chunking_at_every_edge() {
     for (seed, text) in (0..).zip(SPECS) {
         let spec = parse(text);
         let mut cutters = cutters(&spec);
         let (min, max) = (spec.chunk_size_min(), spec.chunk_size_max().unwrap_or(0));
         let mut sizes = BTreeSet::from([0, 1, 2, 7777]);
-        // Vectors; segments of a cache line for each lane, behind the window; chunks.
+        // The edges of vectors, of segments of a cache line per lane after the window, and of
+        // chunks.
         for edge in [16, 32, 64, 128, 256, 512, 1024, min, 2 * min, max, max + min] {
             for before in [0, min] {
                 sizes.extend((edge + before).saturating_sub(2)..=edge + before + 2);
@@ -170,7 +171,7 @@ fn cut_points_are_ours_at_every_edge() {
 
 /// Runs and triggers, extremes and ends of windows at each place of a vector.
 #[test]
-fn one_byte_is_seen_wherever_it_is() {
+fn single_byte_is_found_at_every_place() {
     for text in [
         "ram:window=100,max=400",
         "ae:mode=max,window=70,max=400",
@@ -190,9 +191,10 @@ fn one_byte_is_seen_wherever_it_is() {
     }
 }
 
-/// The inputs of other people's lists, at sizes that are used. The emulated widths get a part of each.
+/// The inputs of the oracle lists, at sizes in practical use. The emulated widths get a part of
+/// each input.
 #[test]
-fn cut_points_are_ours_on_all_inputs() {
+fn cut_points_are_those_of_chunking_on_all_inputs() {
     let specs = [
         "crc:paper=4k",
         "gear:avg=4096,table=cutpoint32,max=32768",
@@ -216,9 +218,9 @@ fn cut_points_are_ours_on_all_inputs() {
     }
 }
 
-/// What was found in one buffer is not found in the next.
+/// Candidates of one buffer have no effect on the next buffer.
 #[test]
-fn a_cutter_forgets() {
+fn cutter_keeps_no_state_between_buffers() {
     let spec = parse("gear:bits=6,table=cutpoint32,min=32");
     for form in forms(&spec) {
         let mut cutter = form.cutter(&spec).expect("it is available, and the spec is right");
@@ -231,7 +233,7 @@ fn a_cutter_forgets() {
 }
 
 #[test]
-fn what_a_form_does_not_have_is_refused() {
+fn dialect_that_a_form_lacks_is_refused() {
     let refused = [
         ("VRAM-256", "ae:mode=max,window=100"),
         ("VAE-256", "ae:mode=max,window=100,bytes=2"),

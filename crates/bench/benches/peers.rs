@@ -1,11 +1,12 @@
-//! Ours beside the crates of other people, over the same bytes, in turns, in CPU time; a table in
-//! Markdown. Where the rules are equal, so must be the cut-points.
+//! Prints a table in Markdown of the speed of the own code and of third-party crates. All take
+//! turns over the same bytes and are measured in CPU time. Equal rules must have equal cut-points.
 //!
 //! `cargo bench -p cutpoint-bench --bench peers -- [--size MIB] [--rounds N] [--file FILE]
 //! [--data random|zeros|text]`
 //!
-//! Crates: `fastcdc` (v2020), `gearhash`, `mincdc` and `mothcdc` cut, `blake3` and `sha2` fingerprint. C
-//! code (Borg's, pyfastcdc's) is not driven from here: it is part of modules for Python.
+//! The crates `fastcdc` (v2020), `gearhash`, `mincdc` and `mothcdc` cut; `blake3` and `sha2`
+//! fingerprint. The C code of Borg and pyfastcdc is not measured here, because it is part of Python
+//! modules.
 
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -48,7 +49,7 @@ fn options(words: &[String]) -> Result<Options, String> {
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
         if word == "--bench" {
-            // cargo says so.
+            // Cargo passes this argument.
             continue;
         }
         let value = words.next().ok_or(USAGE)?;
@@ -67,7 +68,8 @@ fn options(words: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-/// Returns whether all that should be equal is.
+/// Runs the comparisons and prints the table. Returns `true` if all cut-points that should be equal
+/// are.
 fn run(options: &Options, words: &[String]) -> Result<bool, String> {
     let size = options.mib << 20;
     let mut buffer = Buffer::new(size).map_err(|error| format!("memory: {error}"))?;
@@ -136,7 +138,7 @@ fn run(options: &Options, words: &[String]) -> Result<bool, String> {
     Ok(is_equal)
 }
 
-/// The rows of a comparison; returns whether all found the same.
+/// Prints the rows of a comparison. Returns `true` if all results are equal.
 fn print<T>(name: &str, comparison: &Comparison<'_, T>, mean: &str) -> bool {
     let read = comparison.read_speeds().median();
     let contenders = comparison.contenders();
@@ -160,7 +162,7 @@ fn print<T>(name: &str, comparison: &Comparison<'_, T>, mean: &str) -> bool {
     contenders.iter().all(Contender::agrees)
 }
 
-/// Ours, and other people's behind them.
+/// Returns a comparison of the own contenders followed by the peers.
 fn beside<'a, T>(
     mut ours: Vec<Contender<'a, T>>,
     peers: Vec<Contender<'a, T>>,
@@ -199,7 +201,8 @@ fn fastcdc_crate<'a>(min: usize, normal: usize, max: usize) -> Contender<'a, usi
     })
 }
 
-/// The crate finds places; its state begins anew behind each, as our rule has it.
+/// Returns the contender of the crate `gearhash`. The crate finds single positions, and its state
+/// is reset after each of them, as the rule requires.
 fn gearhash_crate<'a>(bits: u32) -> Contender<'a, usize> {
     Contender::new(Kind::Peer, "crate gearhash", move |data: &[u8], ends: &mut Vec<usize>| {
         let mut hasher = gearhash::Hasher::default();
@@ -270,7 +273,7 @@ fn level_names() -> String {
     names.join(", ")
 }
 
-/// The commit that is checked out, with a word if files differ from it.
+/// Returns the commit that is checked out, with a mark if files differ from it.
 fn commit() -> String {
     let output = Command::new("git")
         .args(["describe", "--always", "--dirty=, with changes", "--exclude=*", "--abbrev=12"])
@@ -281,7 +284,7 @@ fn commit() -> String {
     text.map_or_else(|| "not known".to_owned(), |text| text.trim().to_owned())
 }
 
-/// What was asked for; a file's name is nobody's business.
+/// Returns the arguments for the output, without the name of a file, which is private.
 fn arguments(words: &[String]) -> String {
     let mut shown = Vec::new();
     for (index, word) in words.iter().enumerate().filter(|(_, word)| *word != "--bench") {

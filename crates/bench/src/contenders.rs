@@ -1,12 +1,12 @@
-//! Ours at every level, and the papers' forms.
+//! The contenders: the own code at every level, and the forms of the papers.
 
 use cutpoint_chunking::{Level, Spec, cuts};
 use cutpoint_fingerprint::{Blake3, Digest};
 
 use crate::{Contender, Kind};
 
-/// Returns a contender for each level of this CPU that the rule of `spec` has code for, the slowest
-/// first; only of `wanted`, unless that is empty.
+/// Returns a contender for each level of this CPU for which the rule of `spec` has code, the
+/// slowest first. Unless `wanted` is empty, only its levels are returned.
 pub fn levels<'a>(spec: &Spec, wanted: &[Level]) -> Vec<Contender<'a, usize>> {
     let available = Level::available().into_iter();
     let levels = available.filter(|level| wanted.is_empty() || wanted.contains(level));
@@ -26,32 +26,33 @@ pub fn papers<'a>(spec: &Spec) -> Vec<Contender<'a, usize>> {
     let all = cutpoint_baseline::all().filter_map(|baseline| {
         let mut cutter = baseline.cutter(spec).ok()?;
         Some(Contender::new(Kind::Paper, baseline.to_string(), move |data, ends| {
-            // What is there is empty, and the cutter makes a list of its own.
+            // The list is empty before, and the cutter returns a list of its own.
             *ends = cutter.cuts(data);
         }))
     });
     all.collect()
 }
 
-/// Returns a contender that goes by the rule of `spec` as its paper states it, byte by byte and without
-/// any trick; `None` where there is no such code.
+/// Returns a contender that follows the rule of `spec` as its paper states it, byte by byte and
+/// without optimizations, or `None` if there is no such code.
 ///
-/// It is what tests hold the fast forms against (`cutpoint-reference`), which rolls its hashes as the
-/// papers' programs do.
+/// The code is that of `cutpoint-reference`, with which tests compare the fast forms, and which
+/// rolls its hashes like the programs of the papers.
 pub fn plain<'a>(spec: &Spec) -> Option<Contender<'a, usize>> {
     let text = spec.to_string();
-    // Whether there is one is asked of no data.
+    // Empty data tells whether there is code for the rule.
     cutpoint_reference::cuts(&text, &[])?;
     Some(Contender::new(Kind::Plain, "plain", move |data, ends| {
         ends.extend(cutpoint_reference::cuts(&text, data).into_iter().flatten());
     }))
 }
 
-/// How many bytes are fingerprinted at once, about: as the store does it.
+/// The approximate number of bytes that are fingerprinted at once, as in the store.
 const BATCH_SIZE: usize = 1 << 20;
 
-/// Returns a contender for each level of BLAKE3 on this CPU, over chunks of `size` bytes in batches of
-/// a mebibyte; the first is the crate `blake3`, a chunk after the other. `None` where `size` is 0.
+/// Returns a contender for each level of BLAKE3 on this CPU, over chunks of `size` bytes in batches
+/// of a mebibyte. The first contender is the crate `blake3`, one chunk after another. Returns
+/// `None` if `size` is 0.
 pub fn blake3<'a>(size: usize) -> Option<Vec<Contender<'a, Digest>>> {
     let batch_count = BATCH_SIZE.div_ceil((size > 0).then_some(size)?);
     let names = Blake3::levels().into_iter().filter(|name| *name != "emulated");
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
     use crate::{Comparison, Data, Limit, race};
 
-    /// The plain code of every rule that papers measured cuts where ours does.
+    /// The plain code of every rule that the papers measured has the cut-points of the fast code.
     #[test]
     fn plain_code_agrees() {
         let mut data = vec![0; 300_000];

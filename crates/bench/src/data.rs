@@ -1,20 +1,20 @@
-//! What is cut.
+//! The data to cut.
 
 use cutpoint_testing::{SplitMix64, input};
 
-/// Data that is made.
+/// A kind of generated data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     /// Bytes of SplitMix64, from seed 1.
     Random,
     /// Zeros.
     Zeros,
-    /// Words of letters with frequencies as in a language, and punctuation.
+    /// Words of letters with the frequencies of a natural language, and punctuation.
     Text,
 }
 
 impl Data {
-    /// Writes it over all of `bytes`. [`Data::Text`] needs as much memory again meanwhile.
+    /// Fills `bytes` with the data. [`Data::Text`] temporarily needs as much memory again.
     pub fn write(self, bytes: &mut [u8]) {
         match self {
             Data::Random => {
@@ -23,7 +23,7 @@ impl Data {
                     part.copy_from_slice(&random.next().to_le_bytes()[..part.len()]);
                 }
             }
-            // Written, although they are zero: only then the memory is there.
+            // The zeros are written, because only written memory is allocated.
             Data::Zeros => bytes.fill(0),
             Data::Text => bytes.copy_from_slice(&input::text(bytes.len())),
         }

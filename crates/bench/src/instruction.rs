@@ -1,26 +1,31 @@
-//! What single instructions cost: those that look for a place in a mask, and those that make one.
+//! The cost of single instructions that find a position in a mask or make a mask.
 
 use cutpoint_testing::thread_cpu_time;
 
 use crate::Samples;
 use crate::operation::{Operation, UNROLLED};
 
-/// What an instruction costs on this CPU.
+/// The cost of an instruction on this CPU.
 #[derive(Clone, Debug)]
 pub struct Instruction {
-    /// Its name and operands. The first, `add r64`, is there to compare with: it takes one cycle.
+    /// The name and the operands. The first instruction, `add r64`, takes one cycle and serves for
+    /// comparison.
     pub name: &'static str,
-    /// Nanoseconds from one to the next that waits for it, a sample for each round.
+    /// The latency in nanoseconds: the time per instruction in a dependent chain, a sample for each
+    /// round.
     pub latency_ns: Samples,
-    /// Nanoseconds for each of many that do not wait for each other, a sample for each round.
+    /// The reciprocal throughput in nanoseconds: the time per independent instruction, a sample for
+    /// each round.
     pub throughput_ns: Samples,
 }
 
-/// How many times [`UNROLLED`] steps a measurement has: about a tenth of a millisecond and more.
+/// The number of iterations of [`UNROLLED`] steps in a measurement, which take at least about a
+/// tenth of a millisecond.
 const COUNT: u64 = 30_000;
 
-/// Measures the instructions that this CPU has, in turns, in as many rounds; none on an architecture
-/// other than x86-64. `goes_on` is asked before each round, and ends it by answering no.
+/// Measures the instructions that this CPU has, in turns, in `rounds` rounds. There are no
+/// instructions on architectures other than x86-64. `goes_on` is called before each round, and ends
+/// the measurement by returning `false`.
 pub fn instructions(rounds: usize, goes_on: &mut dyn FnMut() -> bool) -> Vec<Instruction> {
     #[cfg(target_arch = "x86_64")]
     let operations = crate::x86_64::operations();
@@ -38,7 +43,7 @@ pub fn instructions(rounds: usize, goes_on: &mut dyn FnMut() -> bool) -> Vec<Ins
         }
         for (operation, instruction) in operations.iter().zip(&mut instructions) {
             let (latency, throughput) = (time(operation.chained), time(operation.side_by_side));
-            // The first round is there to get warm.
+            // The first round is a warm-up.
             if round > 0 {
                 instruction.latency_ns.push(latency);
                 instruction.throughput_ns.push(throughput);
@@ -48,7 +53,7 @@ pub fn instructions(rounds: usize, goes_on: &mut dyn FnMut() -> bool) -> Vec<Ins
     instructions
 }
 
-/// Nanoseconds of CPU time for a step.
+/// Returns the CPU time of a step in nanoseconds.
 fn time(steps: fn(u64)) -> f64 {
     let began = thread_cpu_time();
     steps(COUNT);
@@ -60,9 +65,9 @@ fn time(steps: fn(u64)) -> f64 {
 mod tests {
     use super::*;
 
-    /// Runs all that this CPU has: none of them is illegal here.
+    /// Runs all instructions of this CPU, none of which may be illegal.
     #[test]
-    fn what_the_cpu_has_can_be_timed() {
+    fn instructions_of_this_cpu_can_be_timed() {
         let mut rounds = 0;
         let all = instructions(2, &mut || {
             rounds += 1;

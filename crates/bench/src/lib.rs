@@ -1,10 +1,10 @@
-//! How fast chunking and fingerprinting are on the CPU at hand.
+//! Measurement of the speed of chunking and fingerprinting on the current CPU.
 //!
-//! [`Contender`]s that do the same work are a [`Comparison`]; [`race`] lets all of them take turns over
-//! the same bytes, so that a busy moment of the machine hits all alike, and beside each of them reads
-//! the bytes plainly. Times are CPU time of the thread: what else the machine does counts less.
-//! `cutpoint bench` prints what comes out, `benches/peers.rs` measures crates of other people in the
-//! same way.
+//! [`Contender`]s that do the same work are a [`Comparison`]. [`race`] lets all of them take turns
+//! over the same bytes, so that a busy moment of the machine affects all alike, together with a
+//! plain read of the bytes. Times are CPU times of the thread, so that other load on the machine
+//! matters less. `cutpoint bench` prints the results, and `benches/peers.rs` measures third-party
+//! crates in the same way.
 //!
 //! ```
 //! use cutpoint_bench::{Buffer, Comparison, Limit, levels, race};

@@ -1,8 +1,9 @@
-//! What is measured on.
+//! The machine of the measurement.
 
 use std::fs;
 
-/// Returns the processor as the system names it; its architecture where it does not.
+/// Returns the name of the processor as the system gives it, or the architecture if the system
+/// gives no name.
 pub fn processor() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {

@@ -1,19 +1,21 @@
-//! Memory to measure in.
+//! Memory for measurements.
 
 use std::fs;
 use std::io;
 
 use memmap2::{Advice, MmapMut};
 
-/// Bytes on large pages, where the system gives them: an anonymous mapping of its own, for which they are
-/// asked for (`madvise`, `MADV_HUGEPAGE`). On small pages a fast loop waits for translations of addresses.
+/// A buffer on large pages, if the system provides them. The buffer is an anonymous mapping, for
+/// which large pages are requested (`madvise`, `MADV_HUGEPAGE`). On small pages, a fast loop waits
+/// for address translations.
 #[derive(Debug)]
 pub struct Buffer {
     map: MmapMut,
     size: usize,
 }
 
-/// The size of a large page, or a multiple: with a whole number of them, the last one is large, too.
+/// The size of a large page in bytes, or a multiple of it. Mappings are a multiple of this size, so
+/// that the last page is large, too.
 const PAGE_SIZE: usize = 2 << 20;
 
 impl Buffer {
@@ -21,12 +23,13 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Where the system refuses the mapping. That it does not give large pages is none.
+    /// Returns the error of the system if it refuses the mapping. A lack of large pages is no
+    /// error.
     pub fn new(size: usize) -> io::Result<Buffer> {
         let mapped = size.max(1).checked_next_multiple_of(PAGE_SIZE);
         let map = MmapMut::map_anon(mapped.ok_or(io::ErrorKind::OutOfMemory)?)?;
         #[cfg(target_os = "linux")]
-        // Kernels that know no large pages refuse; small ones do.
+        // Kernels without large pages refuse, and small pages are good enough.
         map.advise(Advice::HugePage).ok();
         Ok(Buffer { map, size })
     }
@@ -36,18 +39,18 @@ impl Buffer {
         &self.map[..self.size]
     }
 
-    /// Returns the bytes, to be written.
+    /// Returns the bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.map[..self.size]
     }
 
-    /// Forgets what is behind the first `size` bytes.
+    /// Shortens the buffer to its first `size` bytes.
     pub fn truncate(&mut self, size: usize) {
         self.size = self.size.min(size);
     }
 
-    /// Returns how many bytes are on large pages now, as the system counts them, at most those that there
-    /// are; `None` where it does not say.
+    /// Returns the number of bytes of the buffer that are currently on large pages as counted by
+    /// the system, or `None` if the system does not tell.
     pub fn large_page_bytes(&self) -> Option<usize> {
         let smaps = fs::read_to_string("/proc/self/smaps").ok()?;
         let bytes = large_page_bytes(&smaps, self.map.as_ptr().addr())?;
@@ -55,7 +58,7 @@ impl Buffer {
     }
 }
 
-/// The large pages of the mapping that has `address`, in bytes.
+/// Returns the size of the large pages of the mapping that contains `address`, in bytes.
 fn large_page_bytes(smaps: &str, address: usize) -> Option<usize> {
     let has_address = |line: &str| {
         let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
@@ -69,8 +72,8 @@ fn large_page_bytes(smaps: &str, address: usize) -> Option<usize> {
     kib.checked_mul(1024)
 }
 
-/// Returns how many bytes a program can still use without others being swapped out, as the system
-/// estimates it; `None` where it does not.
+/// Returns the number of bytes that a program can use without swapping, as estimated by the system,
+/// or `None` if there is no estimate.
 pub fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -96,7 +99,7 @@ AnonHugePages:      2048 kB\n";
     }
 
     #[test]
-    fn a_buffer_is_as_long_as_asked() {
+    fn buffer_has_the_requested_size() {
         let mut buffer = Buffer::new(3_000_000).expect("memory");
         buffer.bytes_mut().fill(1);
         assert_eq!(buffer.bytes().len(), 3_000_000, "size");

@@ -1,14 +1,14 @@
 //! An instruction in the form in which it is timed.
 
-/// The number of steps that an operation does for each that is counted.
+/// The number of steps in an iteration of an operation.
 pub(crate) const UNROLLED: u64 = 16;
 
-/// An instruction as it is timed. Only a CPU that has the instruction makes one.
+/// A timed instruction. A value exists only on a CPU that has the instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
-    /// Does as many times [`UNROLLED`] steps that wait for each other.
+    /// Does the given number of iterations of [`UNROLLED`] steps in one dependent chain.
     pub(crate) chained: fn(u64),
-    /// The same, in eight chains.
+    /// Does the given number of iterations of [`UNROLLED`] steps in eight independent chains.
     pub(crate) side_by_side: fn(u64),
 }

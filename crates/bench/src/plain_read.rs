@@ -2,8 +2,8 @@
 
 use crate::sum::Sum;
 
-/// The sum of all bytes of a buffer, as little-endian numbers of 64 bits, on the widest vectors of
-/// this CPU, several at a time: a plain read.
+/// A plain read: the sum of a buffer, as little-endian numbers of 64 bits, with several of the
+/// widest vectors of this CPU at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainRead {
     sum: Sum,
@@ -11,7 +11,7 @@ pub struct PlainRead {
 }
 
 impl PlainRead {
-    /// The one of this CPU.
+    /// Creates the plain read for this CPU.
     pub fn new() -> PlainRead {
         #[cfg(target_arch = "x86_64")]
         let (name, sum) = crate::x86_64::widest_sum();
@@ -21,12 +21,13 @@ impl PlainRead {
         PlainRead { sum, name }
     }
 
-    /// Returns what it reads with: `AVX-512`, `AVX2`.
+    /// Returns the name of the vectors that are used, such as `AVX-512` or `AVX2`.
     pub fn vectors(self) -> &'static str {
         self.name
     }
 
-    /// Reads all of `data`; what is behind the last 8 bytes is left out.
+    /// Reads `data` in words of 8 bytes, without the bytes after the last full word, and returns
+    /// the sum.
     pub fn read(self, data: &[u8]) -> u64 {
         (self.sum)(data)
     }

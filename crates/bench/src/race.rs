@@ -1,4 +1,4 @@
-//! Contenders in turns.
+//! Races: contenders that take turns.
 
 use std::fmt;
 use std::hint::black_box;
@@ -8,19 +8,20 @@ use cutpoint_testing::thread_cpu_time;
 
 use crate::{PlainRead, Samples};
 
-/// A measurement repeats its work until it took at least this: the clock has a price, too.
+/// The minimum duration of a measurement, which repeats the work until then. A shorter measurement
+/// would include too much of the cost of reading the clock.
 const MEASUREMENT_MIN: Duration = Duration::from_millis(1);
 
-/// What a contender is.
+/// The kind of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Ours, on a level of this CPU.
+    /// The own code at a level of this CPU.
     Level,
-    /// The form that a paper has.
+    /// The form of a paper.
     Paper,
     /// The rule as its paper states it, byte by byte.
     Plain,
-    /// Somebody else's code.
+    /// A third-party crate.
     Peer,
 }
 
@@ -36,10 +37,10 @@ impl Kind {
     }
 }
 
-/// The work of a contender: what it finds in all of the bytes is appended.
+/// The work of a contender, which appends its results for all of the bytes.
 type Work<'a, T> = Box<dyn FnMut(&[u8], &mut Vec<T>) + 'a>;
 
-/// A way to do some work over a buffer, and how fast it was.
+/// A way to do some work over a buffer, and its measured speeds.
 pub struct Contender<'a, T> {
     kind: Kind,
     name: String,
@@ -50,7 +51,8 @@ pub struct Contender<'a, T> {
 }
 
 impl<'a, T> Contender<'a, T> {
-    /// One that has not run yet. `work` appends what it finds, cut-points for example.
+    /// Creates a contender that has not run yet. `work` appends its results, for example
+    /// cut-points.
     pub fn new(
         kind: Kind,
         name: impl Into<String>,
@@ -61,34 +63,36 @@ impl<'a, T> Contender<'a, T> {
         Contender { kind, name, work, speeds, wall_speeds, agrees: true }
     }
 
-    /// Returns what it is.
+    /// Returns the kind of the contender.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Returns its name: `avx2`, `VRAM-256`, `crate fastcdc`.
+    /// Returns the name of the contender, such as `avx2`, `VRAM-256` or `crate fastcdc`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns its speeds in GB (10^9 bytes) a second of CPU time, one for each round.
+    /// Returns the speeds in GB (10^9 bytes) per second of CPU time, one for each round.
     pub fn speeds(&self) -> &Samples {
         &self.speeds
     }
 
-    /// Returns the same by a clock on the wall, round by round: what else the machine did counts, too.
+    /// Returns the speeds in GB (10^9 bytes) per second of wall-clock time, one for each round.
+    /// Other load on the machine affects these speeds.
     pub fn wall_speeds(&self) -> &Samples {
         &self.wall_speeds
     }
 
-    /// Returns whether it found what the first of the comparison found, always.
+    /// Returns `true` if the results were those of the first contender of the comparison in every
+    /// round.
     pub fn agrees(&self) -> bool {
         self.agrees
     }
 }
 
 impl<T> fmt::Debug for Contender<'_, T> {
-    /// Leaves the work out.
+    /// Formats the contender without its work.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Contender")
             .field("name", &self.name)
@@ -97,19 +101,20 @@ impl<T> fmt::Debug for Contender<'_, T> {
     }
 }
 
-/// Contenders that do the same work, with a plain read beside them.
+/// Contenders that do the same work, and a plain read for comparison.
 #[derive(Debug)]
 pub struct Comparison<'a, T> {
     contenders: Vec<Contender<'a, T>>,
     read: PlainRead,
     read_speeds: Samples,
     found: Vec<T>,
-    /// What the contender found whose turn it is.
+    /// The results of the contender that runs.
     scratch: Vec<T>,
 }
 
 impl<'a, T> Comparison<'a, T> {
-    /// One that has not run yet. What the first finds is what all should find.
+    /// Creates a comparison that has not run yet. All contenders should have the results of the
+    /// first.
     pub fn new(contenders: Vec<Contender<'a, T>>) -> Comparison<'a, T> {
         let read = PlainRead::new();
         let (found, scratch) = (Vec::new(), Vec::new());
@@ -121,23 +126,23 @@ impl<'a, T> Comparison<'a, T> {
         &self.contenders
     }
 
-    /// Returns the speeds of the plain read, as those of contenders.
+    /// Returns the speeds of the plain read, measured like those of contenders.
     pub fn read_speeds(&self) -> &Samples {
         &self.read_speeds
     }
 
-    /// Returns what the first contender found; nothing before the race.
+    /// Returns the results of the first contender, which are empty before the race.
     pub fn found(&self) -> &[T] {
         &self.found
     }
 }
 
-/// A [`Comparison`], whatever its contenders find.
+/// A [`Comparison`] of any type of results.
 pub trait Turns {
-    /// Returns the names of those whose turns there are in a round.
+    /// Returns the names of the turns in a round: the plain read and the contenders.
     fn names(&self) -> Vec<String>;
 
-    /// Lets number `turn` of them run over `data`, and takes its time if it `counts`.
+    /// Runs turn number `turn` over `data`, and records its speed if `counts` is set.
     fn take_turn(&mut self, turn: usize, data: &[u8], counts: bool);
 }
 
@@ -176,7 +181,7 @@ impl<T: PartialEq> Turns for Comparison<'_, T> {
     }
 }
 
-/// A speed in GB a second: of CPU time, and of time.
+/// A speed in GB per second, of CPU time and of wall-clock time.
 struct Speed {
     cpu: f64,
     wall: f64,
@@ -198,31 +203,32 @@ fn measure(data: &[u8], mut work: impl FnMut()) -> Speed {
     }
 }
 
-/// When a race ends.
+/// The limit of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// After this many rounds; at least one.
+    /// The number of rounds, at least one.
     Rounds(usize),
-    /// After the first round that ends this long after the beginning, as a clock on the wall has it.
+    /// The wall-clock time after which the race ends with the current round.
     Time(Duration),
 }
 
-/// What a race is about to do.
+/// The next turn of a race.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// The round; 0 is there to get warm, and does not count.
+    /// The round. Round 0 is a warm-up and does not count.
     pub round: usize,
-    /// Which of the comparisons.
+    /// The index of the comparison.
     pub comparison: usize,
     /// The name of the contender.
     pub contender: &'a str,
 }
 
-/// Lets all contenders of all comparisons run over `data` in rounds: first once to get warm, then as
-/// often as `limit` says. Another one of a comparison begins in each round.
+/// Runs all contenders of all comparisons over `data` in rounds: a warm-up, then the rounds that
+/// `limit` allows. The contender that begins changes with every round.
 ///
-/// `goes_on` is told of each turn before it begins, and ends the race by answering no. Returns how many
-/// rounds counted; a round that was ended does not, though some have a sample of it.
+/// `goes_on` is called before each turn, and ends the race by returning `false`. Returns the number
+/// of full rounds. A round that was ended early does not count, although some contenders have a
+/// sample of it.
 pub fn race(
     data: &[u8],
     comparisons: &mut [&mut dyn Turns],
@@ -234,7 +240,8 @@ pub fn race(
     for round in 0.. {
         for (comparison, names) in names.iter().enumerate() {
             for turn in 0..names.len() {
-                // The first round in order: the first contender says what is right.
+                // The first round is in order, because the first contender determines the right
+                // results.
                 let turn = (turn + round) % names.len();
                 if !goes_on(&Progress { round, comparison, contender: &names[turn] }) {
                     return round.saturating_sub(1);
@@ -262,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn every_round_counts_but_the_first() {
+    fn every_round_except_the_warm_up_counts() {
         let mut one = Comparison::new(vec![counted("a", 0), counted("b", 0)]);
         let mut two = Comparison::new(vec![counted("c", 0), counted("d", 1)]);
         let mut told = Vec::new();
@@ -286,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_race_can_be_ended() {
+    fn race_can_be_ended_early() {
         let mut one = Comparison::new(vec![counted("a", 0)]);
         let ended =
             race(&[1; 100], &mut [&mut one], Limit::Rounds(9), &mut |progress| progress.round < 2);

@@ -1,41 +1,42 @@
-//! What is left of many numbers: medians with a spread, means with a deviation.
+//! Statistics of samples: medians with a spread, means with a deviation.
 
-/// Measurements of one thing, in the order in which they were made.
+/// The measurements of one quantity, in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Takes one more.
+    /// Adds a measurement.
     pub fn push(&mut self, sample: f64) {
         self.0.push(sample);
     }
 
-    /// Returns all of them, in the order in which they were made.
+    /// Returns all measurements, in the order in which they were made.
     pub fn values(&self) -> &[f64] {
         &self.0
     }
 
-    /// Returns how many there are.
+    /// Returns the number of measurements.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns the middle one, or the mean of the two in the middle; 0 where there is none.
+    /// Returns the median, or 0 if there are no measurements. The median of an even number of
+    /// measurements is the mean of the middle two.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// Returns what a quarter of them do not reach; 0 where there is none.
+    /// Returns the lower quartile, or 0 if there are no measurements.
     pub fn lower_quartile(&self) -> f64 {
         self.quantile(0.25)
     }
 
-    /// Returns what a quarter of them exceed; 0 where there is none.
+    /// Returns the upper quartile, or 0 if there are no measurements.
     pub fn upper_quartile(&self) -> f64 {
         self.quantile(0.75)
     }
 
-    /// Between two samples it is in proportion.
+    /// Returns a quantile, with linear interpolation between two measurements.
     fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -48,19 +49,19 @@ impl Samples {
     }
 }
 
-/// What the sizes of chunks are like. The last of a stream counts as any other.
+/// The number, mean and deviation of chunk sizes. The last chunk of a stream counts like any other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ChunkSizes {
-    /// How many chunks there are.
+    /// The number of chunks.
     pub count: usize,
-    /// Their mean size in bytes; 0 where there is none.
+    /// The mean size in bytes, or 0 if there are no chunks.
     pub mean: f64,
-    /// The standard deviation of their sizes in bytes.
+    /// The standard deviation of the sizes in bytes.
     pub deviation: f64,
 }
 
 impl ChunkSizes {
-    /// Returns it of a stream's cut-points: exclusive ends, rising.
+    /// Returns the sizes for the cut-points of a stream, which are exclusive ends in rising order.
     pub fn of(ends: &[usize]) -> ChunkSizes {
         let count = ends.len();
         let (Some(last), true) = (ends.last(), count > 0) else { return ChunkSizes::default() };
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_of_few() {
+    fn quantiles_of_few_samples_are_interpolated() {
         let samples = |values: &[f64]| Samples(values.to_vec());
         assert_eq!(samples(&[]).median(), 0.0, "of none");
         assert_eq!(samples(&[3.0]).upper_quartile(), 3.0, "of one");
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_chunks() {
+    fn chunk_sizes_have_mean_and_deviation() {
         assert_eq!(ChunkSizes::of(&[]), ChunkSizes::default(), "no chunk");
         let sizes = ChunkSizes::of(&[2, 8]);
         assert_eq!(sizes, ChunkSizes { count: 2, mean: 4.0, deviation: 2.0 }, "2 and 6");

@@ -1,10 +1,10 @@
 //! The sum that a plain read of memory computes.
 
-/// A compiled form of [`sum`].
+/// A function that sums up a buffer.
 pub(crate) type Sum = fn(&[u8]) -> u64;
 
-/// Returns the sum of the little-endian 64-bit words of `data`. The compiler turns it into several sums
-/// side by side, in vectors as wide as the target features allow.
+/// Sums up a buffer in plain Rust. The compiler turns it into several sums side by side, in the
+/// widest vectors that are enabled.
 #[inline(always)]
 pub(crate) fn sum(data: &[u8]) -> u64 {
     let words = data.as_chunks().0.iter();

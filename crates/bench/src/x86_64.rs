@@ -1,7 +1,8 @@
-//! What takes `unsafe` on x86-64: instructions that are given as such, and code for a set of them.
+//! The code that takes `unsafe` on x86-64.
 //!
-//! Two shapes of `unsafe`: an instruction between registers, and entering code that was compiled for
-//! features. What has them is made behind the detection of those very features, and nowhere else.
+//! There are two forms of `unsafe`: inline assembly of an instruction between registers, and calls
+//! of functions that are compiled for CPU features. Such functions are reachable only after the
+//! detection of exactly these features.
 
 use std::arch::asm;
 use std::arch::is_x86_feature_detected as has;
@@ -12,7 +13,7 @@ use std::arch::x86_64::{
 use crate::operation::{Operation, UNROLLED};
 use crate::sum::{Sum, sum};
 
-/// [`sum`] as it was compiled for the widest vectors of this CPU, and their name.
+/// Returns the name of the widest vectors of this CPU, and [`sum`] compiled for them.
 pub(crate) fn widest_sum() -> (&'static str, Sum) {
     macro_rules! sum_by {
         ($name:literal, $feature:tt) => {
@@ -22,7 +23,7 @@ pub(crate) fn widest_sum() -> (&'static str, Sum) {
                     fn compiled(data: &[u8]) -> u64 {
                         sum(data)
                     }
-                    // SAFETY: `entered` can be named behind the detection of the feature only.
+                    // SAFETY: `entered` is in scope only after the detection of the feature.
                     unsafe { compiled(data) }
                 }
                 return ($name, entered);
@@ -34,12 +35,12 @@ pub(crate) fn widest_sum() -> (&'static str, Sum) {
     ("SSE2", sum)
 }
 
-/// The operations that this CPU has, to be timed.
+/// Returns the operations of this CPU that are timed.
 pub(crate) fn operations() -> Vec<Operation> {
-    /// Adds an operation, if the CPU has what it needs.
+    /// Adds an operation, if the CPU has the features for it.
     ///
-    /// `$step` makes the instruction out of the name of the register that it reads and writes; beside it
-    /// there is `{m}`, which it may only read. It touches no memory, and no registers but those and
+    /// `$step` makes the instruction from the name of the register that it reads and writes. The
+    /// instruction may also read `{m}`. It touches no memory, and no registers except these and
     /// `$scratch`.
     macro_rules! operation {
         (
@@ -48,7 +49,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             $step:ident $(, $scratch:tt)?
         ) => {
             if $(has!($feature))&&+ {
-                /// Each step waits for the one before.
+                /// Runs steps that each depend on the previous one.
                 fn chained(count: u64) {
                     #[target_feature(enable = $features)]
                     fn compiled(count: u64) {
@@ -56,7 +57,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                         let mask = $mask;
                         for _ in 0..count {
                             // SAFETY: the instructions are in `$features`, and `compiled` is called
-                            // behind their detection. They read and write the registers that are
+                            // after their detection. They read and write the registers that are
                             // named here, flags, and nothing else.
                             unsafe {
                                 asm!(
@@ -74,11 +75,11 @@ pub(crate) fn operations() -> Vec<Operation> {
                         }
                         std::hint::black_box(value);
                     }
-                    // SAFETY: `chained` can be named behind the detection of the features only.
+                    // SAFETY: `chained` is in scope only after the detection of the features.
                     unsafe { compiled(count) }
                 }
 
-                /// Eight chains that do not wait for each other.
+                /// Runs eight chains of steps that do not depend on each other.
                 fn side_by_side(count: u64) {
                     #[target_feature(enable = $features)]
                     fn compiled(count: u64) {
@@ -110,7 +111,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                         }
                         std::hint::black_box(values);
                     }
-                    // SAFETY: `side_by_side` can be named behind the detection of the features only.
+                    // SAFETY: `side_by_side` is in scope only after the detection of the features.
                     unsafe { compiled(count) }
                 }
 
@@ -154,7 +155,8 @@ pub(crate) fn operations() -> Vec<Operation> {
         };
     }
 
-    // Half of the bits: where instructions are made of many small steps, time depends on it.
+    // Half of the bits are set, because the time of microcoded instructions depends on their
+    // number.
     const HALF: u64 = 0x6996_9669_c33c_3cc3;
     let mut list = Vec::new();
     operation!(list, "add r64", "sse2", ["sse2"], reg u64 = HALF, reg = 1_u64, add);

@@ -1,4 +1,4 @@
-//! Prints the data of figures 6(a), 8 and 1 of the paper, for files of yours.
+//! Prints the data of figures 6(a), 8 and 1 of the paper, for given files.
 //!
 //! ```text
 //! cargo run --release -p cutpoint-burst --example figures -- ratios FILE|FOLDER...    figure 6(a), table II
@@ -6,9 +6,9 @@
 //! cargo run --release -p cutpoint-burst --example figures -- bursts FILE|FOLDER...    figure 1
 //! ```
 //!
-//! Every file is cut by itself into blocks of fixed size, the last of which is shorter. `growth` takes
-//! each argument as a version; without any it makes Backup-Artificial (section V-F) from a seed.
-//! Folders are gone through by name; all that is stored is in memory.
+//! Every file is cut separately into blocks of fixed size, the last of which is shorter. `growth`
+//! takes each argument as a version. Without arguments it makes Backup-Artificial (section V-F)
+//! from a seed. Folders are read in the order of names, and all stored data is in memory.
 
 use std::error::Error;
 use std::fs;
@@ -38,7 +38,8 @@ fn main() -> Outcome {
     }
 }
 
-/// Figure 6(a), and the sizes of tables beside it (table II). In brackets: as ZFS allocates, in sectors.
+/// Prints figure 6(a), and the sizes of tables (table II). Numbers in brackets count sectors, as
+/// ZFS allocates.
 fn ratios(paths: &[PathBuf]) -> Outcome {
     let mut sizes = Vec::new();
     println!("| block | {} |", VARIANTS.map(|(name, _)| name).join(" | "));
@@ -84,7 +85,8 @@ fn ratios(paths: &[PathBuf]) -> Outcome {
     Ok(())
 }
 
-/// Figure 8: the ratio after each version. In brackets: as ZFS allocates, in sectors.
+/// Prints figure 8: the ratio after each version. Numbers in brackets count sectors, as ZFS
+/// allocates.
 fn growth_of<Versions>(version_count: usize, begin: impl Fn() -> Versions) -> Outcome
 where
     Versions: FnMut(usize) -> Outcome<Vec<Vec<u8>>>,
@@ -121,9 +123,10 @@ where
     Ok(())
 }
 
-/// Figure 1: how long the best burst to any other chunk is, and what BURST stores in its place.
+/// Prints figure 1: the length of the best burst from any other chunk, and of the burst that BURST
+/// stores.
 fn bursts(paths: &[PathBuf]) -> Outcome {
-    /// So many chunks, taken at equal distances, are compared with all others.
+    /// The maximum number of chunks, at equal distances, that are compared with all others.
     const SAMPLE_COUNT: usize = 8192;
     const QUARTERS: [&str; 6] = ["0 (equal)", "to 1/4", "to 1/2", "to 3/4", "above", "whole"];
     let mut files = Vec::new();
@@ -158,7 +161,7 @@ fn bursts(paths: &[PathBuf]) -> Outcome {
         let statistics = deduplicator.statistics();
         let mut counts = [0; QUARTERS.len()];
         for (sixteenths, count) in statistics.burst_len_sixteenths.iter().enumerate() {
-            // What only deletes counts as short here: it is not equal.
+            // A burst that only deletes counts as short here, because the chunks are not equal.
             counts[sixteenths.div_ceil(4).max(1)] += count;
         }
         counts[0] = statistics.duplicate_count + statistics.burst_duplicate_count;
@@ -187,7 +190,8 @@ fn files_below(path: &Path) -> Outcome<Vec<Vec<u8>>> {
     Ok(files)
 }
 
-/// Hands over the content of the file, or of all files below the folder, in the order of their names.
+/// Calls `visit` with the content of the file, or of all files below the folder in the order of
+/// their names.
 fn for_each_file(path: &Path, visit: &mut dyn FnMut(Vec<u8>)) -> Outcome {
     let in_path = |error| format!("{}: {error}", path.display());
     let kind = fs::symlink_metadata(path).map_err(in_path)?;

@@ -1,12 +1,12 @@
-//! One replacement that makes a chunk of its reference chunk.
+//! The replacement that turns a reference chunk into another chunk.
 
 use std::ops::Range;
 
 use cutpoint_matching::common_ends;
 
-/// What is to be done to a reference chunk so that it becomes another: one interval of it is replaced.
+/// The replacement of one interval of a reference chunk, which turns it into another chunk.
 ///
-/// Interval and data may be empty: then the burst is an insertion or a deletion.
+/// The interval or the data may be empty, in which case the burst is an insertion or a deletion.
 ///
 /// Source: equations (1) to (3).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub struct Burst {
 }
 
 impl Burst {
-    /// Returns the shortest burst that makes `chunk` of `reference`; it begins as late as it can.
+    /// Returns the shortest burst that turns `reference` into `chunk`. Of several, the one that
+    /// begins last is returned.
     #[must_use]
     pub fn between(reference: &[u8], chunk: &[u8]) -> Burst {
         let (prefix, suffix) = Burst::kept(reference, chunk);
@@ -26,38 +27,38 @@ impl Burst {
         }
     }
 
-    /// Returns how many bytes at the start and at the end of both chunks the burst
-    /// [`between`](Burst::between) them leaves alone. They overlap in neither.
+    /// Returns the lengths of the common prefix and suffix of the chunks, which the burst
+    /// [`between`](Burst::between) them keeps. Prefix and suffix overlap in neither chunk.
     #[must_use]
     pub fn kept(reference: &[u8], chunk: &[u8]) -> (usize, usize) {
         common_ends(reference, chunk)
     }
 
-    /// Which bytes of the reference chunk are replaced, as offsets in it.
+    /// Returns the interval of the reference chunk that is replaced, as offsets.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// What they are replaced with.
+    /// Returns the bytes that replace the interval.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// How many bytes of the reference chunk are replaced.
+    /// Returns the number of bytes of the reference chunk that are replaced.
     #[must_use]
     pub fn pre_len(&self) -> usize {
         self.range.len()
     }
 
-    /// How many bytes they are replaced with: what must be stored.
+    /// Returns the number of bytes that replace the interval, which must be stored.
     #[must_use]
     pub fn post_len(&self) -> usize {
         self.data.len()
     }
 
-    /// Returns the chunk that this burst makes of `reference`, none if `reference` ends before the
+    /// Returns the chunk that results from `reference`, or `None` if `reference` ends before the
     /// interval does.
     #[must_use]
     pub fn apply(&self, reference: &[u8]) -> Option<Vec<u8>> {

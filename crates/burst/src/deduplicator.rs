@@ -1,4 +1,4 @@
-//! The four tables, and writing, reading and deleting by them.
+//! The four tables, and writing, reading and deleting with them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,15 +12,16 @@ use crate::{Burst, Fingerprint, Options, SideStatistics, Statistics, TableStatis
 #[cfg(test)]
 mod tests;
 
-/// Chunks in memory, equal ones once, similar ones as bursts.
+/// A store of chunks in memory, in which equal chunks are stored once and similar chunks as bursts.
 ///
-/// What is written is counted: it can be read until it was deleted as often as it was written. No
+/// Writes are counted: a chunk can be read until it was deleted as often as it was written. No
 /// order of calls panics or loses a chunk.
 ///
-/// A reference chunk is always stored as it is (depth 1). It stays as long as a burst needs it, also
-/// when it was deleted itself; then it can no longer be read, but still be found by its head and tail,
-/// and becomes readable by being written again. When the last burst goes, it goes. Its entries in HeadDT
-/// and TailDT go with it, if no younger chunk has taken them; an older one does not come back to them.
+/// A reference chunk is always stored as it is (depth 1). The reference chunk stays as long as a
+/// burst needs it, even if it was deleted itself. In that case the chunk can no longer be read, but
+/// it is still found by its head and tail, and becomes readable when it is written again. A deleted
+/// reference chunk is removed with its last burst. Its entries in HeadDT and TailDT are removed as
+/// well, unless a newer chunk has taken them over. An older chunk does not regain its entries.
 ///
 /// Source: section III-C and its algorithms 1 to 5, with their errors removed.
 pub struct Deduplicator {
@@ -29,16 +30,16 @@ pub struct Deduplicator {
     bt: HashMap<Fingerprint, BurstEntry>,
     /// HeadDT and TailDT.
     views: Views<Fingerprint, Fingerprint>,
-    /// All but the sizes of tables, which the tables know.
+    /// All statistics except the sizes of tables, which come from the tables.
     statistics: Statistics,
 }
 
 /// An entry of DT.
 struct Whole {
     data: Box<[u8]>,
-    /// How often it was written and not deleted.
+    /// The number of writes minus the number of deletions.
     use_count: u64,
-    /// How many entries of BT refer to it.
+    /// The number of entries of BT that refer to the chunk.
     burst_count: u64,
 }
 
@@ -47,13 +48,13 @@ struct BurstEntry {
     burst: Burst,
     chunk_len: usize,
     reference: Fingerprint,
-    /// By which table the reference chunk was found.
+    /// The side of the table that found the reference chunk.
     side: Side,
-    /// How often the chunk was written and not deleted: at least 1.
+    /// The number of writes minus the number of deletions, at least 1.
     use_count: u64,
 }
 
-/// There is no chunk of this fingerprint (any more).
+/// The error that no chunk of this fingerprint exists (any more).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown(pub Fingerprint);
 
@@ -66,7 +67,7 @@ impl fmt::Display for Unknown {
 impl std::error::Error for Unknown {}
 
 impl Deduplicator {
-    /// Begins with empty tables.
+    /// Creates a deduplicator with empty tables.
     #[must_use]
     pub fn new(options: Options) -> Deduplicator {
         Deduplicator {
@@ -78,11 +79,12 @@ impl Deduplicator {
         }
     }
 
-    /// Stores `chunk`, or counts it where it is stored already, and returns its fingerprint.
+    /// Stores `chunk`, or counts it if it is already stored, and returns its fingerprint.
     ///
-    /// It is looked for in DT and BT by its fingerprint, then in HeadDT, then in TailDT. The first entry
-    /// of the two that has less than `c_max` bursts gives the reference chunk, however long the burst.
-    /// Where there is none, `chunk` is stored as it is, and its head and tail lead to it from now on.
+    /// The chunk is looked up in DT and BT by its fingerprint, then in HeadDT, then in TailDT. The
+    /// first entry of HeadDT and TailDT with less than `c_max` bursts gives the reference chunk,
+    /// however long the burst is. If there is no such entry, `chunk` is stored as it is, and its
+    /// head and tail lead to it from now on.
     pub fn write(&mut self, chunk: &[u8]) -> Fingerprint {
         let fingerprint = Fingerprint::of(chunk);
         self.statistics.logical.add(chunk.len());
@@ -101,7 +103,8 @@ impl Deduplicator {
         fingerprint
     }
 
-    /// Stores `chunk` as a burst, if a reference chunk is found that may have one more.
+    /// Stores `chunk` as a burst, if a reference chunk is found that may have another burst.
+    /// Returns `true` if the chunk was stored.
     fn write_burst(
         &mut self,
         fingerprint: Fingerprint,
@@ -124,7 +127,7 @@ impl Deduplicator {
         true
     }
 
-    /// Stores `chunk` as it is: it is the reference chunk of its head and tail from now on.
+    /// Stores `chunk` as it is, which makes it the reference chunk of its head and tail.
     fn write_whole(
         &mut self,
         fingerprint: Fingerprint,
@@ -141,7 +144,7 @@ impl Deduplicator {
     ///
     /// # Errors
     ///
-    /// If it was not written, or deleted as often as it was written.
+    /// Returns [`Unknown`] if the chunk was not written, or was deleted as often as it was written.
     pub fn read(&self, fingerprint: &Fingerprint) -> Result<Vec<u8>, Unknown> {
         if let Some(whole) = self.dt.get(fingerprint).filter(|whole| whole.use_count > 0) {
             return Ok(whole.data.to_vec());
@@ -151,8 +154,8 @@ impl Deduplicator {
         entry.burst.apply(&whole.data).ok_or(Unknown(*fingerprint))
     }
 
-    /// Returns the burst that the chunk of this fingerprint is stored as, none if it is stored as it is
-    /// or not at all.
+    /// Returns the burst as which the chunk of this fingerprint is stored, or `None` if the chunk
+    /// is stored as it is or not at all.
     #[must_use]
     pub fn burst(&self, fingerprint: &Fingerprint) -> Option<&Burst> {
         self.bt.get(fingerprint).map(|entry| &entry.burst)
@@ -164,11 +167,13 @@ impl Deduplicator {
         self.bt.get(fingerprint).map(|entry| entry.reference)
     }
 
-    /// Takes back one write of the chunk of this fingerprint, and frees what nobody needs any more.
+    /// Reverts one write of the chunk of this fingerprint, and frees the entries that are no longer
+    /// needed.
     ///
     /// # Errors
     ///
-    /// If it was not written, or deleted as often as it was written. Then nothing changes.
+    /// Returns [`Unknown`], without any change, if the chunk was not written, or was deleted as
+    /// often as it was written.
     pub fn delete(&mut self, fingerprint: &Fingerprint) -> Result<(), Unknown> {
         if let Some(whole) = self.dt.get_mut(fingerprint) {
             whole.use_count = whole.use_count.checked_sub(1).ok_or(Unknown(*fingerprint))?;
@@ -188,8 +193,8 @@ impl Deduplicator {
         Ok(())
     }
 
-    /// Forgets a burst that was taken out of BT. A duplicate of a burst counts in BT alone, so that the
-    /// reference chunk is let go here, once, and not with each of the duplicates.
+    /// Frees a burst that was removed from BT. Duplicates of a burst count in BT only, so that the
+    /// reference chunk is released once, here, and not with each of the duplicates.
     fn free_burst(&mut self, entry: &BurstEntry) {
         let post_len = entry.burst.post_len();
         self.statistics.bursts.remove(post_len);
@@ -203,7 +208,7 @@ impl Deduplicator {
         self.free_unused(&entry.reference);
     }
 
-    /// Forgets a chunk of DT if it is neither used nor a reference chunk.
+    /// Removes a chunk from DT if it is neither used nor a reference chunk.
     fn free_unused(&mut self, fingerprint: &Fingerprint) {
         let Entry::Occupied(slot) = self.dt.entry(*fingerprint) else { return };
         if slot.get().use_count > 0 || slot.get().burst_count > 0 {
@@ -214,7 +219,7 @@ impl Deduplicator {
         self.views.remove_whole(&sub_fingerprints(&self.options, &whole.data), *fingerprint);
     }
 
-    /// Returns what is held now, and what writes have met so far.
+    /// Returns the current contents, and the outcomes of all writes so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let [head_dt, tail_dt] = Side::ALL.map(|side| {
@@ -240,7 +245,7 @@ impl fmt::Debug for Deduplicator {
     }
 }
 
-/// Returns the fingerprint of head or tail, none if `chunk` has no such sub-chunk.
+/// Returns the fingerprint of the head or the tail, or `None` if `chunk` has no such sub-chunk.
 fn sub_fingerprint(options: &Options, side: Side, chunk: &[u8]) -> Option<Fingerprint> {
     let sub_chunk = options.sub_chunk(side, chunk)?;
     match options.tau {
@@ -249,7 +254,7 @@ fn sub_fingerprint(options: &Options, side: Side, chunk: &[u8]) -> Option<Finger
     }
 }
 
-/// Those of both ends.
+/// Returns the fingerprints of the head and the tail.
 fn sub_fingerprints(options: &Options, chunk: &[u8]) -> [Option<Fingerprint>; 2] {
     Side::ALL.map(|side| sub_fingerprint(options, side, chunk))
 }
@@ -259,8 +264,8 @@ fn size_of_table<Key, Value>(table: &HashMap<Key, Value>) -> TableStatistics {
     TableStatistics { entry_count: table.len() as u64, entry_bytes: entry_bytes as u64 }
 }
 
-/// Which part of a chunk a burst is, in sixteenths, rounded up.
+/// Returns the length of a burst in sixteenths of its chunk, rounded up.
 fn sixteenths(post_len: usize, chunk_len: usize) -> usize {
-    // A chunk that is a burst has a head and a tail, so it is not empty.
+    // A chunk that is stored as a burst has a head and a tail, so it is not empty.
     (16 * post_len).div_ceil(chunk_len.max(1))
 }

@@ -1,13 +1,14 @@
-//! What names a chunk, or the head or tail of one.
+//! The fingerprint of a chunk, or of its head or tail.
 
 use std::fmt;
 
-/// BLAKE3 of a chunk, or of its head or tail; in the raw variants the bytes of head or tail themselves.
+/// The BLAKE3 hash of a chunk, or of its head or tail. In the raw variants, the bytes of the head
+/// or tail themselves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; Fingerprint::LEN]);
 
 impl Fingerprint {
-    /// The length of a fingerprint, as the paper has it.
+    /// The length of a fingerprint in bytes, as in the paper.
     pub const LEN: usize = 32;
 
     /// Returns the fingerprint of `data`.
@@ -16,7 +17,7 @@ impl Fingerprint {
         Fingerprint(*blake3::hash(data).as_bytes())
     }
 
-    /// Takes `data` itself as the fingerprint; none if it has another length.
+    /// Returns `data` itself as a fingerprint, or `None` if it has another length.
     pub(crate) fn raw(data: &[u8]) -> Option<Fingerprint> {
         data.try_into().ok().map(Fingerprint)
     }

@@ -1,13 +1,14 @@
-//! BURST as its paper means it, in memory: chunks that are nearly known are stored as one burst.
+//! BURST as its paper intends it, in memory: a chunk that is similar to a stored one is stored as a
+//! burst.
 //!
 //! A [`Burst`] replaces one interval of a *reference chunk*. A [`Deduplicator`] finds a reference
 //! chunk by a fingerprint of the first or of the last bytes of a chunk, and stores the burst in the
-//! place of the chunk. [`Options`] choose between the variants of the paper.
+//! place of the chunk. [`Options`] select among the variants of the paper.
 //!
-//! Nothing of the store uses this crate: it is here so that the paper's figures can be repeated. The rule itself
-//! is in `cutpoint_matching::burst`; the store's mode uses that, too.
-//! `docs/notes/burst.md` says where it differs from the paper's listings, which lose data, and from the
-//! paper's code; what the figures give here is there, too.
+//! The store does not use this crate, which exists to repeat the figures of the paper. The rule
+//! itself is in `cutpoint_matching::burst`, which the mode of the store uses, too. `docs/notes/burst.md`
+//! lists the differences to the listings of the paper, which lose data, and to its code, and the
+//! results of the figures.
 //!
 //! Source: Peng, Wu, Zhang, Yao and Liu, "BURST: A Chunk-Based Data Deduplication System with
 //! Burst-Encoded Fingerprint Matching", section III.
@@ -37,7 +38,7 @@ pub use deduplicator::{Deduplicator, Unknown};
 pub use fingerprint::Fingerprint;
 pub use statistics::{Payloads, SECTOR_SIZE, SideStatistics, Statistics, TableStatistics};
 
-/// The variants that the paper's figures compare, and their names there.
+/// The names and options of the variants that the figures of the paper compare.
 pub const VARIANTS: [(&str, Options); 7] = [
     ("legacy", Options::LEGACY),
     ("BURST 1", Options { c_max: 1, ..Options::BURST }),

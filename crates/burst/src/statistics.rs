@@ -1,17 +1,17 @@
-//! What a deduplicator holds, and what it has done.
+//! Statistics of a deduplicator.
 
-/// Bytes of what ZFS allocates at least: the paper pads a burst to a multiple of that.
+/// The minimum allocation of ZFS in bytes. The paper pads a burst to a multiple of it.
 pub const SECTOR_SIZE: usize = 512;
 
-/// Chunks or bursts, all together.
+/// The number and the total size of a set of chunks or bursts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Payloads {
-    /// How many there are.
+    /// The number of chunks or bursts.
     pub count: u64,
-    /// Their lengths together.
+    /// The sum of the lengths in bytes.
     pub bytes: u64,
-    /// The same with each of them padded to sectors of [`SECTOR_SIZE`], counted in sectors. What is
-    /// empty takes none.
+    /// The sum of the lengths in sectors, each length padded to a multiple of [`SECTOR_SIZE`]. An
+    /// empty payload takes no sector.
     pub sectors: u64,
 }
 
@@ -38,66 +38,69 @@ impl Payloads {
 /// The size of a table, without chunks and bursts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStatistics {
-    /// How many entries it has now.
+    /// The current number of entries.
     pub entry_count: u64,
-    /// What keys and values take in this implementation, without free slots of the hash table.
+    /// The size of keys and values in this implementation in bytes, without free slots of the hash
+    /// table.
     pub entry_bytes: u64,
 }
 
-/// HeadDT or TailDT.
+/// The statistics of HeadDT or TailDT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SideStatistics {
-    /// What it holds now.
+    /// The current size of the table.
     pub table: TableStatistics,
-    /// Hits: how many bursts were ever written because of it.
+    /// The number of hits: bursts written so far whose reference chunk the table found.
     pub burst_count: u64,
-    /// Rejects: how often it had an entry which had `c_max` bursts.
+    /// The number of rejects: lookups that found an entry which already had `c_max` bursts.
     pub exhausted_count: u64,
 }
 
-/// What a [`Deduplicator`](crate::Deduplicator) holds now, and what its writes have met so far.
+/// The current contents of a [`Deduplicator`](crate::Deduplicator), and the outcomes of its writes
+/// so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// What was written and not deleted.
+    /// The chunks written and not deleted.
     pub logical: Payloads,
-    /// What is stored as it is, in DT.
+    /// The chunks stored as they are, in DT.
     pub wholes: Payloads,
-    /// What is stored as bursts, in BT.
+    /// The bursts stored, in BT.
     pub bursts: Payloads,
-    /// The lengths of the bursts that are stored (`post_len`), in sixteenths of their chunks, rounded
-    /// up: place 0 counts those that only delete, place 4 those of more than 3 and at most 4 sixteenths.
+    /// The histogram of the lengths of the stored bursts (`post_len`), in sixteenths of their
+    /// chunks, rounded up. Place 0 counts the bursts that only delete, and place 4 counts those of
+    /// more than 3 and at most 4 sixteenths.
     pub burst_len_sixteenths: [u64; 17],
-    /// Chunks by fingerprint.
+    /// The table of chunks by fingerprint.
     pub dt: TableStatistics,
-    /// Bursts by the fingerprint of their chunk.
+    /// The table of bursts by the fingerprint of their chunk.
     pub bt: TableStatistics,
-    /// Reference chunks by head.
+    /// The table of reference chunks by head.
     pub head_dt: SideStatistics,
-    /// Reference chunks by tail.
+    /// The table of reference chunks by tail.
     pub tail_dt: SideStatistics,
-    /// How many writes found their chunk in DT.
+    /// The number of writes that found their chunk in DT.
     pub duplicate_count: u64,
-    /// How many writes found their chunk in BT.
+    /// The number of writes that found their chunk in BT.
     pub burst_duplicate_count: u64,
-    /// How many writes stored a chunk as it is.
+    /// The number of writes that stored a chunk as it is.
     pub unique_count: u64,
 }
 
 impl Statistics {
-    /// Bytes of chunks and bursts, without tables.
+    /// Returns the number of bytes of chunks and bursts, without tables.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.wholes.bytes + self.bursts.bytes
     }
 
-    /// What was written divided by what is stored, 1 if nothing is stored. Tables are not counted, as
-    /// in the paper.
+    /// Returns the bytes written divided by the bytes stored, or 1 if nothing is stored. Tables are
+    /// not counted, as in the paper.
     #[must_use]
     pub fn dedup_ratio(&self) -> f64 {
         ratio(self.logical.bytes, self.stored_bytes())
     }
 
-    /// The same in sectors: what the paper's code reports.
+    /// Returns the ratio in sectors, which the code of the paper reports.
     #[must_use]
     pub fn dedup_ratio_of_sectors(&self) -> f64 {
         ratio(self.logical.sectors, self.wholes.sectors + self.bursts.sectors)

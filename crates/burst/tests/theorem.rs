@@ -1,4 +1,5 @@
-//! Theorem 1: what a burst must leave alone so that head or tail still lead to its reference chunk.
+//! Theorem 1: the bytes that a burst must keep so that head or tail still lead to the reference
+//! chunk.
 
 use cutpoint_burst::{Burst, Deduplicator, Options, Tau};
 use proptest::prelude::*;
@@ -10,7 +11,8 @@ fn is_found(tau: Tau, reference: &[u8], chunk: &[u8]) -> bool {
     deduplicator.burst(&fingerprint).is_some()
 }
 
-/// A reference chunk and a chunk that one burst, of `pre_len` replaced bytes, makes of it.
+/// Generates a reference chunk and a chunk that results from it by one burst. The burst replaces at
+/// most `pre_len_max` bytes of the reference chunk, given its length.
 fn burst_alike(
     pre_len_max: impl Fn(usize) -> usize + Clone + 'static,
 ) -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
@@ -31,14 +33,14 @@ fn burst_alike(
 
 proptest! {
     #[test]
-    fn a_burst_is_what_makes_the_chunk((reference, chunk) in burst_alike(|len| len)) {
+    fn burst_applied_to_its_reference_is_the_chunk((reference, chunk) in burst_alike(|len| len)) {
         let burst = Burst::between(&reference, &chunk);
         prop_assert_eq!(burst.apply(&reference), Some(chunk));
     }
 
-    /// For lengths that differ the bound is on the length of the reference chunk.
+    /// If the lengths differ, the bound is on the length of the reference chunk.
     #[test]
-    fn a_short_burst_is_found(
+    fn short_burst_is_found(
         tau in prop_oneof![(1..=32_usize).prop_map(Tau::Bytes), Just(Tau::Raw)],
         (reference, chunk) in burst_alike(|len| len - 64),
     ) {
@@ -47,9 +49,9 @@ proptest! {
         prop_assert!(is_found(tau, &reference, &chunk));
     }
 
-    /// With the length of a sub-chunk as a fraction, it holds for chunks of one length.
+    /// If sub-chunks are a fraction of the chunk, the theorem holds for chunks of one length.
     #[test]
-    fn a_short_burst_of_one_length_is_found(
+    fn short_burst_of_one_length_is_found(
         reference in prop::collection::vec(any::<u8>(), 70..300),
         divisor in 3..=8_usize,
         pre_len in any::<prop::sample::Index>(),
@@ -64,18 +66,19 @@ proptest! {
     }
 }
 
-/// The paper bounds by the length of the new chunk; where that is longer, nothing may be equal.
+/// The bound of the paper uses the length of the new chunk. If the new chunk is longer, the chunks
+/// may have no byte in common.
 #[test]
-fn the_length_of_the_new_chunk_is_no_bound() {
+fn length_of_the_new_chunk_is_no_bound() {
     let (reference, chunk) = (b"aaaaaaaaaa", b"bbbbbbbbbbbbbb");
     let burst = Burst::between(reference, chunk);
     assert_eq!(burst.pre_len(), chunk.len() - 2 * 2);
     assert!(!is_found(Tau::Bytes(2), reference, chunk));
 }
 
-/// The theorem would hold for one byte more than it says, and for no more than that.
+/// The theorem also holds for one byte more than its bound, and for no more than that.
 #[test]
-fn the_bound_could_be_one_byte_more() {
+fn bound_could_be_one_byte_more() {
     let reference = b"hhccccccctt";
     let bound = reference.len() - 2 * 2;
     for (chunk, pre_len, is_met) in
@@ -86,9 +89,9 @@ fn the_bound_could_be_one_byte_more() {
     }
 }
 
-/// An equal head is necessary, not sufficient: all behind it may be new, and is stored.
+/// An equal head is necessary and not sufficient: all bytes after it may be new, and are stored.
 #[test]
-fn an_equal_head_promises_nothing() {
+fn equal_head_does_not_bound_the_burst() {
     let mut deduplicator = Deduplicator::new(Options::BURST);
     deduplicator.write(&[[1; 8], [2; 8], [3; 8], [4; 8], [5; 8], [6; 8], [7; 8], [8; 8]].concat());
     let mut chunk = vec![9; 64];
@@ -97,9 +100,9 @@ fn an_equal_head_promises_nothing() {
     assert_eq!(deduplicator.burst(&fingerprint).map(Burst::post_len), Some(56));
 }
 
-/// With a fraction, heads of chunks of different lengths have different lengths, too.
+/// With a fraction, the heads of chunks of different lengths have different lengths, too.
 #[test]
-fn a_fraction_finds_no_chunk_of_another_length() {
+fn fraction_finds_no_chunk_of_another_length() {
     let reference = vec![7; 800];
     let longer = vec![7; 808];
     assert!(!is_found(Tau::Fraction(8), &reference, &longer));

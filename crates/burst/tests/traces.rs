@@ -1,8 +1,9 @@
-//! The examples of the paper, and what its listings get wrong, one by one.
+//! The examples of the paper, and the errors of its listings, one by one.
 
 use cutpoint_burst::{Burst, Deduplicator, Fingerprint, Options, Tau, Unknown};
 
-/// A quarter of a chunk, one burst a reference chunk: the example of section III-C.
+/// Heads and tails of a quarter of the chunk, and one burst per reference chunk: the example of
+/// section III-C.
 const QUARTER_ONCE: Options = Options { tau: Tau::Fraction(4), c_max: 1, ..Options::BURST };
 
 fn is_burst(deduplicator: &Deduplicator, fingerprint: &Fingerprint) -> bool {
@@ -40,16 +41,16 @@ fn prefix_and_suffix_do_not_overlap() {
 }
 
 #[test]
-fn a_burst_on_a_shorter_chunk_is_none() {
+fn burst_does_not_apply_to_a_shorter_chunk() {
     let burst = Burst::between(b"bandage", b"badge");
     assert_eq!(burst.apply(b"band"), None);
     assert_eq!(burst.apply(b"bandy").as_deref(), Some(&b"bad"[..]));
 }
 
-/// Section III-C, 1): the second miss becomes the reference chunk of what follows, and the first burst
-/// keeps the old one.
+/// Section III-C, 1): the second miss becomes the reference chunk of later chunks, and the first
+/// burst keeps the old one.
 #[test]
-fn an_exhausted_reference_is_replaced() {
+fn exhausted_reference_is_replaced() {
     let mut deduplicator = Deduplicator::new(QUARTER_ONCE);
     let reference = deduplicator.write(b"hhaaaaaa");
     let first = deduplicator.write(b"hhbbbbbb");
@@ -74,7 +75,7 @@ fn an_exhausted_reference_is_replaced() {
 /// Algorithm 2, lines 3 to 5, and algorithm 3, lines 11 to 13: a block whose entry is exhausted is
 /// neither lost nor written twice.
 #[test]
-fn an_exhausted_counter_loses_nothing() {
+fn exhausted_counter_loses_no_chunk() {
     let mut deduplicator = Deduplicator::new(QUARTER_ONCE);
     let chunks = [b"hhaaaaaa", b"hhbbbbbb", b"hhcccccc"];
     let fingerprints = chunks.map(|chunk| deduplicator.write(chunk));
@@ -87,9 +88,9 @@ fn an_exhausted_counter_loses_nothing() {
     assert_eq!(statistics.stored_bytes(), 8 + 6 + 8);
 }
 
-/// Algorithm 3, line 11: TailDT is looked up, too, also where the head is exhausted.
+/// Algorithm 3, line 11: TailDT is looked up even if the entry of the head is exhausted.
 #[test]
-fn the_tail_is_used() {
+fn tail_is_used_if_the_head_is_exhausted() {
     let mut deduplicator = Deduplicator::new(QUARTER_ONCE);
     deduplicator.write(b"hhaaaatt");
     let by_head = deduplicator.write(b"hhbbbbuu");
@@ -113,9 +114,10 @@ fn the_tail_is_used() {
     assert_eq!(head_only.statistics().tail_dt.table.entry_count, 0);
 }
 
-/// Algorithms 3 and 5: a duplicate of a burst raises one counter there, and its deletion lowers two.
+/// Algorithms 3 and 5: in the listings, a duplicate of a burst raises one counter, and its deletion
+/// lowers two.
 #[test]
-fn a_deleted_duplicate_of_a_burst_does_not_free_the_reference() {
+fn deleted_duplicate_of_a_burst_does_not_free_the_reference() {
     let mut deduplicator = Deduplicator::new(QUARTER_ONCE);
     let reference = deduplicator.write(b"hhaaaaaa");
     let first = deduplicator.write(b"hhbbbbbb");
@@ -131,7 +133,8 @@ fn a_deleted_duplicate_of_a_burst_does_not_free_the_reference() {
     assert_eq!(deduplicator.statistics().stored_bytes(), 0);
 }
 
-/// Algorithm 5, lines 8 to 17: entries go with what they lead to, and a new chunk does not meet them.
+/// Algorithm 5, lines 8 to 17: entries are removed with their reference chunk, so that a new chunk
+/// does not find them.
 #[test]
 fn entries_are_removed() {
     let mut deduplicator = Deduplicator::new(QUARTER_ONCE);
@@ -150,9 +153,9 @@ fn entries_are_removed() {
     assert_eq!(deduplicator.read(&later).as_deref(), Ok(&b"hhcccccc"[..]));
 }
 
-/// An old reference chunk that goes does not take the entry with it that a younger one has taken over.
+/// The removal of an old reference chunk keeps an entry that a newer chunk has taken over.
 #[test]
-fn the_entries_of_a_younger_chunk_stay() {
+fn entries_of_a_newer_chunk_stay() {
     let mut deduplicator = Deduplicator::new(QUARTER_ONCE);
     let reference = deduplicator.write(b"hhaaaaaa");
     let burst = deduplicator.write(b"hhbbbbbb");
@@ -164,9 +167,10 @@ fn the_entries_of_a_younger_chunk_stay() {
     assert!(is_burst(&deduplicator, &later), "found by the head of the younger one");
 }
 
-/// Algorithm 5 never lowers the counter of a head or tail: `c_max` would be used up for ever.
+/// Algorithm 5 never lowers the counter of a head or tail, so that `c_max` would be used up
+/// forever.
 #[test]
-fn a_deleted_burst_makes_room_for_another() {
+fn deleted_burst_makes_room_for_another() {
     let mut deduplicator = Deduplicator::new(QUARTER_ONCE);
     deduplicator.write(b"hhaaaaaa");
     for _ in 0..3 {
@@ -178,7 +182,8 @@ fn a_deleted_burst_makes_room_for_another() {
 }
 
 /// Algorithm 1 starts counters at 1, section III-C at 0, and both are compared by "at most". Here
-/// `c_max` is how many bursts there are, for the first reference chunk as for those that replace it.
+/// `c_max` is the maximum number of bursts, for the first reference chunk and for those that
+/// replace it.
 #[test]
 fn c_max_counts_bursts() {
     for c_max in [0, 1, 3] {
@@ -196,9 +201,10 @@ fn c_max_counts_bursts() {
     }
 }
 
-/// A reference chunk that was deleted serves while a burst needs it, and comes back when it is written.
+/// A deleted reference chunk stays while a burst needs it, and is readable again after it is
+/// written.
 #[test]
-fn a_deleted_reference_still_serves() {
+fn deleted_reference_still_serves() {
     let mut deduplicator = Deduplicator::new(Options { c_max: 3, ..QUARTER_ONCE });
     let reference = deduplicator.write(b"hhaaaaaa");
     let first = deduplicator.write(b"hhbbbbbb");
@@ -214,9 +220,9 @@ fn a_deleted_reference_still_serves() {
     assert_eq!(deduplicator.read(&reference).as_deref(), Ok(&b"hhaaaaaa"[..]));
 }
 
-/// Depth is 1: a burst is nobody's reference chunk.
+/// The depth is 1: no burst is a reference chunk.
 #[test]
-fn a_burst_is_no_reference() {
+fn burst_is_no_reference() {
     let mut deduplicator = Deduplicator::new(Options { c_max: 3, ..QUARTER_ONCE });
     deduplicator.write(b"hhaaaaaa");
     deduplicator.write(b"hhbbbbuu");
@@ -224,7 +230,8 @@ fn a_burst_is_no_reference() {
     assert!(!is_burst(&deduplicator, &whole), "the tail of a burst leads nowhere");
 }
 
-/// The raw variants compare 32 bytes themselves; shorter chunks than twice that have no head and tail.
+/// The raw variants compare 32 bytes directly. Chunks of at most twice that length have no head and
+/// tail.
 #[test]
 fn raw_heads_are_32_bytes() {
     let chunk = |head: u8, len: usize| {
@@ -246,7 +253,7 @@ fn raw_heads_are_32_bytes() {
     assert!(!second_is_burst([b'd', b'd'], 64), "head and tail leave nothing between them");
 }
 
-/// What is counted, of chunks and of bytes.
+/// The counts of chunks and of bytes.
 #[test]
 fn statistics_of_a_few_writes() {
     let mut deduplicator = Deduplicator::new(Options { tau: Tau::Bytes(100), ..Options::BURST });
@@ -277,7 +284,7 @@ fn statistics_of_a_few_writes() {
 }
 
 #[test]
-fn an_empty_deduplicator_has_a_ratio() {
+fn empty_deduplicator_has_a_ratio() {
     let mut deduplicator = Deduplicator::new(Options::default());
     assert!((deduplicator.statistics().dedup_ratio() - 1.0).abs() < 1e-12);
     let empty = deduplicator.write(b"");
@@ -286,9 +293,9 @@ fn an_empty_deduplicator_has_a_ratio() {
     assert_eq!(deduplicator.delete(&empty), Err(Unknown(empty)));
 }
 
-/// The first bytes are those of BLAKE3 of nothing.
+/// The first bytes are those of BLAKE3 of the empty input.
 #[test]
-fn an_unknown_chunk_is_named() {
+fn unknown_chunk_is_named() {
     let error = Unknown(Fingerprint::of(b"")).to_string();
     assert!(error.starts_with("chunk af1349b9f5f9a1a6a0404dea36dcc949"), "{error}");
     assert!(error.ends_with("adc112b7cc9a93cae41f3262: not known"), "{error}");

@@ -8,11 +8,11 @@ use crate::Savings;
 /// The length of a [`Fingerprint`] in bytes.
 pub const FINGERPRINT_LEN: usize = 16;
 
-/// The first 16 bytes of a chunk's fingerprint: enough that among 10^12 chunks two that differ are
-/// taken for one with a probability of 10^-15.
+/// The first 16 bytes of the fingerprint of a chunk. Among 10^12 chunks, the probability that two
+/// different chunks are taken for the same one is 10^-15.
 pub type Fingerprint = [u8; FINGERPRINT_LEN];
 
-/// Counts chunks; two are the same where fingerprint and length are.
+/// Counts chunks. Two chunks are the same if their fingerprints and their lengths are equal.
 ///
 /// Memory: between 20 and 40 bytes for each unique chunk.
 #[derive(Clone, Debug, Default)]
@@ -22,12 +22,12 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Begins with nothing.
+    /// Creates a counter without chunks.
     pub fn new() -> Counter {
         Counter::default()
     }
 
-    /// Counts a chunk of `len` bytes, and returns whether there was none like it before.
+    /// Counts a chunk of `len` bytes. Returns `true` if the chunk is new.
     pub fn add(&mut self, fingerprint: &Fingerprint, len: u64) -> bool {
         let is_new = self.seen.insert(Key::new(fingerprint, len));
         self.savings.read_bytes += len;
@@ -39,33 +39,33 @@ impl Counter {
         is_new
     }
 
-    /// Returns what was counted so far; what is stored is each unique chunk as it is.
+    /// Returns the savings so far. The stored bytes are those of the unique chunks, uncompressed.
     pub fn savings(&self) -> Savings {
         self.savings
     }
 
-    /// Returns how much memory the fingerprints take, in bytes.
+    /// Returns the memory that the fingerprints take, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         table_bytes(self.seen.capacity(), size_of::<Key>())
     }
 }
 
-/// A table by keys.
+/// A table indexed by keys of chunks.
 pub(crate) type KeyMap<Value> = HashMap<Key, Value, BuildHasherDefault<KeyHasher>>;
 
-/// What tells chunks apart: two numbers, which a table packs closer than one of 128 bits.
+/// The key of a chunk: two numbers, which a table packs more tightly than one of 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key([u64; 2]);
 
 impl Key {
-    /// The key of a chunk. Published traces have fingerprints of a few bytes, so that the length has a
-    /// say; where all 16 are there it changes nothing.
+    /// Returns the key of a chunk. Published traces have fingerprints of a few bytes, so the length
+    /// is part of the key. With fingerprints of all 16 bytes, the length makes no difference.
     pub(crate) fn new(fingerprint: &Fingerprint, len: u64) -> Key {
         let (first, second) = fingerprint.split_at(8);
         Key([number(first), number(second) ^ len])
     }
 
-    /// A hash that is as good as random for each `salt`, also where fingerprints are short.
+    /// Returns a hash that is as good as random for each `salt`, even if fingerprints are short.
     pub(crate) fn mixed(self, salt: u64) -> u64 {
         // The finalizer of SplitMix64, twice.
         let mix = |value: u64| {
@@ -83,20 +83,20 @@ impl Hash for Key {
     }
 }
 
-/// Eight bytes as a number.
+/// Returns eight bytes as a number.
 fn number(bytes: &[u8]) -> u64 {
     let mut array = [0; 8];
     array.copy_from_slice(bytes);
     u64::from_le_bytes(array)
 }
 
-/// The memory of a table of the standard library that has room for `capacity` entries: eight places for
-/// seven of them, each with a byte beside it.
+/// Returns the memory of a table of the standard library with room for `capacity` entries, in
+/// bytes. The table has eight places for every seven entries, and one more byte for each place.
 pub(crate) fn table_bytes(capacity: usize, entry_len: usize) -> u64 {
     (capacity as u64).saturating_mul(8) / 7 * (entry_len as u64 + 1)
 }
 
-/// A hash of keys that are mostly hashes.
+/// A hash function for keys that are mostly hashes themselves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeyHasher(u64);
 
@@ -112,7 +112,7 @@ impl Hasher for KeyHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // Fibonacci hashing; its lower bits are weak, and tables use them.
+        // Fibonacci hashing. The lower bits of the product are weak, and tables use the lower bits.
         let product = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
     }
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// As in traces with six bytes of a hash.
+    /// Fingerprints as in traces with six bytes of a hash.
     #[test]
     fn short_fingerprints_spread() {
         let mut low = [0_u32; 256];
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_what_tables_take() {
+    fn memory_is_the_size_of_the_tables() {
         let mut counter = Counter::new();
         assert_eq!(counter.memory_bytes(), 0, "nothing yet");
         let mut random = SplitMix64::new(6);

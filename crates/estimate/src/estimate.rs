@@ -1,4 +1,4 @@
-//! What configurations would save on some data, all of them in one pass.
+//! The savings and costs of several configurations on some data, computed in one pass.
 
 mod metadata;
 mod regions;
@@ -18,16 +18,16 @@ use crate::{Estimate, Monitor, Savings, ScanCounts, ScanOptions};
 pub(crate) use metadata::CHUNK_COST;
 use tally::Tally;
 
-/// What is estimated.
+/// The options of an estimate.
 #[derive(Clone, Debug)]
 pub struct EstimateOptions {
-    /// What is read.
+    /// The files to read.
     pub scan: ScanOptions,
     /// The ways to cut.
     pub specs: Vec<Spec>,
-    /// Whether chunks that resemble others are looked for (BURST).
+    /// Set to search for chunks that resemble others (BURST).
     pub bursts: bool,
-    /// Whether what is new is compressed.
+    /// Set to compress new data.
     pub compression: bool,
     /// The zstd level.
     pub compression_level: i32,
@@ -35,80 +35,80 @@ pub struct EstimateOptions {
     pub region_size: usize,
     /// The size of a container, in bytes.
     pub container_size: u64,
-    /// How much is kept of the fingerprints; all of them where that is `None`. Bursts are not looked
-    /// for in a sample: of a chunk that is not in it nobody knows whether it is new.
+    /// The size of the sample of fingerprints, or `None` to keep all fingerprints. There are no
+    /// bursts with a sample, because a chunk outside the sample is not known to be new or old.
     pub sample: Option<Options>,
 }
 
-/// What one configuration came to.
+/// The result for one configuration.
 #[derive(Clone, Debug)]
 pub struct Configured {
-    /// How the data was cut, written out.
+    /// The specification by which the data was cut, in full.
     pub spec: String,
-    /// Chunks that are there once; what is stored are unique chunks as they are. Chunks of zeros are
-    /// counted, and not stored.
+    /// The savings if each chunk is stored once, uncompressed. Chunks of zeros are counted and not
+    /// stored.
     pub dedup: Savings,
-    /// Where that is an estimate, how good it is.
+    /// The sample behind `dedup` and its accuracy, if `dedup` is an estimate.
     pub sample: Option<Estimate>,
-    /// Bytes in chunks of zeros.
+    /// The number of bytes in chunks of zeros.
     pub zero_bytes: u64,
-    /// The same with bursts in the place of chunks that resemble others.
+    /// The result if chunks that resemble others are stored as bursts.
     pub bursts: Option<Bursts>,
-    /// Unique chunks compressed, in bytes.
+    /// The size of the unique chunks after compression, in bytes.
     pub compressed_bytes: Option<u64>,
-    /// Trees, recipes, directories, index, and what pads objects, in bytes.
+    /// The size of trees, recipes, directories, index and padding of objects, in bytes.
     pub metadata_bytes: u64,
-    /// All that a repository with this data would take.
+    /// The savings if all bytes of a repository with this data are counted as stored.
     pub stored: Savings,
-    /// What the index would take in memory.
+    /// The memory that the index would take, in bytes.
     pub index_memory_bytes: u64,
-    /// CPU time.
+    /// The CPU times.
     pub times: Times,
-    /// What the estimate itself took in memory for this configuration.
+    /// The memory that the estimate itself took for this configuration, in bytes.
     pub memory_bytes: u64,
 }
 
-/// What bursts came to.
+/// The result with bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bursts {
-    /// How many chunks are bursts.
+    /// The number of chunks that are bursts.
     pub burst_count: u64,
-    /// What is stored is wholes and the new bytes of bursts.
+    /// The savings if whole chunks and the new bytes of bursts are stored, uncompressed.
     pub dedup: Savings,
-    /// The same compressed, in bytes.
+    /// The size of these stored bytes after compression, in bytes.
     pub compressed_bytes: Option<u64>,
-    /// Metadata, what bursts take among it.
+    /// The size of metadata, including that of bursts, in bytes.
     pub metadata_bytes: u64,
-    /// All that a repository with this data would take.
+    /// The savings if all bytes of a repository with this data are counted as stored.
     pub stored: Savings,
 }
 
-/// CPU time, of one thread, for the data that was read.
+/// The CPU times of one thread for the data that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// For finding cut-points.
+    /// The time for finding cut-points.
     pub chunking: Duration,
-    /// For fingerprints.
+    /// The time for fingerprinting.
     pub fingerprinting: Duration,
-    /// For compressing all that is new; of the most part it was measured.
+    /// The time for compressing all new data, extrapolated from the regions that were measured.
     pub compressing: Duration,
 }
 
-/// What all configurations came to.
+/// The result for all configurations.
 #[derive(Clone, Debug)]
 pub struct Estimated {
-    /// What was read.
+    /// The counts of the scan.
     pub counts: ScanCounts,
-    /// In the order in which they were asked for.
+    /// The results in the order of the specifications.
     pub configurations: Vec<Configured>,
 }
 
-/// Why there is no estimate.
+/// An error of an estimate.
 #[derive(Debug)]
 pub enum EstimateError {
     /// A specification cannot be used here.
     Spec(SpecError),
-    /// A path cannot be reached, a pattern makes no sense, or there is no memory.
+    /// A path cannot be reached, a pattern is invalid, or zstd cannot be set up.
     Io(io::Error),
 }
 
@@ -142,16 +142,18 @@ impl From<io::Error> for EstimateError {
     }
 }
 
-/// Reads the data once, and says what each configuration would make of it.
+/// Reads the data once, and computes the result of each configuration.
 ///
-/// What it says does not depend on the number of threads, but for times. Memory: 20 to 40 bytes for
-/// each unique chunk of each configuration, 60 to 120 where bursts are looked for, or what
-/// `options.sample` allows; some 40 MiB beside that, and 4 MiB for each configuration and thread.
+/// Except for the times, the result does not depend on the number of threads. Memory: 20 to 40
+/// bytes for each unique chunk of each configuration, 60 to 120 bytes with bursts, or the maximum
+/// that `options.sample` sets. In addition about 40 MiB, and 4 MiB for each configuration and
+/// thread.
 ///
 /// # Errors
 ///
-/// Where a specification has no largest chunk, where a path cannot be reached, where there is no
-/// memory for zstd. What cannot be read in between is told to `monitor`, and counted.
+/// Returns an error if a specification has no maximum chunk size, if a path cannot be reached, if a
+/// pattern is invalid, or if zstd cannot be set up. Files that cannot be read during the scan are
+/// reported to `monitor` and counted.
 pub fn estimate(
     options: &EstimateOptions,
     monitor: &dyn Monitor,

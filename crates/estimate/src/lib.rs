@@ -1,11 +1,10 @@
-//! What deduplication would save: counted from chunks as they come, before anything is stored.
+//! Estimates of the savings of deduplication, computed before anything is stored.
 //!
-//! [`estimate()`] reads files once, and says what several ways to cut them would save and cost.
-//! [`Savings`] is what comes of a count, with the two figures that the field uses. [`Counter`] counts
-//! chunks by their fingerprints, [`Sampler`] does in bounded memory. [`trace()`] writes chunks down for
-//! other programs, [`read_trace`] reads what it and others wrote. [`tune()`] looks
-//! for parameters. `docs/estimate.md` says how good
-//! that is.
+//! [`estimate()`] reads files once, and computes the savings and the costs of several ways to cut
+//! them. [`Savings`] is the result of a count, with the two figures that the field uses.
+//! [`Counter`] counts chunks by their fingerprints exactly, and [`Sampler`] in bounded memory.
+//! [`trace()`] writes a trace of chunks for other programs, and [`read_trace`] reads such traces.
+//! [`tune()`] searches for parameters. `docs/estimate.md` gives the accuracy.
 //!
 //! ```
 //! use cutpoint_estimate::Counter;

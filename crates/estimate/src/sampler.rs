@@ -1,23 +1,25 @@
-//! Counting chunks in bounded memory: a sample by fingerprint, heavy hitters beside it.
+//! Counting chunks in bounded memory, by a sample of fingerprints and separate counts of heavy
+//! hitters.
 //!
-//! # How
+//! # Method
 //!
-//! A chunk is in the sample if the hash of its fingerprint begins with so many zero bits: so it is
-//! there with all of its copies, or with none. When the table is full, one bit more is asked for, and
-//! half of it goes. Whoever is in it at the end was in it from the first copy on, so that its count is
-//! exact.
+//! A chunk is in the sample if the hash of its fingerprint begins with a given number of zero bits,
+//! so that either all of its copies are in the sample or none. When the table is full, one more
+//! zero bit is required, and half of the sample is dropped. A chunk that is in the sample at the
+//! end was there from its first copy on, so that its count is exact.
 //!
-//! The share of the sample that is unique says little of all data as it is: a chunk that comes a million
-//! times is in the sample or not, and bends the share either way. Two things help.
+//! The share of unique chunks in the sample alone is a poor estimate: a chunk with a million copies
+//! is either in the sample or not, and biases the share either way. Two measures help.
 //!
-//! *Heavy hitters.* Chunks that come often are found by a rule that knows nothing of the sample
-//! ([`Options::heavy_count`]), are taken out of it, and are counted themselves. Copies that came before
-//! a chunk was found to be heavy were not counted; how many these are is known of the heavy chunks that
-//! are in the sample, too, and is estimated from them.
+//! *Heavy hitters.* Frequent chunks are found by a rule that is independent of the sample
+//! ([`Options::heavy_count`]), are removed from the sample, and are counted separately. Copies that
+//! came before a chunk was found to be heavy are not in its count. The number of these copies is
+//! known for the heavy chunks that are also in the sample, and is estimated from them for the
+//! others.
 //!
-//! *Regression.* The unique bytes of the rest are `rate` times those of the sample: in that number of
-//! copies has no say. How many bytes the rest has in all is known, and how many the sample stands for,
-//! so the estimate is corrected by the difference of the two:
+//! *Regression.* The unique bytes of the rest are estimated as `rate` times those of the sample,
+//! which does not depend on the number of copies. The total size of the rest is known, and so is
+//! the size that the sample stands for. The estimate is corrected by the difference of the two:
 //!
 //! ```text
 //! stored = unique bytes of heavy hitters
@@ -26,41 +28,44 @@
 //! slope  = sum of len * (count * len) / sum of (count * len)^2, over the sample without them
 //! ```
 //!
-//! The slope is the one with the least variance where each chunk is in the sample independently. Where
-//! every chunk is unique it is 1, and the estimate is exact; where some come very often it is near 0.
+//! The slope is the one of least variance if each chunk is in the sample independently. If every
+//! chunk is unique, the slope is 1 and the estimate is exact. If some chunks have very many copies,
+//! the slope is near 0.
 //!
-//! The interval comes from a jackknife: the sample falls into 32 groups by other bits of the hash, and
-//! the estimate is made without each of them in turn.
+//! The interval comes from a jackknife: other bits of the hash divide the sample into 32 groups,
+//! and the estimate is repeated without each group in turn.
 
 use std::mem;
 
 use crate::Savings;
 use crate::counter::{Fingerprint, Key, KeyMap, table_bytes};
 
-/// How many groups the jackknife has.
+/// The number of groups of the jackknife.
 const GROUP_COUNT: usize = 32;
-/// 97.5 % of Student's distribution with 31 degrees of freedom are below this.
+/// The 97.5 % quantile of Student's distribution with 31 degrees of freedom.
 const STUDENT_T: f64 = 2.0395;
 
-/// How much a [`Sampler`] keeps.
+/// The limits of a [`Sampler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// So many chunks are in the sample at most. A place takes 33 bytes, and the table has up to two
-    /// places for each.
+    /// The maximum number of chunks in the sample. A place takes 33 bytes, and the table has up to
+    /// two places for each chunk.
     pub entry_count_max: usize,
-    /// A chunk that comes so often while `window_count` different ones do is a heavy hitter.
+    /// The number of copies among `window_count` different chunks that makes a chunk a heavy
+    /// hitter.
     pub heavy_count: u32,
-    /// How many different chunks that rule looks at together. No more heavy hitters are kept, either:
-    /// where there are more, twice as many copies make one from then on.
+    /// The number of different chunks among which copies are counted, and the maximum number of
+    /// heavy hitters. If there are more heavy hitters, the required number of copies is doubled
+    /// from then on.
     pub window_count: usize,
-    /// Which sample is taken, of all that there could be.
+    /// The seed that selects one of the possible samples.
     pub salt: u64,
 }
 
 impl Default for Options {
-    /// About 50 MiB: an error of a tenth of a percentage point, mostly.
+    /// Returns limits of about 50 MiB, with a typical error of a tenth of a percentage point.
     fn default() -> Options {
-        // Seven eighths of a power of two fill the table of the standard library.
+        // A table of the standard library is full at seven eighths of a power of two.
         Options { entry_count_max: 7 << 17, heavy_count: 8, window_count: 7 << 14, salt: 0 }
     }
 }
@@ -71,41 +76,41 @@ pub struct Sampler {
     options: Options,
     read_bytes: u64,
     chunk_count: u64,
-    /// How many zero bits are asked for.
+    /// The number of zero bits required for the sample.
     level: u32,
     sample: KeyMap<Copies>,
-    /// Chunks of the current window, which are not heavy yet.
+    /// The counts of chunks in the current window that are not heavy yet.
     window: KeyMap<u32>,
     heavy: KeyMap<Copies>,
     heavy_count: u32,
 }
 
-/// A chunk that is counted.
+/// The number of copies of a chunk, and its length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Copies {
     count: u64,
     len: u64,
 }
 
-/// What a [`Sampler`] makes of its sample.
+/// The estimate of a [`Sampler`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The estimate; what was read is exact.
+    /// The estimated savings. The number of bytes read and of chunks is exact.
     pub savings: Savings,
-    /// Between these the stored bytes are, with a probability of 95 %. Both are the estimate where
-    /// nothing was left out.
+    /// The 95 % confidence interval of the stored bytes. Both ends are equal if all chunks are in
+    /// the sample.
     pub stored_bytes_interval: (u64, u64),
-    /// Of so many chunks one is in the sample.
+    /// The sampling rate: one in this number of chunks is in the sample.
     pub rate: u64,
-    /// How many chunks are in the sample.
+    /// The number of chunks in the sample.
     pub sampled_count: u64,
-    /// How many heavy hitters were counted beside it.
+    /// The number of heavy hitters, which are counted separately.
     pub heavy_count: u64,
 }
 
 impl Estimate {
-    /// Returns the space savings at the ends of the interval, the lower first; `None` where nothing was
-    /// read.
+    /// Returns the space savings at the ends of the interval, the lower first, or `None` if nothing
+    /// was read.
     pub fn space_savings_interval(&self) -> Option<(f64, f64)> {
         let (low, high) = self.stored_bytes_interval;
         let savings = |stored| self.savings.with_stored_bytes(stored).space_savings();
@@ -120,10 +125,12 @@ struct Sums {
     unique_bytes: f64,
     count: f64,
     unique_count: f64,
-    /// Of heavy hitters in the sample: bytes and copies that were not counted as such.
+    /// The bytes and the copies of heavy hitters in the sample that came before the hitters were
+    /// found.
     missed_bytes: f64,
     missed_count: f64,
-    /// For the slopes of bytes and of counts: products of unique and all, and squares of all.
+    /// The terms of the slopes of bytes and of counts: products of unique and all, and squares of
+    /// all.
     byte_products: f64,
     byte_squares: f64,
     count_products: f64,
@@ -148,11 +155,11 @@ impl Sums {
 }
 
 impl Sampler {
-    /// Begins with nothing.
+    /// Creates a sampler without chunks.
     ///
     /// # Panics
     ///
-    /// Where a number of `options` other than the salt is 0.
+    /// Panics if a number of `options` other than the salt is 0.
     pub fn new(options: Options) -> Sampler {
         assert!(options.entry_count_max > 0, "a sample of nothing says nothing");
         assert!(options.heavy_count > 0 && options.window_count > 0, "a rule for heavy hitters");
@@ -168,8 +175,8 @@ impl Sampler {
         }
     }
 
-    /// Counts a chunk of `len` bytes. If it is in the sample and there was none like it before, the
-    /// answer is of how many chunks it is one.
+    /// Counts a chunk of `len` bytes. If the chunk is new and in the sample, returns the number of
+    /// chunks that it stands for.
     pub fn add(&mut self, fingerprint: &Fingerprint, len: u64) -> Option<u64> {
         let key = Key::new(fingerprint, len);
         self.read_bytes += len;
@@ -190,7 +197,7 @@ impl Sampler {
         is_new.then_some(1 << level)
     }
 
-    /// Looks out for heavy hitters: the sample has no say in this.
+    /// Detects heavy hitters, independently of the sample.
     fn watch(&mut self, key: Key, len: u64) {
         if let Some(copies) = self.heavy.get_mut(&key) {
             copies.count += 1;
@@ -212,7 +219,7 @@ impl Sampler {
         }
     }
 
-    /// Returns what there is to say so far.
+    /// Returns the estimate for the chunks counted so far.
     pub fn estimate(&self) -> Estimate {
         let mut groups = [Sums::default(); GROUP_COUNT];
         for (key, copies) in &self.sample {
@@ -250,14 +257,14 @@ impl Sampler {
         let (stored, unique) = self.totals(&heavy, &all, rate as f64);
         let mut spread = 0.0;
         if rate > 1 {
-            // Each time as if the groups that are left were all: they stand for more.
+            // Each estimate treats the remaining groups as all groups, so the rate is scaled up.
             let scale = GROUP_COUNT as f64 / (GROUP_COUNT - 1) as f64;
             let without = groups.map(|group| {
                 self.totals(&heavy, &all.combined(&group, -1.0), rate as f64 * scale).0
             });
             let mean = without.iter().sum::<f64>() / GROUP_COUNT as f64;
             let squares: f64 = without.iter().map(|each| (each - mean).powi(2)).sum();
-            // What is in the sample is known: only the rest can differ.
+            // Only the chunks outside the sample contribute to the variance.
             let variance = squares / scale * (1.0 - 1.0 / rate as f64);
             spread = STUDENT_T * variance.sqrt();
         }
@@ -278,10 +285,10 @@ impl Sampler {
         }
     }
 
-    /// The stored bytes and the number of unique chunks that follow from a sample.
+    /// Returns the stored bytes and the number of unique chunks that follow from a sample.
     fn totals(&self, heavy: &Sums, sample: &Sums, rate: f64) -> (f64, f64) {
         let slope = |products: f64, squares: f64| {
-            // Where nothing of the rest is in the sample, nothing is known of it.
+            // If the sample has none of the rest, nothing is known of the rest.
             if squares > 0.0 { products / squares } else { 1.0 }
         };
         let rest = self.read_bytes as f64 - heavy.bytes - rate * sample.missed_bytes;
@@ -295,7 +302,7 @@ impl Sampler {
         (bytes, count)
     }
 
-    /// Returns how much memory the tables take, in bytes.
+    /// Returns the memory that the tables take, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let entry_len = size_of::<(Key, Copies)>();
         table_bytes(self.sample.capacity(), entry_len)
@@ -304,7 +311,7 @@ impl Sampler {
     }
 }
 
-/// A number of bytes or chunks.
+/// Rounds a number of bytes or chunks.
 fn rounded(value: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, reason = "it was clamped")]
     #[expect(clippy::cast_sign_loss, reason = "it was clamped")]
@@ -320,8 +327,8 @@ mod tests {
     use super::*;
     use crate::Counter;
 
-    /// Chunks as archives have them: most once, many a few times, a few very often, in an order that
-    /// keeps copies both near and far.
+    /// Returns chunks as in archives: most occur once, many a few times, and a few very often, in
+    /// an order in which copies are both near and far.
     fn chunks(seed: u64) -> Vec<(Fingerprint, u64)> {
         let mut random = SplitMix64::new(seed);
         let mut chunks = Vec::new();
@@ -359,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_exact() {
+    fn sample_that_holds_all_chunks_is_exact() {
         let chunks = chunks(1);
         let mut counter = Counter::new();
         let mut sampler = Sampler::new(Options::default());
@@ -375,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_truth_as_often_as_it_says() {
+    fn interval_contains_the_truth_in_95_percent() {
         let chunks = chunks(2);
         let mut counter = Counter::new();
         chunks.iter().for_each(|(fingerprint, len)| {
@@ -396,15 +403,15 @@ mod tests {
             square += error * error / SEEDS as f64;
         }
         println!("held {held} of {SEEDS}, bias {bias:.5}, deviation {:.5}", square.sqrt());
-        // 95 % of 200 are 190; a binomial deviation is 3.
+        // The expectation is 95 % of 200, which is 190, with a binomial standard deviation of 3.
         assert!((181..=199).contains(&held), "the truth was inside {held} times of {SEEDS}");
         assert!(bias.abs() < 0.002, "a bias of {bias}");
         assert!(square.sqrt() < 0.015, "a deviation of {}", square.sqrt());
     }
 
-    /// What this is for: the share of a plain sample is far off.
+    /// The reason for the corrections: the share of a plain sample is far off.
     #[test]
-    fn a_plain_sample_is_biased() {
+    fn plain_sample_is_biased() {
         let chunks = chunks(2);
         let (mut plain_error, mut error) = (0.0, 0.0);
         let mut counter = Counter::new();
@@ -433,7 +440,7 @@ mod tests {
         let mut sampler = Sampler::new(options(0));
         let mut most = 0;
         for number in 0..300_000_u64 {
-            // Ever new chunks, and each of many of them 40 times on end.
+            // New chunks all the time, one in 50 of them 40 times in a row.
             let mut fingerprint = [0; 16];
             fingerprint[..8].copy_from_slice(&random.next().to_le_bytes());
             let copies = if number.is_multiple_of(50) { 40 } else { 1 };
@@ -452,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_estimated_as_nothing() {
+    fn estimate_of_nothing_is_empty() {
         let estimate = Sampler::new(options(0)).estimate();
         assert_eq!(estimate.savings, Savings::default(), "nothing");
         assert_eq!(estimate.space_savings_interval(), None, "no figure");

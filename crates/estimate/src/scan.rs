@@ -1,12 +1,13 @@
-//! Reading files once, for several ways to cut them: what the verbs of this crate have in common.
+//! Reading files once for several ways to cut them, the common part of estimate, trace and tune.
 //!
 //! ```text
 //! source thread                 workers, a lane at a time            workers
 //! walk, read -> Block (1 MiB) -> Cutter -> fingerprints -> Sink  ->  Job (compressing)
 //! ```
 //!
-//! A *lane* is one way to cut: a [`Cutter`] and the [`Sink`] behind it. Every lane takes every block,
-//! in order, on whatever thread is free; so what a lane finds does not depend on threads.
+//! A *lane* is one way to cut: a [`Cutter`] and the [`Sink`] for its chunks. Every lane processes
+//! every block in order, on any thread that is free. The result of a lane therefore does not depend
+//! on the number of threads.
 
 mod block;
 mod cutter;

@@ -1,14 +1,15 @@
-//! Chunk traces: a row for each chunk, for other programs to count, and back.
+//! Chunk traces: writing a row for each chunk for use by other programs, and reading such traces.
 //!
 //! | column | type | |
 //! | --- | --- | --- |
 //! | `path_id` | 64 bits | the first 63 bits of BLAKE3 of the file's path: the same in every shard |
-//! | `offset` | 64 bits | where the chunk begins in the file, in bytes |
-//! | `length` | 64 bits | its length in bytes |
-//! | `fingerprint` | 16 bytes | the beginning of its BLAKE3 hash |
+//! | `offset` | 64 bits | the offset of the chunk in the file, in bytes |
+//! | `length` | 64 bits | the length of the chunk in bytes |
+//! | `fingerprint` | 16 bytes | the beginning of the BLAKE3 hash of the chunk |
 //! | `flags` | 32 bits | 1: all bytes are zero; 2: the last chunk before a hole or the end of the file |
 //!
-//! In CSV the fingerprint is 32 hexadecimal digits; in Parquet 16 bytes of fixed length.
+//! The fingerprint is 32 hexadecimal digits in CSV, and a fixed-length array of 16 bytes in
+//! Parquet.
 
 mod csv;
 mod fs_hasher;
@@ -32,36 +33,36 @@ use crate::{Counter, FINGERPRINT_LEN, Fingerprint, Monitor, Savings, ScanCounts,
 /// A chunk in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Which file it is of: 63 bits.
+    /// The id of the file, of 63 bits.
     pub path_id: u64,
-    /// Where it begins there, in bytes.
+    /// The offset of the chunk in the file, in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// The length of the chunk in bytes.
     pub length: u64,
-    /// The beginning of its hash; shorter ones have zeros behind them.
+    /// The beginning of the hash of the chunk. Shorter hashes are padded with zeros.
     pub fingerprint: Fingerprint,
-    /// [`Row::ZEROS`] and [`Row::LAST`].
+    /// The flags [`Row::ZEROS`] and [`Row::LAST`].
     pub flags: u32,
 }
 
 impl Row {
-    /// All bytes of the chunk are zero. The store does not keep such chunks.
+    /// Set if all bytes of the chunk are zero. The store does not keep such chunks.
     pub const ZEROS: u32 = 1;
-    /// What follows is cut by itself: a file ends here, or a hole begins.
+    /// Set if the file ends or a hole begins after the chunk.
     pub const LAST: u32 = 2;
 }
 
-/// The form of a trace that is written.
+/// The format of a trace that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Text, a line for each chunk.
+    /// Comma-separated values, with a line for each chunk.
     Csv,
     /// Apache Parquet.
     Parquet,
 }
 
 impl Format {
-    /// The form that the name of a file asks for: `.csv` or `.parquet`.
+    /// Returns the format that the extension of the file name selects: `.csv` or `.parquet`.
     pub fn of(path: &Path) -> Option<Format> {
         match path.extension()?.as_bytes() {
             b"csv" => Some(Format::Csv),
@@ -71,40 +72,42 @@ impl Format {
     }
 }
 
-/// Where rows go.
+/// A writer of rows.
 trait WriteRows: Send {
     fn push(&mut self, row: &Row) -> io::Result<()>;
     fn finish(&mut self) -> io::Result<()>;
 }
 
-/// What is traced.
+/// The options of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
-    /// What is read.
+    /// The files to read.
     pub scan: ScanOptions,
     /// The way to cut.
     pub spec: Spec,
-    /// Fingerprints are keyed with this, so that a trace does not tell who has the data of whom.
+    /// The key of the fingerprints, so that the chunks of a trace cannot be recognized by their
+    /// public hashes.
     pub key: Option<[u8; 32]>,
-    /// The form of the trace.
+    /// The format of the trace.
     pub format: Format,
 }
 
-/// What was traced.
+/// The counts of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Traced {
-    /// What was read.
+    /// The counts of the scan.
     pub counts: ScanCounts,
-    /// How many chunks the trace has.
+    /// The number of chunks in the trace.
     pub row_count: u64,
 }
 
-/// Cuts files and writes a row for each chunk to `output`; and, where that is given, a line for each
-/// file to `paths`: its id and its path, as CSV.
+/// Cuts files and writes a row for each chunk to `output`. If `paths` is given, writes a line for
+/// each file to it, with the id and the path as CSV.
 ///
 /// # Errors
 ///
-/// As [`estimate`](crate::estimate()); and what the system says where it cannot write.
+/// Returns any error of [`estimate`](crate::estimate()), and the error of the system if writing
+/// fails.
 pub fn trace(
     options: &TraceOptions,
     output: File,
@@ -136,7 +139,7 @@ pub fn trace(
         error: None,
         broken: broken.clone(),
     };
-    // Who cannot write need not read on.
+    // If writing fails, the scan stops.
     let monitor = Until { monitor, broken };
     let (counts, lanes) = run(&options.scan, vec![Lane { cutter, sink }], 1, &monitor)?;
     for lane in lanes {
@@ -145,7 +148,7 @@ pub fn trace(
     Ok(Traced { counts, row_count: row_count.load(Relaxed) })
 }
 
-/// Writes chunks as rows, until that fails.
+/// Writes chunks as rows, until writing fails.
 struct Writing {
     rows: Box<dyn WriteRows>,
     paths: Option<BufWriter<File>>,
@@ -205,7 +208,7 @@ impl Sink for Writing {
     }
 }
 
-/// The id of a path.
+/// Returns the id of a path.
 fn path_id(path: &Path) -> u64 {
     let hash = blake3::hash(path.as_os_str().as_bytes());
     let mut first = [0; 8];
@@ -213,15 +216,15 @@ fn path_id(path: &Path) -> u64 {
     u64::from_be_bytes(first) >> 1
 }
 
-/// Reads a trace, row by row: Parquet and CSV as [`trace`] writes them, and what `fs-hasher` writes
-/// (versions 1 to 7; `hf-stat` prints it). Which it is, its first bytes say.
+/// Reads a trace row by row: Parquet or CSV as [`trace`] writes them, or a trace of `fs-hasher`
+/// (versions 1 to 7; `hf-stat` prints them). The first bytes decide the format.
 ///
-/// In traces of `fs-hasher` files count from 0, in their order.
+/// In traces of `fs-hasher`, the ids of files are their numbers, counted from 0.
 ///
 /// # Errors
 ///
-/// What the system says; `InvalidData` with place and reason for what is no trace, or a damaged one;
-/// as `on_row`.
+/// Returns the error of the system if reading fails, `InvalidData` with place and reason if the
+/// file is no trace or is damaged, and any error of `on_row`.
 pub fn read_trace(path: &Path, on_row: &mut dyn FnMut(Row) -> io::Result<()>) -> io::Result<()> {
     let file = File::open(path)?;
     let mut reader = BufReader::with_capacity(1 << 20, file.try_clone()?);
@@ -235,7 +238,7 @@ pub fn read_trace(path: &Path, on_row: &mut dyn FnMut(Row) -> io::Result<()>) ->
     csv::read(reader, on_row)
 }
 
-/// What traces say together.
+/// The combined savings of several traces.
 #[derive(Debug, Default)]
 pub struct TraceSavings {
     counter: Counter,
@@ -246,17 +249,17 @@ pub struct TraceSavings {
 }
 
 impl TraceSavings {
-    /// Begins with nothing.
+    /// Creates savings without traces.
     pub fn new() -> TraceSavings {
         TraceSavings::default()
     }
 
-    /// Counts the chunks of another trace. A file that has parts in several traces of shards counts
-    /// once; those of `fs-hasher` count in each.
+    /// Counts the chunks of another trace. A file with chunks in several traces counts once. Files
+    /// of `fs-hasher` count in each trace.
     ///
     /// # Errors
     ///
-    /// As [`read_trace`], and `Interrupted` when `is_cancelled` says so.
+    /// Returns any error of [`read_trace`], and `Interrupted` if `is_cancelled` returns `true`.
     pub fn add(&mut self, path: &Path, is_cancelled: &dyn Fn() -> bool) -> io::Result<()> {
         self.trace_count += 1;
         let is_foreign = {
@@ -282,7 +285,7 @@ impl TraceSavings {
         })
     }
 
-    /// Returns what was counted so far. Chunks of zeros are not stored.
+    /// Returns the savings so far. Chunks of zeros count as read and not as stored.
     pub fn savings(&self) -> Savings {
         let savings = self.counter.savings();
         Savings {
@@ -292,18 +295,18 @@ impl TraceSavings {
         }
     }
 
-    /// Returns how many bytes were in chunks of zeros.
+    /// Returns the number of bytes in chunks of zeros.
     pub fn zero_bytes(&self) -> u64 {
         self.zero_bytes
     }
 
-    /// Returns how many files there were.
+    /// Returns the number of files.
     pub fn file_count(&self) -> u64 {
         self.files.len() as u64
     }
 }
 
-/// What is wrong with a trace.
+/// Returns an `InvalidData` error about a trace.
 fn malformed(message: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message.into())
 }

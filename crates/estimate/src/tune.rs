@@ -1,11 +1,11 @@
-//! Parameters for some data: which combinations have the wanted mean on random data, and which of
-//! these save most on a sample of the data, and how fast they are.
+//! The search for parameters: combinations with the wanted mean on random data, ranked by their
+//! savings on a sample of the data, with their speed.
 //!
 //! Source: Udayashankar et al., "SeqCDC: Hashless Content-Defined Chunking for Data Deduplication"
-//! (Middleware 2024), section 5: parameters come from a Monte-Carlo simulation on random data, and of
-//! the candidates the one is taken that is best on a data set. Here that is done with every algorithm,
-//! by its formula of the mean where it has one; each candidate is also measured in speed, and what its
-//! chunks cost in metadata counts.
+//! (Middleware 2024), section 5. There, parameters come from a Monte-Carlo simulation on random
+//! data, and the best candidate on a data set is chosen. Here the same is done for every algorithm,
+//! with the formula of the mean instead of a simulation if the algorithm has one. The speed of each
+//! candidate is measured as well, and the metadata of its chunks counts.
 
 mod collect;
 mod grid;
@@ -29,55 +29,58 @@ use crate::{Counter, FINGERPRINT_LEN, Monitor, Savings, ScanOptions};
 use grid::{FAR_MAX_FACTOR, Open, grid};
 use signs::Signs;
 
-/// The ranges of the papers for SeqCDC: sequences of 3 to 7, skips of 256 to 512 bytes, smallest sizes of a quarter
-/// to a half of the average; the largest is twice the average, as in Table I.
+/// The sequence lengths of SeqCDC to try. The ranges of the papers are sequences of 3 to 7, skips
+/// of 256 to 512 bytes, and minimum sizes of a quarter to a half of the average. The maximum size
+/// is twice the average, as in Table I.
 const LENGTHS: [u32; 5] = [3, 4, 5, 6, 7];
 const SKIP_SIZES: [usize; 3] = [256, 384, 512];
-/// In eighths of the average.
+/// The minimum sizes to try, in eighths of the average.
 const MIN_EIGHTHS: [usize; 3] = [2, 3, 4];
 const MAX_FACTOR: usize = 2;
-/// Triggers for which a mean is looked for; the papers give no range, and have 50 and 55.
+/// The range of triggers to try. The papers give no range, and use 50 and 55.
 const TRIGGERS: (u32, u32) = (10, 120);
-/// A candidate's mean on random data is at most this far from the target.
+/// The maximum relative difference between the mean of a candidate on random data and the target.
 const MEAN_TOLERANCE: f64 = 0.1;
-/// How many chunks a simulation has, about: a mean is good to 2 %.
+/// The approximate number of chunks in a simulation, which determines a mean to 2 %.
 const SIMULATED_CHUNK_COUNT: usize = 2000;
 const RANDOM_SIZE_MIN: usize = 1 << 20;
 const RANDOM_SIZE_MAX: usize = 64 << 20;
-/// What random data is made of: the same for everybody.
+/// The fixed seed of the random data, so that results are reproducible.
 const RANDOM_SEED: u64 = 0x7475_6e65;
 
-/// The rows of Table I.
+/// The chunk sizes of the rows of Table I, in bytes.
 const PAPER_SIZES: [usize; 3] = [4096, 8192, 16384];
 
-/// What names a chunk in a recipe, beside the fingerprint: its length.
+/// The cost of a chunk in a recipe, in bytes: a fingerprint of 32 bytes and a length of 3.
 const RECIPE_COST: u64 = 32 + 3;
 
-/// How much of the sample speed is measured on, and how often.
+/// The maximum part of the sample on which speed is measured, in bytes.
 const SPEED_SIZE_MAX: usize = 64 << 20;
+/// The number of measurements, of which the fastest counts.
 const SPEED_ROUND_COUNT: usize = 3;
 
-/// What is tuned for.
+/// The options of a search for parameters.
 #[derive(Clone, Debug)]
 pub struct TuneOptions {
-    /// Where the sample comes from.
+    /// The files from which the sample is taken.
     pub scan: ScanOptions,
-    /// The algorithms that are tried, by their names; none for all whose cut-points can be secret.
+    /// The names of the algorithms to try. If empty, all algorithms whose cut-points can be secret.
     pub algorithms: Vec<String>,
-    /// The mean chunk size that is wanted, on random data, in bytes.
+    /// The wanted mean chunk size on random data, in bytes.
     pub target_size: usize,
-    /// How many bytes the sample has at most; they are kept in memory, with a quarter more.
+    /// The maximum size of the sample in bytes. The sample is kept in memory, and takes a quarter
+    /// more than its size.
     pub sample_size_max: u64,
 }
 
-/// How a specification came to be tried.
+/// The origin of a specification that is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The search found it.
+    /// The search.
     Grid,
-    /// It is a row of Table I.
+    /// A row of Table I.
     Paper,
-    /// It is what `avg=` gives.
+    /// The specification of `avg=`.
     Average,
 }
 
@@ -92,58 +95,62 @@ impl Origin {
     }
 }
 
-/// A specification, and what it did to the sample.
+/// A specification, and its results on the sample.
 #[derive(Clone, Debug)]
 pub struct Tuned {
     /// The specification.
     pub spec: Spec,
-    /// How it came to be tried.
+    /// The origin of the specification.
     pub origin: Origin,
-    /// The mean chunk size on random data, in bytes: simulated, or by the rule's own formula.
+    /// The mean chunk size on random data in bytes, from a simulation or from the formula of the
+    /// algorithm.
     pub random_mean: Option<f64>,
-    /// What it saved.
+    /// The savings without metadata.
     pub savings: Savings,
-    /// What directories, index and recipes take for these chunks, in bytes.
+    /// The size of directories, index and recipes for the chunks, in bytes.
     pub metadata_bytes: u64,
-    /// The same with that.
+    /// The savings if the metadata counts as stored.
     pub net: Savings,
-    /// Bytes a second of CPU time for cutting, one thread; 0 where it was not measured.
+    /// The speed of cutting in bytes per second of CPU time of one thread; 0 if it was not
+    /// measured.
     pub bytes_per_second: f64,
-    /// Nothing else is better in both, net savings and speed: it is of the Pareto front. Rows of Table
-    /// I, whose means are others, stand beside it.
+    /// Set if the specification is on the Pareto front: no other has both better net savings and a
+    /// better speed. Rows of Table I do not take part, because their means differ.
     pub is_best: bool,
-    /// No other of its algorithm saves more, net, but for those rows.
+    /// Set if no other specification of the algorithm has better net savings, the rows of Table I
+    /// aside.
     pub is_best_of_algorithm: bool,
 }
 
-/// What came of it.
+/// The result of a search for parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Tuning {
-    /// All that was tried, the largest net savings first.
+    /// The specifications that were tried, the largest net savings first.
     pub tuned: Vec<Tuned>,
-    /// How many bytes were looked at.
+    /// The size of the sample in bytes.
     pub sample_bytes: u64,
-    /// Of how many files.
+    /// The number of files in the sample.
     pub file_count: u64,
-    /// How many bytes of random data the simulation had.
+    /// The size of the random data for simulations, in bytes.
     pub random_bytes: u64,
-    /// How many simulations there were: those without a formula of their mean need some for each.
+    /// The number of simulations. A combination without a formula of the mean takes several.
     pub simulated_count: u64,
-    /// How many combinations of the grids have a mean near the target.
+    /// The number of combinations of the grids whose mean is near the target.
     pub candidate_count: u64,
-    /// The algorithms of which nothing has such a mean.
+    /// The algorithms without a specification whose mean is near the target.
     pub unreached_algorithms: Vec<String>,
-    /// Whether somebody asked to stop before the end.
+    /// Set if the search was stopped before its end.
     pub is_partial: bool,
 }
 
-/// Finds parameters.
+/// Searches for parameters.
 ///
-/// `step` is told what is at hand, and how much of it is done and to be done.
+/// `step` is called with the name of the current step, the number of items done and the total
+/// number of items.
 ///
 /// # Errors
 ///
-/// As [`estimate`](crate::estimate()).
+/// Returns any error of [`estimate`](crate::estimate()).
 pub fn tune(
     options: &TuneOptions,
     monitor: &dyn Monitor,
@@ -151,7 +158,7 @@ pub fn tune(
 ) -> Result<Tuning, EstimateError> {
     let sample = collect::collect(&options.scan, options.sample_size_max, monitor)?;
     if sample.streams.is_empty() {
-        // There is nothing to try anything on.
+        // Nothing can be tried without a sample.
         let file_count = sample.counts.file_count;
         let is_partial = monitor.cancelled();
         return Ok(Tuning { file_count, is_partial, ..Tuning::default() });
@@ -209,13 +216,13 @@ pub fn tune(
         sample.streams.iter().map(Vec::as_slice).zip(&signs).collect();
     let mut tuned: Vec<Tuned> = match is_whole {
         true => many.run("cutting", &candidates, |candidate| Some(candidate.try_on(&streams))),
-        // It was interrupted.
+        // The search was interrupted.
         false => Vec::new(),
     }
     .into_iter()
     .flatten()
     .collect();
-    // One after the other: speed is measured where nothing else of this program runs.
+    // Speed is measured one specification after another, while nothing else of this program runs.
     for number in 0..tuned.len() {
         if monitor.cancelled() {
             break;
@@ -241,7 +248,8 @@ pub fn tune(
     })
 }
 
-/// What is better in savings comes first: of the rest only what is faster than all before is best.
+/// Marks the Pareto front. The specifications are sorted by savings, so that one is on the front if
+/// it is faster than all before it.
 fn mark_best(tuned: &mut [Tuned]) {
     let mut fastest = 0.0;
     for each in tuned.iter_mut().filter(|each| each.origin != Origin::Paper) {
@@ -250,7 +258,7 @@ fn mark_best(tuned: &mut [Tuned]) {
     }
 }
 
-/// Of each algorithm the first at the wanted mean.
+/// Marks the first specification of each algorithm at the wanted mean.
 fn mark_best_of_algorithms(tuned: &mut [Tuned]) {
     let mut seen = HashSet::new();
     for each in tuned.iter_mut().filter(|each| each.origin != Origin::Paper) {
@@ -258,7 +266,7 @@ fn mark_best_of_algorithms(tuned: &mut [Tuned]) {
     }
 }
 
-/// The same for many, by several threads.
+/// Runs the same work on many items, in several threads.
 struct Many<'a> {
     threads: usize,
     monitor: &'a dyn Monitor,
@@ -266,7 +274,8 @@ struct Many<'a> {
 }
 
 impl Many<'_> {
-    /// Does `work` with each of `items`; `None` for those that were left when somebody asked to stop.
+    /// Calls `work` with each of `items`. The result is `None` for items that were left when the
+    /// search was stopped.
     fn run<T: Sync, R: Send>(
         &self,
         what: &str,
@@ -295,7 +304,7 @@ impl Many<'_> {
     }
 }
 
-/// Random data, on which combinations get the mean that is wanted.
+/// Random data, on which combinations are fitted to the wanted mean.
 struct Random {
     bytes: Vec<u8>,
     signs: Signs,
@@ -310,16 +319,17 @@ impl Random {
         Random { bytes, signs, target, simulated_count: AtomicUsize::new(0) }
     }
 
-    /// The mean chunk size of a simulation.
+    /// Simulates a combination, and returns the mean chunk size.
     fn mean(&self, cuts: impl Iterator<Item = usize>) -> Option<f64> {
         self.simulated_count.fetch_add(1, Relaxed);
-        // The last chunk ends where the data does, which is no cut.
+        // The last chunk ends at the end of the data, which is no cut-point.
         let ends: Vec<usize> = cuts.take(SIMULATED_CHUNK_COUNT + 1).collect();
         let (_, ends) = ends.split_last()?;
         Some(*ends.last()? as f64 / ends.len() as f64)
     }
 
-    /// The candidate whose mean is nearest, if that is near: by its formula, else by simulation.
+    /// Returns the candidate whose mean, by formula or by simulation, is nearest to the target, if
+    /// that is near enough.
     fn fit(&self, open: &Open) -> Option<Candidate> {
         self.nearest(open.range.clone(), |number| {
             let spec: Spec = (open.spec)(number).parse().and_then(Spec::bounded).ok()?;
@@ -331,8 +341,8 @@ impl Random {
         })
     }
 
-    /// The same of SeqCDC, by its trigger. Fewer opposing pairs before a skip are more skips, and larger
-    /// chunks.
+    /// Returns the candidate of SeqCDC whose mean is nearest to the target, by its trigger. A lower
+    /// trigger causes more skips, and thereby larger chunks.
     fn fit_seqcdc(&self, params: Params) -> Option<Candidate> {
         let (least, most) = TRIGGERS;
         self.nearest(0..=(most - least) as usize, |number| {
@@ -343,8 +353,9 @@ impl Random {
         })
     }
 
-    /// What `of` makes of the number of `range` with which the mean, which rises with it, is nearest
-    /// to the target; `None` where that is not near. What `of` cannot make ends the search.
+    /// Returns the result of `of` for the number in `range` whose mean is nearest to the target, or
+    /// `None` if that mean is not near enough. The mean must rise with the number. The search ends
+    /// if `of` returns `None`.
     fn nearest<T>(
         &self,
         range: RangeInclusive<usize>,
@@ -367,13 +378,13 @@ impl Random {
                 low = middle + 1;
             }
         }
-        // A mean may jump, as where a number of bits does.
+        // The mean may jump from one number to the next.
         best.filter(|(_, mean)| (mean / target - 1.0).abs() <= MEAN_TOLERANCE)
             .map(|(found, _)| found)
     }
 }
 
-/// SeqCDC's combinations, but for the trigger.
+/// Returns the combinations of SeqCDC, without the trigger.
 fn seqcdc_grid(target: usize) -> Vec<Params> {
     let mut grid = Vec::new();
     for length in LENGTHS {
@@ -395,7 +406,7 @@ fn seqcdc_grid(target: usize) -> Vec<Params> {
     grid
 }
 
-/// What `avg=` gives, with a largest size where it gives none.
+/// Returns the candidate of `avg=`, with a maximum size added if the specification has none.
 fn by_average(name: &str, target: usize) -> Option<Candidate> {
     let max = target * FAR_MAX_FACTOR;
     let spec = Spec::for_average(name, target).and_then(Spec::bounded).or_else(|_| {
@@ -406,8 +417,9 @@ fn by_average(name: &str, target: usize) -> Option<Candidate> {
     Some(Candidate::new(spec, Origin::Average, mean))
 }
 
-/// BFBC\*, whose pairs are learned: its mean is to be the target on the sample, not on random data. The
-/// smallest size is that of its paper's code, or half the mean.
+/// Returns the candidates of BFBC\*, whose pairs are learned from the sample. The mean of BFBC\* is
+/// the target on the sample instead of on random data. The minimum size is that of the code of its
+/// paper, or half the mean.
 fn bfbc_learned(streams: &[Vec<u8>], target: usize) -> Vec<Candidate> {
     let mut counts = PairCounts::new();
     for stream in streams {
@@ -429,10 +441,10 @@ fn bfbc_learned(streams: &[Vec<u8>], target: usize) -> Vec<Candidate> {
         .collect()
 }
 
-/// What is tried on the sample.
+/// A specification to try on the sample.
 struct Candidate {
     spec: Spec,
-    /// If it is SeqCDC: cut by the signs.
+    /// The parameters of SeqCDC, which is cut by the signs.
     params: Option<Params>,
     origin: Origin,
     random_mean: Option<f64>,
@@ -448,7 +460,7 @@ impl Candidate {
         Some(Candidate { params: Some(params), ..Candidate::new(spec, origin, random_mean) })
     }
 
-    /// Cuts and fingerprints the sample.
+    /// Cuts and fingerprints the sample, and counts the savings.
     fn try_on(&self, streams: &[(&[u8], &Signs)]) -> Tuned {
         let hash = Blake3::plain();
         let chunker = self.spec.chunker();
@@ -490,7 +502,8 @@ impl Candidate {
     }
 }
 
-/// How fast a sample is cut: the best of a few rounds, in bytes a second of CPU time.
+/// Measures the speed of cutting a sample: the best of a few rounds, in bytes per second of CPU
+/// time.
 fn speed(spec: &Spec, streams: &[Vec<u8>]) -> f64 {
     let chunker = spec.chunker();
     let mut best = 0.0;
@@ -518,7 +531,7 @@ fn speed(spec: &Spec, streams: &[Vec<u8>]) -> f64 {
 mod tests {
     use super::*;
 
-    /// The simulation against the exact chain of the chunking crate, for the papers' rows.
+    /// The simulation compared with the exact chain of the chunking crate, for the rows of Table I.
     #[test]
     fn simulated_means_are_true() {
         let random = Random::new(32 << 20, 8192);
@@ -531,8 +544,8 @@ mod tests {
         assert_eq!(random.simulated_count.into_inner(), PAPER_SIZES.len(), "simulations");
     }
 
-    /// Every combination must be one that exists, and of those with a formula of their mean nearly all
-    /// must have the mean that is wanted.
+    /// Every combination must be valid, and at least half of the combinations of an algorithm must
+    /// reach the wanted mean.
     #[test]
     fn every_algorithm_gets_the_mean() {
         for target in [2048, 16_000, 45_056] {
@@ -549,11 +562,12 @@ mod tests {
                     let mean = each.random_mean.expect("a mean");
                     assert!((mean / target as f64 - 1.0).abs() <= MEAN_TOLERANCE, "{text}: {mean}");
                 }
-                // Found elsewhere; learned; no such mean.
+                // SeqCDC has a search of its own, BFBC learns, and samplebyte has no such mean.
                 let has_none = ["seqcdc", "bfbc", "samplebyte"].contains(&about.name);
                 assert_eq!(grid.is_empty(), has_none, "{}", about.name);
                 let least = match (about.name, target) {
-                    // Too small; between two numbers of bits, where `avg=` takes another smallest size.
+                    // The target is too small for UltraCDC. For Ronomon it is between two numbers
+                    // of bits, where `avg=` uses another minimum size.
                     ("ultracdc", 2048) | ("ronomon", 45_056) => 0,
                     _ => grid.len().div_ceil(2),
                 };
@@ -582,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn what_avg_gives_is_bounded() {
+    fn specification_by_average_is_bounded() {
         for about in algorithms() {
             let found = by_average(about.name, 6232);
             let expected = !matches!(about.name, "bfbc" | "samplebyte");
@@ -617,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_an_algorithm_is_its_first_but_of_no_paper() {
+    fn best_of_an_algorithm_is_its_first_except_paper_rows() {
         let of = |text: &str, origin| Tuned {
             spec: text.parse().expect("a spec"),
             origin,
@@ -636,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn the_front_is_what_nothing_beats() {
+    fn pareto_front_is_marked() {
         let paper = Tuned { origin: Origin::Paper, ..tuned(9, 9.0) };
         let mut all =
             [paper, tuned(10, 5.0), tuned(10, 4.0), tuned(11, 5.0), tuned(12, 7.0), tuned(13, 6.0)];

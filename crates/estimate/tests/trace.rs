@@ -1,4 +1,4 @@
-//! Chunk traces: what is written comes back, and traces of others are read.
+//! Chunk traces: written traces are read back, and traces of other programs are read.
 
 use std::fs::{self, File};
 use std::io;
@@ -51,7 +51,7 @@ fn traced(folder: &Path, output: &Path, shard: Option<(u32, u32)>) -> (u64, Path
 }
 
 #[test]
-fn what_is_written_comes_back() {
+fn written_trace_is_read_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     fs::create_dir(&data).expect("made");
@@ -84,7 +84,7 @@ fn what_is_written_comes_back() {
 }
 
 #[test]
-fn shards_together_are_the_whole() {
+fn shards_together_are_the_whole_trace() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     fs::create_dir(&data).expect("made");
@@ -104,7 +104,8 @@ fn shards_together_are_the_whole() {
     assert!(all.savings().space_savings() > Some(0.3), "copies: {:?}", all.savings());
 }
 
-/// An `fs-hasher` trace of two files, by the description of its layout. `version` from 1 to 7.
+/// Returns an `fs-hasher` trace of two files, by the description of its layout. `version` is 1
+/// to 7.
 fn hasher_trace(version: u32, fixed: bool) -> Vec<u8> {
     let mut bytes = 0xdead_dead_u32.to_le_bytes().to_vec();
     let u32 = |bytes: &mut Vec<u8>, value: u32| bytes.extend(value.to_le_bytes());
@@ -118,7 +119,8 @@ fn hasher_trace(version: u32, fixed: bool) -> Vec<u8> {
     path(&mut bytes, "/root");
     u64(&mut bytes, 5);
     u32(&mut bytes, if fixed { 1 } else { 2 });
-    // Of a fixed size the size, else the algorithm; the union takes 44 bytes.
+    // The parameter is the size if sizes are fixed, and the algorithm otherwise. The union takes 44
+    // bytes.
     u32(&mut bytes, if fixed { 4096 } else { 3 });
     bytes.extend([7; 40]);
     u32(&mut bytes, 3);
@@ -209,7 +211,7 @@ fn traces_of_fs_hasher_are_read() {
         savings.add(&path, &|| false).expect("and again");
         assert_eq!(savings.savings().stored_bytes, 14_096, "one chunk of the five is a copy");
         assert_eq!((savings.file_count(), savings.savings().read_bytes), (4, 36_384), "twice");
-        // Wherever it is cut off, that is said.
+        // A trace that is cut off is an error, wherever it is cut off.
         for len in [4, 100, 4176, bytes.len() - 1] {
             fs::write(&path, &bytes[..len]).expect("written");
             let error = rows(&path).expect_err("it is cut off");
@@ -231,7 +233,7 @@ fn traces_of_fs_hasher_are_read() {
 }
 
 #[test]
-fn what_is_no_trace_is_said() {
+fn invalid_trace_is_refused_with_its_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     let refused = |bytes: &[u8], text: &str| {
         let path = folder.path().join("trace");
@@ -253,7 +255,7 @@ fn what_is_no_trace_is_said() {
     assert_eq!(Format::of(Path::new("a.parquet")), Some(Format::Parquet), "Parquet");
 }
 
-/// Numbers to the end of 63 bits, and sums above.
+/// Numbers up to 63 bits, and sums beyond.
 #[test]
 fn large_numbers_stay_whole() {
     let folder = tempfile::tempdir().expect("a folder");

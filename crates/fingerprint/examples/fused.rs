@@ -1,9 +1,10 @@
-//! Prints how fast one thread comes from bytes in memory to fingerprints: in GB (10^9 bytes) a second
-//! of its CPU time, and beside cutting everything and then fingerprinting by the crate.
+//! Prints the speed at which one thread turns bytes in memory into fingerprints, in GB (10^9 bytes)
+//! per second of its CPU time, next to the speed of cutting everything first and then
+//! fingerprinting with the crate.
 //!
 //! `cargo run --release -p cutpoint-fingerprint --example fused [--spec SPEC] [--threads 2] [FILE]`
 //!
-//! Portions are chunks of so many bytes that are cut, and then fingerprinted while the cache has them.
+//! A portion is a number of bytes that are cut, and then fingerprinted while they are in the cache.
 //! Without a file the data is random.
 
 mod common;
@@ -16,11 +17,12 @@ use cutpoint_chunking::{Chunker, Spec, cuts};
 use cutpoint_fingerprint::{Blake3, Sha256};
 use cutpoint_testing::{SplitMix64, thread_cpu_time};
 
-/// Three times the largest third-level cache that we measure on.
+/// The size of the random data in bytes: three times the largest third-level cache of the machines
+/// measured on.
 const RANDOM_SIZE: usize = 96 << 20;
 const ROUNDS: usize = 11;
 
-/// Digests of a batch, to be looked at by nobody.
+/// Computes the digests of a batch and discards them.
 type Hash<'a> = &'a dyn Fn(&[&[u8]]);
 
 fn main() {
@@ -107,7 +109,7 @@ fn one_thread(chunker: &dyn Chunker, data: &[u8]) {
     }
 }
 
-/// Cuts `data`, and hashes the chunks whenever about so many bytes are cut.
+/// Cuts `data`, and hashes the chunks whenever about `portion` bytes are cut.
 fn fingerprint(chunker: &dyn Chunker, data: &[u8], portion: usize, hash: Hash<'_>) {
     let (mut ends, mut start) = (Vec::new(), 0);
     while start < data.len() {
@@ -117,8 +119,9 @@ fn fingerprint(chunker: &dyn Chunker, data: &[u8], portion: usize, hash: Hash<'_
     }
 }
 
-/// Cuts about `portion` bytes from the cut-point `start` on: no more, for what is cut should still be
-/// in the cache when it is hashed. Puts where chunks end into `ends`, and returns the last of them.
+/// Cuts about `portion` bytes from the cut-point `start` on, and no more, so that the bytes are
+/// still in the cache when they are hashed. Stores the ends of the chunks in `ends`, and returns
+/// the last end.
 fn cut_portion(
     chunker: &dyn Chunker,
     data: &[u8],
@@ -137,15 +140,18 @@ fn cut_portion(
     ends[ends.len() - 1]
 }
 
-/// The chunks of `data` that begin at `start` and end at `ends`.
+/// Returns the chunks of `data` that begin at `start` and end at `ends`.
 fn chunks<'a>(data: &'a [u8], mut start: usize, ends: &[usize]) -> Vec<&'a [u8]> {
     let chunk = |end: &usize| &data[std::mem::replace(&mut start, *end)..*end];
     ends.iter().map(chunk).collect()
 }
 
-/// Threads that begin at true cut-points, found before: so each cuts as one thread alone would.
-/// Portions of 1 MiB, BLAKE3. The time of several is that of the one that needs most CPU time, as
-/// they would take on idle cores. Then threads that know nothing before, and take turns in cutting.
+/// Measures several threads on portions of 1 MiB with BLAKE3.
+///
+/// In the first measurement, threads begin at true cut-points found beforehand, so that each thread
+/// cuts as a single thread would. The time of several threads is the CPU time of the slowest one,
+/// which is the time that they would take on idle cores. In the second measurement, no cut-points
+/// are known, and the threads take turns in cutting.
 fn split(chunker: &dyn Chunker, data: &[u8], threads: usize) {
     assert_eq!(chunker.context_size(), 0, "a portion is cut as if it began the stream");
     let hash = Blake3::keyed(&[7; 32]);
@@ -219,8 +225,8 @@ fn split(chunker: &dyn Chunker, data: &[u8], threads: usize) {
     );
 }
 
-/// Cuts a portion while no other thread does, and hashes it while others may cut: nothing has to be
-/// known of the cut-points before. `next` is where the next portion begins.
+/// Cuts a portion while no other thread does, and hashes the portion while others may cut, so that
+/// no cut-point has to be known beforehand. `next` is the start of the next portion.
 fn take_turns(chunker: &dyn Chunker, data: &[u8], next: &Mutex<usize>, hash: Hash<'_>) {
     let mut ends = Vec::new();
     loop {

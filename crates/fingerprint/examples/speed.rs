@@ -1,10 +1,11 @@
-//! Prints how fast chunks of random data are fingerprinted at each level, in GB (10^9 bytes) a second
-//! of CPU time, and how much faster than by the crate.
+//! Prints the speed of fingerprinting chunks of random data at each level, in GB (10^9 bytes) per
+//! second of CPU time, and its ratio to the speed of the crate.
 //!
 //! `cargo run --release -p cutpoint-fingerprint --example speed [blake3|sha256|sha1] [KiB a batch] \
 //! [KiB a chunk]...`
 //!
-//! What this CPU would do without AVX-512: add `--features blake3/no_avx512`, and look at `avx2` only.
+//! To measure this CPU without AVX-512, add `--features blake3/no_avx512`, and read the column
+//! `avx2` only.
 
 mod common;
 
@@ -14,13 +15,14 @@ use common::{Work, speeds};
 use cutpoint_fingerprint::{Blake3, Sha1, Sha256};
 use cutpoint_testing::SplitMix64;
 
-/// Three times the largest third-level cache that we measure on.
+/// The size of data that is not in the cache, in bytes: three times the largest third-level cache
+/// of the machines measured on.
 const COLD_SIZE: usize = 96 << 20;
-/// Half a second-level cache.
+/// The size of data that is in the cache, in bytes: half a second-level cache.
 const HOT_SIZE: usize = 512 << 10;
 const ROUNDS: usize = 7;
 
-/// Digests of a batch, to be looked at by nobody.
+/// Computes the digests of a batch and discards them.
 type Hash = Box<dyn Fn(&[&[u8]])>;
 
 fn main() {
@@ -66,7 +68,7 @@ fn main() {
     for (name, data) in [("cold", &data[..]), ("hot", &data[..HOT_SIZE])] {
         for (kind, unlike) in [("alike", false), ("unlike", true)] {
             for size in sizes.iter().map(|kib| kib << 10) {
-                // Chunks of the papers' mean, between a half and one and a half of it.
+                // Unequal chunks have between half and one and a half times the given size.
                 let mut random = SplitMix64::new(2);
                 let (mut chunks, mut rest) = (Vec::new(), data);
                 while !rest.is_empty() {
@@ -94,7 +96,7 @@ fn main() {
     }
 }
 
-/// The levels that are worth measuring, and a hash for each. The crate comes first.
+/// Returns all levels except `emulated`, and a hash for each. The crate comes first.
 fn measured(
     mut levels: Vec<&'static str>,
     hash: impl Fn(&str) -> Hash,

@@ -3,32 +3,32 @@
 use crate::lanes::{Level, Levels};
 use crate::{Digest, tree};
 
-/// From how many chunks a batch has lanes.
+/// The minimum number of chunks in a batch that is hashed in lanes.
 ///
-/// A lone chunk has nothing to fill them with. Measured on Zen 5, chunks of unlike sizes: without
-/// AVX-512 the crate is up to 1.5 times as fast with one of 1 to 44 KiB. With AVX-512 it is 1.05 to 1.3
-/// times as fast if the chunk comes from memory, and from 4 KiB on 0.8 to 0.97 times if it is in the
-/// cache. For two and more the lanes win, and there is no chunk size from which the crate is taken instead: with chunks
-/// of 256 KiB in the cache it is at most 13 % faster, and from memory 6 to 30 % slower
-/// (docs/notes/fingerprints.md has the tables).
+/// A single chunk cannot fill the lanes. Measured on Zen 5 with chunks of unequal sizes: for one
+/// chunk of 1 to 44 KiB, the crate is up to 1.5 times as fast without AVX-512. With AVX-512 the
+/// crate is 1.05 to 1.3 times as fast if the chunk comes from memory, and 0.8 to 0.97 times as fast
+/// if a chunk of at least 4 KiB is in the cache. For two and more chunks the lanes win. There is no
+/// chunk size above which the crate is used instead: with chunks of 256 KiB the crate is at most 13
+/// % faster from the cache, and 6 to 30 % slower from memory (docs/fingerprints.md has the tables).
 const LANES_FROM_CHUNK_COUNT: usize = 2;
 
 /// BLAKE3 with or without a key, on the widest vectors of this CPU.
 #[derive(Clone)]
 pub struct Blake3 {
-    /// The key's words, or the initial values of the plain hash.
+    /// The words of the key, or the initial values of the plain hash.
     words: [u32; 8],
     key: Option<[u8; 32]>,
     level: Level,
 }
 
 impl Blake3 {
-    /// The hash.
+    /// Creates the hash without a key, at the fastest level of this CPU.
     pub fn plain() -> Blake3 {
         Blake3 { words: tree::INITIAL, key: None, level: Level::best() }
     }
 
-    /// The keyed hash.
+    /// Creates the keyed hash, at the fastest level of this CPU.
     pub fn keyed(key: &[u8; 32]) -> Blake3 {
         let mut words = [0; 8];
         for (word, bytes) in words.iter_mut().zip(key.as_chunks().0) {
@@ -37,14 +37,16 @@ impl Blake3 {
         Blake3 { words, key: Some(*key), level: Level::best() }
     }
 
-    /// The same on the level of this name: `crate` (the crate `blake3`, a chunk after the other, as a
-    /// batch of one chunk is on every level), `avx2` or `avx512`; and `emulated`, lanes in plain Rust, which is slow and for tests. `None`
-    /// where there is no such level, or not on this CPU.
+    /// Returns the same hash at the named level: `crate` (the crate `blake3`, one chunk after
+    /// another), `avx2`, `avx512`, or `emulated` (lanes in plain Rust, slow, for tests). Returns
+    /// `None` if there is no such level or this CPU lacks it.
+    ///
+    /// A batch of one chunk is hashed by the crate at every level.
     pub fn at_level(self, name: &str) -> Option<Blake3> {
         Level::named(name).map(|level| Blake3 { level, ..self })
     }
 
-    /// The names of all levels of this CPU, slowest first.
+    /// Returns the names of all levels of this CPU, slowest first.
     pub fn levels() -> Vec<&'static str> {
         Level::available()
     }
@@ -66,7 +68,7 @@ impl Blake3 {
 }
 
 impl std::fmt::Debug for Blake3 {
-    /// Leaves the key out, which is secret.
+    /// Formats the hash without the key, which is secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Blake3 { key, level, .. } = self;
         f.debug_struct("Blake3").field("keyed", &key.is_some()).field("level", level).finish()
@@ -74,7 +76,7 @@ impl std::fmt::Debug for Blake3 {
 }
 
 impl Drop for Blake3 {
-    /// Forgets the key as well as safe Rust can.
+    /// Erases the key as well as safe Rust can.
     fn drop(&mut self) {
         self.words = std::hint::black_box([0; 8]);
         self.key = std::hint::black_box(None);

@@ -1,27 +1,28 @@
-//! The chain of SHA-1 and SHA-256 over many chunks at once, in streams. Source: FIPS 180-4, sections
-//! 5 and 6.
+//! The chain of SHA-1 and SHA-256 over many chunks at once, in streams. Source: FIPS 180-4,
+//! sections 5 and 6.
 //!
-//! A stream is a chunk on its way through the compression function. Several go side by side, and
-//! where one ends the next chunk takes its place.
+//! A stream is a chunk on its way through the compression function. Several streams run side by
+//! side. When a stream ends, the next chunk takes its place.
 
-use crate::lanes::streams::{Block, Compress};
+use crate::lanes::compress::{Block, Compress};
 
-/// How many streams go side by side. Measured on Zen 5, chunks of 8 KiB from cache, GB/s: SHA-256 1.9,
-/// 2.8, 3.05 and 3.2 with one to four; SHA-1 1.9, 3.3, 4.45 and 4.65. Five were not tried: what four
-/// keep is more than there are registers.
+/// The number of streams that run side by side. Measured on Zen 5 with chunks of 8 KiB from the
+/// cache, in GB/s, with one to four streams: SHA-256 1.9, 2.8, 3.05 and 3.2; SHA-1 1.9, 3.3, 4.45
+/// and 4.65. Five were not tried, because the state of four already exceeds the registers.
 const STREAMS: usize = 4;
 
-/// A chunk on its way.
+/// A chunk on its way through the compression function.
 struct Stream<'a, const WORDS: usize> {
-    /// Which chunk it is.
+    /// The number of the chunk in the batch.
     number: usize,
     state: [u32; WORDS],
-    /// The whole blocks of the chunk that are still to come.
+    /// The full blocks of the chunk that are not yet compressed.
     blocks: &'a [Block],
-    /// What is behind them: the rest of the chunk, a one bit, zeros, the length in bits.
+    /// The padded end: the rest of the chunk, a one bit, zeros, and the length in bits.
     end: [Block; 2],
-    /// Which of these two are still to come.
+    /// The first block of `end` that is not yet compressed.
     end_from: usize,
+    /// The number of blocks of `end` in use, one or two.
     end_to: usize,
 }
 
@@ -32,7 +33,7 @@ impl<'a, const WORDS: usize> Stream<'a, WORDS> {
         let bytes = end.as_flattened_mut();
         bytes[..rest.len()].copy_from_slice(rest);
         bytes[rest.len()] = 0x80;
-        // The bit and the length need nine bytes.
+        // The byte with the one bit and the length take nine bytes.
         let end_to = if rest.len() + 9 <= size_of::<Block>() { 1 } else { 2 };
         let bits = 8 * chunk.len() as u64;
         bytes[end_to * size_of::<Block>() - 8..end_to * size_of::<Block>()]
@@ -40,12 +41,12 @@ impl<'a, const WORDS: usize> Stream<'a, WORDS> {
         Stream { number, state, blocks, end, end_from: 0, end_to }
     }
 
-    /// The next blocks that lie together; none if the stream has ended.
+    /// Returns the next contiguous blocks; none if the stream has ended.
     fn next(&self) -> &[Block] {
         if self.blocks.is_empty() { &self.end[self.end_from..self.end_to] } else { self.blocks }
     }
 
-    /// Goes on behind the first `count` of the next blocks.
+    /// Skips the first `count` of the next blocks.
     fn advance(&mut self, count: usize) {
         if self.blocks.is_empty() {
             self.end_from += count;
@@ -55,7 +56,7 @@ impl<'a, const WORDS: usize> Stream<'a, WORDS> {
     }
 }
 
-/// The last state of each chunk, in order.
+/// Returns the final state of each chunk, in order.
 pub(crate) fn states<const WORDS: usize>(
     kernel: impl Compress<[u32; WORDS]>,
     initial: &[u32; WORDS],
@@ -91,7 +92,7 @@ pub(crate) fn states<const WORDS: usize>(
     states
 }
 
-/// Goes on with the first `N` streams, as far as there are blocks together in each.
+/// Advances the first `N` streams by the number of blocks that are contiguous in all of them.
 fn step<const WORDS: usize, const N: usize>(
     kernel: impl Compress<[u32; WORDS]>,
     live: &mut [Stream<'_, WORDS>],

@@ -1,13 +1,14 @@
 //! Fingerprints of many chunks at once.
 //!
-//! BLAKE3 splits what it hashes into leaves of 1 KiB, and pairs their results up to a root. A vector
-//! register can work on as many leaves at once as it has lanes of 32 bits. The crate `blake3` does
-//! so with the leaves of one input, and a chunk of a few KiB has too few of them. [`Blake3`] fills
-//! the lanes with leaves of all chunks of a batch. The digests are those of the crate, to the bit.
+//! BLAKE3 splits its input into leaves of 1 KiB and combines the results of the leaves in pairs, up
+//! to a root. A vector register can work on as many leaves at once as it has lanes of 32 bits. The
+//! crate `blake3` fills the lanes with leaves of one input, and a chunk of a few KiB has too few
+//! leaves. [`Blake3`] fills the lanes with leaves of all chunks of a batch. The digests are
+//! bit-identical to those of the crate.
 //!
-//! SHA-256 and SHA-1 have no leaves: each block of a chunk waits for the one before. [`Sha256`] and
-//! [`Sha1`] take blocks of several chunks in turns, and give the digests of the crates `sha2` and
-//! `sha1`.
+//! SHA-256 and SHA-1 have no leaves: each block of a chunk depends on the previous one. [`Sha256`]
+//! and [`Sha1`] interleave blocks of several chunks, and return the digests of the crates `sha2`
+//! and `sha1`.
 //!
 //! ```
 //! use cutpoint_fingerprint::Blake3;
@@ -28,7 +29,7 @@ mod tree;
 pub use self::blake3::Blake3;
 pub use sha::{Sha1, Sha256};
 
-/// The length of a digest of [`Blake3`] and [`Sha256`] in bytes.
+/// The length of a digest of [`Blake3`] and [`Sha256`], in bytes.
 pub const DIGEST_SIZE: usize = 32;
 
 /// A digest of [`Blake3`] and [`Sha256`].

@@ -8,7 +8,7 @@ use crate::lanes::compress::{Sha1State, Sha256State};
 use crate::lanes::streams::StreamLevel;
 use crate::tree;
 
-/// Writes a hash function out, of its crate's type, its digest's size and its initial state.
+/// Defines a hash function from its type in the crate, its digest size and its initial state.
 macro_rules! sha {
     ($(#[$docs:meta])* $Sha:ident, $Crate:ty, $size:literal, $initial:expr) => {
         $(#[$docs])*
@@ -18,19 +18,19 @@ macro_rules! sha {
         }
 
         impl $Sha {
-            /// The hash.
+            /// Creates the hash at the fastest level of this CPU.
             pub fn plain() -> $Sha {
                 $Sha { level: StreamLevel::best() }
             }
 
-            /// The same on the level of this name: `crate` (the function's crate, a chunk after the
-            /// other) or `sha-ni`; and `emulated`, streams in plain Rust, which is for tests. `None`
-            /// where there is no such level, or not on this CPU.
+            /// Returns the same hash at the named level: `crate` (the function's crate, one chunk
+            /// after another), `sha-ni`, or `emulated` (streams in plain Rust, for tests). Returns
+            /// `None` if there is no such level or this CPU lacks it.
             pub fn at_level(self, name: &str) -> Option<$Sha> {
                 StreamLevel::named(name).map(|level| $Sha { level })
             }
 
-            /// The names of all levels of this CPU, slowest first.
+            /// Returns the names of all levels of this CPU, slowest first.
             pub fn levels() -> Vec<&'static str> {
                 StreamLevel::available()
             }
@@ -63,19 +63,20 @@ macro_rules! sha {
 }
 
 sha! {
-    /// SHA-256, several chunks at once by the CPU's instructions for it.
+    /// SHA-256 of several chunks at once, with the CPU's instructions for it.
     Sha256, sha2::Sha256, 32, SHA_256_INITIAL
 }
 
 sha! {
-    /// SHA-1, several chunks at once by the CPU's instructions for it.
+    /// SHA-1 of several chunks at once, with the CPU's instructions for it.
     ///
-    /// For comparing with published figures. Two inputs of the same digest can be made (Stevens and
-    /// others, 2017): it must not tell chunks apart where somebody may want them confused.
+    /// SHA-1 is here for comparison with published figures. Collisions can be constructed (Stevens
+    /// and others, 2017), so SHA-1 must not tell chunks apart where an attacker may want two chunks
+    /// confused.
     Sha1, sha1::Sha1, 20, SHA_1_INITIAL
 }
 
-/// They are those of BLAKE3, which took them from here.
+/// The initial state of SHA-256, which BLAKE3 adopted.
 const SHA_256_INITIAL: Sha256State = tree::INITIAL;
 
 const SHA_1_INITIAL: Sha1State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];

@@ -1,8 +1,9 @@
-//! BLAKE3's tree over many chunks at once, in lanes. Source: the BLAKE3 paper (2020), section 2.
+//! The tree of BLAKE3 over many chunks at once, in lanes. Source: the BLAKE3 paper (2020),
+//! section 2.
 //!
-//! Whole leaves of all chunks go through the lanes first, then the last leaf of each chunk, whose
-//! length may be any, then the parents, level by level. A lane does not know its chunk: what it
-//! needs is the place of its input, its counter and flags, and where its result goes.
+//! The full leaves of all chunks go through the lanes first, then the last leaf of each chunk,
+//! which may have any length, then the parents, level by level. A lane does not know its chunk. A
+//! lane needs only the place of its input, its counter and flags, and the place of its result.
 
 use crate::Digest;
 use crate::lanes::{LANES_MAX, Lanes, Task};
@@ -20,7 +21,7 @@ pub(crate) const INITIAL: [u32; 8] = [
 ];
 
 const BLOCK_SIZE: usize = 64;
-/// What is compressed at once.
+/// The input of one call of the compression function.
 type Block = [u8; BLOCK_SIZE];
 
 const LEAF_SIZE: usize = 1024;
@@ -32,7 +33,7 @@ const PARENT: u32 = 1 << 2;
 const ROOT: u32 = 1 << 3;
 const KEYED: u32 = 1 << 4;
 
-/// Which word of a block goes where, for each of the seven rounds.
+/// The permutation of the words of a block, for each of the seven rounds.
 const SCHEDULE: [[usize; 16]; 7] = schedule();
 
 const fn schedule() -> [[usize; 16]; 7] {
@@ -55,19 +56,19 @@ const fn schedule() -> [[usize; 16]; 7] {
     rounds
 }
 
-/// The digests of `chunks`.
+/// The task of hashing `chunks`.
 pub(crate) struct Hash<'a> {
     /// The key, or [`INITIAL`].
     pub(crate) words: &'a [u32; 8],
-    /// Whether it is a key.
+    /// Set if `words` is a key.
     pub(crate) key: bool,
     pub(crate) chunks: &'a [&'a [u8]],
 }
 
-/// A leaf: its bytes, its number in the chunk, and the place of its result.
+/// A leaf: its bytes, its number in the chunk, and the index of its result.
 struct Leaf<'a> {
     blocks: &'a [Block],
-    /// Behind the blocks, less than one.
+    /// The bytes after the full blocks, fewer than a block.
     rest: &'a [u8],
     number: u64,
     result: usize,
@@ -79,7 +80,7 @@ impl<'a> Leaf<'a> {
         Leaf { blocks, rest, number, result }
     }
 
-    /// How many blocks are hashed; a leaf of no bytes has one.
+    /// The number of blocks to compress. An empty leaf has one.
     fn block_count(&self) -> usize {
         (self.blocks.len() + usize::from(!self.rest.is_empty())).max(1)
     }
@@ -95,8 +96,8 @@ impl Task for Hash<'_> {
         let whole_count = chunks.iter().map(|chunk| chunk.len() / LEAF_SIZE).sum();
         let mut whole = Vec::with_capacity(whole_count);
         let mut last = Vec::with_capacity(chunks.len());
-        // The results of a chunk's leaves lie together; its parents take the front of the same
-        // place, level by level.
+        // The results of the leaves of a chunk are contiguous. The parents overwrite the front of
+        // the same range, level by level.
         let mut places = Vec::with_capacity(chunks.len());
         let mut count = 0;
         for chunk in chunks {
@@ -111,7 +112,8 @@ impl Task for Hash<'_> {
             count += 1;
             places.push((start, count - start));
         }
-        // Lanes wait for the longest leaf of their group.
+        // All lanes of a group run until its longest leaf ends, so leaves of like length are
+        // grouped.
         last.sort_unstable_by_key(Leaf::block_count);
         let mut results = vec![[0_u8; 32]; count];
         let start = words.map(|word| lanes.splat(word));
@@ -131,7 +133,8 @@ impl Task for Hash<'_> {
     }
 }
 
-/// Leaves of 1 KiB that do not end their chunk: all lanes have the same flags.
+/// Hashes leaves of 1 KiB that are not the last of their chunk, so that all lanes have the same
+/// flags.
 #[expect(clippy::needless_range_loop, reason = "the number of the block is the second index")]
 #[inline(always)]
 fn whole_leaves<L: Lanes>(
@@ -152,7 +155,7 @@ fn whole_leaves<L: Lanes>(
     let mut state = *start;
     for block in 0..LEAF_BLOCKS {
         let message = lanes.load(|lane| &blocks[lane][block]);
-        // As many streams as there are lanes are more than the hardware foresees.
+        // The lanes are more streams than the hardware prefetcher follows.
         lanes.prefetch(|lane| next[lane], block * BLOCK_SIZE);
         let flags = key_flag
             | if block == 0 { LEAF_START } else { 0 }
@@ -162,7 +165,8 @@ fn whole_leaves<L: Lanes>(
     store(lanes, &state, group.iter().map(|leaf| leaf.result), results);
 }
 
-/// The last leaf of each chunk: of any length, and its root if it is the only one.
+/// Hashes the last leaf of each chunk. The leaf may have any length, and is the root if it is the
+/// only one.
 #[inline(always)]
 fn last_leaves<L: Lanes>(
     lanes: L,
@@ -189,7 +193,7 @@ fn last_leaves<L: Lanes>(
     let mut state = *start;
     for block in 0..block_counts.into_iter().max().unwrap_or(0) {
         let message = lanes.load(|lane| blocks[lane].get(block).unwrap_or(&rests[lane]));
-        // As many streams as there are lanes are more than the hardware foresees.
+        // The lanes are more streams than the hardware prefetcher follows.
         lanes.prefetch(|lane| next[lane], block * BLOCK_SIZE);
         let size =
             lanes.each(|lane| if block < blocks[lane].len() { 64 } else { rest_sizes[lane] });
@@ -200,7 +204,7 @@ fn last_leaves<L: Lanes>(
         });
         let mut after = state;
         compress(lanes, &mut after, &message, (low, high), size, flags);
-        // A lane whose leaf has ended keeps what it has.
+        // A lane whose leaf has ended keeps its state.
         let goes_on = lanes.each(|lane| if block < block_counts[lane] { u32::MAX } else { 0 });
         for word in 0..8 {
             state[word] = lanes.select(goes_on, after[word], state[word]);
@@ -209,7 +213,7 @@ fn last_leaves<L: Lanes>(
     store(lanes, &state, group.iter().map(|leaf| leaf.result), results);
 }
 
-/// The bytes of the leaves of a group, lane by lane.
+/// Returns the bytes of the leaves of a group, lane by lane.
 #[inline(always)]
 fn bytes_of<'a>(group: &[Leaf<'a>]) -> [&'a [u8]; LANES_MAX] {
     let mut bytes: [&[u8]; LANES_MAX] = [&[]; LANES_MAX];
@@ -219,7 +223,8 @@ fn bytes_of<'a>(group: &[Leaf<'a>]) -> [&'a [u8]; LANES_MAX] {
     bytes
 }
 
-/// Pairs results until each chunk has one: neighbours first, an odd last one goes up as it is.
+/// Combines adjacent results in pairs, level by level, until each chunk has one. An odd last result
+/// moves up a level unchanged.
 #[inline(always)]
 fn parents<L: Lanes>(
     lanes: L,
@@ -229,7 +234,7 @@ fn parents<L: Lanes>(
     results: &mut [Digest],
 ) {
     let size = lanes.splat(64);
-    // Where a pair lies, where its result goes, and whether that is a root.
+    // The index of the pair, the index of its result, and whether the result is a root.
     let mut pairs: Vec<(usize, usize, bool)> = Vec::new();
     loop {
         pairs.clear();
@@ -240,7 +245,7 @@ fn parents<L: Lanes>(
         if pairs.is_empty() {
             return;
         }
-        // The result of a pair lies in front of all pairs that follow.
+        // The result of a pair is stored before all pairs that follow.
         for group in pairs.chunks(L::COUNT) {
             let pair = |lane: usize| group[lane.min(group.len() - 1)];
             let message = lanes.load(|lane| {
@@ -262,7 +267,7 @@ fn parents<L: Lanes>(
     }
 }
 
-/// The low and the high half of each lane's counter.
+/// Returns the low and the high half of each lane's counter.
 #[inline(always)]
 fn counters<L: Lanes>(lanes: L, group: &[Leaf<'_>]) -> (L::Vector, L::Vector) {
     let mut numbers = [0; LANES_MAX];
@@ -273,7 +278,7 @@ fn counters<L: Lanes>(lanes: L, group: &[Leaf<'_>]) -> (L::Vector, L::Vector) {
     (lanes.each(|lane| numbers[lane] as u32), lanes.each(|lane| (numbers[lane] >> 32) as u32))
 }
 
-/// Puts each lane's state to where its result belongs.
+/// Stores each lane's state at the place of its result.
 #[inline(always)]
 fn store<L: Lanes>(
     lanes: L,
@@ -289,7 +294,8 @@ fn store<L: Lanes>(
     }
 }
 
-/// The compression function, in every lane; its first eight words become the state.
+/// Applies the compression function in every lane. The first eight words of its output become the
+/// state.
 #[inline(always)]
 fn compress<L: Lanes>(
     lanes: L,
@@ -319,8 +325,9 @@ fn compress<L: Lanes>(
         size,
         flags,
     ];
-    // The steps of a half round are taken side by side: each waits for the one before. The word is
-    // added first, as `b` is what comes last from the half round before.
+    // The four independent columns of a half round are interleaved, because each step of a column
+    // depends on the previous one. The message word is added first, because `b` is the last value
+    // that the previous half round yields.
     macro_rules! half {
         ($words:expr, $offset:literal, $a:expr, $b:expr, $c:expr, $d:expr) => {
             let (a, b, c, d): ([usize; 4], [usize; 4], [usize; 4], [usize; 4]) = ($a, $b, $c, $d);

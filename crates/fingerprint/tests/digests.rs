@@ -1,4 +1,4 @@
-//! Every level gives the digests of the crates.
+//! The digests of every level are those of the crates.
 
 use std::fmt::Debug;
 
@@ -9,11 +9,11 @@ use sha2::Digest as _;
 /// Appends the digest of each chunk.
 type Digests<D> = Box<dyn Fn(&[&[u8]], &mut Vec<D>)>;
 
-/// A hash function on one of its levels.
+/// A hash function at one of its levels.
 struct Hash<D> {
     level: &'static str,
     digests: Digests<D>,
-    /// By the crate.
+    /// The digest by the crate.
     expected: fn(&[u8]) -> D,
 }
 
@@ -56,7 +56,7 @@ fn sha1_hashes() -> Vec<Hash<[u8; 20]>> {
 /// Compares the digests of `chunks` with those of the crate.
 fn check<D: PartialEq + Debug>(hashes: &[Hash<D>], chunks: &[&[u8]]) {
     for Hash { level, digests, expected } in hashes {
-        // What there is already stays.
+        // Digests that the vector already holds stay.
         let mut found = vec![expected(b"before")];
         digests(chunks, &mut found);
         assert_eq!(found.len(), 1 + chunks.len(), "{level}");
@@ -68,10 +68,10 @@ fn check<D: PartialEq + Debug>(hashes: &[Hash<D>], chunks: &[&[u8]]) {
     }
 }
 
-/// Lengths around every edge: of blocks, leaves, and trees that are not full. Alone, and as there is
-/// a shorter way for what is alone, beside others.
+/// Lengths around the edges of blocks, of leaves, and of trees that are not full. Each length is
+/// hashed alone and beside another chunk, because a single chunk takes a code path of its own.
 #[test]
-fn every_length() {
+fn digests_match_the_crate_at_every_length() {
     let data = SplitMix64::bytes(1, 70_000);
     let hashes = blake3_hashes();
     let mut lengths: Vec<usize> = (0..=2200).collect();
@@ -84,9 +84,10 @@ fn every_length() {
     }
 }
 
-/// Lengths around the edges of blocks, where the padding takes another block, in one to nine streams.
+/// Lengths around the edges of blocks, where the padding takes another block, for one to nine
+/// chunks.
 #[test]
-fn every_length_in_streams() {
+fn stream_digests_match_the_crate_at_every_length() {
     let data = SplitMix64::bytes(4, 70_000);
     let (sha256, sha1) = (sha256_hashes(), sha1_hashes());
     let mut lengths: Vec<usize> = (0..=200).collect();
@@ -102,9 +103,9 @@ fn every_length_in_streams() {
     }
 }
 
-/// Batches of unlike sizes: lanes and streams end at different times.
+/// Batches of chunks of unequal sizes, in which lanes and streams end at different times.
 #[test]
-fn chunks_beside_each_other() {
+fn digests_match_the_crate_in_mixed_batches() {
     let data = SplitMix64::bytes(2, 1 << 20);
     let mut random = SplitMix64::new(3);
     let (blake3, sha256, sha1) = (blake3_hashes(), sha256_hashes(), sha1_hashes());
@@ -124,9 +125,9 @@ fn chunks_beside_each_other() {
     }
 }
 
-/// A run of the tests that leaves a level out must not look like one that has passed it.
+/// Every level that this CPU has is tested, so that no level is left out unnoticed.
 #[test]
-fn every_level_of_this_cpu_is_run() {
+fn every_level_of_this_cpu_is_tested() {
     fn levels<D>(hashes: &[Hash<D>]) -> Vec<&'static str> {
         hashes.iter().map(|hash| hash.level).collect()
     }
@@ -149,9 +150,9 @@ fn every_level_of_this_cpu_is_run() {
     assert!(Sha1::plain().at_level("").is_none());
 }
 
-/// The key does not leave by the way of messages.
+/// The debug output does not reveal the key.
 #[test]
-fn the_key_is_not_shown() {
+fn debug_output_omits_the_key() {
     let shown = format!("{:?}", Blake3::keyed(&[7; 32]));
     assert!(shown.contains("keyed: true") && !shown.contains('7'), "{shown}");
 }

@@ -1,4 +1,4 @@
-//! From a target to the parameters of an algorithm.
+//! The parameters of an algorithm for a target.
 
 use cutpoint_chunking::algorithm::bfbc::PairCounts;
 use cutpoint_chunking::{Spec, cuts};
@@ -7,12 +7,12 @@ use crate::AlgorithmPart;
 use crate::data::DataSet;
 use crate::template::{LEARNED, spec};
 
-/// How the parameters for a target are found.
+/// The way in which the parameters for a target are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Those that the papers print, whatever mean they give.
+    /// The parameters that the papers print, with any measured mean.
     Paper,
-    /// Those with which the mean that is measured on the data set is the target.
+    /// The parameters with which the mean measured on the data set is the target.
     Equal,
 }
 
@@ -22,7 +22,7 @@ impl Selection {
         [Selection::Paper, Selection::Equal].into_iter().find(|each| each.name() == name)
     }
 
-    /// Whether the definition has such parameters of `part`.
+    /// Returns `true` if the definition has such parameters for `part`.
     pub(crate) fn is_of(self, part: &AlgorithmPart) -> bool {
         match self {
             Selection::Paper => part.paper.is_some() || !part.specs.is_empty(),
@@ -39,29 +39,30 @@ impl Selection {
     }
 }
 
-/// Parameters, or why there are none; and what is to be said about them.
+/// The parameters for a target, or the reason why there are none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Chosen {
-    /// These.
+    /// The parameters.
     Spec(Box<Spec>),
-    /// The algorithm has none for that target, or cannot reach that mean on this data set.
+    /// The reason why the algorithm has no parameters for the target, or cannot reach the mean on
+    /// the data set.
     None(String),
 }
 
-/// The smallest chunk of BFBC\*, as paper 002 sets it.
+/// The minimum chunk size of BFBC\* in bytes, as in paper 002.
 const BFBC_SIZE_MIN: usize = 2;
 
-/// The measured mean counts as the target where it is this near, as a share of it.
+/// The maximum relative difference at which the measured mean counts as the target.
 pub const EQUAL_TOLERANCE: f64 = 0.02;
 
-/// The search ends where the mean is this near.
+/// The relative difference between mean and target at which the search ends.
 const NEAR: f64 = 0.005;
 
-/// How often the search cuts the data set at most.
+/// The maximum number of times that the search cuts the data set.
 const SEARCH_MAX: usize = 10;
 
-/// Finds parameters of `part` for `target` on `set`. Every cut of the data set is told to `goes_on`,
-/// which ends the search by answering no.
+/// Finds parameters of `part` for `target` on `set`. `goes_on` is called before every cut of the
+/// data set, and ends the search by returning `false`.
 pub fn choose(
     part: &AlgorithmPart,
     selection: Selection,
@@ -93,7 +94,7 @@ pub fn choose(
     }
 }
 
-/// BFBC with the pairs of the data set itself, as paper 002 has it.
+/// Returns BFBC with the pairs of the data set itself, as in paper 002.
 fn learned(template: &str, target: usize, set: &DataSet) -> Chosen {
     let counts = count_pairs(set.streams());
     let params = if template == LEARNED[0] {
@@ -107,7 +108,7 @@ fn learned(template: &str, target: usize, set: &DataSet) -> Chosen {
     }
 }
 
-/// What BFBC learns from: how often each pair of bytes occurs.
+/// Counts the occurrences of each pair of bytes, from which BFBC learns.
 pub(crate) fn count_pairs<'a>(streams: impl Iterator<Item = &'a [u8]>) -> PairCounts {
     let mut counts = PairCounts::new();
     for stream in streams {
@@ -117,15 +118,15 @@ pub(crate) fn count_pairs<'a>(streams: impl Iterator<Item = &'a [u8]>) -> PairCo
     counts
 }
 
-/// Whether the parameters are learned from the data set.
+/// Returns `true` if the parameters are learned from the data set.
 pub(crate) fn is_learned(part: &AlgorithmPart) -> bool {
     part.paper.as_ref().is_some_and(|template| LEARNED.contains(&template.get_ref().as_str()))
 }
 
-/// Searches what is to be asked for so that the measured mean is the target.
+/// Searches the requested mean with which the measured mean is the target.
 ///
-/// The mean grows with what is asked for, mostly in proportion; where it does not, halving the distance
-/// between the nearest below and the nearest above finds it.
+/// The measured mean mostly grows in proportion to the requested mean. Otherwise bisection between
+/// the nearest values below and above finds the requested mean.
 fn equal(
     template: &str,
     target: usize,
@@ -196,7 +197,7 @@ fn equal(
     }
 }
 
-/// The mean chunk size on a data set in bytes.
+/// Returns the mean chunk size on a data set in bytes.
 pub fn mean(spec: &Spec, set: &DataSet, drop_last: bool) -> f64 {
     let chunker = spec.chunker();
     let (mut count, mut bytes) = (0_u64, 0_u64);

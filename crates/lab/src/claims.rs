@@ -1,69 +1,72 @@
-//! What the papers say, and whether the rows say so, too.
+//! The claims of the papers, and their comparison with the rows.
 //!
-//! The list is `claims.toml` beside this file: a row for each figure and table that the report has to
-//! answer, for the headline figures, and for where the papers contradict themselves.
+//! The list is `claims.toml` next to this file: an entry for each figure and table that the report
+//! has to answer, for the headline figures, and for the contradictions within the papers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Row;
 use crate::row::LEARNING;
 
-/// What papers say of one thing.
+/// A claim of a paper.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// A name: `H15`, or paper and place.
+    /// The name of the claim: `H15`, or paper and place.
     pub id: String,
-    /// `000` to `004`; the page says which ones these are.
+    /// The number of the paper, `000` to `004`. The page lists the papers.
     pub paper: String,
     /// The figure, table or section.
     pub place: String,
-    /// What is said, and where it was measured.
+    /// The statement, and the conditions of the measurement.
     pub says: String,
-    /// The number in it, where there is one.
+    /// The number in the statement, if any.
     pub number: Option<f64>,
-    /// How it is answered.
+    /// The test of the claim.
     #[serde(default)]
     pub test: Test,
-    /// Which rows answer it; the first against the second for ratios, falling for orders.
+    /// The rows that answer the claim: the first against the second for ratios, falling for orders.
     #[serde(default)]
     pub rows: Vec<Selector>,
-    /// How far from the number ours may be to count as the same: a share of the number, or of orders,
-    /// differences and a number of 0 in units of the value.
+    /// The maximum distance between our value and the number to count as reproduced. The distance
+    /// is a share of the number. For orders, differences and a number of 0 it is in units of the
+    /// value.
     #[serde(default)]
     pub tolerance: f64,
-    /// How far it may be to count as the same shape; without, the same side of 1 or of 0.
+    /// The maximum distance to count as the same shape. If absent, the value must be on the same
+    /// side of 1 or of 0.
     pub loose: Option<f64>,
-    /// Whether our data stands in for data that cannot be had: then nothing is more than the same shape.
+    /// Set if our data replaces data that is not available. In that case no verdict is better than
+    /// the same shape.
     #[serde(default)]
     pub stands_in: bool,
-    /// Why it cannot be tested here, or what is to be said about the comparison.
+    /// The reason why the claim cannot be tested here, or a remark about the comparison.
     #[serde(default)]
     pub reason: String,
 }
 
-/// How a claim is answered.
+/// The test of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Test {
-    /// It cannot be.
+    /// The claim cannot be tested.
     #[default]
     None,
     /// The value of a row against the number.
     Value,
-    /// The value of the first row divided by that of the second against the number.
+    /// The value of the first row divided by that of the second, against the number.
     Ratio,
-    /// The value of the first row less that of the second against the number.
+    /// The value of the first row minus that of the second, against the number.
     Difference,
-    /// The values of the rows fall, or stay, in their order.
+    /// The values of the rows fall or stay equal in their order.
     Order,
-    /// The rows are pairs, and the first of each divided by the second falls, or stays, in their order.
+    /// The rows are pairs, and the quotients of the pairs fall or stay equal in their order.
     Factors,
-    /// The paper contradicts itself or the truth: ours stands beside it.
+    /// The paper contradicts itself or the facts, and our value is shown next to it.
     Contradiction,
 }
 
-/// Which row: fields that are not given may be anything.
+/// A selector of a row. Fields that are absent match any value.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selector {
@@ -75,40 +78,40 @@ pub struct Selector {
     pub data: Option<String>,
     /// The algorithm.
     pub algorithm: Option<String>,
-    /// `paper` or `equal`; `paper` where there are both.
+    /// The selection, `paper` or `equal`. If absent, `paper` is preferred.
     pub selection: Option<String>,
     /// The target in bytes.
     pub target: Option<u64>,
-    /// The level; of several the fastest where it is not given.
+    /// The level. If absent, the fastest level is selected.
     pub level: Option<String>,
-    /// What else tells rows apart.
+    /// The variant of the row.
     pub variant: Option<String>,
 }
 
-/// What is said of a claim.
+/// The answer to a claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
     /// The verdict.
     pub verdict: Verdict,
-    /// Our figure with its spread, as text; empty where there is none.
+    /// Our figure with its spread as text, or empty if there is none.
     pub ours: String,
-    /// Why, or what is missing.
+    /// The reason of the verdict, or the rows that are missing.
     pub reason: String,
 }
 
-/// How what we measured compares with what a paper says.
+/// The result of comparing our measurement with the claim of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Verdict {
     /// The same number, or the same order.
     #[serde(rename = "reproduced")]
     Reproduced,
-    /// Another number, and the same to be learned from it.
+    /// Another number that supports the same conclusion.
     #[serde(rename = "same shape")]
     SameShape,
-    /// Something else.
+    /// A result that contradicts the claim.
     #[serde(rename = "contradicts")]
     Contradicts,
-    /// It cannot be said here.
+    /// A claim that cannot be tested here.
     #[serde(rename = "not testable here")]
     NotTestable,
 }
@@ -122,14 +125,15 @@ struct List {
 ///
 /// # Panics
 ///
-/// If the list that was built in is wrong, which a test sees to.
+/// Panics if the built-in list is invalid, which a test rules out.
 pub fn all() -> Vec<Claim> {
     let list: Result<List, _> = toml::from_str(include_str!("claims.toml"));
     list.unwrap_or_else(|error| panic!("claims.toml: {error}")).claim
 }
 
 impl Selector {
-    /// Returns the row that answers, of several the fastest level, else the last that was measured.
+    /// Returns the matching row. Of several rows, returns the one of the fastest level, or the last
+    /// that was measured.
     pub fn find<'a>(&self, rows: &'a [Row]) -> Option<&'a Row> {
         let is = |wanted: &Option<String>, value: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == value)
@@ -164,7 +168,7 @@ impl Selector {
 }
 
 impl Claim {
-    /// Says what the rows say of it.
+    /// Answers the claim by the rows.
     pub fn answer(&self, rows: &[Row]) -> Answer {
         if self.test == Test::None {
             return Answer {
@@ -176,7 +180,7 @@ impl Claim {
         let mut found = Vec::new();
         for selector in &self.rows {
             match selector.find(rows) {
-                // What the papers say against each other needs no row of ours.
+                // A contradiction within the papers needs no row of ours.
                 None if self.test == Test::Contradiction => {}
                 Some(row) => found.push(row),
                 None => {
@@ -251,7 +255,8 @@ impl Claim {
         Answer { verdict, ours, reason: self.reason.clone() }
     }
 
-    /// Says whether the values fall, or stay, in their order, or at least the first leads.
+    /// Returns [`Verdict::Reproduced`] if the values fall or stay equal in their order, and
+    /// [`Verdict::SameShape`] if at least the first is the greatest.
     fn falls(&self, values: &[f64]) -> Verdict {
         let is_less = |one: f64, other: f64| one + self.tolerance >= other;
         if values.windows(2).all(|pair| is_less(pair[0], pair[1])) {
@@ -263,11 +268,11 @@ impl Claim {
         }
     }
 
-    /// Compares with the number: near enough, or near enough for the shape, of which `sided` says NaN
-    /// where being on the same side is enough.
+    /// Compares our value with the number, by `tolerance` and then by `loose`. Without `loose`, the
+    /// shape is the same if `sided` is NaN, which means that the value is on the same side.
     fn near(&self, ours: f64, sided: f64) -> Verdict {
         let Some(number) = self.number else { return Verdict::NotTestable };
-        // There is no share of nothing.
+        // A share of 0 is not defined.
         let off = if number == 0.0 { ours.abs() } else { (ours / number - 1.0).abs() };
         if off <= self.tolerance {
             Verdict::Reproduced
@@ -291,7 +296,7 @@ fn named(row: &Row) -> String {
     parts.join(", ")
 }
 
-/// A value with its quartiles, where there are any.
+/// Formats a value with its quartiles, if there are any.
 fn shown(row: &Row) -> String {
     let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", row.unit) };
     if row.lower_quartile == row.upper_quartile {
@@ -305,7 +310,7 @@ fn shown(row: &Row) -> String {
     )
 }
 
-/// Four digits are enough to compare.
+/// Formats a value with about four digits, which suffice for a comparison.
 fn short(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -353,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts() {
+    fn verdict_follows_from_the_distance() {
         let verdict = |claim: Claim| claim.answer(&rows()).verdict;
         assert_eq!(verdict(claim(Test::Value, 10.5, &["a"])), Verdict::Reproduced, "near");
         assert_eq!(verdict(claim(Test::Value, 20.0, &["a"])), Verdict::Contradicts, "far");
@@ -415,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_row_is_named() {
         let answer = claim(Test::Value, 1.0, &["d"]).answer(&rows());
         assert_eq!(answer.verdict, Verdict::NotTestable, "verdict");
         assert_eq!(answer.reason, "not among these results: mean of d.", "reason");
@@ -425,7 +430,7 @@ mod tests {
 
     /// Every figure and table that the report must answer has a row, and every row an answer.
     #[test]
-    fn the_list_is_whole() {
+    fn list_of_claims_is_complete() {
         let all = all();
         let ids: HashSet<&str> = all.iter().map(|claim| claim.id.as_str()).collect();
         assert_eq!(ids.len(), all.len(), "a name for each");

@@ -1,6 +1,6 @@
-//! Counters of the processor, where the system lets a program have them.
+//! Hardware counters of the processor, if the system gives access to them.
 
-/// What the processor counted during some work, and over how many bytes.
+/// The counts of the processor during some work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) instructions: u64,
@@ -9,7 +9,7 @@ pub(crate) struct Counts {
     pub(crate) branch_misses: u64,
 }
 
-/// Counts what the processor does in `work`, or says why it cannot be counted.
+/// Counts the events of the processor in `work`, or returns the reason why they cannot be counted.
 #[cfg(target_os = "linux")]
 pub(crate) fn count(work: &mut dyn FnMut()) -> Result<Counts, String> {
     use perf_event::events::Hardware;
@@ -35,7 +35,7 @@ pub(crate) fn count(work: &mut dyn FnMut()) -> Result<Counts, String> {
     })
 }
 
-/// Says that it cannot be counted.
+/// Returns the reason why events cannot be counted.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn count(_: &mut dyn FnMut()) -> Result<Counts, String> {
     Err("counters are read on Linux only".to_owned())

@@ -1,4 +1,4 @@
-//! What is cut: files of a data set, or data that is made, in memory.
+//! The data to cut, in memory: the files of a data set, or generated data.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,37 +11,37 @@ use crate::{DataPart, LabError};
 /// A data set in memory.
 #[derive(Clone, Debug)]
 pub struct DataSet {
-    /// Its name.
+    /// The name of the data set.
     pub name: String,
-    /// Its versions, in order; there is at least one byte in all of them together.
+    /// The versions in order, which together have at least one byte.
     pub versions: Vec<Version>,
     /// The first 16 hexadecimal digits of BLAKE3 over versions, names and bytes.
     pub hash: String,
-    /// Shannon entropy of order 0, in bits a byte.
+    /// The Shannon entropy of order 0, in bits per byte.
     pub entropy: f64,
-    /// Compressed by gzip, level 6, as a share of the size.
+    /// The size after compression by gzip, level 6, as a share of the size.
     pub gzip_ratio: f64,
 }
 
 /// The files of one version, sorted by name.
 #[derive(Clone, Debug, Default)]
 pub struct Version {
-    /// The bytes of each.
+    /// The bytes of each file.
     pub streams: Vec<Vec<u8>>,
 }
 
-/// So much of a data set is compressed to find out how much of it gzip leaves: pieces of a mebibyte at
-/// equal distances.
+/// The maximum size of the sample of a data set that is compressed for the gzip ratio, in bytes.
+/// The sample consists of pieces of a mebibyte at equal distances.
 const GZIP_SIZE: usize = 32 << 20;
 
 impl DataSet {
-    /// Reads or makes what `part` asks for, files below `folder`. `goes_on` is asked between files, and
-    /// ends it by answering no.
+    /// Generates the data set of `part`, or reads its files below `folder`. `goes_on` is called
+    /// between files, and ends the loading by returning `false`.
     ///
     /// # Errors
     ///
-    /// [`LabError::File`] where a file is missing or cannot be read, [`LabError::Data`] where there is
-    /// not a byte.
+    /// Returns [`LabError::File`] if a file is missing or cannot be read, [`LabError::Data`] if
+    /// there is not a single byte, and [`LabError::Interrupted`] if `goes_on` returns `false`.
     pub fn load(
         part: &DataPart,
         folder: &Path,
@@ -113,17 +113,17 @@ impl DataSet {
         self.versions.iter().flat_map(|version| &version.streams).map(Vec::as_slice)
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes.
     pub fn size(&self) -> usize {
         self.streams().map(<[u8]>::len).sum()
     }
 
-    /// Returns how many streams there are.
+    /// Returns the number of streams.
     pub fn stream_count(&self) -> usize {
         self.streams().count()
     }
 
-    /// Returns all of it behind each other, at most `limit` bytes.
+    /// Returns the concatenation of all streams, at most `limit` bytes.
     pub fn joined(&self, limit: usize) -> Vec<u8> {
         let mut joined = Vec::with_capacity(self.size().min(limit));
         for stream in self.streams() {
@@ -139,8 +139,8 @@ fn hash_file(hasher: &mut blake3::Hasher, name: &[u8], bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
 }
 
-/// The folders of versions of a data set, sorted: those whose name is `v` and digits; itself where there
-/// are none.
+/// Returns the folders of the versions of a data set, sorted: the folders whose name is `v` and
+/// digits, or the data set itself if there are none.
 fn version_roots(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let kind = fs::metadata(path).map_err(LabError::of(path))?;
     let mut roots = Vec::new();
@@ -165,7 +165,7 @@ fn version_roots(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     Ok(roots)
 }
 
-/// What is in a folder, sorted by name.
+/// Returns the entries of a folder, sorted by name.
 fn entries(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let list: io::Result<Vec<PathBuf>> =
         fs::read_dir(path).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
@@ -174,7 +174,8 @@ fn entries(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     Ok(list)
 }
 
-/// All regular files below, in the order of their names; links are not followed.
+/// Returns all regular files at or below `path`, in the order of their names. Links are not
+/// followed.
 fn files_below(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let kind = fs::symlink_metadata(path).map_err(LabError::of(path))?;
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! What is to be measured: a file in TOML.
+//! The definition of a run, a file in TOML.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -14,30 +14,30 @@ use crate::made::Made;
 use crate::size::size;
 use crate::template::check_template;
 
-/// Text, and where in the file it stands.
+/// A text, with its position in the file.
 pub type Text = Spanned<String>;
 
-/// Data sets, algorithms, and which measurements of them are wanted. `docs/lab.md` has every key.
+/// The data sets, algorithms and measurements of a run. `docs/lab.md` has every key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
     /// A short name.
     pub name: String,
-    /// What is asked: the report begins with it.
+    /// The question of the run, with which the report begins.
     pub question: String,
-    /// How many repeats of everything that is timed count, after one to get warm.
+    /// The number of repeats of everything that is timed, after a warm-up.
     #[serde(default = "default_repeats")]
     pub repeats: Spanned<u32>,
-    /// What is cut.
+    /// The data sets.
     #[serde(rename = "dataset")]
     pub data: Vec<DataPart>,
-    /// By what.
+    /// The algorithms.
     #[serde(rename = "algorithm", default)]
     pub algorithms: Vec<AlgorithmPart>,
-    /// What is measured.
+    /// The measurements.
     #[serde(rename = "measure")]
     pub measures: Vec<MeasurePart>,
-    /// The file as it was.
+    /// The text of the file.
     #[serde(skip)]
     text: String,
 }
@@ -46,30 +46,31 @@ fn default_repeats() -> Spanned<u32> {
     Spanned::new(0..0, 10)
 }
 
-/// A data set: files, or data that is made.
+/// A data set: files, or generated data.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataPart {
-    /// Its name in all rows.
+    /// The name of the data set in all rows.
     pub name: Text,
-    /// What it is, in a sentence.
+    /// A description in one sentence.
     #[serde(default)]
     pub about: String,
-    /// A file or folder below the folder of data sets; its folders `v01`, `v02` and so on are versions.
+    /// The file or folder of the data set, below the folder of data sets. Its folders `v01`, `v02`
+    /// and so on are versions.
     pub path: Option<Text>,
-    /// What is made: `random`, `text`, `zeros`, `backup-artificial`, `low-entropy`.
+    /// The kind of generated data: `random`, `text`, `zeros`, `backup-artificial`, `low-entropy`.
     pub made: Option<Text>,
-    /// What a random generator begins with.
+    /// The seed of the random generator.
     #[serde(default = "one")]
     pub seed: u64,
-    /// At most so many versions, from the first on.
+    /// The maximum number of versions, from the first on.
     pub versions: Option<Spanned<u32>>,
-    /// At most so many bytes of each version, such as `64M`; of data that is made, all of them.
+    /// The maximum size of each version, such as `64M`, or the size of generated data.
     pub size: Option<Text>,
-    /// Whether it is left out, and named, where it is not there.
+    /// Set if the data set may be absent, in which case it is skipped and named.
     #[serde(default)]
     pub optional: bool,
-    /// Whether the files of a version are joined into one stream, sorted by name, before they are cut.
+    /// Set to join the files of a version into one stream, sorted by name, before they are cut.
     #[serde(default)]
     pub join: bool,
 }
@@ -78,25 +79,25 @@ fn one() -> u64 {
     1
 }
 
-/// An algorithm, with a way from a target to its parameters.
+/// An algorithm, with the specs for a target.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AlgorithmPart {
-    /// Its name in all rows.
+    /// The name of the algorithm in all rows.
     pub name: Text,
-    /// What it is, in a sentence.
+    /// A description in one sentence.
     #[serde(default)]
     pub about: String,
-    /// The spec that the papers set for a target, with `{target}` for its bytes, and `{target*2}` or
-    /// `{target/8}` for a multiple or a part: `seqcdc:paper={target}`. `bfbc` and `bfbc*` learn from the
-    /// data.
+    /// The spec of the papers for a target, with `{target}` for its size in bytes, and `{target*2}`
+    /// or `{target/8}` for a multiple or a part: `seqcdc:paper={target}`. `bfbc` and `bfbc*` learn
+    /// from the data.
     pub paper: Option<Text>,
-    /// Specs for single targets, by their size, where the papers set another one than the template says.
+    /// The specs of single targets, by their size, for which the papers deviate from the template.
     #[serde(default)]
     pub specs: BTreeMap<String, Text>,
-    /// The spec with a mean of `{target}`: what the search for an equal mean changes.
+    /// The spec with a mean of `{target}`, which the search for an equal mean varies.
     pub equal: Option<Text>,
-    /// Whether the last chunk of each stream is left out of the figures about sizes, as in paper 002.
+    /// Set to exclude the last chunk of each stream from the figures about sizes, as in paper 002.
     #[serde(default)]
     pub drop_last: bool,
 }
@@ -105,32 +106,33 @@ pub struct AlgorithmPart {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasurePart {
-    /// Which kind: `cut`, `throughput`, `fingerprint`, `pipeline`, `low-entropy`, `shift`, `burst`,
+    /// The kind: `cut`, `throughput`, `fingerprint`, `pipeline`, `low-entropy`, `shift`, `burst`,
     /// `growth`, `bursts`.
     pub kind: Spanned<Kind>,
-    /// Names of data sets.
+    /// The names of the data sets.
     pub datasets: Vec<Text>,
-    /// Names of algorithms.
+    /// The names of the algorithms.
     #[serde(default)]
     pub algorithms: Vec<Text>,
-    /// Target sizes; for kinds about BURST the sizes of blocks; for fingerprints those of chunks.
+    /// The target sizes. For the kinds about BURST the sizes of blocks, and for fingerprints the
+    /// sizes of chunks.
     #[serde(default)]
     pub targets: Vec<Text>,
-    /// `paper`, `equal`, or both.
+    /// The selections of parameters: `paper`, `equal`, or both.
     #[serde(default = "both")]
     pub selections: Vec<Text>,
-    /// On which levels of instructions.
+    /// The levels of instructions.
     #[serde(default)]
     pub levels: Levels,
-    /// Whether the papers' own vectorized forms are measured as well.
+    /// Set to measure the vectorized forms of the papers as well.
     #[serde(default)]
     pub papers: bool,
-    /// Names of fingerprints, for `pipeline`: `blake3`, `sha256`, `sha1`.
+    /// The names of fingerprints, for `pipeline`: `blake3`, `sha256`, `sha1`.
     #[serde(default = "blake3")]
     pub fingerprints: Vec<Text>,
-    /// At most so many bytes of a data set are measured.
+    /// The maximum number of bytes of a data set that are measured.
     pub size: Option<Text>,
-    /// How many edits of each kind are made, for `shift`.
+    /// The number of edits of each kind, for `shift`.
     pub edits: Option<u32>,
 }
 
@@ -142,14 +144,15 @@ fn blake3() -> Vec<Text> {
     vec![Spanned::new(0..0, "blake3".to_owned())]
 }
 
-/// Which levels of instructions.
+/// The levels of instructions to measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Levels {
-    /// The best of this CPU.
+    /// The best level of this CPU.
     #[default]
     Best,
-    /// All of this CPU that the algorithm has code for, and the rule as its paper states it.
+    /// All levels of this CPU for which the algorithm has code, and the rule as its paper states
+    /// it.
     All,
 }
 
@@ -158,18 +161,18 @@ impl Definition {
     ///
     /// # Errors
     ///
-    /// [`LabError::File`] where it cannot be read, [`LabError::Definition`] where it says something that
-    /// cannot be, with the line.
+    /// Returns [`LabError::File`] if the file cannot be read, and [`LabError::Definition`] with the
+    /// line if it is invalid.
     pub fn read(path: &Path) -> Result<Definition, LabError> {
         let text = fs::read_to_string(path).map_err(LabError::of(path))?;
         Definition::parse(&text, &path.display().to_string())
     }
 
-    /// Parses and checks `text`; `path` is what errors call it.
+    /// Parses and checks `text`. Errors name it by `path`.
     ///
     /// # Errors
     ///
-    /// [`LabError::Definition`], with the line.
+    /// Returns [`LabError::Definition`] with the line if the text is invalid.
     pub fn parse(text: &str, path: &str) -> Result<Definition, LabError> {
         let at = |span: Range<usize>, message: String| {
             let start = text.len().min(span.start);
@@ -257,7 +260,8 @@ impl Definition {
                     format!("algorithm {:?}: give paper, equal or both", part.name.get_ref()),
                 );
             }
-            // What needs a target is tried with one that every algorithm has, where it has any.
+            // A template is tried with several targets, because an algorithm may lack parameters
+            // for some.
             for (target, spec) in &part.specs {
                 if size(target).is_none() {
                     return fail(
@@ -353,7 +357,7 @@ impl Definition {
     }
 }
 
-/// What helps, where the parser only says what is wrong.
+/// Returns the remedy for an error of the parser, which only names the problem.
 fn remedy(message: &str) -> &'static str {
     if message.starts_with("unknown field") {
         ": remove it, or take one of those"

@@ -1,52 +1,52 @@
-//! What can go wrong, in the words of somebody who can do something about it.
+//! The errors of the lab.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why the lab cannot go on.
+/// An error of the lab.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The definition says something that cannot be.
+    /// The definition is invalid.
     #[error("{path}: line {line}: {message}")]
     Definition {
-        /// The file.
+        /// The path of the definition.
         path: String,
         /// The line, from 1.
         line: usize,
-        /// What is wrong, what was found, and what helps.
+        /// The problem, the value found, and the remedy.
         message: String,
     },
-    /// A file or folder.
+    /// The system refused an operation on a file or folder.
     #[error("{path}: {source}", path = path.display())]
     File {
-        /// Which one.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// What is in a file is not what it should be.
+    /// The content of a file is invalid.
     #[error("{path}: {message}", path = path.display())]
     Content {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong, and what helps.
+        /// The problem and the remedy.
         message: String,
     },
-    /// A data set has nothing that could be cut.
+    /// A data set has no bytes to cut.
     #[error("data set {name}: {message}")]
     Data {
-        /// Its name.
+        /// The name of the data set.
         name: String,
-        /// What is wrong, and what helps.
+        /// The problem and the remedy.
         message: String,
     },
-    /// Somebody asked to stop.
+    /// The run was stopped.
     #[error("interrupted; what was measured is kept, and the same command goes on from there")]
     Interrupted,
 }
 
 impl LabError {
-    /// Makes of the system's answer about `path` an error.
+    /// Returns a function that adds `path` to an error of the system.
     pub(crate) fn of(path: &Path) -> impl FnOnce(io::Error) -> LabError + use<> {
         let path = path.to_owned();
         move |source| LabError::File { path, source }

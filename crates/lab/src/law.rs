@@ -1,4 +1,4 @@
-//! What the sizes of chunks of random data must be, where that is known.
+//! The exact distribution of chunk sizes on random data, for algorithms for which it is known.
 
 use std::f64::consts::LN_2;
 
@@ -6,12 +6,13 @@ use cutpoint_chunking::Spec;
 
 /// The distribution of sizes that an algorithm has on random data.
 ///
-/// Sources: for hashes each byte behind the smallest size ends a chunk with one chance. RAM: the largest
-/// of the window's bytes says with which chance each byte behind it ends the chunk. MII: a Markov chain
-/// over run and last byte. AE with values of one byte: as soon as a window is likely to have the greatest
-/// value, each byte that may be one begins it with a chance of 1/256. AE with values that are hardly ever equal: Dickman's
-/// function (the largest of so many values is the last extreme; Gregoriadis and Zhang both print
-/// something else).
+/// Sources: for hashes, each byte after the minimum size ends a chunk with the same probability.
+/// For RAM, the maximum of the window determines the probability with which each byte after the
+/// window ends the chunk. For MII, a Markov chain over the run and the last byte. For AE with
+/// values of one byte and a window that almost always contains the greatest value, the chunk ends a
+/// window after the first byte of that value, which each byte has with a probability of 1/256. For
+/// AE with values that are hardly ever equal, Dickman's function, because the maximum of all values
+/// is the last extreme (Gregoriadis and Zhang both print other formulas).
 #[derive(Clone, Debug)]
 pub struct Law {
     name: &'static str,
@@ -20,22 +21,24 @@ pub struct Law {
 
 #[derive(Clone, Debug)]
 enum Form {
-    /// Each byte of a stretch ends the chunk with a chance. Stretches by where they begin, rising.
+    /// Stretches of sizes in which each byte ends the chunk with a given probability, by their
+    /// starts, in rising order.
     Chances { stretches: Vec<(f64, f64)>, max: f64 },
-    /// One of several, each with a weight.
+    /// A mixture of forms, each with a weight.
     Mixture(Vec<(f64, Form)>),
-    /// The shares of chunks up to sizes of 0, 1, 2 times the step, and so on.
+    /// The shares of chunks with sizes up to 0, 1, 2 times the step, and so on.
     Table { step: f64, shares: Vec<f64> },
 }
 
-/// The window from which on the greatest byte value is in it in all but one of a thousand chunks.
+/// The minimum window in bytes that contains the greatest byte value in all but one of a thousand
+/// chunks.
 const AE_WINDOW_MIN: f64 = 1792.0;
 
-/// Chunks that are rarer are left out.
+/// The probability below which chunks are neglected.
 const RARE: f64 = 1e-9;
 
 impl Law {
-    /// Returns the law of `spec`, `None` where there is none that is exact.
+    /// Returns the law of `spec`, or `None` if no exact law is known.
     pub fn of(spec: &Spec) -> Option<Law> {
         let text = spec.to_string();
         let (name, list) = text.split_once(':')?;
@@ -68,7 +71,8 @@ impl Law {
                     return hash(min, chance(bits));
                 }
                 let normal = number("normal")?;
-                // The byte that makes the chunk as long as `normal` is the last of the first stretch.
+                // The byte at which the chunk has the size `normal` is the last of the first
+                // stretch.
                 let stretches = vec![
                     (min, chance(bits + level)),
                     (normal.max(min) + 1.0, chance(bits - level)),
@@ -105,7 +109,7 @@ impl Law {
         }
     }
 
-    /// Returns what it is, in words.
+    /// Returns a description of the law in words.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -115,7 +119,7 @@ impl Law {
         self.form.at_most(size.floor())
     }
 
-    /// Returns the mean in bytes, `None` where it is not finite.
+    /// Returns the mean in bytes, or `None` if the mean is not finite.
     pub fn mean(&self) -> Option<f64> {
         self.form.mean()
     }
@@ -156,7 +160,7 @@ impl Form {
         }
     }
 
-    /// The sum of the shares of chunks that are larger than 0, 1, 2 and so on.
+    /// Returns the mean: the sum of the shares of chunks that are larger than 0, 1, 2 and so on.
     fn mean(&self) -> Option<f64> {
         match self {
             Form::Chances { stretches, max } => {
@@ -166,7 +170,7 @@ impl Form {
                         .get(index + 1)
                         .map_or(f64::INFINITY, |(next, _)| next - 1.0)
                         .min(max - 1.0);
-                    // Sizes up to `begin - 1` are exceeded by all that are left.
+                    // All remaining chunks exceed the sizes up to `begin - 1`.
                     sum += left * (begin.min(*max) - from);
                     if end < *begin {
                         return Some(sum);
@@ -197,14 +201,14 @@ impl Form {
     }
 }
 
-/// AE with values that are hardly ever equal: a chunk is longer than u windows with a chance of rho(u),
-/// where rho is 1 up to 1 and u rho'(u) = -rho(u - 1).
+/// Returns the law of AE with values that are hardly ever equal. A chunk is longer than u windows
+/// with the probability rho(u), where rho is 1 up to 1 and u rho'(u) = -rho(u - 1).
 fn dickman(window: f64) -> Form {
     const STEPS: usize = 1000;
     const WINDOWS: usize = 16;
     let mut rho = vec![1.0; STEPS + 1];
     for index in STEPS + 1..=STEPS * WINDOWS {
-        // The mean of the slopes at both ends.
+        // The trapezoidal rule: the mean of the slopes at both ends.
         let slope = |at: usize| -rho[at - STEPS] * STEPS as f64 / at as f64;
         let next = rho[index - 1] + (slope(index - 1) + slope(index)) / 2.0 / STEPS as f64;
         rho.push(next);
@@ -228,9 +232,9 @@ fn ram(window: f64, passes_equal: bool, is_before: bool, max: f64) -> Form {
     Form::Mixture(forms)
 }
 
-/// The chance of each state, run by last byte, after each byte.
+/// Returns the law of MII, from the probability of each state (run and last byte) after each byte.
 fn mii(length: usize) -> Option<Form> {
-    // Longer runs are so rare that no table of sizes would end.
+    // Longer runs are so rare that the table of sizes would be too long.
     if !(2..=7).contains(&length) {
         return None;
     }
@@ -244,7 +248,7 @@ fn mii(length: usize) -> Option<Form> {
             let mut below = 0.0;
             let total: f64 = chances.iter().sum();
             for byte in 0..256 {
-                // A greater byte than the last one makes the run longer, others begin anew.
+                // A byte greater than the last one extends the run, and any other byte restarts it.
                 let rises = below / 256.0;
                 next[0][byte] += (total - below) / 256.0;
                 match next.get_mut(run + 1) {
@@ -309,12 +313,12 @@ mod tests {
         let law = law("ae:mode=max,window=4000,bytes=8");
         let mean = law.mean().expect("a mean");
         let above = 1.0 - law.at_most(2.0 * mean);
-        // The AE paper's theorem 2 allows 0.0938.
+        // Theorem 2 of the AE paper allows 0.0938.
         assert!((above - 0.014).abs() < 0.001, "{above}");
     }
 
     #[test]
-    fn where_nothing_is_known_nothing_is_said() {
+    fn algorithms_without_exact_law_have_none() {
         for spec in ["seqcdc:avg=8k", "maxp:avg=8k", "ae:mode=max,window=500"] {
             assert!(Law::of(&spec.parse().expect("a spec")).is_none(), "{spec}");
         }

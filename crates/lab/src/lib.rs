@@ -1,18 +1,18 @@
-//! The lab: chunking algorithms over data sets, measured by one method, and a report beside the papers'
-//! figures.
+//! The lab: measures chunking algorithms on data sets by one method, and reports the results next
+//! to the figures of the papers.
 //!
-//! A [`Definition`] says which data sets, which algorithms, and what is measured. [`Run`] takes one cell
-//! of it after the other and appends [`Row`]s to a folder of [`Results`]: a file of comma-separated
-//! values that grows, and the same in Parquet in the end. What is there already is not measured again,
-//! so an interrupted run goes on. [`claims`] holds what the papers say against the rows, and [`report`]
-//! makes one page of all that.
+//! A [`Definition`] lists data sets, algorithms and measurements. [`Run`] measures one cell of the
+//! definition after another and appends [`Row`]s to a folder of [`Results`]: a growing file of
+//! comma-separated values, and the same rows in Parquet at the end. Cells with results are not
+//! measured again, so that an interrupted run can be resumed. [`claims`] compares the claims of the
+//! papers with the rows, and [`report`] makes one page of all results.
 //!
-//! `docs/lab.md` has the method, and what speaks against it.
+//! `docs/lab.md` describes the method and its limits.
 //!
 //! # Reading order
 //!
-//! [`Definition`], [`data`] (what is cut), [`algorithm`] (by what), [`measure`] (one file for each kind of
-//! measurement), [`Row`], [`Run`], [`claims`], [`report`].
+//! [`Definition`], [`data`] (the data to cut), [`algorithm`] (the algorithms and their parameters),
+//! [`measure`] (one file for each kind of measurement), [`Row`], [`Run`], [`claims`], [`report`].
 #![forbid(unsafe_code)]
 
 pub mod algorithm;
@@ -21,13 +21,17 @@ mod counters;
 pub mod data;
 mod definition;
 mod error;
+mod kind;
 pub mod law;
+pub mod made;
 pub mod measure;
 mod parquet_file;
 pub mod report;
 mod results;
 mod row;
 mod run;
+mod size;
+mod template;
 
 pub use definition::{AlgorithmPart, DataPart, Definition, Levels, MeasurePart, Text};
 pub use error::LabError;

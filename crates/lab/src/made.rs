@@ -2,27 +2,27 @@
 
 use cutpoint_testing::{Artificial, SplitMix64, input};
 
-/// Data that is made from a seed.
+/// A kind of data that is generated from a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// Random bytes: the papers' RAND.
+    /// Random bytes: RAND of the papers.
     Random,
     /// Words and punctuation.
     Text,
     /// Zeros.
     Zeros,
-    /// The BURST paper's simulation of backups (section V-F): printable characters at random, and in each
-    /// next version a KiB of others anywhere in a quarter of the 4-KiB blocks.
+    /// The simulation of backups of the BURST paper (section V-F): random printable characters.
+    /// Each version replaces a KiB at a random place in a quarter of the 4-KiB blocks.
     BackupArtificial,
-    /// Runs of one byte and short patterns over and over, with random bytes between.
+    /// Runs of one byte and repeated short patterns, with random bytes between them.
     LowEntropy,
 }
 
-/// What makes one version after the other.
+/// A generator of versions, one per call.
 pub(crate) type Maker = Box<dyn FnMut() -> Vec<u8>>;
 
 impl Made {
-    /// The names that [`Made::named`] knows.
+    /// The names for [`Made::named`].
     pub const NAMES: [&str; 5] = ["random", "text", "zeros", "backup-artificial", "low-entropy"];
 
     /// Returns the kind of this name.
@@ -31,7 +31,7 @@ impl Made {
         Made::NAMES.iter().zip(all).find(|(each, _)| **each == name).map(|(_, made)| made)
     }
 
-    /// How many versions there are unless fewer are asked for.
+    /// Returns the default number of versions, which is also the maximum.
     pub(crate) fn version_count(self) -> usize {
         if self == Made::BackupArtificial { Artificial::VERSION_COUNT } else { 1 }
     }
@@ -50,8 +50,8 @@ impl Made {
     }
 }
 
-/// Stretches of 1 KiB to 256 KiB: a third of them one byte, a third a pattern of 2 to 64 bytes, a third
-/// random.
+/// Returns runs of 1 KiB to 256 KiB: a third of one byte, a third of a repeated pattern of 2 to 64
+/// bytes, and a third random.
 fn low_entropy(seed: u64, size: usize) -> Vec<u8> {
     let mut numbers = SplitMix64::new(seed);
     let mut data = Vec::with_capacity(size);
@@ -59,7 +59,7 @@ fn low_entropy(seed: u64, size: usize) -> Vec<u8> {
         let length = (1024 << numbers.below(9)).min(size - data.len());
         match numbers.below(3) {
             0 => {
-                // Zeros are by far the most frequent in files.
+                // Zeros are by far the most frequent runs in files.
                 let byte = if numbers.below(2) == 0 { 0 } else { numbers.byte() };
                 data.resize(data.len() + length, byte);
             }

@@ -1,4 +1,4 @@
-//! Rows in Parquet: a column for each field, compressed by dictionaries only.
+//! Rows in Parquet, with a column for each field, compressed by dictionaries only.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use parquet::schema::types::{Type, TypePtr};
 
 use crate::Row;
 
-/// The names of all columns, in the order of [`Row`]'s fields.
+/// The names of all columns, in the order of the fields of [`Row`].
 pub(crate) const COLUMNS: [&str; 23] = [
     "cell",
     "measure",
@@ -38,7 +38,7 @@ pub(crate) const COLUMNS: [&str; 23] = [
     "time_s",
 ];
 
-/// What a column holds.
+/// The values of a column.
 enum Column {
     Texts(fn(&Row) -> &str),
     Counts(fn(&Row) -> u64),
@@ -91,7 +91,7 @@ fn schema() -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(Type::group_type_builder("rows").with_fields(fields).build()?))
 }
 
-/// Returns the bytes of a file of these rows.
+/// Returns the bytes of a Parquet file of these rows.
 pub(crate) fn bytes(rows: &[Row]) -> Result<Vec<u8>, ParquetError> {
     let properties = WriterProperties::builder().set_created_by("cutpoint lab".to_owned()).build();
     let mut writer = SerializedFileWriter::new(Vec::new(), schema()?, Arc::new(properties))?;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back() {
+    fn written_rows_are_read_back() {
         let rows: Vec<Row> = (0..5)
             .map(|number| Row {
                 target: number,
@@ -160,7 +160,7 @@ mod tests {
         );
     }
 
-    /// The file of values has the names of the fields, which serde gives.
+    /// The columns have the names of the fields in serde, as in the file of comma-separated values.
     #[test]
     fn columns_are_the_fields() {
         let json = serde_json::to_value(Row::default()).expect("a row");

@@ -1,4 +1,4 @@
-//! A folder of results: rows in a file that grows, and in Parquet.
+//! A folder of results: rows in a growing file, and in Parquet.
 
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::row::ELAPSED;
 use crate::{LabError, Row, parquet_file};
 
-/// Rows of one or more runs of a definition.
+/// The rows of one or more runs of a definition.
 #[derive(Clone, Debug)]
 pub struct Results {
     folder: PathBuf,
@@ -16,27 +16,28 @@ pub struct Results {
     complete: HashSet<String>,
 }
 
-/// The file of rows.
+/// The name of the file of rows.
 const CSV: &str = "results.csv";
-/// The same rows in Parquet, as of the last end of a run.
+/// The name of the file of rows in Parquet, which is written at the end of a run.
 const PARQUET: &str = "results.parquet";
-/// What was asked for.
+/// The name of the file of the definition.
 const DEFINITION: &str = "definition.toml";
 
 impl Results {
-    /// Opens the folder to go on there; makes it where there is none. Rows of a cell that was not
-    /// finished are taken out.
+    /// Opens the folder to resume a run, and creates the folder if there is none. Rows of an
+    /// unfinished cell are removed.
     ///
     /// # Errors
     ///
-    /// [`LabError::File`], and [`LabError::Content`] where what is there is not a file of rows.
+    /// Returns [`LabError::File`] if the folder or its files cannot be read or written, and
+    /// [`LabError::Content`] if the file is no file of rows.
     pub fn open(folder: &Path) -> Result<Results, LabError> {
         fs::create_dir_all(folder).map_err(LabError::of(folder))?;
         let path = folder.join(CSV);
         if !path.exists() {
             let results =
                 Results { folder: folder.to_owned(), rows: Vec::new(), complete: HashSet::new() };
-            // A folder in which nothing can be written is found now, not after an hour.
+            // A folder that cannot be written is detected now instead of after an hour.
             results.write_all()?;
             return Ok(results);
         }
@@ -50,11 +51,12 @@ impl Results {
         Ok(results)
     }
 
-    /// Reads what is there: a folder of results, or a file of rows alone.
+    /// Reads a folder of results, or a file of rows alone.
     ///
     /// # Errors
     ///
-    /// As [`Results::open`]; also where there is nothing, or not a row.
+    /// Returns any error of [`Results::open`], and an error if there is no such file or the file
+    /// has no row.
     pub fn read(path: &Path) -> Result<Results, LabError> {
         let file = if path.is_dir() { path.join(CSV) } else { path.to_owned() };
         let text = fs::read(&file).map_err(LabError::of(&file))?;
@@ -69,7 +71,7 @@ impl Results {
     }
 
     fn parse(folder: &Path, path: &Path, text: &[u8]) -> Result<Results, LabError> {
-        // What was being written when the machine stopped.
+        // An incomplete last line was being written when the machine stopped.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let mut reader = csv::Reader::from_reader(&text[..whole]);
         let mut rows: Vec<Row> = Vec::new();
@@ -96,12 +98,12 @@ impl Results {
         fs::read_to_string(self.folder.join(DEFINITION)).ok()
     }
 
-    /// Whether the cell was measured already.
+    /// Returns `true` if the cell was already measured.
     pub fn has(&self, cell: &str) -> bool {
         self.complete.contains(cell)
     }
 
-    /// Appends the rows of a cell, all of them at once, and sees to it that they are on the disk.
+    /// Appends all rows of a cell at once, and syncs them to the disk.
     pub(crate) fn append(&mut self, cell: &str, rows: Vec<Row>) -> Result<(), LabError> {
         let path = self.folder.join(CSV);
         let mut file = OpenOptions::new().append(true).open(&path).map_err(LabError::of(&path))?;
@@ -112,7 +114,7 @@ impl Results {
         Ok(())
     }
 
-    /// Keeps the definition beside the rows.
+    /// Stores the definition next to the rows.
     pub(crate) fn keep_definition(&self, text: &str) -> Result<(), LabError> {
         replace(&self.folder.join(DEFINITION), text.as_bytes())
     }
@@ -121,7 +123,8 @@ impl Results {
     ///
     /// # Errors
     ///
-    /// [`LabError::File`].
+    /// Returns [`LabError::File`] if the file cannot be written, and [`LabError::Content`] if it
+    /// cannot be encoded.
     pub fn write_parquet(&self) -> Result<(), LabError> {
         let path = self.folder.join(PARQUET);
         let bytes = parquet_file::bytes(&self.rows).map_err(|error| LabError::Content {
@@ -152,7 +155,7 @@ fn to_csv(rows: &[Row], has_header: bool, path: &Path) -> Result<Vec<u8>, LabErr
     writer.into_inner().map_err(|error| LabError::of(path)(error.into_error()))
 }
 
-/// Puts a file in place of the one that is there, which stays as it is if that fails.
+/// Replaces a file atomically. If that fails, the old file stays as it is.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -163,7 +166,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     });
     let renamed = written.and_then(|()| fs::rename(&new, path));
     if renamed.is_err() {
-        // What there is of it is of no use.
+        // An incomplete new file is of no use.
         fs::remove_file(&new).ok();
     }
     renamed.map_err(LabError::of(path))

@@ -1,73 +1,77 @@
-//! A result: one number, with all that is needed to know what it says.
+//! A result: one number, with all that is needed to interpret it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One measurement of one thing.
+/// One measurement of one quantity.
 ///
-/// What does not apply is empty, or 0 for `target`. Units stand in `unit`.
+/// A field that does not apply is empty, or 0 for `target`. The unit of the value is in `unit`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What names the cell of the run that this row came from; rows of one cell are written together.
+    /// The key of the cell of the run that the row came from. The rows of a cell are written
+    /// together.
     pub cell: String,
-    /// The kind of measurement: `cut`, `throughput`, `pipeline`.
+    /// The kind of measurement, such as `cut`, `throughput` or `pipeline`.
     pub measure: String,
     /// The data set.
     pub data: String,
-    /// The first 16 hexadecimal digits of BLAKE3 over the names and bytes of its files.
+    /// The first 16 hexadecimal digits of BLAKE3 over the names and bytes of the files of the data
+    /// set.
     pub data_hash: String,
-    /// Its Shannon entropy, order 0: bits a byte.
+    /// The Shannon entropy of the data set, of order 0, in bits per byte.
     pub entropy: f64,
-    /// How many bytes were cut.
+    /// The number of bytes that were cut.
     pub input_bytes: u64,
-    /// The algorithm, as the definition calls it.
+    /// The name of the algorithm in the definition.
     pub algorithm: String,
-    /// How its parameters were found: `paper`, or `equal` for an equal measured mean.
+    /// The selection of the parameters: `paper`, or `equal` for an equal measured mean.
     pub selection: String,
-    /// The target size in bytes; 0 where there is none.
+    /// The target size in bytes; 0 if there is none.
     pub target: u64,
-    /// The parameters written out.
+    /// The parameters in full.
     pub spec: String,
-    /// The level of instructions, or the form of a paper, or a fingerprint.
+    /// The level of instructions, the form of a paper, or a fingerprint.
     pub level: String,
-    /// What was measured.
+    /// The metric that was measured.
     pub metric: String,
-    /// What else tells this row from others of its metric: an edit, a version, a table.
+    /// The distinction of this row from others of its metric: an edit, a version, a table.
     pub variant: String,
-    /// The value; of several repeats the median.
+    /// The value, or the median of several repeats.
     pub value: f64,
     /// The unit of the value.
     pub unit: String,
-    /// What a quarter of the repeats do not reach; the value where there is one.
+    /// The lower quartile of the repeats, or the value if there is only one.
     pub lower_quartile: f64,
-    /// What a quarter of the repeats exceed.
+    /// The upper quartile of the repeats, or the value if there is only one.
     pub upper_quartile: f64,
-    /// How many repeats there are.
+    /// The number of repeats.
     pub count: u64,
-    /// The repeats themselves, or the points of a curve, in order, with spaces between.
+    /// The repeats themselves, or the points of a curve, in order, separated by spaces.
     pub samples: String,
-    /// What has to be said about it.
+    /// A remark about the row.
     pub note: String,
-    /// The commit that the program was built at.
+    /// The commit at which the program was built.
     pub commit: String,
-    /// The processor, how many of them, and the system.
+    /// The processor, the number of processors, and the system.
     pub machine: String,
-    /// When the cell was finished: seconds since 1970, UTC.
+    /// The time at which the cell was finished, in seconds since 1970, UTC.
     pub time_s: u64,
 }
 
-/// The metric that ends a cell: how long it took. Rows of a cell without one are not complete.
+/// The metric that ends a cell: the duration of its measurement. A cell without this row is
+/// incomplete.
 pub(crate) const ELAPSED: &str = "elapsed";
 
-/// The level of what comes before chunking, and is not a level of it.
+/// The level of work that comes before chunking, which is no level of chunking.
 pub(crate) const LEARNING: &str = "learning";
 
-/// The metric that says whether a contender cut like the others of its comparison: 1 or 0.
+/// The metric of the agreement of a contender with its comparison: 1 for the same cut-points, 0 for
+/// others.
 pub(crate) const SAME_CHUNKS: &str = "same_chunks";
 
 impl Row {
-    /// A row of this metric with one value.
+    /// Returns a row of this metric with one value.
     pub fn new(metric: &str, value: f64, unit: &str) -> Row {
         Row {
             metric: metric.to_owned(),
@@ -80,7 +84,7 @@ impl Row {
         }
     }
 
-    /// A row of this metric with the median of `samples`, its quartiles and all of them.
+    /// Returns a row of this metric with the median of `samples`, the quartiles and all samples.
     pub fn of(metric: &str, samples: &[f64], unit: &str) -> Row {
         let spread = Spread::of(samples);
         Row {
@@ -92,43 +96,43 @@ impl Row {
         }
     }
 
-    /// The same with this variant.
+    /// Returns the row with this variant.
     #[must_use]
     pub fn variant(self, variant: impl fmt::Display) -> Row {
         Row { variant: variant.to_string(), ..self }
     }
 
-    /// The same with this level.
+    /// Returns the row with this level.
     #[must_use]
     pub fn level(self, level: &str) -> Row {
         Row { level: level.to_owned(), ..self }
     }
 
-    /// The same with the points of a curve.
+    /// Returns the row with the points of a curve.
     #[must_use]
     pub fn samples(self, samples: &[f64]) -> Row {
         Row { samples: list(samples), ..self }
     }
 
-    /// The same with a remark.
+    /// Returns the row with a remark.
     #[must_use]
     pub fn note(self, note: impl Into<String>) -> Row {
         Row { note: note.into(), ..self }
     }
 
-    /// Returns the numbers of `samples`.
+    /// Returns `samples` as numbers.
     pub fn numbers(&self) -> Vec<f64> {
         self.samples.split(' ').filter_map(|text| text.parse().ok()).collect()
     }
 }
 
-/// Numbers as text; six digits are more than any of them is worth.
+/// Formats numbers with six significant digits, which exceeds the accuracy of all of them.
 fn list(samples: &[f64]) -> String {
     let texts: Vec<String> = samples.iter().map(|sample| short(*sample)).collect();
     texts.join(" ")
 }
 
-/// A number with six significant digits at most.
+/// Formats a number with at most six significant digits.
 fn short(number: f64) -> String {
     if number == number.trunc() && number.abs() < 1e15 {
         return format!("{number}");
@@ -138,19 +142,19 @@ fn short(number: f64) -> String {
     format!("{parsed}")
 }
 
-/// A median and the quartiles beside it.
+/// A median and its quartiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// The middle.
+    /// The median.
     pub median: f64,
-    /// What a quarter does not reach.
+    /// The lower quartile.
     pub lower: f64,
-    /// What a quarter exceeds.
+    /// The upper quartile.
     pub upper: f64,
 }
 
 impl Spread {
-    /// Returns it of `samples`; zeros where there are none.
+    /// Returns the spread of `samples`, or zeros if there are none.
     pub fn of(samples: &[f64]) -> Spread {
         let mut all = cutpoint_bench::Samples::default();
         samples.iter().for_each(|sample| all.push(*sample));

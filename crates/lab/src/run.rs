@@ -1,4 +1,4 @@
-//! A run: one cell after the other, and what is known already left out.
+//! A run, which measures one cell after another and skips cells with results.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,30 +10,30 @@ use crate::row::ELAPSED;
 use crate::size::size;
 use crate::{AlgorithmPart, Definition, LabError, MeasurePart, Results, Row};
 
-/// What a run is about to do.
+/// The progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
-    /// How many cells are done, those of former runs included.
+    /// The number of cells done, including those of earlier runs.
     pub done: usize,
-    /// How many there are.
+    /// The total number of cells.
     pub total: usize,
-    /// Which one comes.
+    /// The title of the next cell, or of another step of the run.
     pub cell: &'a str,
-    /// How long the rest will take, as the cells of this run suggest; `None` before the first.
+    /// The estimated remaining time, from the cells of this run; `None` before the first cell.
     pub remaining: Option<Duration>,
 }
 
-/// On what a run is made.
+/// The machine and the program of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// The processor, how many of them, and the system.
+    /// The processor, the number of processors, and the system.
     pub machine: String,
-    /// The commit that the program was built at.
+    /// The commit at which the program was built.
     pub commit: String,
 }
 
 impl Setting {
-    /// Returns that of this machine and program.
+    /// Returns the setting of this machine and program.
     pub fn here() -> Setting {
         let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let machine = format!(
@@ -54,7 +54,7 @@ pub struct Run<'a> {
     setting: Setting,
 }
 
-/// A cell: what is measured together and kept together.
+/// A cell: the unit of measurement, whose rows are stored together.
 struct Cell<'a> {
     part: &'a MeasurePart,
     algorithms: Vec<&'a AlgorithmPart>,
@@ -63,18 +63,19 @@ struct Cell<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// A run of `definition` over data sets below `folder`.
+    /// Creates a run of `definition` over the data sets below `folder`.
     pub fn new(definition: &'a Definition, folder: &'a Path, setting: Setting) -> Run<'a> {
         Run { definition, folder, setting }
     }
 
-    /// Measures all cells that `results` does not have, data set by data set. `goes_on` is asked often,
-    /// `tell` hears of each cell before it begins. Returns the names of optional data sets that were not
-    /// there.
+    /// Measures all cells that `results` does not have, data set by data set. `goes_on` is called
+    /// often, and ends the run by returning `false`. `tell` is called before each cell. Returns the
+    /// names of optional data sets that are absent.
     ///
     /// # Errors
     ///
-    /// [`LabError`]; what was measured until then is in `results`.
+    /// Returns [`LabError`] if a data set, a measurement or a write fails, or if the run is
+    /// stopped. The cells measured until then are in `results`.
     pub fn measure(
         &self,
         results: &mut Results,
@@ -83,7 +84,7 @@ impl<'a> Run<'a> {
     ) -> Result<Vec<String>, LabError> {
         results.keep_definition(self.definition.text())?;
         let outcome = self.measure_all(results, goes_on, tell);
-        // What there is counts, also where it ended early.
+        // The rows so far are also written if the run ended early.
         let written = results.write_parquet();
         let left_out = outcome?;
         written.map(|()| left_out)
@@ -146,7 +147,7 @@ impl<'a> Run<'a> {
         Ok(left_out)
     }
 
-    /// What the data set itself is like, once.
+    /// Adds rows about the data set itself, unless there are any.
     fn describe(&self, set: &DataSet, results: &mut Results) -> Result<(), LabError> {
         let key = format!("data/{}/{}", set.name, set.hash);
         if results.has(&key) {
@@ -166,7 +167,7 @@ impl<'a> Run<'a> {
         results.append(&key, rows.collect())
     }
 
-    /// The cells of a data set, in the order of the definition.
+    /// Returns the cells of a data set, in the order of the definition.
     fn cells(&self, data: &str) -> Vec<Cell<'_>> {
         let mut cells = Vec::new();
         for part in &self.definition.measures {
@@ -189,7 +190,7 @@ impl<'a> Run<'a> {
             };
             for target in part.targets.iter().filter_map(|text| size(text.get_ref())) {
                 for selection in &selections {
-                    // Where the definition has no such form of an algorithm, nothing is asked for.
+                    // Algorithms without this selection in the definition have no cell.
                     let algorithms: Vec<&AlgorithmPart> =
                         algorithms.iter().copied().filter(|each| selection.is_of(each)).collect();
                     let groups = if !part.kind.get_ref().needs_algorithms() {
@@ -211,7 +212,7 @@ impl<'a> Run<'a> {
         cells
     }
 
-    /// What tells a cell from all others: everything that has a say in its rows.
+    /// Returns the key of a cell, from everything that affects its rows.
     fn key(&self, cell: &Cell<'_>, set: &DataSet) -> String {
         let Cell { part, algorithms, selection, target } = cell;
         let mut hasher = blake3::Hasher::new();
@@ -253,7 +254,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The row with what all rows of a data set and a run have.
+    /// Returns the row with the fields that all rows of a data set and a run share.
     fn signed(&self, row: Row, set: &DataSet, key: &str) -> Row {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Row {

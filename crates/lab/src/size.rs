@@ -1,6 +1,7 @@
 //! Sizes as definitions write them.
 
-/// Reads a size in bytes: digits, then perhaps k, M or G (powers of 1024), in either case.
+/// Parses a size in bytes: digits with an optional suffix k, M or G (powers of 1024), in either
+/// case.
 pub(crate) fn size(text: &str) -> Option<usize> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_lowercase() {
         b'k' => (&text[..text.len() - 1], 10),

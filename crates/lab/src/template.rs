@@ -5,16 +5,12 @@ use cutpoint_chunking::Spec;
 /// The templates of the algorithms that learn from the data set.
 pub(crate) const LEARNED: [&str; 2] = ["bfbc", "bfbc*"];
 
-/// Checks a template without a target.
-///
-/// # Errors
-///
-/// A message for the template that no target makes a valid algorithm.
+/// Checks a template, and returns the problem if it is invalid for every target.
 pub(crate) fn check_template(template: &str) -> Result<(), String> {
     if LEARNED.contains(&template) {
         return Ok(());
     }
-    // Targets that some algorithm or other has; one of them must do.
+    // Every algorithm has parameters for at least one of these targets.
     let mut first = String::new();
     for target in [8192, 770, 6232, 888, 2048, 192] {
         match spec(template, target) {
@@ -30,7 +26,8 @@ pub(crate) fn spec(template: &str, target: usize) -> Result<Spec, String> {
     filled(template, target)?.parse().map_err(|error| format!("{error}"))
 }
 
-/// The template with the target in the place of each `{target}`, `{target*2}`, `{target/8}`.
+/// Returns the template with the target substituted for each `{target}`, `{target*2}`,
+/// `{target/8}`.
 fn filled(template: &str, target: usize) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = template;

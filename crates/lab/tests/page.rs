@@ -1,7 +1,7 @@
-//! The page in a real browser: headless Chromium, told what to do over its debugging pipe.
+//! The page in a real browser: headless Chromium, driven over its debugging pipe.
 //!
-//! Without Chromium the test says `SKIPPED`; `CUTPOINT_REQUIRE_CHROMIUM=1` makes that a failure, and
-//! `CUTPOINT_CHROMIUM` names one. `CUTPOINT_SCREENSHOTS=FOLDER` keeps pictures of what it saw.
+//! Without Chromium the test prints `SKIPPED`. `CUTPOINT_REQUIRE_CHROMIUM=1` makes that a failure,
+//! and `CUTPOINT_CHROMIUM` sets the program. `CUTPOINT_SCREENSHOTS=FOLDER` keeps screenshots.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -18,15 +18,15 @@ struct Browser {
     answers: BufReader<File>,
     session: String,
     number: u64,
-    /// What the page complained about.
+    /// The errors and warnings of the page.
     complaints: Vec<String>,
-    /// What it asked the network for.
+    /// The network requests of the page.
     requested: Vec<String>,
 }
 
 impl Browser {
-    /// Starts Chromium with pipes of its own, which a shell opens as it wants them: requests at 3,
-    /// answers at 4.
+    /// Starts Chromium with pipes, which a shell opens at the file descriptors that Chromium
+    /// expects: requests at 3, answers at 4.
     fn start(program: &Path, folder: &Path) -> Browser {
         let pipes = [folder.join("requests"), folder.join("answers")];
         for pipe in &pipes {
@@ -45,7 +45,7 @@ impl Browser {
             .stderr(Stdio::null())
             .spawn()
             .expect("a shell starts");
-        // Each waits until the other side is open, in the shell's order.
+        // Opening a pipe waits until the other side is open, so the order is that of the shell.
         let requests = File::options().write(true).open(&pipes[0]).expect("a pipe");
         let answers = BufReader::new(File::open(&pipes[1]).expect("a pipe"));
         let (complaints, requested) = (Vec::new(), Vec::new());
@@ -70,7 +70,7 @@ impl Browser {
         browser
     }
 
-    /// Sends a request and returns its answer; what the page says meanwhile is kept.
+    /// Sends a request and returns its answer. Events of the page in between are kept.
     fn ask(&mut self, method: &str, params: Value) -> Value {
         self.number += 1;
         let mut request = json!({ "id": self.number, "method": method, "params": params });
@@ -89,7 +89,7 @@ impl Browser {
         }
     }
 
-    /// Waits for something to happen.
+    /// Waits for an event.
     fn wait_for(&mut self, method: &str) {
         while self.hear()["method"] != method {}
     }
@@ -119,7 +119,7 @@ impl Browser {
         event
     }
 
-    /// Runs a script in the page and returns what it gives.
+    /// Runs a script in the page and returns its result.
     fn evaluate(&mut self, script: &str) -> Value {
         let params = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
         let result = self.ask("Runtime.evaluate", params);
@@ -127,7 +127,7 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// As somebody does it: chooses an option.
+    /// Chooses an option, with the event that a user causes.
     fn choose(&mut self, id: &str, value: &str) {
         let script = format!(
             "{{ const e = document.getElementById({id:?}); e.value = {value:?}; e.dispatchEvent(new Event('change')); e.value }}"
@@ -146,11 +146,11 @@ impl Browser {
         let params =
             json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": is_phone });
         self.ask("Emulation.setDeviceMetricsOverride", params);
-        // Two frames: one that finds the new size, one that draws by it.
+        // Waits for two frames: one in which the new size is found, and one in which it is drawn.
         self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))");
     }
 
-    /// Returns how many dots of each chart's canvas have a colour.
+    /// Returns the number of coloured pixels of the canvas of each chart.
     fn drawn(&mut self) -> Vec<u64> {
         let counts = self.evaluate(
             "[...document.querySelectorAll('canvas')].map((canvas) => { \
@@ -160,7 +160,7 @@ impl Browser {
         counts.as_array().expect("charts").iter().filter_map(Value::as_u64).collect()
     }
 
-    /// Keeps pictures of some sections, if somebody wants them.
+    /// Keeps screenshots of some sections, if `CUTPOINT_SCREENSHOTS` is set.
     fn keep_screenshots(&mut self, name: &str) {
         let Some(folder) = std::env::var_os("CUTPOINT_SCREENSHOTS") else { return };
         for section in ["claims", "savings", "sizes", "speed", "burst"] {
@@ -182,7 +182,7 @@ impl Drop for Browser {
     }
 }
 
-/// Base 64.
+/// Decodes base 64.
 fn decoded(text: &str) -> Vec<u8> {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let values = text.bytes().filter_map(|byte| DIGITS.iter().position(|digit| *digit == byte));
@@ -203,7 +203,7 @@ fn decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The browser's program; none where there is none.
+/// Returns the program of the browser, if there is one.
 fn chromium() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("CUTPOINT_CHROMIUM") {
         return Some(named.into());
@@ -215,7 +215,7 @@ fn chromium() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The page of the smallest run.
+/// Writes the page of the smallest run, and returns its path.
 fn page(folder: &Path) -> PathBuf {
     let path = folder.join("page.html");
     if let Some(results) = std::env::var_os("CUTPOINT_RESULTS") {
@@ -233,7 +233,7 @@ fn page(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn the_page_works_in_a_browser() {
+fn page_works_in_a_browser() {
     let Some(program) = chromium() else {
         assert!(std::env::var_os("CUTPOINT_REQUIRE_CHROMIUM").is_none(), "there is no Chromium");
         cutpoint_testing::skipped("there is no Chromium: the page of the lab was not looked at");
@@ -247,7 +247,7 @@ fn the_page_works_in_a_browser() {
     browser.ask("Page.navigate", json!({ "url": url }));
     browser.wait_for("Page.loadEventFired");
 
-    // It loads, whole, and asks nobody for anything.
+    // The page loads completely, without network requests.
     assert_eq!(
         browser.evaluate("document.documentElement.dataset.ready"),
         "yes",
@@ -259,7 +259,7 @@ fn the_page_works_in_a_browser() {
         browser.evaluate("document.querySelectorAll('#claims-table tbody tr').length").as_u64();
     assert!(claims.is_some_and(|count| count > 200), "claims: {claims:?}");
 
-    // Charts have lines; one without its lines has less colour.
+    // Charts have lines. A chart without its lines has fewer coloured pixels.
     let drawn = browser.drawn();
     assert_eq!(drawn.len(), 4, "charts");
     assert!(drawn.iter().all(|count| *count > 2000), "dots: {drawn:?}");
@@ -274,7 +274,7 @@ fn the_page_works_in_a_browser() {
         "document.querySelectorAll('#speed-chart .series input').forEach((input) => input.checked || input.click())",
     );
 
-    // Filters change what is shown, tables and charts.
+    // Filters change the tables and the charts.
     browser.choose("claims-paper", "004");
     let papers = browser.evaluate("[...new Set([...document.querySelectorAll('#claims-table tbody tr')].map((row) => row.cells[1].textContent))].join()");
     assert_eq!(papers, "004", "only that paper");
@@ -290,7 +290,7 @@ fn the_page_works_in_a_browser() {
     let levels = browser.evaluate("[...new Set([...document.querySelectorAll('#speed-table tbody tr')].map((row) => row.cells[1].textContent))]");
     assert_eq!(levels, json!([level]), "only that level");
 
-    // Tables sort, by keyboard alone.
+    // Tables can be sorted by keyboard alone.
     browser.choose("claims-paper", "");
     browser.evaluate("document.querySelector('#savings-table th:nth-child(3) button').focus()");
     browser.press("Enter", 13);
@@ -309,14 +309,14 @@ fn the_page_works_in_a_browser() {
         "ascending",
         "and says so"
     );
-    // Charts, too.
+    // Charts can be read by keyboard alone.
     browser.evaluate("document.querySelector('#growth-chart .plot').focus()");
     browser.press("ArrowRight", 39);
     let value =
         browser.evaluate("document.querySelector('#growth-chart .u-legend .u-value').textContent");
     assert_eq!(value, "2", "the second version");
 
-    // Dark, on a phone, on paper.
+    // The page supports dark mode, small screens and print.
     let light = browser.evaluate("getComputedStyle(document.body).backgroundColor");
     browser.ask(
         "Emulation.setEmulatedMedia",

@@ -26,7 +26,7 @@ fn rows(out: &Path) -> Vec<Row> {
     Results::read(out).expect("results").rows().to_vec()
 }
 
-/// One data set that is made, one algorithm, one measure.
+/// A definition with one generated data set, one algorithm and one measure.
 const SMALL: &str = r#"
 name = "small"
 question = "?"
@@ -50,10 +50,10 @@ targets = ["4k"]
 selections = ["paper"]
 "#;
 
-/// The whole lab, as small as it can be: every kind of measurement gives rows, a second run none, and
-/// the page has all of it.
+/// The whole lab on a minimal definition: every kind of measurement gives rows, a second run gives
+/// none, and the page has all rows.
 #[test]
-fn the_smallest_run() {
+fn smallest_run_measures_every_kind_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("results");
     let text = fs::read_to_string(definitions().join("smallest.toml")).expect("the definition");
@@ -144,10 +144,10 @@ fn the_smallest_run() {
 }
 
 #[test]
-fn the_papers_definition_is_right() {
+fn definition_of_the_papers_is_valid() {
     let definition = Definition::read(&definitions().join("papers.toml")).expect("it is right");
     let named = |name: &str| definition.algorithms.iter().find(|part| part.name.get_ref() == name);
-    // What claims are answered by is measured.
+    // Every row that a claim selects is measured.
     for claim in cutpoint_lab::claims::all() {
         for selector in &claim.rows {
             let Some(algorithm) = &selector.algorithm else { continue };
@@ -163,7 +163,7 @@ fn the_papers_definition_is_right() {
                     text == target.to_string()
                         || text == format!("{}k", target / 1024) && target % 1024 == 0
                 });
-                // Variants of BURST and names of hashes are in no definition.
+                // Variants of BURST and names of hashes are not in the definition.
                 let selection = selector.selection.as_deref().unwrap_or("paper");
                 let is_chosen = named(algorithm).is_none_or(|found| {
                     let form = if selection == "paper" { &found.paper } else { &found.equal };
@@ -182,7 +182,7 @@ fn the_papers_definition_is_right() {
 }
 
 #[test]
-fn an_interrupted_run_goes_on() {
+fn interrupted_run_is_resumed() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("results");
     let definition = Definition::parse(SMALL, "x.toml").expect("a definition");
@@ -225,7 +225,7 @@ fn an_interrupted_run_goes_on() {
 }
 
 #[test]
-fn what_is_wrong_in_a_definition_is_named_with_its_line() {
+fn error_in_a_definition_is_named_with_its_line() {
     for (wrong, right, line, message) in [
         ("question = ?", "question = \"?\"", 3, ""),
         ("repeats = 0", "repeats = 2", 4, "give 1 or more"),
@@ -265,7 +265,7 @@ fn what_is_wrong_in_a_definition_is_named_with_its_line() {
 }
 
 #[test]
-fn data_that_is_not_there_or_empty_is_named() {
+fn missing_or_empty_data_set_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let of_path = |path: &str| SMALL.replace("made = \"random\"", &format!("path = {path:?}"));
     let outcome =
@@ -289,9 +289,9 @@ fn data_that_is_not_there_or_empty_is_named() {
     assert_eq!(left_out, ["RAND"], "and named");
 }
 
-/// Every kind of measurement copes with one byte.
+/// Every kind of measurement works on a single byte.
 #[test]
-fn one_byte_is_enough_for_all() {
+fn one_byte_is_enough_for_every_kind() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("one"), b"x").expect("a file");
     let text = fs::read_to_string(definitions().join("smallest.toml")).expect("the definition");
@@ -344,7 +344,7 @@ fn versions_and_files_are_taken_in_order() {
 }
 
 #[test]
-fn a_file_that_is_no_results_is_refused() {
+fn file_without_results_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("results.csv"), "a,b\n1,2\n").expect("a file");
     for outcome in [Results::open(folder.path()), Results::read(folder.path())] {
@@ -364,10 +364,10 @@ fn a_file_that_is_no_results_is_refused() {
     assert!(error.contains("has no row yet"), "{error}");
 }
 
-/// A disk that is full, as the device that always is one.
+/// A full disk, simulated by the device that is always full.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_named() {
+fn full_disk_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("results");
     Results::open(&out).expect("results");

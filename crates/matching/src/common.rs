@@ -1,9 +1,10 @@
-//! How far two slices are equal.
+//! The length of the common prefix and suffix of two slices.
 
-/// So many bytes are compared at once; the compiler makes vectors of them.
+/// The number of bytes compared at once. The compiler turns the comparison into vector
+/// instructions.
 const BLOCK: usize = 32;
 
-/// How many bytes `a` and `b` have in common from their starts on.
+/// Returns the length of the common prefix of `a` and `b`, in bytes.
 #[must_use]
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let len = a.len().min(b.len());
@@ -23,7 +24,7 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     start + at + a[at..].iter().zip(&b[at..]).take_while(|(a, b)| a == b).count()
 }
 
-/// How many bytes `a` and `b` have in common before their ends.
+/// Returns the length of the common suffix of `a` and `b`, in bytes.
 #[must_use]
 pub fn common_suffix(a: &[u8], b: &[u8]) -> usize {
     let len = a.len().min(b.len());
@@ -43,8 +44,8 @@ pub fn common_suffix(a: &[u8], b: &[u8]) -> usize {
     len - at + a[..at].iter().rev().zip(b[..at].iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
-/// How many bytes `a` and `b` have in common at their starts, and at their ends. What they have at the
-/// start goes first: the two overlap in neither.
+/// Returns the lengths of the common prefix and the common suffix of `a` and `b`, in bytes. The
+/// prefix has precedence: the suffix never overlaps the prefix, neither in `a` nor in `b`.
 #[must_use]
 pub fn common_ends(a: &[u8], b: &[u8]) -> (usize, usize) {
     let prefix = common_prefix(a, b);
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_and_place() {
+    fn difference_is_found_at_every_length_and_place() {
         for len in 0..200 {
             let a: Vec<u8> =
                 (0..len).map(|at| u8::try_from(at * 7 % 251).expect("a byte")).collect();

@@ -1,13 +1,15 @@
-//! Imperfect matching: a chunk that is new, as pieces of bytes that are old.
+//! Imperfect matching: encoding a new chunk as pieces of old bytes.
 //!
-//! A [`Window`] holds a stretch of an old stream. [`Window::find`] takes a new chunk apart into
-//! [`Piece`]s: copies out of the window, and literals between them. BURST's burst (paper 5, section
-//! III-A) is the special case of two copies, prefix and suffix of one old chunk, and a literal between
-//! them. As the new stream goes on, the window moves along the old one; what it holds and has indexed
-//! stays, so that no old byte is looked at twice. Where much was inserted or removed, a [`Scout`] says how
-//! far to go.
-//! [`super_features`] tell which chunks resemble each other, wherever they are. [`burst`] is the paper's own
-//! rule, for who wants just that.
+//! A [`Window`] holds a stretch of an old stream. [`Window::find`] splits a new chunk into
+//! [`Piece`]s: copies from the window, and literals between the copies. The burst of BURST (paper
+//! 5, section III-A) is the special case of two copies, the prefix and the suffix of one old chunk,
+//! and a literal between them. As the new stream advances, the window moves along the old one. The
+//! bytes that stay in the window keep their index entries, so that no old byte is indexed twice.
+//! Where much was inserted or removed, a [`Scout`] finds the position in the old stream at which to
+//! continue.
+//!
+//! [`super_features`] detect chunks that resemble each other, wherever the chunks are. [`burst`] is
+//! the rule of the paper itself.
 //!
 //! ```
 //! use cutpoint_matching::{Piece, Window};

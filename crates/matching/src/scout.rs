@@ -1,23 +1,27 @@
-//! Where in a long stretch of an old stream a new chunk belongs.
+//! The position of a new chunk in a long stretch of an old stream.
 
-/// So many bytes are a key.
+/// The length of a key in bytes.
 const KEY_LEN: usize = 16;
-/// One in 2 to the power of so many positions is a mark, by what stands there.
+/// The density of marks: the content selects one in 2 to the power of this number of positions.
 const MARK_BITS: u32 = 6;
-/// So many places that agree are believed.
+/// The minimum number of marks that agree on a position, for the position to be returned.
 const VOTES_MIN: u32 = 4;
-/// So many are enough.
+/// The number of marks that agree on a position at which the search stops.
 const VOTES_MAX: u32 = 16;
-/// Distances that differ by less are one: something was inserted or removed in between.
+/// The difference below which two positions count as the same, in bytes. Such positions differ
+/// because bytes were inserted or removed in between.
 const BUCKET_LEN: u64 = 16 * 1024;
-/// So many distances are told apart.
+/// The maximum number of candidate positions in a search.
 const BUCKET_COUNT: usize = 64;
 
-/// Remembers where keys of an old stream are, but not what they are: whoever follows it looks there.
-/// Old and new bytes are marked at the same places, which their content chooses, so few are looked at.
+/// An index of the positions of keys in an old stream.
+///
+/// The index has hashes of the keys only, so the caller must compare the bytes at the position
+/// found. Content selects the marked positions, so that old and new bytes are marked at the same
+/// places and few positions are hashed.
 #[derive(Debug)]
 pub struct Scout {
-    /// Part of the hash of a key, and its distance from `epoch`, plus 1; 0 is empty.
+    /// A part of the hash of a key, and the distance of the key from `epoch` plus 1; 0 if empty.
     table: Vec<(u32, u32)>,
     epoch: u64,
     start: u64,
@@ -25,16 +29,17 @@ pub struct Scout {
 }
 
 impl Scout {
-    /// Remembers some `capacity` bytes well; of more, the last ones. The next byte that comes is at
-    /// `position` of the old stream. It takes an eighth of the capacity in memory.
+    /// Creates an index for about the last `capacity` bytes pushed. The next byte that is pushed is
+    /// at `position` of the old stream. The index takes an eighth of the capacity in memory, with
+    /// the number of slots rounded up to a power of two.
     #[must_use]
     pub fn new(capacity: usize, position: u64) -> Scout {
         let slots = (capacity >> MARK_BITS).next_power_of_two().max(64);
         Scout { table: vec![(0, 0); slots], epoch: position, start: position, end: position }
     }
 
-    /// Forgets what lies before `position`, which is that of the next byte that comes. What was noted
-    /// behind it still holds: one position has one byte.
+    /// Forgets the keys before `position`, which is that of the next byte pushed. Keys already
+    /// indexed after `position` stay valid, because the old stream does not change.
     pub fn restart(&mut self, position: u64) {
         (self.start, self.end) = (position, position);
         if position < self.epoch || position - self.epoch > u64::from(u32::MAX / 2) {
@@ -43,13 +48,13 @@ impl Scout {
         }
     }
 
-    /// The position of the next byte that comes.
+    /// Returns the position of the next byte that is pushed.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Notes what follows in the old stream.
+    /// Indexes the next bytes of the old stream.
     pub fn push(&mut self, old: &[u8]) {
         for (at, hash) in marks(old) {
             let place = u32::try_from(self.end - self.epoch + at as u64 + 1).unwrap_or(0);
@@ -63,10 +68,11 @@ impl Scout {
         usize::try_from(hash & 0xffff_ffff).unwrap_or(0) & (self.table.len() - 1)
     }
 
-    /// The position in the old stream where the first byte of `new` would be, about.
+    /// Returns the approximate position in the old stream that corresponds to the first byte of
+    /// `new`, or `None` if too few marks agree on one.
     #[must_use]
     pub fn locate(&self, new: &[u8]) -> Option<u64> {
-        // Position and votes; what is first in a bucket stands for it.
+        // Position and votes. The first position of a bucket stands for the bucket.
         let mut buckets: Vec<(u64, u32)> = Vec::new();
         for (at, hash) in marks(new) {
             let (noted, place) = self.table[self.slot(hash)];
@@ -92,14 +98,14 @@ impl Scout {
     }
 }
 
-/// The marks of `bytes`, and hashes of what stands there.
+/// Returns the marked positions of `bytes`, and the hashes of the keys at these positions.
 fn marks(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> + '_ {
     let keys = bytes.windows(KEY_LEN).enumerate();
     keys.filter_map(|(at, key)| {
         let key = key.first_chunk::<KEY_LEN>()?;
         let four = u32::from_le_bytes([key[0], key[1], key[2], key[3]]);
         let is_mark = four.wrapping_mul(0x9E37_79B1) >> (u32::BITS - MARK_BITS) == 0;
-        // What repeats is everywhere.
+        // A key that repeats itself says nothing about a position.
         (is_mark && key[..8] != key[8..]).then(|| (at, hash(key)))
     })
 }

@@ -1,68 +1,71 @@
-//! A stretch of an old stream, in which new bytes are looked for.
+//! A stretch of an old stream, in which new bytes are searched for.
 
 use std::ops::Range;
 
 use crate::common::{common_prefix, common_suffix};
 
-/// So many bytes are hashed.
+/// The length of a hashed key in bytes.
 const KEY_LEN: usize = 8;
-/// Each so many-th position of the old stream is in the table.
+/// The interval of the positions of the old stream that are in the table, in bytes.
 const STEP: usize = 32;
-/// No copy is shorter, in bytes. One that is at least as long has a whole key at a position of the
-/// table, so that none is missed for being between two.
+/// The minimum length of a copy away from the expected position, in bytes. A copy of this length
+/// contains a full key at a position of the table, so that no such copy is missed.
 pub const COPY_LEN_MIN: usize = KEY_LEN + STEP;
-/// A copy that goes on where the bytes would be anyway is cheaper to name, and may be shorter.
+/// The minimum length of a copy at or near the expected position, in bytes. Such a copy is cheaper
+/// to encode, and may therefore be shorter.
 const COPY_LEN_MIN_EXPECTED: usize = 24;
-/// The table has 2 to the power of so many slots.
+/// The binary logarithm of the number of slots of the table.
 const TABLE_BITS: u32 = 16;
-/// The table knows one place of a key. If that is not where the bytes would be, the nearest to it is
-/// looked for, so many bytes to both sides: it is cheaper to name, and what follows is there as well.
+/// The distance from the expected position, on each side, within which a nearer place of a key is
+/// searched for, in bytes. The table has only one place of a key. A place near the expected
+/// position is cheaper to encode, and the bytes that follow are likely to be there as well.
 const NEAR_LEN: usize = 256;
-/// It is taken unless the other copy is more than so many times as long.
+/// The ratio of lengths up to which a near copy is preferred to a longer copy elsewhere.
 const NEAR_TIMES: usize = 8;
-/// Nothing found for so many bytes: every second position is looked at from there on, and so forth.
+/// The number of bytes without a match after which the search skips one more position per step.
 const PATIENCE_LEN: usize = 512;
 
 /// A part of a new chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// So many bytes are not in the window.
+    /// Bytes that are not in the window.
     Literal {
-        /// In bytes, more than 0.
+        /// The length in bytes, more than 0.
         len: usize,
     },
-    /// The bytes are in the window.
+    /// Bytes that are in the window.
     Copy {
-        /// Where they begin in the old stream, in bytes.
+        /// The position of the bytes in the old stream.
         position: u64,
-        /// In bytes, more than 0.
+        /// The length in bytes, more than 0.
         len: usize,
     },
 }
 
-/// Bytes of an old stream from [`start`](Window::start) to [`end`](Window::end), and a table of where
-/// they are.
+/// The bytes of an old stream from [`start`](Window::start) to [`end`](Window::end), and a table of
+/// the positions of their keys.
 #[derive(Debug)]
 pub struct Window {
     bytes: Vec<u8>,
-    /// Bytes at the front of `bytes` that have been dropped.
+    /// The number of bytes at the front of `bytes` that have been dropped.
     dropped: usize,
-    /// The position of `bytes[0]`: a multiple of the step.
+    /// The position of `bytes[0]`, a multiple of the step.
     base: u64,
-    /// What the slots of the table count from: a multiple of the step.
+    /// The position from which the slots of the table count, a multiple of the step.
     epoch: u64,
-    /// (position - epoch) / step + 1; 0 is empty. What lies before the window is stale.
+    /// The value (position - epoch) / step + 1 for each slot; 0 if empty. Positions before the
+    /// window are stale.
     table: Vec<u32>,
     /// The next position to be put into the table.
     indexed: u64,
 }
 
-/// A piece of new bytes that is in the window.
+/// A range of new bytes that is in the window.
 #[derive(Clone, Copy, Debug)]
 struct Extended {
-    /// Where it begins in the new bytes.
+    /// The start in the new bytes.
     start: usize,
-    /// And in the window's.
+    /// The start in the bytes of the window.
     old: usize,
     len: usize,
 }
@@ -77,7 +80,7 @@ fn slot(key: u64) -> usize {
 }
 
 impl Window {
-    /// An empty window, in which the next byte that comes is at `position` of the old stream.
+    /// Creates an empty window. The next byte that is pushed is at `position` of the old stream.
     #[must_use]
     pub fn new(position: u64) -> Window {
         let mut window = Window {
@@ -92,19 +95,19 @@ impl Window {
         window
     }
 
-    /// Where it begins in the old stream, in bytes.
+    /// Returns the position in the old stream at which the window starts.
     #[must_use]
     pub fn start(&self) -> u64 {
         self.base + self.dropped as u64
     }
 
-    /// Where it ends in the old stream, in bytes.
+    /// Returns the position in the old stream at which the window ends.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.base + self.bytes.len() as u64
     }
 
-    /// Drops everything; the next byte that comes is at `position`.
+    /// Drops all bytes. The next byte that is pushed is at `position`.
     pub fn restart(&mut self, position: u64) {
         self.bytes.clear();
         self.base = position / STEP as u64 * STEP as u64;
@@ -112,8 +115,8 @@ impl Window {
         self.bytes.resize(self.dropped, 0);
         let indexed = position.next_multiple_of(STEP as u64);
         let indexed_before = std::mem::replace(&mut self.indexed, indexed);
-        // What the table has of before may lie in the window again: going back, it is forgotten. The
-        // last one in it is a step before the next.
+        // After a move backwards, stale entries of the table could lie in the window again, so the
+        // table is cleared. The last indexed position is one step before the next one.
         if position + STEP as u64 <= indexed_before {
             self.forget();
         }
@@ -124,7 +127,7 @@ impl Window {
         self.epoch = self.base;
     }
 
-    /// Appends what follows in the old stream.
+    /// Appends the next bytes of the old stream.
     pub fn push(&mut self, old: &[u8]) {
         self.bytes.extend_from_slice(old);
         if (self.end() - self.epoch) / STEP as u64 >= u64::from(u32::MAX) {
@@ -139,11 +142,12 @@ impl Window {
         self.indexed = self.base + at as u64;
     }
 
-    /// Drops what lies before `position`.
+    /// Drops the bytes before `position`.
     pub fn drop_before(&mut self, position: u64) {
         let dropped = usize::try_from(position.min(self.end()).saturating_sub(self.base));
         self.dropped = dropped.unwrap_or(0).max(self.dropped);
-        // Moved rarely: each byte once for each time that it is kept.
+        // The rest is moved only when more than half of the bytes are dropped, so that the cost per
+        // byte stays constant.
         if self.dropped > self.bytes.len() / 2 + STEP {
             let whole = self.dropped / STEP * STEP;
             self.bytes.drain(..whole);
@@ -152,7 +156,7 @@ impl Window {
         }
     }
 
-    /// Where the window has `key`, by the table.
+    /// Returns the place of `key` in the window that the table has, if any.
     fn look_up(&self, key: u64) -> Option<usize> {
         let count = self.table[slot(key)].checked_sub(1)?;
         let position = self.epoch + u64::from(count) * STEP as u64;
@@ -160,8 +164,8 @@ impl Window {
         (at >= self.dropped && word(&self.bytes, at) == Some(key)).then_some(at)
     }
 
-    /// What `new` has in common with the window around `new[literal.end]` and `bytes[old]`, which have a key in
-    /// common.
+    /// Extends the key that `new[literal.end]` and `bytes[old]` have in common to all bytes around
+    /// it that are equal. The result begins within `literal` or at its end.
     fn extend(&self, new: &[u8], literal: Range<usize>, old: usize) -> Extended {
         let at = literal.end;
         let behind = common_suffix(&new[literal], &self.bytes[self.dropped..old]);
@@ -169,7 +173,8 @@ impl Window {
         Extended { start: at - behind, old: old - behind, len: behind + KEY_LEN + before }
     }
 
-    /// The place of `key` that is nearest to `expected`, if that is nearer than `found`.
+    /// Returns the place of `key` that is nearest to `expected`, if that place is nearer than
+    /// `found`.
     fn nearest(&self, key: u64, expected: i64, found: usize) -> Option<usize> {
         let center = usize::try_from(expected).ok()?;
         let radius = NEAR_LEN.min(center.abs_diff(found).checked_sub(1)?);
@@ -180,10 +185,11 @@ impl Window {
         })
     }
 
-    /// Takes `new` apart. `expected` is the position in the old stream where its first byte would be
-    /// if it had not changed. The pieces are appended; their lengths add up to that of `new`.
+    /// Splits `new` into pieces and appends them to `pieces`. `expected` is the position in the old
+    /// stream at which the first byte of `new` would be if nothing had changed. The lengths of the
+    /// pieces add up to the length of `new`.
     pub fn find(&self, new: &[u8], expected: u64, pieces: &mut Vec<Piece>) {
-        // Where `new[literal]` would be, relative to `bytes`.
+        // The expected place of `new[literal]`, relative to `bytes`.
         let mut expected = i64::try_from(expected).unwrap_or(i64::MAX)
             - i64::try_from(self.base).unwrap_or(i64::MAX);
         let (mut literal, mut at) = (0, 0);
@@ -198,7 +204,8 @@ impl Window {
                 }
                 None => {
                     let far = self.look_up(key).map(|old| self.extend(new, literal..at, old));
-                    // Looked for only where there is a copy anyway: it takes longer than a look into the table.
+                    // The nearest place is searched for only if the table has a copy, because the
+                    // search takes longer than a lookup in the table.
                     far.filter(|far| far.len >= COPY_LEN_MIN).map(|far| {
                         let expected = expected + (at - literal) as i64;
                         let near = self.nearest(key, expected, far.old + (at - far.start));

@@ -1,10 +1,10 @@
-//! BURST's rule: texts of options, and the tables beside maps that are told the same.
+//! The rule of BURST: the texts of options, and the tables.
 
 use cutpoint_matching::burst::{Options, Side, SubChunks, Tau, Views};
 use cutpoint_matching::{common_ends, common_prefix};
 
 #[test]
-fn texts_mean_options() {
+fn options_parse_from_their_texts() {
     let cases = [
         ("burst", Options::BURST, "burst:tau=1/8,c_max=255,variant=burst"),
         ("burst:variant=head", Options::HEAD, "burst:tau=1/8,c_max=255,variant=head"),
@@ -30,7 +30,7 @@ fn texts_mean_options() {
 }
 
 #[test]
-fn other_texts_are_refused() {
+fn invalid_texts_are_refused() {
     let cases = [
         ("", "must begin with burst"),
         ("fixed:size=4k", "must begin with burst"),
@@ -60,7 +60,7 @@ fn other_texts_are_refused() {
 }
 
 #[test]
-fn sub_chunks_leave_something_between_them() {
+fn sub_chunks_leave_bytes_between_them() {
     for (tau, chunk_len, len) in [
         (Tau::Fraction(8), 4096, Some(512)),
         (Tau::Fraction(8), 7, None),
@@ -93,14 +93,14 @@ fn common_ends_overlap_in_neither() {
     assert_eq!(common_prefix(b"abcabc", b"abc"), 3);
 }
 
-/// What is found for these keys, where every reference is as good as another.
+/// Returns the reference chunk for these keys, with every candidate accepted.
 fn find(views: &mut Views<u32, char>, keys: [Option<u32>; 2]) -> Option<(Side, char)> {
     let found = views.find(&keys, |_, reference| Ok::<_, ()>(Some(reference)));
     found.expect("nothing goes wrong")
 }
 
 #[test]
-fn a_head_goes_before_a_tail_and_what_is_exhausted_is_none() {
+fn head_precedes_tail_and_exhausted_entries_are_skipped() {
     let mut views = Views::new(1);
     views.replace(&[Some(1), Some(2)], 'a');
     views.replace(&[Some(3), Some(4)], 'b');
@@ -123,7 +123,7 @@ fn a_head_goes_before_a_tail_and_what_is_exhausted_is_none() {
 }
 
 #[test]
-fn what_is_not_accepted_is_not_counted() {
+fn rejected_reference_is_not_counted() {
     let mut views = Views::new(1);
     views.replace(&[Some(1), Some(2)], 'a');
     views.replace(&[Some(3), Some(2)], 'b');
@@ -135,7 +135,7 @@ fn what_is_not_accepted_is_not_counted() {
 }
 
 #[test]
-fn what_goes_makes_room_but_never_for_what_was_replaced() {
+fn removed_burst_makes_room_unless_its_reference_was_replaced() {
     let mut views = Views::new(1);
     let keys = [Some(1), Some(2)];
     views.replace(&keys, 'a');
@@ -152,7 +152,7 @@ fn what_goes_makes_room_but_never_for_what_was_replaced() {
 }
 
 #[test]
-fn what_is_taken_up_is_older_than_all() {
+fn entry_taken_up_never_replaces_an_existing_one() {
     let mut views = Views::new(2);
     views.replace(&[Some(1), None], 'b');
     assert!(!views.take_up(Side::Head, 1, 'a', 0), "there is a younger one");

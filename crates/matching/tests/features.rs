@@ -1,4 +1,4 @@
-//! Super-features: who resembles is found, who does not is not.
+//! Super-features: chunks that resemble each other share one, and unrelated chunks do not.
 
 use cutpoint_matching::super_features;
 use cutpoint_testing::SplitMix64;
@@ -22,7 +22,7 @@ fn few_changes_leave_a_super_feature() {
             other[at] ^= 0x55;
         }
         changed += u32::from(resemble(&one, &other));
-        // Other cuts: a tenth is missing in front, and as much is new at the end.
+        // Shifted cuts: a tenth is missing at the start, and as much is new at the end.
         let mut shifted = one[6 * 1024..].to_vec();
         shifted.extend(SplitMix64::bytes(5000 + seed, 6 * 1024));
         moved += u32::from(resemble(&one, &shifted));
@@ -32,7 +32,7 @@ fn few_changes_leave_a_super_feature() {
 }
 
 #[test]
-fn strangers_share_nothing() {
+fn unrelated_chunks_share_no_super_feature() {
     let chunks: Vec<Vec<u8>> =
         (0..100).map(|seed| SplitMix64::bytes(9000 + seed, 16 * 1024)).collect();
     for (at, one) in chunks.iter().enumerate() {
@@ -42,7 +42,7 @@ fn strangers_share_nothing() {
 }
 
 #[test]
-fn what_is_too_short_or_uniform_has_none() {
+fn short_or_uniform_chunks_have_no_super_features() {
     assert_eq!(super_features(&[]), None);
     assert_eq!(super_features(b"a few bytes"), None);
     for byte in [0, 1, 0x20, 0xff] {

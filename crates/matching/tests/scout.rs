@@ -1,10 +1,10 @@
-//! The scout finds what moved far, and nothing in what is new.
+//! The scout finds bytes that moved far, and nothing for new bytes.
 
 use cutpoint_matching::Scout;
 use cutpoint_testing::SplitMix64;
 
 #[test]
-fn what_moved_is_located() {
+fn moved_bytes_are_located() {
     let old = SplitMix64::bytes(1, 3 << 20);
     let mut scout = Scout::new(old.len(), 7_000);
     for part in old.chunks(50_000) {
@@ -20,7 +20,7 @@ fn what_moved_is_located() {
 }
 
 #[test]
-fn a_restarted_scout_looks_ahead_only() {
+fn restarted_scout_looks_ahead_only() {
     let old = SplitMix64::bytes(4, 200_000);
     let mut scout = Scout::new(1 << 20, 0);
     scout.push(&old);
@@ -36,11 +36,11 @@ fn a_restarted_scout_looks_ahead_only() {
 }
 
 #[test]
-fn what_is_new_is_nowhere() {
+fn new_bytes_are_not_located() {
     let mut scout = Scout::new(1 << 20, 0);
     scout.push(&SplitMix64::bytes(2, 1 << 20));
     assert_eq!(scout.locate(&SplitMix64::bytes(3, 100_000)), None);
-    // What repeats is no sign.
+    // Repeating bytes are no marks.
     let mut zeros = Scout::new(1 << 20, 0);
     zeros.push(&vec![0; 1 << 20]);
     assert_eq!(zeros.locate(&vec![0; 100_000]), None);

@@ -1,10 +1,10 @@
-//! What is taken apart is what it was, and copies are found where there are some.
+//! The pieces of a chunk join to the chunk, and copies are found where there are any.
 
 use cutpoint_matching::{COPY_LEN_MIN, Piece, Window};
 use cutpoint_testing::SplitMix64;
 use proptest::prelude::*;
 
-/// Puts the pieces together again; `old` begins at position 0.
+/// Joins the pieces again. `old` begins at position 0.
 fn join(old: &[u8], new: &[u8], pieces: &[Piece]) -> Vec<u8> {
     let mut joined: Vec<u8> = Vec::new();
     for piece in pieces {
@@ -38,7 +38,7 @@ fn taken_apart(window: &Window, old: &[u8], new: &[u8], expected: u64) -> Vec<Pi
 }
 
 #[test]
-fn what_has_not_changed_is_one_copy() {
+fn unchanged_bytes_are_one_copy() {
     let old = SplitMix64::bytes(1, 10_000);
     let mut window = Window::new(0);
     window.push(&old);
@@ -51,7 +51,7 @@ fn what_has_not_changed_is_one_copy() {
 }
 
 #[test]
-fn what_moved_is_found_wherever_it_was() {
+fn moved_bytes_are_found_wherever_they_were() {
     let old = SplitMix64::bytes(2, 5000);
     let mut window = Window::new(0);
     window.push(&old);
@@ -63,7 +63,7 @@ fn what_moved_is_found_wherever_it_was() {
 }
 
 #[test]
-fn a_replaced_byte_costs_itself() {
+fn replaced_byte_costs_one_literal_byte() {
     let old = SplitMix64::bytes(3, 4000);
     let mut window = Window::new(0);
     window.push(&old);
@@ -75,7 +75,7 @@ fn a_replaced_byte_costs_itself() {
 }
 
 #[test]
-fn the_window_moves() {
+fn moved_window_finds_only_held_bytes() {
     let old = SplitMix64::bytes(4, 100_000);
     let mut window = Window::new(0);
     for (number, part) in old.chunks(777).enumerate() {
@@ -86,7 +86,7 @@ fn the_window_moves() {
         let start = usize::try_from(window.start()).expect("small");
         let held = &old[start..usize::try_from(end).expect("small")];
         assert_eq!(literal_len(&taken_apart(&window, &old, held, window.start())), 0);
-        // What has been dropped is not found any more.
+        // Dropped bytes are not found any more.
         if start > 1000 {
             let gone = &old[start - 1000..start];
             assert_eq!(literal_len(&taken_apart(&window, &old, gone, window.start())), 1000);
@@ -95,7 +95,7 @@ fn the_window_moves() {
 }
 
 #[test]
-fn a_restarted_window_finds_what_came_after() {
+fn restarted_window_finds_bytes_pushed_after_it() {
     let old = SplitMix64::bytes(5, 50_000);
     let mut window = Window::new(0);
     window.push(&old[..20_000]);
@@ -109,7 +109,7 @@ fn a_restarted_window_finds_what_came_after() {
         let gone = if start > 15_000 { &old[..5000] } else { &old[40_000..45_000] };
         assert_eq!(literal_len(&taken_apart(&window, &old, gone, 0)), 5000);
     }
-    // So far that the table has to begin anew; also where it does so on the way.
+    // Positions so far apart that the table is cleared, also in the middle of a push.
     window.restart((1 << 36) - 100_000);
     (0..5).for_each(|_| window.push(&old));
     window.drop_before(1 << 40);
@@ -121,9 +121,9 @@ fn a_restarted_window_finds_what_came_after() {
 }
 
 proptest! {
-    /// Bytes of few values, so that short matches abound, cut and inserted at random.
+    /// Bytes of few values, so that there are many short matches, cut and inserted at random.
     #[test]
-    fn any_change_is_taken_apart(
+    fn pieces_of_any_change_join_to_the_chunk(
         old in prop::collection::vec(0_u8..3, 0..2000),
         edits in prop::collection::vec((0_usize..2000, 0_usize..60, prop::collection::vec(0_u8..3, 0..60)), 0..6),
         expected in 0_u64..3000,
@@ -146,16 +146,17 @@ proptest! {
     }
 }
 
-/// Of a text that is there several times, the copy near the expected place is taken, not the one that the
-/// table has seen last: what follows is there as well, and near places are cheap to name.
+/// Of several equal texts, the copy near the expected place is taken instead of the one that
+/// entered the table last, because the bytes that follow are there as well and near places are
+/// cheap to encode.
 #[test]
-fn the_nearest_copy_is_taken() {
+fn nearest_copy_is_taken() {
     let mut random = SplitMix64::new(5);
     let (repeated, own) = (random.take(200), random.take(3000));
     let old = [&own[..1000], &repeated, &own[1000..], &repeated, &random.take(500)].concat();
     let mut window = Window::new(0);
     window.push(&old);
-    // Something is inserted before: no byte is where it would be.
+    // Bytes are inserted before, so that no byte is at its expected place.
     let new = [&own[..990], &random.take(30), &old[1000..2000]].concat();
     let mut pieces = Vec::new();
     window.find(&new, 0, &mut pieces);

@@ -1,5 +1,5 @@
-//! AE: Gregoriadis et al., algorithm 2, and the AE paper's algorithms 1 and 3, whose positions count
-//! from 1; values of several bytes, and dedup-bench's cut.
+//! AE: algorithm 2 of Gregoriadis et al., and algorithms 1 and 3 of the AE paper, whose positions
+//! count from 1, with values of several bytes and the cut of dedup-bench.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
@@ -11,7 +11,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         lest: keys.optional_size("lest"),
         max: keys.optional_size("max"),
     };
-    // The value of several bytes: the first counts most.
+    // In a value of several bytes, the first byte is the most significant.
     let of_bytes = |bytes: &[u8]| bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte));
     let is_maximum = keys.text("mode") == Some("max");
     match keys.optional_size("bytes").unwrap_or(1) {
@@ -33,7 +33,8 @@ struct Rule {
 }
 
 impl Rule {
-    /// `values` are those of all positions that have one, from 1 on.
+    /// Returns the cut-points. `values` returns the values of all positions that have one, from
+    /// position 1 on.
     fn cuts<'a, V: Copy + PartialEq, I: Iterator<Item = V>>(
         &self,
         data: &'a [u8],
@@ -44,7 +45,8 @@ impl Rule {
             let data = &rest[..self.max.map_or(rest.len(), |max| rest.len().min(max))];
             let mut all = values(data);
             let Some(first) = all.next() else { return data.len() };
-            // Values that are all equal reach either the threshold or the end of the window.
+            // A run of equal values at the start reaches either the threshold `lest` or the end of
+            // the window.
             if let Some(lest) = self.lest.filter(|&lest| lest <= 1 + self.window)
                 && values(data).take(lest).take_while(|value| *value == first).count() == lest
             {

@@ -1,4 +1,4 @@
-//! AES of a window, as FIPS 197 describes it, with tables made from its definitions.
+//! AES of a window, as described in FIPS 197, with tables computed from its definitions.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
@@ -36,7 +36,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     })
 }
 
-/// Section 5.1.
+/// Encrypts a block (section 5.1).
 fn encrypt(block: Block, round_keys: &[Block], box_of_bytes: &[u8]) -> Block {
     let mut state = add(block, &round_keys[0]);
     for round_key in &round_keys[1..10] {
@@ -54,7 +54,7 @@ fn bytes(block: Block, box_of_bytes: &[u8]) -> Block {
     block.map(|byte| box_of_bytes[usize::from(byte)])
 }
 
-/// Byte `row + 4 * column` comes from `row` columns further.
+/// Shifts row `row` by `row` columns. The index of a byte is `row + 4 * column`.
 fn shift_rows(block: Block) -> Block {
     std::array::from_fn(|place| {
         let (row, column) = (place % 4, place / 4);
@@ -70,7 +70,7 @@ fn mix_columns(block: Block) -> Block {
     })
 }
 
-/// Section 4.2: polynomials modulo x^8 + x^4 + x^3 + x + 1.
+/// Multiplies polynomials modulo x^8 + x^4 + x^3 + x + 1 (section 4.2).
 fn multiply(a: u8, b: u8) -> u8 {
     let mut product = 0u16;
     for bit in 0..8 {
@@ -86,14 +86,14 @@ fn multiply(a: u8, b: u8) -> u8 {
     product.to_le_bytes()[0]
 }
 
-/// Section 5.1.1: the inverse, and an affine map.
+/// Substitutes a byte by the affine map of its inverse (section 5.1.1).
 fn substitute(byte: u8) -> u8 {
     let inverse = (0..=255).find(|&other| multiply(byte, other) == 1).unwrap_or(0);
     let turned = (1..5).map(|turn| inverse.rotate_left(turn));
     turned.fold(inverse ^ 0x63, |sum, each| sum ^ each)
 }
 
-/// Section 5.2.
+/// Expands the key to the round keys (section 5.2).
 fn expand(key: &[u8], box_of_bytes: &[u8]) -> Vec<Block> {
     let mut words: Vec<[u8; 4]> = key.chunks(4).map(|w| [w[0], w[1], w[2], w[3]]).collect();
     let mut constant = 1;
@@ -116,7 +116,7 @@ mod tests {
 
     /// Appendix B of the standard.
     #[test]
-    fn the_example_of_the_standard() {
+    fn example_of_the_standard_is_encrypted() {
         let box_of_bytes: Vec<u8> = (0..=255).map(substitute).collect();
         let key = *b"\x2b\x7e\x15\x16\x28\xae\xd2\xa6\xab\xf7\x15\x88\x09\xcf\x4f\x3c";
         let input = *b"\x32\x43\xf6\xa8\x88\x5a\x30\x8d\x31\x31\x98\xa2\xe0\x37\x07\x34";

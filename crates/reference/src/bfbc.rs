@@ -1,10 +1,11 @@
-//! BFBC: Gregoriadis et al., algorithm 6, with the `position >= min` of their code.
+//! BFBC: algorithm 6 of Gregoriadis et al., with the condition `position >= min` of the published
+//! code.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
 
 pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
-    // The paper goes through the list for each byte, which is slow where it is long.
+    // The paper searches the list for each byte, which is slow for long lists.
     let mut is_divisor = vec![false; 65536];
     for pair in keys.hex_list("pairs") {
         is_divisor[pair as usize] = true;

@@ -1,4 +1,4 @@
-//! Buzhash, with a ring of the window's bytes, as its originals have it.
+//! Buzhash with a ring of the bytes of the window, as in the original programs.
 
 use crate::keys::Keys;
 use crate::{chunk_by_chunk, modulo, table};

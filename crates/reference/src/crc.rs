@@ -1,4 +1,4 @@
-//! The CRC-32 of a window, rolled by two tables as in the usual code.
+//! The CRC-32 of a window, rolled with two tables as usual.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
@@ -9,7 +9,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let max = keys.optional_size("max").unwrap_or(usize::MAX);
     let is_before = keys.text("cut") == Some("before");
     let mask = (1_u32 << bits) - 1;
-    // What a byte does to the register as it comes, and what is left of it when it leaves the window.
+    // The contributions of a byte to the register when it enters and when it leaves the window.
     let coming = bytes().map(|byte| register(&[byte]));
     let leaving = bytes().map(|byte| {
         let mut bytes = vec![0; window];
@@ -41,14 +41,14 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     })
 }
 
-/// All values of a byte, in order.
+/// Returns all values of a byte, in order.
 fn bytes() -> [u8; 256] {
     let mut bytes = [0; 256];
     (0..=255).zip(&mut bytes).for_each(|(value, byte)| *byte = value);
     bytes
 }
 
-/// The register after the bytes, bit by bit; it begins as 0 and is not inverted.
+/// Computes the register after the bytes, bit by bit. The register begins at 0 and is not inverted.
 fn register(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |register, &byte| {
         (0..8).fold(register ^ u32::from(byte), |register, _| {

@@ -1,4 +1,4 @@
-//! FastCDC as crate fastcdc 5.0.0 does it, and as dedup-bench does.
+//! FastCDC as in the crate fastcdc 5.0.0, and as in dedup-bench.
 
 use crate::keys::Keys;
 use crate::{chunk_by_chunk, table};
@@ -27,7 +27,8 @@ impl Rule {
         (0..64).find(|&count| count as f64 == bits).expect("it is a small number")
     }
 
-    /// The crate: two bytes a step, each table entry also doubled.
+    /// Returns the first cut-point by the rule of the crate, with two bytes per step and doubled
+    /// table entries for every other byte.
     fn paired(&self, data: &[u8]) -> usize {
         let mut remaining = data.len();
         if remaining <= self.min {
@@ -59,7 +60,7 @@ impl Rule {
         remaining
     }
 
-    /// dedup-bench: the lowest bits.
+    /// Returns the first cut-point by the rule of dedup-bench, which tests the lowest bits.
     fn low_masks(&self, data: &[u8]) -> usize {
         let n = data.len().min(self.max);
         let small = (1u64 << (self.bits() + self.level)) - 1;

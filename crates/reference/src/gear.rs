@@ -17,11 +17,11 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         "dedup-bench" => table::dedup_bench_gear(),
         _ => table::cutpoint_gear(),
     });
-    // 32 bits are the upper half of 64.
+    // A hash of 32 bits is the upper half of one of 64 bits.
     let is_narrow = table_name.ends_with("32") || table_name == "cdchunking";
     let table = table.map(|entry| if is_narrow { entry << 32 } else { entry });
     let push = |hash: u64, byte: u8| (hash << 1).wrapping_add(table[usize::from(byte)]);
-    // A hash that begins with so many zeros is less.
+    // A hash begins with this number of zeros if it is less than the limit.
     let limit = |zeros: usize| 1_u64 << (64 - zeros);
     let (limit_before, limit_behind) = (limit(bits + level), limit(bits - level));
 
@@ -29,7 +29,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let first = if is_before { min } else { min - 1 };
     let from = match start {
         "carry" => 0,
-        // After 64 bytes nothing is left of what was before.
+        // A hash depends on the last 64 bytes only.
         "warm" => first.saturating_sub(63),
         _ => first,
     };
@@ -50,7 +50,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
                 let next = push(hash, byte);
                 if next < limit {
                     size = if is_before { from + i } else { from + i + 1 };
-                    // A byte that the next chunk begins with is hashed there.
+                    // A byte that begins the next chunk is hashed with that chunk.
                     hash = if is_before { hash } else { next };
                     break 'found;
                 }

@@ -9,7 +9,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let is_plakar = keys.text("form") == Some("plakar");
     let table =
         keys.table(|| if is_plakar { table::plakar_gear() } else { table::cutpoint_gear() });
-    // The bits that are zeros, from the highest on.
+    // The positions of the bits that must be zero, from the highest on.
     let places: Vec<usize> = if is_plakar {
         vec![46, 44, 43, 40, 25, 24, 22, 20, 18, 17, 16]
     } else {

@@ -1,4 +1,5 @@
-//! The permutation of key material, once more from the words of `KeyMaterial`.
+//! The permutation of key material, implemented a second time from the description of
+//! `KeyMaterial`.
 
 pub(crate) fn permutation(material: &[u8]) -> Vec<u8> {
     let mut permutation: Vec<u8> = (0..=255).collect();

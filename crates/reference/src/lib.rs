@@ -1,10 +1,11 @@
-//! Every chunking algorithm as its source states it: one file each, slow, and without cleverness.
+//! Every chunking algorithm as its source states it, in one file each, slow and without
+//! optimizations.
 //!
-//! Tests, fuzzing and the lab hold the fast forms against these. Nothing here knows the fast forms:
-//! an algorithm is named by the written-out text of its spec, such as `fixed:size=4096`, and read
-//! from there once more. The texts are taken to be right; wrong ones may panic.
+//! Tests, fuzzing and the lab compare the fast forms with these. Nothing here depends on the fast
+//! forms: an algorithm is given by the full text of its spec, such as `fixed:size=4096`, which is
+//! parsed here independently. The texts must be valid; invalid texts may panic.
 //!
-//! [`oracle`] reads the lists of cut-points that other people's programs made.
+//! [`oracle`] reads the lists of cut-points that third-party programs made.
 #![forbid(unsafe_code)]
 
 mod ae;
@@ -35,23 +36,23 @@ mod ultracdc;
 
 use crate::keys::Keys;
 
-/// What becomes of key material.
+/// The use of key material by a rule.
 #[derive(Clone, Copy)]
 enum Keyed {
-    /// Nothing.
+    /// The key material is not used.
     Not,
-    /// The data is replaced, byte by byte.
+    /// The bytes of the data are replaced by a permutation from the key material.
     Data,
-    /// The rule takes it as its table: [`Keys::table`].
+    /// The key material is the table of the rule: [`Keys::table`].
     Table,
-    /// The rule takes it as it is: [`Keys::material`].
+    /// The rule uses the key material as it is: [`Keys::material`].
     Whole,
 }
 
-/// Returns all cut-points of a stream: the exclusive end of each chunk.
+/// A rule, which returns all cut-points of a stream: the exclusive end of each chunk.
 type Rule = fn(&Keys<'_>, &[u8]) -> Vec<usize>;
 
-/// The rules by name: a line for each algorithm.
+/// The rules by name, one line for each algorithm.
 const RULES: &[(&str, Keyed, Rule)] = &[
     ("ae", Keyed::Data, ae::cuts),
     ("aes", Keyed::Whole, aes::cuts),
@@ -76,21 +77,22 @@ const RULES: &[(&str, Keyed, Rule)] = &[
     ("jc", Keyed::Table, jc::cuts),
 ];
 
-/// Returns the cut-points of `data` by the written-out `spec`: the exclusive end of each chunk.
-/// `None` where there is no reference for the algorithm.
+/// Returns the cut-points of `data` by the full text `spec`: the exclusive end of each chunk.
+/// Returns `None` if there is no reference for the algorithm.
 ///
 /// # Panics
 ///
-/// If the spec is not right.
+/// Panics if the spec is invalid.
 pub fn cuts(spec: &str, data: &[u8]) -> Option<Vec<usize>> {
     cuts_by(spec, None, data)
 }
 
-/// Returns the cut-points of `data` by the written-out `spec` and 2048 bytes of key material.
+/// Returns the cut-points of `data` by the full text `spec` and 2048 bytes of key material. Returns
+/// `None` if there is no reference for the algorithm.
 ///
 /// # Panics
 ///
-/// If the spec or the size of the material is not right.
+/// Panics if the spec or the size of the material is invalid.
 pub fn keyed_cuts(spec: &str, material: &[u8], data: &[u8]) -> Option<Vec<usize>> {
     assert_eq!(material.len(), 2048, "the size of the key material");
     cuts_by(spec, Some(material), data)
@@ -110,14 +112,15 @@ fn cuts_by(spec: &str, material: Option<&[u8]>, data: &[u8]) -> Option<Vec<usize
     })
 }
 
-/// The remainder by `divisor`: a mask where that is a power of two, as in all programs.
+/// Returns the remainder by `divisor`, as a mask if `divisor` is a power of two, as in all
+/// programs.
 fn modulo(divisor: u64) -> impl Fn(u64) -> u64 {
     let mask = divisor.is_power_of_two().then(|| divisor - 1);
     move |number| mask.map_or_else(|| number % divisor, |mask| number & mask)
 }
 
-/// Cuts `data` by `first_cut`, the length of the first chunk of what it is given, where a rule knows
-/// nothing of former chunks.
+/// Cuts `data` by a rule that does not depend on earlier chunks. `first_cut` returns the length of
+/// the first chunk of its argument.
 fn chunk_by_chunk<'a>(data: &'a [u8], first_cut: impl Fn(&'a [u8]) -> usize) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut offset = 0;

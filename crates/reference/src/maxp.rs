@@ -1,4 +1,4 @@
-//! MAXP: dedup-bench's loop, and the papers' words, byte by byte.
+//! MAXP: the loop of dedup-bench, and the description in the papers, byte by byte.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
@@ -13,7 +13,8 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     })
 }
 
-/// The first byte that is strictly greater than all within a window on both sides.
+/// Returns the index of the first byte that is strictly greater than all bytes of the window on
+/// both sides.
 fn strict(window: usize, data: &[u8]) -> usize {
     let is_maximum = |c: usize| {
         let around = data.get(c - window..=c + window);
@@ -24,7 +25,7 @@ fn strict(window: usize, data: &[u8]) -> usize {
     (window..data.len()).find(|&c| is_maximum(c)).unwrap_or(data.len())
 }
 
-/// The released code.
+/// Returns the first cut-point by the released code.
 fn released(w: usize, data: &[u8]) -> usize {
     let n = data.len();
     if n < 2 * w + 1 {

@@ -1,4 +1,4 @@
-//! MinCDC4 and MinCDCHash4 as crate mincdc describes them.
+//! MinCDC4 and MinCDCHash4 as described by the crate mincdc.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;

@@ -1,4 +1,4 @@
-//! PCI: Gregoriadis et al., algorithm 5.
+//! PCI: algorithm 5 of Gregoriadis et al.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;

@@ -1,4 +1,4 @@
-//! Rabin's fingerprint of a window, rolled by two tables as in the usual code.
+//! Rabin's fingerprint of a window, rolled with two tables as usual.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
@@ -34,20 +34,20 @@ pub(crate) fn polynomial(keys: &Keys<'_>) -> u64 {
     u64::from_str_radix(&text[2..], 16).expect("hexadecimal")
 }
 
-/// What bytes do to the fingerprint of a window of some size.
+/// The tables of a polynomial for windows of one size.
 pub(crate) struct Tables {
     degree: u32,
     window: usize,
-    /// The bits above the degree, reduced.
+    /// The residues of the bits above the degree.
     reduced: [u64; 256],
-    /// What is left of a byte when it has become the oldest of the window.
+    /// The contribution of a byte to the fingerprint when it is the oldest of the window.
     leaving: [u64; 256],
 }
 
 impl Tables {
     pub(crate) fn new(polynomial: u64, window: usize) -> Tables {
         let degree = polynomial.ilog2();
-        // A number times x to some power, modulo the polynomial.
+        // The product of a polynomial and a power of x, modulo the polynomial of the tables.
         let shifted = |value: usize, count: usize| {
             (0..count).fold(value as u64, |value, _| {
                 let value = value << 1;
@@ -63,7 +63,7 @@ impl Tables {
     }
 }
 
-/// The fingerprint of a window that moves. It begins with zeros, and one byte behind them.
+/// The fingerprint of a moving window, which begins with zeros and one given byte after them.
 pub(crate) struct Rolling<'a> {
     tables: &'a Tables,
     ring: Vec<u8>,
@@ -78,7 +78,7 @@ impl<'a> Rolling<'a> {
         Rolling { tables, ring, oldest: 0, hash: u64::from(front) }
     }
 
-    /// Moves the window by a byte and returns its fingerprint.
+    /// Moves the window by a byte, and returns the fingerprint of the window.
     pub(crate) fn push(&mut self, byte: u8) -> u64 {
         let Tables { degree, reduced, leaving, .. } = self.tables;
         let rest = self.hash ^ leaving[usize::from(self.ring[self.oldest])];

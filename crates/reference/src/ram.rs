@@ -1,4 +1,4 @@
-//! RAM: Gregoriadis et al., algorithm 3; dedup-bench's cut; the strict comparison.
+//! RAM: algorithm 3 of Gregoriadis et al., with the cut of dedup-bench and the strict comparison.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
@@ -10,7 +10,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let max = keys.optional_size("max");
     chunk_by_chunk(data, |rest| {
         let data = &rest[..max.map_or(rest.len(), |max| rest.len().min(max))];
-        // The greatest of the window, or one more where that itself is not enough.
+        // The maximum of the window, or one more if an equal byte is not enough.
         let mut enough = 0;
         for (i, &byte) in data.iter().enumerate() {
             if u16::from(byte) >= enough {

@@ -1,4 +1,4 @@
-//! RepMaxCDC: the simple form of buildbarn/go-cdc.
+//! RepMaxCDC in the simple form of buildbarn/go-cdc.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use cutpoint_testing::stream::cshake128_of_nothing;
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
 
-/// Of cSHAKE128, which is computed once.
+/// The gear table from cSHAKE128, computed once.
 static TABLE: LazyLock<[u64; 256]> = LazyLock::new(|| {
     let stream = cshake128_of_nothing(b"c647d5de-0fff-40e6-963c-814bc404a64d", 2048);
     std::array::from_fn(|v| {
@@ -23,7 +23,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         if size < 2 * min {
             return size;
         }
-        // The hash at each place from min on.
+        // The hash at each position from `min` on.
         let mut hash = 0u64;
         let mut hashes = Vec::new();
         for (i, &byte) in rest[..size - min].iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Module ronomon of crate fastcdc 5.0.0.
+//! The module `ronomon` of the crate fastcdc 5.0.0.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use cutpoint_testing::stream::aes256_ctr_of_zeros;
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
 
-/// Of the AES key stream, which is made once.
+/// The gear table from the AES key stream, computed once.
 static TABLE: LazyLock<[u64; 256]> = LazyLock::new(|| {
     let stream = aes256_ctr_of_zeros(1024);
     std::array::from_fn(|v| {

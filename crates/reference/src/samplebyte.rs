@@ -1,4 +1,5 @@
-//! SampleByte: EndRE's loop, whose skip behind a marker is here one at the start of each chunk.
+//! SampleByte: the loop of EndRE. The skip after a marker is here a skip at the start of each
+//! chunk.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;

@@ -1,4 +1,4 @@
-//! SeqCDC: the released code's rule (dedup-bench), and that of the papers' texts.
+//! SeqCDC: the rule of the released code (dedup-bench), and the rule of the texts of the papers.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
@@ -30,7 +30,7 @@ struct Rule {
 }
 
 impl Rule {
-    /// The released code, which counts pairs, and does it without branches.
+    /// Returns the first cut-point by the released code, which counts pairs without branches.
     fn released(&self, data: &[u8]) -> usize {
         let n = data.len();
         if n < self.min {
@@ -44,7 +44,7 @@ impl Rule {
         while i < end {
             let (a, b) = (data[i - 1], data[i]);
             let step = (i32::from(b) - i32::from(a)) * sign;
-            // The sign of a step is a bit: 1 where it opposes, or where it continues.
+            // Sign bits: 1 if the step opposes the run, and 1 if the step continues it.
             let (opposes, continues) = (step as u32 >> 31, step.wrapping_neg() as u32 >> 31);
             let breaks = (step - least) as u32 >> 31;
             run = (run + continues) & breaks.wrapping_sub(1);
@@ -61,11 +61,12 @@ impl Rule {
         end
     }
 
-    /// The text: data of size min - length is not scanned; a boundary stands at the end of a sequence
-    /// of `length` bytes; bytes are skipped when the opposing pairs exceed the trigger.
+    /// Returns the first cut-point by the text: data of size `min - length` is not scanned, a
+    /// boundary is at the end of a sequence of `length` bytes, and bytes are skipped when the
+    /// opposing pairs exceed the trigger.
     fn literal(&self, data: &[u8]) -> usize {
         let end = data.len().min(self.max);
-        // The last byte that was scanned, and the bytes of the sequence that it ends.
+        // The index of the last scanned byte, and the length of the sequence that ends there.
         let mut last = self.min.saturating_sub(self.length);
         let (mut sequence, mut opposing) = (1, 0);
         while last + 1 < end {

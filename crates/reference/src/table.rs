@@ -1,11 +1,11 @@
-//! Tables that are data: files of `vectors/oracle/tables`, or derived from a digest.
+//! Gear and Buzhash tables, from files below `vectors/` or derived from a digest.
 
 use std::sync::LazyLock;
 
 use cutpoint_testing::digest::md5;
 
-/// Reads a file of lines `index,value`, the value hexadecimal after `0x`; lines without are passed
-/// over.
+/// Reads a file of lines `index,value`, with the value hexadecimal after `0x`. Other lines are
+/// skipped.
 pub(crate) fn read(text: &str) -> [u64; 256] {
     let mut table = [0; 256];
     let mut count = 0;
@@ -18,7 +18,8 @@ pub(crate) fn read(text: &str) -> [u64; 256] {
     table
 }
 
-/// Crate fastcdc: the first 8 bytes, big-endian, of the MD5 digest of 64 bytes of a value.
+/// Returns the gear table of the crate fastcdc. An entry is the first 8 bytes, big-endian, of the
+/// MD5 digest of 64 bytes of the index.
 pub(crate) fn fastcdc() -> [u64; 256] {
     static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
         let mut gear = [0; 256];
@@ -30,7 +31,7 @@ pub(crate) fn fastcdc() -> [u64; 256] {
     *GEAR
 }
 
-/// Defines a table of a file below `vectors/`.
+/// Defines a function that returns the table in a file below `vectors/`.
 macro_rules! of_file {
     ($(#[$doc:meta])* $name:ident, $file:literal) => {
         $(#[$doc])*
@@ -43,38 +44,38 @@ macro_rules! of_file {
 }
 
 of_file! {
-    /// The gear hash with our own table.
+    /// The gear table of Cutpoint.
     cutpoint_gear, "tables/gear.csv"
 }
 of_file! {
-    /// The gear hash of 32 bits in cdchunking-rs.
+    /// The gear table of 32 bits of cdchunking-rs.
     cdchunking_gear, "oracle/tables/cdchunking_gear.csv"
 }
 of_file! {
-    /// Crate gearhash.
+    /// The gear table of the crate gearhash.
     gearhash, "oracle/tables/gearhash.csv"
 }
 of_file! {
-    /// The gear hash in go-cdc-chunkers.
+    /// The gear table of go-cdc-chunkers.
     plakar_gear, "oracle/tables/plakar_gear.csv"
 }
 of_file! {
-    /// The gear hash in dedup-bench.
+    /// The gear table of dedup-bench.
     dedup_bench_gear, "oracle/tables/dedup-bench_gear.csv"
 }
 of_file! {
-    /// FastCDC in dedup-bench.
+    /// The FastCDC table of dedup-bench.
     dedup_bench_fastcdc, "oracle/tables/dedup-bench_fastcdc.csv"
 }
 of_file! {
-    /// Buzhash with our own table.
+    /// The Buzhash table of Cutpoint.
     cutpoint_buzhash, "tables/buzhash.csv"
 }
 of_file! {
-    /// Buzhash in bita, before its seed.
+    /// The Buzhash table of bita, without its seed.
     bita_buzhash, "oracle/tables/bita_buzhash.csv"
 }
 of_file! {
-    /// Buzhash in casync and desync.
+    /// The Buzhash table of casync and desync.
     casync_buzhash, "oracle/tables/casync_buzhash.csv"
 }

@@ -1,4 +1,4 @@
-//! Two thresholds, two divisors, with Rabin's fingerprint.
+//! TTTD: two thresholds and two divisors, with Rabin's fingerprint.
 
 use crate::keys::Keys;
 use crate::rabin::{Rolling, Tables, polynomial};
@@ -16,7 +16,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     let is_cold = keys.text("start") == Some("cold");
     let is_before = keys.text("cut") == Some("before");
     let cuts_rest = keys.text("end") == Some("backup");
-    // What is behind the byte that is found.
+    // The number of bytes between the cut-point and the end of the window.
     let behind = usize::from(is_before);
     chunk_by_chunk(data, |data| {
         let n = data.len().min(max);
@@ -25,7 +25,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         if n < least + behind {
             return n;
         }
-        // Cold, the byte that is tested first is the first that is hashed.
+        // With a cold start, the first byte that is hashed is also the first that is tested.
         let first = least + behind - 1;
         let mut rolling = Rolling::new(&tables, 1);
         for &byte in &data[if is_cold { first } else { first + 1 - window }..first] {

@@ -1,4 +1,4 @@
-//! UltraCDC, with the distance counted anew for each byte.
+//! UltraCDC, with the distance computed from scratch for each byte.
 
 use crate::chunk_by_chunk;
 use crate::keys::Keys;
@@ -29,7 +29,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     })
 }
 
-/// In how many bits the bytes differ from 0xaa.
+/// Returns the number of bits in which the bytes differ from 0xaa.
 fn distance(bytes: &[u8]) -> u32 {
     bytes.iter().map(|byte| (byte ^ 0xaa).count_ones()).sum()
 }

@@ -1,4 +1,4 @@
-//! Backup-Artificial.
+//! Backup-Artificial, a simulation of backups.
 
 use crate::SplitMix64;
 
@@ -11,18 +11,19 @@ pub struct Artificial {
 }
 
 impl Artificial {
-    /// So many versions the paper has.
+    /// The number of versions in the paper.
     pub const VERSION_COUNT: usize = 17;
     const BLOCK_SIZE: usize = 4096;
     const REPLACED_SIZE: usize = 1024;
 
-    /// Versions of `size` bytes.
+    /// Creates a simulation with versions of `size` bytes.
     #[must_use]
     pub fn new(seed: u64, size: usize) -> Artificial {
         Artificial { numbers: SplitMix64::new(seed), data: Vec::new(), size }
     }
 
-    /// Random printable characters first, then 1 KiB of others anywhere in a quarter of the blocks.
+    /// Returns the next version. The first version has random printable characters. Each later
+    /// version replaces 1 KiB at a random place in a quarter of the blocks.
     pub fn next_version(&mut self) -> Vec<u8> {
         let numbers = &mut self.numbers;
         if self.data.is_empty() {
@@ -40,8 +41,8 @@ impl Artificial {
         self.data.clone()
     }
 
-    /// What exact matching must reach: of blocks of `block_size` a share changes in each version, and
-    /// what has changed never comes back.
+    /// Returns the expected ratio of exact matching. In each version a share of the blocks of
+    /// `block_size` changes, and changed blocks never recur.
     #[must_use]
     pub fn legacy_ratio(version_count: usize, block_size: usize) -> f64 {
         let unchanged = 0.75_f64.powf((block_size / Artificial::BLOCK_SIZE) as f64);
@@ -49,7 +50,7 @@ impl Artificial {
     }
 }
 
-/// One of the 95 printable characters of ASCII.
+/// Returns one of the 95 printable characters of ASCII.
 fn printable(numbers: &mut SplitMix64) -> u8 {
     b' ' + u8::try_from(numbers.below(95)).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The clock that everything is measured by.
+//! The clock of all measurements.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Digests in their plain form, so that a test can check a sum without a dependency.
+//! Plain implementations of digests, so that a test can check a sum without a dependency.
 //!
-//! Slow, and not for secrets.
+//! The implementations are slow, and not for secrets.
 
 /// Returns the MD5 digest of `data` (RFC 1321).
 pub fn md5(data: &[u8]) -> [u8; 16] {
@@ -83,11 +83,11 @@ pub fn sha256(data: &[u8]) -> [u8; 32] {
     digest
 }
 
-/// The constants: the first 32 bits of the fractions of the square roots of the first 8 primes, and
-/// of the cube roots of the first 64.
+/// Returns the constants of SHA-256: the first 32 bits of the fractions of the square roots of the
+/// first 8 primes, and of the cube roots of the first 64.
 fn fractions() -> ([u32; 8], [u32; 64]) {
     let primes: Vec<u128> = (2u128..).filter(|n| (2..*n).all(|d| n % d != 0)).take(64).collect();
-    // The largest r with r^power <= prime * 2^(32 * power), less its whole part.
+    // The largest r with r^power <= prime * 2^(32 * power), without its integer part.
     let root = |prime: u128, power: u32| {
         let limit = prime << (32 * power);
         let mut root = 0u128;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_of_the_standards_examples() {
+    fn examples_of_the_standards_have_their_digests() {
         let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(hex(&sha256(b"abc")), sum, "SHA-256");
         assert_eq!(hex(&md5(b"abc")), "900150983cd24fb0d6963f7d28e17f72", "MD5");

@@ -1,11 +1,11 @@
 //! The inputs of the cut-point lists in `vectors/oracle`, made from their recipes.
 //!
-//! Two sets, by two makers of lists: `vectors/oracle/README.md` has the recipes in words. The
-//! SHA-256 sums that were published with the lists are checked in `tests/input.rs`.
+//! There are two sets, from two sources of lists. `vectors/oracle/README.md` has the recipes in
+//! words. The SHA-256 sums that were published with the lists are checked in `tests/input.rs`.
 
 use crate::SplitMix64;
 
-/// The names that [`by_name`] knows.
+/// The names of the inputs for [`by_name`].
 pub const NAMES: [&str; 15] = [
     "rand", "text", "zeros", "period", "saw", "mixed", "edge32", "edge48", "edge64", "rand2m",
     "text2m", "lowent1m", "period1m", "ramps1m", "edits2m",
@@ -14,7 +14,7 @@ pub const NAMES: [&str; 15] = [
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Returns the input called `name`, or `None` where there is none.
+/// Returns the input called `name`, or `None` if there is none.
 pub fn by_name(name: &str) -> Option<Vec<u8>> {
     Some(match name {
         "rand" => SplitMix64::bytes(1, 4 * MIB),
@@ -36,7 +36,7 @@ pub fn by_name(name: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns `pattern` over and over, cut off at `size` bytes.
+/// Returns `pattern` repeated, cut off at `size` bytes.
 pub fn repeated(pattern: &[u8], size: usize) -> Vec<u8> {
     pattern.iter().copied().cycle().take(size).collect()
 }
@@ -46,7 +46,8 @@ pub fn saw(size: usize) -> Vec<u8> {
     (0..=255).cycle().take(size).collect()
 }
 
-/// Returns `size` bytes of random words: 4096 words, the first of them far more often.
+/// Returns `size` bytes of random words, from a list of 4096 of which the first are far more
+/// frequent.
 pub fn text(size: usize) -> Vec<u8> {
     let mut random = SplitMix64::new(2);
     let words: Vec<Vec<u8>> = (0..4096)
@@ -86,7 +87,7 @@ fn mixed() -> Vec<u8> {
     data
 }
 
-/// A window of `window_size` bytes without a zero, zeros, then noise.
+/// Returns a window of `window_size` bytes without a zero, then zeros, then noise.
 fn edge(window_size: usize) -> Vec<u8> {
     let mut data: Vec<u8> =
         SplitMix64::bytes(7, window_size).into_iter().map(|byte| byte.max(1)).collect();

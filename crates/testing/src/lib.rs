@@ -1,6 +1,6 @@
 //! Generators and models that the tests of all crates share.
 //!
-//! Everything is a function of a seed, so a test that fails once fails always.
+//! Everything is a function of a seed, so that failures are reproducible.
 
 mod artificial;
 mod clock;

@@ -1,9 +1,10 @@
-//! An S3 server for tests: versitygw, built by `go install` into the target directory and run over a
-//! folder there.
+//! An S3 server for tests: versitygw, built by `go install` into the target directory and run over
+//! a folder there.
 //!
-//! Where it cannot be had (no Go, no network), tests that need it are left out, and say so at
-//! standard error, past the test harness, and into the file that `CUTPOINT_SKIPPED` names. With
-//! `CUTPOINT_REQUIRE_S3=1` that is a failure instead. `CUTPOINT_GO` names another Go.
+//! If the server is not available (no Go, no network), tests that need it are skipped. They report
+//! that at standard error, past the test harness, and in the file that `CUTPOINT_SKIPPED` names.
+//! With `CUTPOINT_REQUIRE_S3=1` a missing server is a failure instead. `CUTPOINT_GO` names another
+//! Go.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,28 +16,29 @@ use std::time::{Duration, Instant};
 
 use crate::skipped;
 
-/// The server that is built.
+/// The Go module of the server.
 const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
-/// The name of the folder that it is built in: another version gets another.
+/// The name of the folder for the build, which differs for each version.
 const FOLDER: &str = "versitygw-v1.8.0";
-/// A build is given up after this time.
+/// The maximum duration of a build.
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
-/// A server that was started answers within this time, or not at all.
+/// The maximum time until a started server answers.
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// Another test may take the port before the server does.
+/// The maximum number of attempts to start the server, because another test may take the port
+/// first.
 const STARTS: usize = 5;
 
-/// A running server. It ends, and its folder goes, with the process that started it, however that
-/// ends.
+/// A running server. The server ends and its folder is removed with the process that started it,
+/// however that process ends.
 #[derive(Debug)]
 pub struct S3Server {
-    /// Its address, `http://127.0.0.1:PORT`.
+    /// The address of the server, `http://127.0.0.1:PORT`.
     pub endpoint: String,
-    /// What it lets in: the key's id.
+    /// The id of the access key.
     pub access_key: &'static str,
-    /// What it lets in: the key.
+    /// The secret of the access key.
     pub secret_key: &'static str,
-    /// The one bucket that exists.
+    /// The name of the only bucket.
     pub bucket: &'static str,
 }
 
@@ -45,13 +47,13 @@ const SECRET_KEY: &str = "testersecret";
 const BUCKET: &str = "bucket";
 
 impl S3Server {
-    /// The server of this process; started, and before that built if need be, by the first that asks.
-    /// Below `target`, a folder that survives, is what is built. `None` where it cannot be had, which
-    /// was said then.
+    /// Returns the server of this process. The first call starts the server, and builds it below
+    /// `target` if it is not built yet. `target` is a folder that outlives the process. Returns
+    /// `None` if the server is not available, which the first call reports.
     ///
     /// # Panics
     ///
-    /// If `CUTPOINT_REQUIRE_S3=1` and it cannot be had.
+    /// Panics if `CUTPOINT_REQUIRE_S3=1` and the server is not available.
     pub fn shared(target: &Path) -> Option<&'static S3Server> {
         static SERVER: OnceLock<Option<S3Server>> = OnceLock::new();
         let start = || {
@@ -67,7 +69,7 @@ impl S3Server {
         server
     }
 
-    /// What a client needs, as environment variables.
+    /// Returns the environment variables for a client.
     pub fn variables(&self) -> [(&'static str, String); 4] {
         [
             ("AWS_ACCESS_KEY_ID", self.access_key.to_owned()),
@@ -78,12 +80,12 @@ impl S3Server {
     }
 }
 
-/// Builds the program, unless it was built before. Returns its path.
+/// Builds the program, unless it exists, and returns its path.
 fn build(target: &Path) -> Result<PathBuf, String> {
     let folder = target.join(FOLDER);
     let program = folder.join("bin").join("versitygw");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    // One process builds, the others wait for it.
+    // One process builds, and the others wait for it.
     let lock = fs::File::create(folder.join("lock")).map_err(|error| error.to_string())?;
     lock.lock().map_err(|error| error.to_string())?;
     if program.exists() {
@@ -106,12 +108,13 @@ fn build(target: &Path) -> Result<PathBuf, String> {
     let result = within(&mut command, BUILD_LIMIT);
     fs::remove_dir_all(&work).ok();
     result.map_err(|error| format!("`go install {MODULE}`: {error}"))?;
-    // Moved once it is whole.
+    // The folder is moved when it is complete.
     fs::rename(folder.join("new"), folder.join("bin")).map_err(|error| error.to_string())?;
     Ok(program)
 }
 
-/// The Go that `CUTPOINT_GO` names, else that in the path, else where its own installer puts it.
+/// Returns the Go that `CUTPOINT_GO` names, or the first of the one in the path and the one at the
+/// default location of the installer.
 fn go() -> Option<PathBuf> {
     let places = match std::env::var_os("CUTPOINT_GO") {
         Some(go) => vec![PathBuf::from(go)],
@@ -123,7 +126,8 @@ fn go() -> Option<PathBuf> {
     })
 }
 
-/// The module proxies that Go is set to use; never a repository of source code itself.
+/// Returns the module proxies that Go is set to use, without direct access to repositories of
+/// source code.
 fn proxies(go: &Path) -> String {
     let set = Command::new(go).args(["env", "GOPROXY"]).output();
     let set = set.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
@@ -132,7 +136,7 @@ fn proxies(go: &Path) -> String {
     if proxies.is_empty() { "off".to_owned() } else { proxies.join(",") }
 }
 
-/// Runs a command to its end; its last words are the error.
+/// Runs a command to its end. The error is the last line at its standard error.
 fn within(command: &mut Command, limit: Duration) -> Result<(), String> {
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| error.to_string())?;
@@ -162,14 +166,15 @@ fn within(command: &mut Command, limit: Duration) -> Result<(), String> {
 /// Starts the server over a new folder below `target`.
 fn start(program: &Path, target: &Path) -> Result<S3Server, String> {
     let folder = target.join(format!("s3-{}", std::process::id()));
-    // A process of the same number may have been killed together with its shell.
+    // An earlier process with the same id may have been killed together with its shell.
     fs::remove_dir_all(&folder).ok();
     fs::create_dir_all(folder.join(BUCKET)).map_err(|error| error.to_string())?;
     let mut failure = String::new();
     for _ in 0..STARTS {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = port.map_err(|error| error.to_string())?.to_string();
-        // The shell ends the server when this process is gone, and with it the other end of the pipe.
+        // The shell ends the server when this process, and with it the other end of the pipe, is
+        // gone.
         let script = r#""$1" --quiet --port "$2" posix "$3" >/dev/null 2>&1 & read end; kill $!; wait; rm -rf "$3""#;
         let shell = Command::new("sh")
             .args(["-c", script, "sh"])
@@ -183,7 +188,7 @@ fn start(program: &Path, target: &Path) -> Result<S3Server, String> {
         let shell = shell.map_err(|error| error.to_string())?;
         match answers(&address) {
             Ok(()) => {
-                // The pipe stays open for as long as the process lives.
+                // The pipe stays open as long as the process lives.
                 std::mem::forget(shell);
                 return Ok(S3Server {
                     endpoint: format!("http://{address}"),
@@ -199,7 +204,7 @@ fn start(program: &Path, target: &Path) -> Result<S3Server, String> {
     Err(format!("the server does not start: {failure}"))
 }
 
-/// Waits until the server answers a request, if only by refusing it.
+/// Waits until the server answers a request, even if it refuses the request.
 fn answers(address: &str) -> Result<(), String> {
     let began = Instant::now();
     let ask = || -> io::Result<String> {

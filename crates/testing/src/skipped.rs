@@ -1,11 +1,11 @@
-//! Tests that could not run.
+//! Reports of tests that could not run.
 
 use std::fs;
 use std::io::{self, Write};
 
-/// Says that tests were left out, so that it is seen although the tests pass: a line at standard error,
-/// past the test harness, which keeps what passing tests print; and one in the file that
-/// `CUTPOINT_SKIPPED` names.
+/// Reports that tests were skipped, so that it is visible although the tests pass. The report is a
+/// line at standard error, past the test harness, which captures the output of passing tests, and a
+/// line in the file that `CUTPOINT_SKIPPED` names.
 pub fn skipped(what: &str) {
     let line = format!("SKIPPED: {what}");
     writeln!(io::stderr(), "{line}").ok();

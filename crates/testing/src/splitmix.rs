@@ -1,6 +1,6 @@
-//! The one generator of pseudo-random numbers in tests and vectors.
+//! The only generator of pseudo-random numbers in tests and vectors.
 
-/// SplitMix64: small enough to be ported anywhere, good enough for test data.
+/// SplitMix64, which is small enough to be ported anywhere and good enough for test data.
 ///
 /// Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (2014), with
 /// the constants of its public reference form.
@@ -8,7 +8,7 @@
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// Begins with `seed` as the state.
+    /// Creates a generator with `seed` as the state.
     pub fn new(seed: u64) -> SplitMix64 {
         SplitMix64(seed)
     }
@@ -22,25 +22,25 @@ impl SplitMix64 {
         z ^ z >> 31
     }
 
-    /// Returns a number below `limit`, which must not be 0.
+    /// Returns a number below `limit`.
     ///
-    /// It is the next number modulo `limit`: biased, but by less than a test can notice.
+    /// The result is the next number modulo `limit`, whose bias is too small to matter in a test.
     ///
     /// # Panics
     ///
-    /// If `limit` is 0.
+    /// Panics if `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "it is below `limit`")]
         let number = (self.next() % limit as u64) as usize;
         number
     }
 
-    /// Returns a byte: the lowest 8 bits of the next number.
+    /// Returns a byte, the lowest 8 bits of the next number.
     pub fn byte(&mut self) -> u8 {
         self.next().to_le_bytes()[0]
     }
 
-    /// Returns `size` bytes: the next numbers as 8 little-endian bytes each, the last cut off.
+    /// Returns `size` bytes: the next numbers as 8 little-endian bytes each, the last one cut off.
     pub fn take(&mut self, size: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(size.next_multiple_of(8));
         while bytes.len() < size {
@@ -50,7 +50,7 @@ impl SplitMix64 {
         bytes
     }
 
-    /// Returns the first `size` bytes that a new generator with `seed` gives.
+    /// Returns the first `size` bytes of a new generator with `seed`.
     pub fn bytes(seed: u64, size: usize) -> Vec<u8> {
         SplitMix64::new(seed).take(size)
     }

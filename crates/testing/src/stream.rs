@@ -1,10 +1,10 @@
-//! Pseudo-random streams that tables are made of, in their plain form: AES-256 in counter mode, and
-//! cSHAKE128.
+//! Plain implementations of the pseudo-random streams from which tables are made: AES-256 in
+//! counter mode, and cSHAKE128.
 //!
-//! Slow, and not for secrets.
+//! The implementations are slow, and not for secrets.
 
-/// Returns the first `size` bytes of the key stream of AES-256 (FIPS 197) in counter mode, with the
-/// key and the first counter block zero; `size` is at most 4096.
+/// Returns the first `size` bytes of the key stream of AES-256 (FIPS 197) in counter mode, with a
+/// zero key and a zero first counter block. `size` is at most 4096.
 pub fn aes256_ctr_of_zeros(size: usize) -> Vec<u8> {
     assert!(size <= 4096, "the counter has a byte");
     let keys = round_keys(&[0; 32]);
@@ -18,7 +18,7 @@ pub fn aes256_ctr_of_zeros(size: usize) -> Vec<u8> {
     stream
 }
 
-/// Multiplies in the field of AES.
+/// Multiplies two elements of the field of AES.
 fn multiply(mut a: u8, mut b: u8) -> u8 {
     let mut product = 0;
     while b > 0 {
@@ -31,7 +31,7 @@ fn multiply(mut a: u8, mut b: u8) -> u8 {
     product
 }
 
-/// The S-box: the inverse, which is the 254th power, then an affine map.
+/// Applies the S-box: the inverse, which is the 254th power, and then an affine map.
 fn substitute(value: u8) -> u8 {
     let mut inverse = 1;
     for _ in 0..254 {
@@ -69,7 +69,7 @@ fn aes256(keys: &[[u8; 4]], block: [u8; 16]) -> [u8; 16] {
     let mut state = add_key(block, 0);
     for round in 1..=14 {
         let bytes = state.map(substitute);
-        // Row i % 4 moves by as many columns.
+        // Row i % 4 is rotated by i % 4 columns.
         let shifted: [u8; 16] = std::array::from_fn(|i| bytes[(i + 4 * (i % 4)) % 16]);
         let mixed = std::array::from_fn(|i| {
             let column = |row: usize| shifted[i / 4 * 4 + (i + row) % 4];
@@ -84,7 +84,7 @@ fn aes256(keys: &[[u8; 4]], block: [u8; 16]) -> [u8; 16] {
 /// `custom` and no function name.
 pub fn cshake128_of_nothing(custom: &[u8], size: usize) -> Vec<u8> {
     const RATE: usize = 168;
-    // The rate, then both strings, each with its length in bits.
+    // The rate, and then both strings, each with its length in bits.
     let mut padded = vec![1, 168];
     padded.extend([1, 0]);
     let bits = u16::try_from(custom.len() * 8).expect("it is short").to_be_bytes();
@@ -114,7 +114,7 @@ pub fn cshake128_of_nothing(custom: &[u8], size: usize) -> Vec<u8> {
     stream
 }
 
-/// Keccak-f with 1600 bits (FIPS 202); lane (x, y) is `state[x + 5 * y]`.
+/// Applies Keccak-f with 1600 bits (FIPS 202). Lane (x, y) is `state[x + 5 * y]`.
 fn keccak(state: &mut [u64; 25]) {
     let mut register = 1u8;
     for _ in 0..24 {
@@ -149,7 +149,7 @@ fn keccak(state: &mut [u64; 25]) {
 mod tests {
     use super::*;
 
-    /// AES-256 of a zero block with a zero key: NIST's known answers.
+    /// AES-256 of a zero block with a zero key, from the known answers of NIST.
     #[test]
     fn first_block_is_known() {
         let hex: String =

@@ -1,15 +1,16 @@
-//! Folders compared with their sources.
+//! Descriptions of folders for comparison with their sources.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Describes everything in which a restored tree must equal its source: names, kinds, permissions, owners,
-/// sizes, link counts, times, digests of contents, link targets; one line an entry, in the order of names.
+/// Describes everything in which a restored tree must equal its source: names, kinds, permissions,
+/// owners, sizes, link counts, times, digests of contents and link targets. Returns one line per
+/// entry, in the order of names.
 ///
 /// # Panics
 ///
-/// Where something of the tree cannot be read.
+/// Panics if an entry of the tree cannot be read.
 pub fn describe(folder: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     describe_into(folder, Path::new(""), &mut lines);

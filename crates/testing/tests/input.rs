@@ -1,8 +1,8 @@
-//! The inputs are those of the published lists: their SHA-256 sums are.
+//! The inputs have the SHA-256 sums of the published lists.
 
 use cutpoint_testing::{digest::sha256, input};
 
-/// Name, size in bytes and SHA-256, as published with the lists.
+/// The name, the size in bytes and the SHA-256 of each input, as published with the lists.
 const SUMS: [(&str, usize, &str); 15] = [
     ("rand", 4194304, "ad6bc3def4bc89adb670062bb9b9f48cd0aa748258f31a304d1df877d46cc6fe"),
     ("text", 3145728, "3bc4be32ab68135463c0487bb5d0d78b6dbf115860cd5f0a517b4975b0d3f527"),

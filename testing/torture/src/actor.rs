@@ -1,4 +1,4 @@
-//! Actors: each starts one process after the other, and disturbs some.
+//! Actors, each of which starts one process after another and disturbs some of them.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,25 +17,26 @@ use serde_json::Value;
 use crate::clock::{random_shift_s, write_shift};
 use crate::world::{Saved, World, add};
 
-/// One process in this number is killed.
+/// The rate of killed processes: one in this number is killed.
 const KILL_ONE_IN: usize = 4;
-/// One process in this number is suspended.
+/// The rate of suspended processes: one in this number is suspended.
 const SUSPEND_ONE_IN: usize = 3;
-/// The longest suspension, in milliseconds.
+/// The maximum duration of a suspension, in milliseconds.
 const SUSPENSION_MS_MAX: usize = 1500;
-/// One suspended process in this number finds that the clock that counts sleep has jumped.
+/// The rate of clock jumps: for one suspended process in this number, the clock that counts sleep
+/// jumps.
 const JUMP_ONE_IN: usize = 2;
-/// The longest such jump, in seconds: two days, twice what a ticket may live.
+/// The maximum of such a jump, in seconds: two days, twice the lifetime of a ticket.
 const JUMP_S_MAX: usize = 2 * 24 * 60 * 60;
-/// Snapshots that are kept, so that the last look at all of them ends.
+/// The number of snapshots that are kept, so that the final check of all snapshots ends in time.
 const KEPT_COUNT: usize = 12;
-/// Interval of looking at a process.
+/// The interval of polling a process.
 const POLL: Duration = Duration::from_millis(1);
 
-/// One act of an actor; the error is a failure of the program.
+/// One act of an actor. The error is a failure of the program.
 type Act = fn(&mut Actor<'_>) -> Result<(), String>;
 
-/// What each actor does, over and over.
+/// The acts, one per actor, which each actor repeats.
 pub(crate) const ACTS: [Act; 8] = [
     |actor| actor.back_up(),
     |actor| actor.back_up(),
@@ -58,7 +59,7 @@ pub(crate) struct Actor<'a> {
     world: &'a World,
     number: usize,
     random: SplitMix64,
-    /// The longest time that a process of this actor has taken.
+    /// The maximum time that a process of this actor has taken so far.
     longest: Duration,
 }
 
@@ -81,8 +82,8 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Runs a command; in a storm, disturbs it. `None` where it was killed, was ended by another client
-    /// or was failed by the storage.
+    /// Runs a command, and disturbs it in a storm. Returns `None` if the command was killed, was
+    /// ended by another client or failed because of the storage.
     fn disturbed(&mut self, arguments: &[&str]) -> Result<Option<Ended>, String> {
         match self.run(arguments)? {
             Some(ended) => self.judged(ended),
@@ -90,7 +91,8 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// `ended` where it ended with 0; `None` where another client or the storage was to blame.
+    /// Returns `ended` if the exit code is 0, and `None` if another client or the storage caused
+    /// the failure.
     fn judged(&self, ended: Ended) -> Result<Option<Ended>, String> {
         match ended.code {
             Some(0) => return Ok(Some(ended)),
@@ -132,7 +134,8 @@ impl<'a> Actor<'a> {
         let read =
             |path| String::from_utf8_lossy(&fs::read(path).expect("it is there")).into_owned();
         let status = wait_within(&mut child, limit, began, suspended).or_else(|| {
-            // Other processes may have kept it waiting: it has the same time once more, alone.
+            // Other processes may have delayed the process, so it gets the same time once more,
+            // alone.
             let _calm = world.calm();
             wait_within(&mut child, limit, Instant::now(), Duration::ZERO)
         });
@@ -164,7 +167,8 @@ impl<'a> Actor<'a> {
         Ok(Some(Ended { code: status.code(), events, text }))
     }
 
-    /// Kills or suspends a process at a random moment, or lets it be. Returns the time of suspension.
+    /// Kills or suspends a process at a random moment, or does neither. Returns the duration of the
+    /// suspension.
     fn disturb(&mut self, child: &mut Child, shift_s: i64) -> Duration {
         let longest_us = usize::try_from(self.longest.as_micros()).expect("short").max(1000);
         let (kills, suspends) =
@@ -178,7 +182,7 @@ impl<'a> Actor<'a> {
             kill_process(process, Signal::STOP).ok();
             sleep(Duration::from_millis(self.random.below(SUSPENSION_MS_MAX) as u64));
             if self.world.clock.is_some() && self.random.below(JUMP_ONE_IN) == 0 {
-                // As after a long sleep of the machine: both clocks have gone on.
+                // Both clocks advance, as after a long sleep of the machine.
                 let jump_s = i64::try_from(self.random.below(JUMP_S_MAX)).expect("small");
                 write_shift(&self.path("clock"), shift_s + jump_s, jump_s);
             }
@@ -192,7 +196,7 @@ impl<'a> Actor<'a> {
         suspended
     }
 
-    /// A snapshot that no process has tried to forget.
+    /// Chooses a snapshot that no process has tried to forget.
     fn choose(&mut self) -> Option<(String, Saved)> {
         let saved = self.world.saved.lock().expect("no thread panics");
         let given_up = self.world.given_up.lock().expect("no thread panics");
@@ -229,7 +233,8 @@ impl<'a> Actor<'a> {
             sleep(Duration::from_millis(20));
             return Ok(());
         };
-        // Before it happens: whoever looks for it from now on may not find it.
+        // The snapshot is marked before it is forgotten, because other processes may no longer find
+        // it from now on.
         self.world.given_up.lock().expect("no thread panics").insert(id.clone());
         if self.disturbed(&["forget", &id])?.is_some() {
             add(&self.world.tally.forgotten, 1);
@@ -282,20 +287,21 @@ impl<'a> Actor<'a> {
         let Some(ended) = self.restoring(&id)? else { return Ok(()) };
         let is_given_up = self.world.given_up.lock().expect("no thread panics").contains(&id);
         match ended.code {
-            // A prune takes it from under the restore, which says so. What ends with 0 has to be whole.
+            // A prune may delete the data during the restore, which reports that. A restore that
+            // ends with 0 must be complete.
             Some(1 | 2 | 11) if is_given_up => Ok(()),
             _ => self.came_back(ended, &id, &saved).map(drop),
         }
     }
 
-    /// Restores a snapshot and compares it with its source. Returns `false` where the process was killed
-    /// or failed by the storage.
+    /// Restores a snapshot and compares it with its source. Returns `false` if the process was
+    /// killed or failed because of the storage.
     pub(crate) fn restore_of(&mut self, id: &str, saved: &Saved) -> Result<bool, String> {
         let Some(ended) = self.restoring(id)? else { return Ok(false) };
         self.came_back(ended, id, saved)
     }
 
-    /// The end of a restore of a snapshot; `None` where the process was killed.
+    /// Restores a snapshot. Returns `None` if the process was killed.
     fn restoring(&mut self, id: &str) -> Result<Option<Ended>, String> {
         let target = self.path("target");
         fs::remove_dir_all(&target).ok();
@@ -303,7 +309,7 @@ impl<'a> Actor<'a> {
         self.run(&["restore", id, "--to", to])
     }
 
-    /// Compares what a restore has made with the source, where it has ended with 0.
+    /// Compares the restored files with the source, if the restore has ended with 0.
     fn came_back(&mut self, ended: Ended, id: &str, saved: &Saved) -> Result<bool, String> {
         let Some(ended) = self.judged(ended)? else { return Ok(false) };
         let target = self.path("target");
@@ -320,7 +326,7 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// Waits for a moment. Returns whether the process still runs then.
+/// Waits for `moment`. Returns `true` if the process still runs then.
 fn runs_for(child: &mut Child, moment: Duration) -> bool {
     let deadline = Instant::now() + moment;
     while Instant::now() < deadline && child.try_wait().expect("asked for").is_none() {
@@ -329,7 +335,7 @@ fn runs_for(child: &mut Child, moment: Duration) -> bool {
     child.try_wait().expect("asked for").is_none()
 }
 
-/// Waits for a process; `None` where it takes more than `limit`, suspensions not counted.
+/// Waits for a process. Returns `None` if it takes more than `limit`, without suspensions.
 fn wait_within(
     child: &mut Child,
     limit: Duration,
@@ -347,7 +353,7 @@ fn wait_within(
     }
 }
 
-/// The name of each thread of a process and the kernel function in which it waits.
+/// Returns the name of each thread of a process, and the kernel function in which the thread waits.
 fn threads_of(child: &Child) -> String {
     let folder = PathBuf::from(format!("/proc/{}/task", child.id()));
     let threads = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! Wrong clocks, by a library that is preloaded into a process.
+//! Wrong clocks, made by a library that is preloaded into a process.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -7,18 +7,19 @@ use std::process::{Command, Stdio};
 
 use cutpoint_testing::{SplitMix64, skipped};
 
-/// The largest shift of a clock, in days, in either direction.
+/// The maximum shift of a clock in either direction, in days.
 const SHIFT_DAYS_MAX: usize = 40;
 const DAY_S: usize = 24 * 60 * 60;
 
-/// The library, once it is built.
+/// The built library.
 #[derive(Debug)]
 pub(crate) struct ClockShift {
     library: PathBuf,
 }
 
 impl ClockShift {
-    /// Builds the library in `folder` and tries it out. `None` where that fails, which is told.
+    /// Builds the library in `folder` and tests it. Returns `None` if that fails, which is
+    /// reported.
     pub(crate) fn build(folder: &Path) -> Option<ClockShift> {
         let shift = ClockShift { library: folder.join("shift.so") };
         shift
@@ -41,7 +42,7 @@ impl ClockShift {
         if !compiled.status.success() {
             return Err(format!("cc: {}", String::from_utf8_lossy(&compiled.stderr)));
         }
-        // A kernel that refuses the filter would shift nothing, and the library says so.
+        // A kernel that refuses the filter shifts nothing, which the library reports.
         let state = folder.join("clock of true");
         write_shift(&state, 0, 0);
         let tried = Command::new("true")
@@ -55,7 +56,7 @@ impl ClockShift {
         Err(format!("{}: {}", tried.status, String::from_utf8_lossy(&tried.stderr)))
     }
 
-    /// The variables that make a process run by the clock in `state`.
+    /// Returns the variables that make a process run by the clock in `state`.
     pub(crate) fn variables(&self, state: &Path) -> [(&'static str, PathBuf); 2] {
         [("LD_PRELOAD", self.library.clone()), ("SHIFT_FILE", state.to_owned())]
     }
@@ -68,9 +69,9 @@ pub(crate) fn random_shift_s(random: &mut SplitMix64) -> i64 {
     i64::try_from(shift).expect("small") - i64::try_from(limit).expect("small")
 }
 
-/// Sets the clock in `state`: what to add to the wall clock and to the clock that counts sleep, in
-/// seconds. A process that runs by it has the file open, so the file is written over in place, with
-/// equal length.
+/// Sets the clock in `state`: the shifts of the wall clock and of the clock that counts sleep, in
+/// seconds. A process that runs by this clock has the file open, so the file is overwritten in
+/// place, with equal length.
 pub(crate) fn write_shift(state: &Path, realtime_s: i64, boottime_s: i64) {
     let text = format!("{realtime_s:>12} {boottime_s:>12}");
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(state);

@@ -7,16 +7,17 @@ use std::process::{Command, Stdio};
 
 use cutpoint_testing::skipped;
 
-/// The host name and boot of each machine. Two are clones of each other: one name, one machine id, but
-/// another boot.
+/// The host name, boot id and machine id of each machine. Two machines are clones with the same
+/// name and machine id, and different boot ids.
 const MACHINES: [(&str, &str, &str); 3] = [
     ("localhost", "11111111-1111-4111-8111-111111111111", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
     ("localhost", "22222222-2222-4222-8222-222222222222", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
     ("other", "33333333-3333-4333-8333-333333333333", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"),
 ];
 
-/// Runs the rest of its arguments as another machine: name, file with the boot id, file with the machine
-/// id. Where a mount fails, the process does not start.
+/// The script that runs a command as another machine. Its first arguments are the host name, the
+/// file with the boot id and the file with the machine id. If a mount fails, the command does not
+/// start.
 const AS_MACHINE: &str = r#"set -e
 hostname "$1"
 mount --bind "$2" /proc/sys/kernel/random/boot_id
@@ -27,14 +28,15 @@ exec env "$@""#;
 /// A machine on which processes are started.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// Home, caches and memory.
+    /// The home folder, with caches and state.
     pub(crate) home: PathBuf,
-    /// Host name, boot id file, machine id file; `None` where this system cannot stand in for others.
+    /// The host name, boot id file and machine id file, or `None` if this system cannot stand in
+    /// for others.
     identity: Option<(&'static str, PathBuf, PathBuf)>,
 }
 
 impl Machine {
-    /// Makes all machines, each with a home below `folder`.
+    /// Creates all machines, each with a home below `folder`.
     pub(crate) fn all(folder: &Path) -> Vec<Machine> {
         let mut machines: Vec<Machine> = MACHINES
             .iter()
@@ -59,7 +61,8 @@ impl Machine {
         machines
     }
 
-    /// A command that runs `program` on this machine, with these variables more.
+    /// Returns a command that runs `program` on this machine, with additional environment
+    /// variables.
     pub(crate) fn command(&self, program: &Path, variables: &[(&str, OsString)]) -> Command {
         let home = [
             ("HOME", self.home.clone()),
@@ -71,7 +74,7 @@ impl Machine {
                 let mut command = Command::new("unshare");
                 command.args(["--mount", "--uts", "sh", "-c", AS_MACHINE, "sh", host]);
                 command.args([boot_id, machine_id]);
-                // Only the program itself runs by a shifted clock: not the shell.
+                // Only the program itself runs by a shifted clock, and not the shell.
                 command.args(variables.iter().map(|(name, value)| {
                     let mut assignment = OsString::from(name);
                     assignment.push("=");

@@ -1,4 +1,4 @@
-//! The command line of the torture; `cargo xtask torture` builds the program and calls it.
+//! The command line of the torture test. `cargo xtask torture` builds the program and runs this.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use cutpoint_torture::{Options, Storage, Tally};
 
-/// The maximum duration of a storm: a command reads every commit, so what it takes grows with their number.
+/// The maximum duration of a storm. A command reads every commit, so its time grows with the number
+/// of commits.
 const STORM_MAX: Duration = Duration::from_secs(120);
 
-/// Tortures the program: processes of several machines on one repository, killed, suspended and with
-/// wrong clocks. Exits with 1 where anything is lost, wrong or hangs.
+/// Tortures the program: processes of several machines on one repository, killed, suspended and
+/// with wrong clocks. Exits with 1 where anything is lost, wrong or hangs.
 #[derive(Parser)]
 struct Arguments {
     /// The program to torture
@@ -21,7 +22,8 @@ struct Arguments {
     /// The seed of all choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Duration of all storms, in seconds; each lasts 120 s at most and begins with a new repository
+    /// Duration of all storms, in seconds; each lasts 120 s at most and begins with a new
+    /// repository
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Put the repository on an S3 server, behind a proxy that lies (needs Go and its module proxy)

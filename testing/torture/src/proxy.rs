@@ -1,8 +1,9 @@
-//! An HTTP proxy before an S3 server, which lies: it fails requests before and after they were carried
-//! out, loses answers, cuts them short, delays them, and carries requests out late.
+//! An HTTP proxy in front of an S3 server that injects faults ("lies"): the proxy fails requests
+//! before and after they were carried out, loses answers, cuts them short, delays them, and carries
+//! requests out late.
 //!
-//! All of it is within the assumptions of the ordering rules: a put that was answered with success has
-//! happened, and a put that was not may have happened or not, at once or later.
+//! All faults are within the assumptions of the ordering rules: a put that was answered with
+//! success has happened, and any other put may have happened or not, at once or later.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,37 +14,37 @@ use std::time::Duration;
 
 use cutpoint_testing::SplitMix64;
 
-/// The longest head of a request.
+/// The maximum length of the head of a request, in bytes.
 const HEAD_LEN_MAX: u64 = 64 << 10;
-/// The longest body: more than any object.
+/// The maximum length of the body of a request in bytes, which is more than any object has.
 const BODY_LEN_MAX: usize = 256 << 20;
-/// The longest time by which a request is delayed or comes late, in milliseconds.
+/// The maximum time by which a request is delayed or carried out late, in milliseconds.
 const DELAY_MS_MAX: usize = 2000;
 
-/// Counts of what the proxy has done.
+/// The numbers of requests and of lies.
 #[derive(Debug, Default)]
 pub(crate) struct Lies {
     pub(crate) requests: AtomicU64,
     pub(crate) lies: AtomicU64,
 }
 
-/// The proxy's ways of handling a request.
+/// The ways in which the proxy handles a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
     /// The connection ends before the request is carried out.
     DropsRequest,
-    /// The request is carried out; the connection ends without an answer.
+    /// The request is carried out, and the connection ends without an answer.
     LosesAnswer,
     /// The answer is 500, and nothing is carried out.
     Refuses,
-    /// The answer is 500 though the request is carried out.
+    /// The answer is 500 although the request is carried out.
     RefusesDone,
     /// The answer is 500, and the request is carried out later.
     CarriesOutLate,
-    /// The answer ends in its middle.
+    /// The answer ends in the middle.
     CutsAnswer,
-    /// The request waits.
+    /// The request is delayed.
     Delays,
 }
 
@@ -57,18 +58,18 @@ const FAULTS: [Fault; 7] = [
     Fault::Delays,
 ];
 
-/// A running proxy; its threads end with the process.
+/// A running proxy, whose threads end with the process.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) endpoint: String,
     pub(crate) lies: Arc<Lies>,
-    /// One request in this number is lied about; 0 for none.
+    /// The rate of lies: one request in this number is lied about; 0 for none.
     one_in: Arc<AtomicU64>,
 }
 
 impl Proxy {
-    /// Starts a proxy before `server`, an address such as `127.0.0.1:9000`. It tells the truth until
-    /// [`Proxy::lie`].
+    /// Starts a proxy in front of `server`, an address such as `127.0.0.1:9000`. The proxy injects
+    /// no faults until [`Proxy::lie`] is called.
     pub(crate) fn start(server: &str, seed: u64) -> io::Result<Proxy> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let endpoint = format!("http://{}", listener.local_addr()?);
@@ -90,14 +91,14 @@ impl Proxy {
                     shared.lies.fetch_add(1, Ordering::Relaxed);
                 }
                 let server = server.clone();
-                // A connection that fails is a fault like the others: the client notices.
+                // A connection that fails is a fault like the others, which the client notices.
                 thread::spawn(move || serve(client, &server, fault, delay).ok());
             }
         });
         Ok(Proxy { endpoint, lies, one_in })
     }
 
-    /// Lies about one request in `one_in` from now on; about none where it is 0.
+    /// Lies about one request in `one_in` from now on, or about none if `one_in` is 0.
     pub(crate) fn lie(&self, one_in: u64) {
         self.one_in.store(one_in, Ordering::Relaxed);
     }
@@ -139,7 +140,8 @@ fn serve(client: TcpStream, server: &str, fault: Fault, delay: Duration) -> io::
     }
 }
 
-/// Reads a request as it is sent on: its head, with `Connection: close`, and its body.
+/// Reads a request in the form in which it is forwarded: its head, with `Connection: close`, and
+/// its body.
 fn read_request(
     reader: &mut BufReader<TcpStream>,
     mut client: &TcpStream,

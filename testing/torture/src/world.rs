@@ -1,4 +1,4 @@
-//! The shared state of a run, its phases and its last look.
+//! The shared state of a run, its phases and its final check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -16,52 +16,56 @@ use crate::machine::Machine;
 use crate::proxy::Proxy;
 use crate::{Options, Storage};
 
-/// The first part of a run, in which nothing is disturbed and commands are timed.
+/// The divisor of the duration of a run that gives its first part, in which nothing is disturbed
+/// and commands are timed.
 const UNDISTURBED_PART: u32 = 5;
-/// A command may take this many times its undisturbed time, beside others, and once more alone: more has to
-/// be a hang.
+/// The maximum ratio of the time of a command to its undisturbed time. A command gets this time
+/// next to other processes and once more alone. A command that takes longer hangs.
 const SLOWDOWN_MAX: u32 = 10;
-/// The least undisturbed time that counts: shorter ones say more of the scheduler than of the command.
+/// The minimum undisturbed time, because shorter times depend more on the scheduler than on the
+/// command.
 const UNDISTURBED_MIN: Duration = Duration::from_secs(2);
-/// After a storm of this duration at least, most is deleted: it has made snapshots that differ.
+/// The minimum duration of a storm after which most snapshots are deleted, because shorter storms
+/// make too few different snapshots.
 const DELETING_MIN: Duration = Duration::from_secs(60);
-/// In a storm over S3 one request in this number is lied about.
+/// The rate of lies in a storm over S3: one request in this number is lied about.
 const LIE_ONE_IN: u64 = 40;
 
-/// How often things happened in a run.
+/// The counts of the events of a run.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Finished backups.
+    /// The number of finished backups.
     pub backups: AtomicU64,
-    /// Finished forgets.
+    /// The number of finished forgets.
     pub forgotten: AtomicU64,
-    /// Finished checks, all of which found nothing.
+    /// The number of finished checks, all of which found nothing.
     pub checks: AtomicU64,
-    /// Restores that came back equal, those at the end included.
+    /// The number of restores that equal their source, including those at the end.
     pub restores: AtomicU64,
-    /// Finished prunes.
+    /// The number of finished prunes.
     pub prunes: AtomicU64,
-    /// Finished runs of `optimize`.
+    /// The number of finished runs of `optimize`.
     pub optimizes: AtomicU64,
-    /// Finished repairs of the index.
+    /// The number of finished repairs of the index.
     pub repairs: AtomicU64,
-    /// Bytes that prunes deleted.
+    /// The number of bytes that prunes deleted.
     pub deleted_bytes: AtomicU64,
-    /// Commands that ended because another client was faster or had ended their run (exit 15).
+    /// The number of commands that ended because another client was faster or had ended their run
+    /// (exit 15).
     pub conflicts: AtomicU64,
-    /// Commands that the storage failed (exit 2, over S3 only).
+    /// The number of commands that failed because of the storage (exit 2, over S3 only).
     pub failures: AtomicU64,
-    /// Killed processes.
+    /// The number of killed processes.
     pub kills: AtomicU64,
-    /// Suspended processes.
+    /// The number of suspended processes.
     pub suspensions: AtomicU64,
-    /// Processes that took so long that they ran on alone.
+    /// The number of processes that exceeded their time and continued alone.
     pub calms: AtomicU64,
-    /// Processes with a shifted clock.
+    /// The number of processes with a shifted clock.
     pub shifted: AtomicU64,
-    /// Requests that the proxy saw.
+    /// The number of requests to the proxy.
     pub requests: AtomicU64,
-    /// Requests that the proxy lied about.
+    /// The number of requests that the proxy lied about.
     pub lies: AtomicU64,
 }
 
@@ -94,7 +98,7 @@ impl Tally {
         }
     }
 
-    /// Whether enough has happened for the run to mean something.
+    /// Returns `true` if there were enough events for the run to be meaningful.
     fn is_enough(&self) -> bool {
         let enough = [
             (&self.backups, 10),
@@ -122,30 +126,30 @@ pub(crate) fn add(count: &AtomicU64, more: u64) {
     count.fetch_add(more, Ordering::Relaxed);
 }
 
-/// A source as it was when it was saved.
+/// A source in the state in which it was saved.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved {
     pub(crate) source: PathBuf,
     pub(crate) lines: Vec<String>,
 }
 
-/// Everything that the actors share.
+/// The shared state of the actors.
 pub(crate) struct World {
     pub(crate) program: PathBuf,
     pub(crate) folder: PathBuf,
     pub(crate) machines: Vec<Machine>,
     pub(crate) clock: Option<ClockShift>,
     pub(crate) proxy: Option<Proxy>,
-    /// Variables that lead to the repository.
+    /// The environment variables with the location of the repository.
     pub(crate) repository: Vec<(&'static str, OsString)>,
-    /// Snapshots that were acknowledged.
+    /// The acknowledged snapshots.
     pub(crate) saved: Mutex<BTreeMap<String, Saved>>,
-    /// Snapshots that a process was about to forget.
+    /// The snapshots that a process was about to forget.
     pub(crate) given_up: Mutex<BTreeSet<String>>,
-    /// The slowest undisturbed run of each kind of command.
+    /// The time of the slowest undisturbed run of each kind of command.
     pub(crate) undisturbed: Mutex<BTreeMap<String, Duration>>,
     pub(crate) tally: Tally,
-    /// Whether processes are disturbed by now.
+    /// Set once processes are disturbed.
     pub(crate) is_storm: AtomicBool,
     /// The number of processes that are to run alone.
     calm_count: AtomicUsize,
@@ -154,7 +158,7 @@ pub(crate) struct World {
     duration: Duration,
 }
 
-/// A guard of [`World::calm`].
+/// The guard of [`World::calm`].
 pub(crate) struct Calm<'a>(&'a World);
 
 impl Drop for Calm<'_> {
@@ -170,8 +174,8 @@ impl Drop for Calm<'_> {
 }
 
 impl World {
-    /// Whether the actors stop: the time is over, and enough has happened or is not going to; or
-    /// something has failed.
+    /// Returns `true` if the actors are to stop: after the duration if there were enough events,
+    /// after four times the duration in any case, and after a failure.
     pub(crate) fn is_over(&self) -> bool {
         let elapsed = self.began.elapsed();
         if elapsed > self.duration / UNDISTURBED_PART
@@ -188,19 +192,19 @@ impl World {
         self.failure.lock().expect("no thread panics").is_some()
     }
 
-    /// Remembers the first failure.
+    /// Records a failure, unless there was an earlier one.
     pub(crate) fn fail(&self, failure: String) {
         self.failure.lock().expect("no thread panics").get_or_insert(failure);
     }
 
-    /// The longest time that a command of this kind may take.
+    /// Returns the maximum time of a command of this kind.
     pub(crate) fn limit(&self, kind: &str) -> Duration {
         let undisturbed = self.undisturbed.lock().expect("no thread panics");
         let longest = undisturbed.get(kind).copied().unwrap_or_default();
         longest.max(UNDISTURBED_MIN) * SLOWDOWN_MAX
     }
 
-    /// Lets no process begin, and the storage tell the truth, until the guard is dropped.
+    /// Prevents processes from starting, and the proxy from lying, until the guard is dropped.
     pub(crate) fn calm(&self) -> Calm<'_> {
         self.calm_count.fetch_add(1, Ordering::SeqCst);
         if let Some(proxy) = &self.proxy {
@@ -210,7 +214,7 @@ impl World {
         Calm(self)
     }
 
-    /// Waits as long as no process may begin.
+    /// Waits until processes may start.
     pub(crate) fn wait_for_calm(&self) {
         while self.calm_count.load(Ordering::SeqCst) > 0 {
             std::thread::sleep(Duration::from_millis(20));
@@ -258,7 +262,8 @@ pub(crate) fn run(options: &Options) -> Result<Option<Tally>, String> {
 
 type Place = (Vec<(&'static str, OsString)>, Option<Proxy>);
 
-/// The variables that lead to the repository, and the proxy before it. `None` where there is no S3 server.
+/// Returns the environment variables with the location of the repository, and the proxy in front of
+/// it. Returns `None` if there is no S3 server.
 fn place(options: &Options, folder: &Path) -> Option<Place> {
     if options.storage == Storage::Folder {
         let repository = folder.join("repository").into_os_string();
@@ -298,8 +303,8 @@ fn storm(world: &World, seed: u64) -> Result<(), String> {
     world.failure.lock().expect("no thread panics").take().map_or(Ok(()), Err)
 }
 
-/// After the storm: everything that was acknowledged is there, nothing is damaged, and a prune by the
-/// right clock leaves it so.
+/// Checks the repository after the storm: everything that was acknowledged is there, nothing is
+/// damaged, and a prune by the right clock does not change that.
 fn look_back(world: &World) -> Result<(), String> {
     if let Some(proxy) = &world.proxy {
         proxy.lie(0);
@@ -307,8 +312,8 @@ fn look_back(world: &World) -> Result<(), String> {
     world.is_storm.store(false, Ordering::Relaxed);
     let mut actor = Actor::new(world, ACTS.len(), 0);
     actor.expect_success(&["check", "--read-data"])?;
-    // A killed writer is ended by its own machine alone, or after a day; then everything that was
-    // condemned can go.
+    // The run of a killed writer is ended only by its own machine, or after a day. After that,
+    // everything that was condemned can be deleted.
     for number in (0..world.machines.len()).chain([0]) {
         Actor::new(world, number, 0).prune()?;
     }
@@ -328,7 +333,7 @@ fn look_back(world: &World) -> Result<(), String> {
     if world.duration >= DELETING_MIN {
         delete_most(world, &mut actor, saved.keys().filter(|id| !given_up.contains(*id)))?;
     }
-    // Where clocks were shifted, snapshots say so: else the shift has no effect and nothing was tortured.
+    // Shifted clocks must show in the times of the snapshots. Otherwise the shift has no effect.
     let own =
         |time: &serde_json::Value| time.as_str().map(|text| text[..10.min(text.len())].to_owned());
     let days: BTreeSet<_> = listed.events.iter().filter_map(|each| own(&each["started"])).collect();
@@ -338,7 +343,8 @@ fn look_back(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// Forgets all snapshots but one; prunes delete what only the others needed, and the one is whole.
+/// Forgets all snapshots except one, and checks that prunes delete the data that only the others
+/// needed, and that the one is complete.
 fn delete_most<'a>(
     world: &World,
     actor: &mut Actor<'_>,

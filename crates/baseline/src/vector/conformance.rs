@@ -1,11 +1,11 @@
-//! Every width of this CPU answers what the emulated one of that width does, and that what plain
-//! expressions say.
+//! Every width of this CPU has the results of the emulated registers of that width, which are those
+//! of plain expressions.
 
 use cutpoint_testing::SplitMix64;
 
 use super::{Machine, SIZE_MAX, Table, Task, Vector};
 
-/// What all operations say of some bytes.
+/// The task of applying all operations to some operands.
 struct Answers<'a> {
     a: &'a [u8; SIZE_MAX],
     b: &'a [u8; SIZE_MAX],
@@ -42,7 +42,7 @@ impl Task for Answers<'_> {
     }
 }
 
-/// What the definition says, by plain expressions.
+/// Returns the results by definition, in plain expressions.
 fn expected(size: usize, answers: &Answers<'_>) -> (Vec<[u8; SIZE_MAX]>, Vec<u64>) {
     let Answers { a, b, table, data, start, stride, n } = *answers;
     let bytes = |byte: &dyn Fn(usize) -> u8| {
@@ -78,14 +78,15 @@ fn expected(size: usize, answers: &Answers<'_>) -> (Vec<[u8; SIZE_MAX]>, Vec<u64
 }
 
 #[test]
-fn every_width_answers_alike() {
+fn results_are_equal_at_every_width() {
     const VALUES: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
     let mut random = SplitMix64::new(1);
     for round in 0..3000 {
         let (mut a, mut b) = ([0; SIZE_MAX], [0; SIZE_MAX]);
         a.copy_from_slice(&random.take(SIZE_MAX));
         b.copy_from_slice(&random.take(SIZE_MAX));
-        // Few values, so that there are equal ones, and those that signed comparisons get wrong.
+        // Few values, so that there are equal ones, and values that signed comparisons order
+        // differently.
         if round % 2 == 0 {
             a.iter_mut().chain(&mut b).for_each(|byte| *byte = VALUES[usize::from(*byte % 6)]);
         }
@@ -93,12 +94,12 @@ fn every_width_answers_alike() {
         for entry in &mut table {
             *entry = (random.next() >> 32).try_into().expect("32 bits are left");
         }
-        // Of one bit, so that it is often missing.
+        // The mask of `mark_zeros` has one bit, so that many words have no bit of it.
         table[0] = 1 << (round % 32);
         let (start, stride) = (random.below(40), random.below(300));
         for bits in [128, 256, 512] {
             let size = bits / 8;
-            // The last word that is gathered is also the last there is.
+            // The last gathered word is at the end of the data.
             let data = random.take(start + (size / 4 - 1) * stride + 4);
             let n = (round % 64).try_into().expect("it is small");
             let answers = || Answers { a: &a, b: &b, table: &table, data: &data, start, stride, n };
@@ -110,7 +111,7 @@ fn every_width_answers_alike() {
     }
 }
 
-/// Gathers the last words there are, or words one byte behind them.
+/// The task of gathering the last words of the data, or words one byte beyond them.
 struct Edge {
     is_behind: bool,
 }
@@ -126,7 +127,7 @@ impl Task for Edge {
 }
 
 #[test]
-fn nothing_is_gathered_from_behind_the_data() {
+fn gather_beyond_the_data_panics() {
     for bits in [128, 256, 512] {
         for machine in [Machine::emulated(bits), Machine::detect(bits)].into_iter().flatten() {
             machine.dispatch(Edge { is_behind: false });

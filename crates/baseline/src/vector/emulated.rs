@@ -1,4 +1,4 @@
-//! Plain Rust: the definition of every answer.
+//! Vectors in plain Rust, which define the result of every operation.
 
 use super::{SIZE_MAX, STRIDE_MAX, Table, Vector};
 
@@ -6,7 +6,7 @@ use super::{SIZE_MAX, STRIDE_MAX, Table, Vector};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Emulated<const SIZE: usize>;
 
-/// Makes a register out of its words.
+/// Makes a register from its words.
 fn words<const SIZE: usize>(word: impl Fn(usize) -> u32) -> [u8; SIZE] {
     let mut register = [0; SIZE];
     for (lane, bytes) in register.as_chunks_mut().0.iter_mut().enumerate() {
@@ -15,12 +15,12 @@ fn words<const SIZE: usize>(word: impl Fn(usize) -> u32) -> [u8; SIZE] {
     register
 }
 
-/// A word of a register.
+/// Returns a word of a register.
 fn word(register: &[u8], lane: usize) -> u32 {
     u32::from_le_bytes(register.as_chunks().0[lane])
 }
 
-/// Which pairs of bytes are as `is` says.
+/// Returns the mask of the pairs of bytes for which `is` returns `true`.
 fn mask(a: &[u8], b: &[u8], is: impl Fn(&u8, &u8) -> bool) -> u64 {
     let pairs = a.iter().zip(b).enumerate();
     pairs.fold(0, |mask, (k, (a, b))| mask | u64::from(is(a, b)) << k)

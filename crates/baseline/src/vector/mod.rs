@@ -1,11 +1,12 @@
-//! What an instruction set of some width supplies to the forms.
+//! The operations of an instruction set of some width for the forms.
 //!
-//! The forms are written once, over any [`Vector`]. [`Emulated`] is plain Rust, of any width, and the
-//! definition of what the others must answer (`conformance.rs`); so the logic of a form can be tested
-//! where its instructions are missing.
+//! The forms are written once, over any [`Vector`]. [`Emulated`] is plain Rust, of any width, and
+//! defines the results of the others (`conformance.rs`), so that the logic of a form can be tested
+//! on CPUs without its instructions.
 //!
-//! `unsafe` has three shapes here, and nowhere else in the crate: entering code that was compiled for
-//! an instruction set, calling a function of it, and moving data between it and a reference.
+//! There are three forms of `unsafe` here, and none elsewhere in the crate: entering code that is
+//! compiled for an instruction set, calling a function of the set, and moving data between a
+//! register and a reference.
 
 #[cfg(test)]
 mod conformance;
@@ -18,13 +19,14 @@ pub(crate) use emulated::Emulated;
 #[cfg(target_arch = "x86_64")]
 use x86_64::{Avx2, Avx512, Sse2};
 
-/// The widest register, in bytes.
+/// The maximum size of a register in bytes.
 pub(crate) const SIZE_MAX: usize = 64;
 
-/// How far apart gathered words may be at most, in bytes: offsets of lanes are 32-bit and signed.
+/// The maximum distance between gathered words in bytes, because offsets of lanes are signed and
+/// have 32 bits.
 pub(crate) const STRIDE_MAX: usize = i32::MAX as usize / LANES_MAX;
 
-/// The most words in a register.
+/// The maximum number of words in a register.
 const LANES_MAX: usize = SIZE_MAX / 4;
 
 /// A table with an entry for each byte.
@@ -32,26 +34,27 @@ pub(crate) type Table = [u32; 256];
 
 /// Registers of one width, as bytes or as words of 32 bits, little-endian.
 ///
-/// Bit `k` of a mask is about byte `k`. A value of an implementing type is a proof that this CPU has
-/// the instructions: that is why the methods are safe. They are `#[inline(always)]`, to be inlined
-/// into the one function of their instruction set that [`Machine::dispatch`] enters.
+/// Bit `k` of a mask belongs to byte `k`. A value of an implementing type proves that this CPU has
+/// the instructions, so that the methods are safe. The methods are `#[inline(always)]`, so that
+/// they are inlined into the one function of their instruction set that [`Machine::dispatch`]
+/// enters.
 pub(crate) trait Vector: Copy {
     /// A register.
     type Register: Copy;
 
-    /// Its bytes.
+    /// The size of a register in bytes.
     const SIZE: usize;
 
-    /// Its words.
+    /// The number of words in a register.
     const LANES: usize = Self::SIZE / 4;
 
-    /// Loads the first bytes, of which there must be enough.
+    /// Loads a register from the start of `bytes`, which must have at least [`Vector::SIZE`] bytes.
     fn load(self, bytes: &[u8]) -> Self::Register;
 
-    /// The bytes of a register; those behind its size are zeros.
+    /// Returns the bytes of a register, padded with zeros.
     fn store(self, a: Self::Register) -> [u8; SIZE_MAX];
 
-    /// The same byte everywhere.
+    /// Returns a register with the same byte everywhere.
     fn splat(self, byte: u8) -> Self::Register;
 
     /// The greater of each two bytes.
@@ -60,40 +63,40 @@ pub(crate) trait Vector: Copy {
     /// The lesser of each two bytes.
     fn min(self, a: Self::Register, b: Self::Register) -> Self::Register;
 
-    /// Which bytes of `a` are greater than those of `b`.
+    /// The mask of the bytes of `a` that are greater than those of `b`.
     fn greater(self, a: Self::Register, b: Self::Register) -> u64;
 
-    /// Which bytes of `a` are not less than those of `b`.
+    /// The mask of the bytes of `a` that are not less than those of `b`.
     fn at_least(self, a: Self::Register, b: Self::Register) -> u64;
 
-    /// The index of the one bit of `mask` that has `n` one bits below it, `n` below 64; 64 where there
-    /// is none.
+    /// The index of the set bit of `mask` that has `n` set bits below it, or 64 if there is none.
+    /// `n` is below 64.
     fn nth_one(self, mask: u64, n: u32) -> u32;
 
-    /// The same word everywhere.
+    /// Returns a register with the same word everywhere.
     fn splat_word(self, word: u32) -> Self::Register;
 
-    /// Gathers words: that of lane `k` is the four bytes of `data` from `start + k * stride` on. All of
-    /// them must be there, and `stride` at most [`STRIDE_MAX`].
+    /// Gathers words. The word of lane `k` is the four bytes of `data` from `start + k * stride`
+    /// on. All words must lie within `data`, and `stride` is at most [`STRIDE_MAX`].
     fn gather(self, data: &[u8], start: usize, stride: usize) -> Self::Register;
 
-    /// Gathers the entries for the lowest byte of each word.
+    /// Gathers the table entries for the lowest byte of each word.
     fn look_up(self, table: &Table, words: Self::Register) -> Self::Register;
 
-    /// The sum of each two words, without what overflows.
+    /// The sum of each two words, modulo 2^32.
     fn add(self, a: Self::Register, b: Self::Register) -> Self::Register;
 
     /// The exclusive or.
     fn xor(self, a: Self::Register, b: Self::Register) -> Self::Register;
 
-    /// Each word twice, without what overflows.
+    /// The double of each word, modulo 2^32.
     fn double(self, words: Self::Register) -> Self::Register;
 
-    /// Each word without its lowest byte, the next one in its place.
+    /// Each word shifted down by a byte, so that the next byte is the lowest.
     fn next_byte(self, words: Self::Register) -> Self::Register;
 
-    /// `marks`, and the bits of `bit` in each word where that of `words` has none of the bits of
-    /// `mask`.
+    /// Returns `marks` with the bits of `bit` set in each word for which `words` has none of the
+    /// bits of `mask`.
     fn mark_zeros(
         self,
         marks: Self::Register,
@@ -103,16 +106,17 @@ pub(crate) trait Vector: Copy {
     ) -> Self::Register;
 }
 
-/// Work that is written once for every width: a closure cannot be generic, so it is a struct.
+/// Work that is written once for every width. A task is a struct, because a closure cannot be
+/// generic.
 pub(crate) trait Task {
-    /// What it results in.
+    /// The result of the work.
     type Output;
 
-    /// Does the work; `#[inline(always)]`, for the reason given at [`Vector`].
+    /// Does the work. Implementations are `#[inline(always)]`, for the reason given at [`Vector`].
     fn run<V: Vector>(self, vector: V) -> Self::Output;
 }
 
-/// Registers of one width that can be used here.
+/// The registers of one width that can be used on this CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Machine {
     Emulated128(Emulated<16>),
@@ -127,7 +131,7 @@ pub(crate) enum Machine {
 }
 
 impl Machine {
-    /// The registers of 128, 256 or 512 bits that this CPU has; `None` where it has none.
+    /// Returns the registers of 128, 256 or 512 bits, or `None` if this CPU lacks them.
     pub(crate) fn detect(bits: usize) -> Option<Machine> {
         match bits {
             #[cfg(target_arch = "x86_64")]
@@ -140,7 +144,7 @@ impl Machine {
         }
     }
 
-    /// The same in plain Rust; `None` for other widths.
+    /// Returns emulated registers of 128, 256 or 512 bits, or `None` for other widths.
     pub(crate) fn emulated(bits: usize) -> Option<Machine> {
         match bits {
             128 => Some(Machine::Emulated128(Emulated)),
@@ -150,7 +154,7 @@ impl Machine {
         }
     }
 
-    /// Runs `task` on it.
+    /// Runs `task` on these registers.
     pub(crate) fn dispatch<T: Task>(self, task: T) -> T::Output {
         match self {
             Machine::Emulated128(vector) => task.run(vector),

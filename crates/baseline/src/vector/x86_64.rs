@@ -4,8 +4,8 @@ use core::arch::x86_64::*;
 
 use super::{LANES_MAX, SIZE_MAX, STRIDE_MAX, Table, Task, Vector};
 
-/// Writes the proof type of a width, how code that is compiled for it is entered, and its vectors out
-/// of the functions of a module that bear the features.
+/// Defines the proof type of a width, the entry into code that is compiled for the width, and its
+/// vectors, from the functions of a module that enable the features.
 macro_rules! machine {
     (
         $(#[$docs:meta])*
@@ -22,7 +22,7 @@ macro_rules! machine {
                 has.then_some($Machine(()))
             }
 
-            /// Runs `task` in code that was compiled for the width.
+            /// Runs `task` in code that is compiled for the width.
             pub(crate) fn enter<T: Task>(self, task: T) -> T::Output {
                 #[target_feature(enable = $features)]
                 fn entered<T: Task>(vector: $Machine, task: T) -> T::Output {
@@ -63,7 +63,7 @@ macro_rules! machine {
     };
 }
 
-/// Writes methods that call the functions of the same names.
+/// Defines methods that call the functions of the same names.
 macro_rules! forward {
     ($module:ident $(fn $name:ident($($value:ident: $Type:ty),+) -> $Output:ty;)+) => {
         $(
@@ -98,7 +98,7 @@ fn nth_one(mask: u64, n: u32) -> u32 {
     _pdep_u64(1 << n, mask).trailing_zeros()
 }
 
-/// The first bytes as an array.
+/// Returns the first bytes as an array.
 #[inline(always)]
 fn block<const SIZE: usize>(bytes: &[u8]) -> &[u8; SIZE] {
     match bytes.first_chunk() {
@@ -107,14 +107,14 @@ fn block<const SIZE: usize>(bytes: &[u8]) -> &[u8; SIZE] {
     }
 }
 
-/// The bytes from which words of `lane_count` lanes can be gathered `stride` apart.
+/// Returns the bytes from which words of `lane_count` lanes can be gathered `stride` apart.
 #[inline(always)]
 fn gathered(data: &[u8], start: usize, stride: usize, lane_count: usize) -> &[u8] {
     assert!(stride <= STRIDE_MAX, "a stride of {stride} bytes");
     &data[start..][..(lane_count - 1) * stride + 4]
 }
 
-/// The stride as the intrinsics take it; [`gathered`] has bounded it.
+/// Returns the stride in the type of the intrinsics. [`gathered`] has checked its bound.
 #[inline(always)]
 fn signed(stride: usize) -> i32 {
     #[expect(clippy::cast_possible_truncation, reason = "`STRIDE_MAX` bounds it")]
@@ -170,7 +170,7 @@ mod sse2 {
         !at_least(b, a) & 0xffff
     }
 
-    /// SSE2 compares signed bytes only.
+    /// Compares by the maximum, because SSE2 compares signed bytes only.
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(super) fn at_least(a: __m128i, b: __m128i) -> u64 {
@@ -183,7 +183,7 @@ mod sse2 {
         _mm_set1_epi32(word.cast_signed())
     }
 
-    /// There is no instruction: four loads.
+    /// Gathers by four loads, because SSE2 has no instruction for it.
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(super) fn gather(data: &[u8], start: usize, stride: usize) -> __m128i {
@@ -195,7 +195,7 @@ mod sse2 {
         load(&words)
     }
 
-    /// There is no instruction: four loads.
+    /// Gathers by four loads, because SSE2 has no instruction for it.
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(super) fn look_up(table: &Table, a: __m128i) -> __m128i {
@@ -285,7 +285,7 @@ mod avx2 {
         !at_least(b, a) & 0xffff_ffff
     }
 
-    /// AVX2 compares signed bytes only.
+    /// Compares by the maximum, because AVX2 compares signed bytes only.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(super) fn at_least(a: __m256i, b: __m256i) -> u64 {
@@ -305,8 +305,8 @@ mod avx2 {
         let data = gathered(data, start, stride, 8);
         let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
         let offsets = _mm256_mullo_epi32(lanes, _mm256_set1_epi32(signed(stride)));
-        // SAFETY: lane k reads four bytes from k * stride on, and `data` goes on to the end of those
-        // of the last; loads of a gather ask for no alignment.
+        // SAFETY: lane k reads four bytes from k * stride on, and `data` goes on to the end of
+        // those of the last; loads of a gather ask for no alignment.
         unsafe { _mm256_i32gather_epi32::<1>(data.as_ptr().cast(), offsets) }
     }
 
@@ -414,8 +414,8 @@ mod avx512 {
         let data = gathered(data, start, stride, 16);
         let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         let offsets = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(signed(stride)));
-        // SAFETY: lane k reads four bytes from k * stride on, and `data` goes on to the end of those
-        // of the last; loads of a gather ask for no alignment.
+        // SAFETY: lane k reads four bytes from k * stride on, and `data` goes on to the end of
+        // those of the last; loads of a gather ask for no alignment.
         unsafe { _mm512_i32gather_epi32::<1>(offsets, data.as_ptr().cast()) }
     }
 

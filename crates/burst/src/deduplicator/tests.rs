@@ -1,4 +1,4 @@
-//! Random writes, reads and deletes beside a map, and the tables after each of them.
+//! Random writes, reads and deletions compared with a map, with a check of the tables after each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Payloads, SubChunks, Tau};
 
-/// What is written: the chunk, and how often it was written and not deleted.
+/// The written chunks, each with the number of writes minus the number of deletions.
 type Model = BTreeMap<Fingerprint, (Vec<u8>, u64)>;
 
 fn all(lens: impl Iterator<Item = usize>) -> Payloads {
@@ -18,7 +18,7 @@ fn all(lens: impl Iterator<Item = usize>) -> Payloads {
     })
 }
 
-/// The tables agree with each other, with the statistics and with the model.
+/// Checks that the tables agree with each other, with the statistics and with the model.
 fn verify(deduplicator: &Deduplicator, model: &Model) {
     let Deduplicator { options, dt, bt, views, statistics } = deduplicator;
     let used = || model.iter().filter(|(_, (_, use_count))| *use_count > 0);
@@ -54,7 +54,7 @@ fn verify(deduplicator: &Deduplicator, model: &Model) {
     assert_eq!(deduplicator.statistics().dt.entry_count, dt.len() as u64, "DT");
 }
 
-/// A chunk out of few heads, middles and tails, so that all kinds of matches are met.
+/// Returns a chunk made of few heads, middles and tails, so that all kinds of matches occur.
 fn chunk(number: u64) -> Vec<u8> {
     let mut numbers = SplitMix64::new(number);
     let mut piece = |kind: &[u8], len: usize| -> Vec<u8> {
@@ -111,7 +111,8 @@ fn run(options: Options, steps: &[(u8, u64)]) -> Deduplicator {
     deduplicator
 }
 
-/// A deduplicator from which all was deleted is as it was in the beginning, but for what it has met.
+/// Returns `true` for a deduplicator from which all chunks were deleted: everything but the counts
+/// of outcomes is as in the beginning.
 fn is_empty(statistics: &Statistics) -> bool {
     let Statistics { dt, bt, head_dt, tail_dt, .. } = statistics;
     let entries = [dt, bt, &head_dt.table, &tail_dt.table].map(|table| table.entry_count);
@@ -131,7 +132,7 @@ proptest! {
 }
 
 #[test]
-fn the_model_meets_everything() {
+fn every_kind_of_match_occurs_in_the_model() {
     let mut numbers = SplitMix64::new(1);
     let steps: Vec<_> = (0..2000).map(|_| (numbers.byte() % 5, numbers.next() % 60)).collect();
     for variant in [Options::BURST, Options::HEAD, Options::RAW, Options::HEAD_RAW] {

@@ -1,5 +1,5 @@
-//! What metadata costs, as the store keeps it: trees and recipes are made, by the store's own writers,
-//! and go nowhere.
+//! The cost of metadata as the store keeps it. The writers of the store make trees and recipes,
+//! which are then discarded.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -19,49 +19,55 @@ use super::regions::{Packed, Regions};
 use crate::counter::{Key, KeyHasher};
 use crate::scan::Job;
 
-/// What stands around the parts of an object: a header of 64 bytes, a trailer of 32. This and the rest
-/// is `docs/format.md`, sections 2, 3, 7 and 8.
+/// The length of the header (64 bytes) and the trailer (32 bytes) around the parts of an object.
+/// All numbers here are from `docs/format.md`, sections 2, 3, 7 and 8.
 const AROUND_LEN: u64 = 64 + 32;
-/// The tag behind each sealed part.
+/// The length of the tag after each sealed part, in bytes.
 const TAG_LEN: u64 = 16;
-/// A directory begins with three numbers, and ends with an empty map.
+/// The length of the fixed parts of a directory, in bytes: three numbers at its start and an empty
+/// map at its end.
 const DIRECTORY_FIXED_LEN: u64 = 3 * 4 + 1;
-/// An index segment begins with two numbers, and ends with an empty map.
+/// The length of the fixed parts of an index segment, in bytes: two numbers at its start and an
+/// empty map at its end.
 const SEGMENT_FIXED_LEN: u64 = 2 * 4 + 1;
-/// Containers are padded to a multiple of this, and closed where less than so much would be padding;
-/// that is half of it on average.
+/// The multiple to which a container is padded, in bytes.
 const CONTAINER_PADDING: u64 = 64 * 1024;
+/// The mean padding of a full container, in bytes. A container is closed if less than 8192 bytes
+/// would be padding, and the mean is half of that.
 const FULL_PADDING_MEAN: u64 = 8192 / 2;
-/// Other objects are padded to a multiple of this.
+/// The multiple to which other objects are padded, in bytes.
 const OBJECT_PADDING: u64 = 256;
-/// A segment is put for so many stored bytes.
+/// The number of stored bytes for which one index segment is written.
 const SEGMENT_STORED_BYTES: u64 = 256 << 20;
-/// Beside containers and index there are: settings and a key with a copy of each, a ticket, a commit.
+/// The number of objects other than containers and index: settings and a key with a copy of each, a
+/// ticket, and a commit.
 const SMALL_OBJECT_COUNT: u64 = 6;
 
-/// What a chunk costs beside its payload and what names it: a record in the directory, a hint.
+/// The cost of a chunk in bytes, without its payload and the references to it: a record in the
+/// directory and a hint.
 pub(crate) const CHUNK_COST: u64 = (CHUNK_RECORD_LEN + HINT_LEN) as u64;
-/// What a chunk that is stored as a burst costs beside its new bytes: the same, a reference of 32 bytes
-/// and a payload of some 12 (three extents).
+/// The cost of a chunk that is stored as a burst, in bytes and without its new bytes: the cost of a
+/// chunk, a reference of 32 bytes and a payload of about 12 bytes (three extents).
 pub(super) const BURST_COST: u64 = CHUNK_COST + 32 + 12;
-/// What a whole costs where others may resemble it: hashes of head and tail.
+/// The additional cost of a whole chunk that others may resemble, in bytes: hashes of head and
+/// tail.
 pub(super) const ENDS_COST: u64 = 8;
 
-/// Makes trees and recipes of what comes.
+/// Builds the trees and recipes of the scanned files.
 pub(super) struct Metadata {
     keys: Keys,
     cut: String,
-    /// From the root on.
+    /// The open folders, from the root on.
     folders: Vec<(Option<Arc<Entry>>, TreeWriter)>,
     recipe: RecipeWriter,
     chunks: MetaChunks,
-    /// Contents of files that have several names.
+    /// The contents of files that have several names, by device and inode.
     links: HashMap<(u64, u64), (Content, u64)>,
-    /// What the folder that ended last holds; at the end the root.
+    /// The content of the folder that ended last, and of the root at the end.
     root: Content,
 }
 
-/// Where chunks of trees and recipes go.
+/// The sink for the chunks of trees and recipes.
 struct MetaChunks {
     keys: Keys,
     seen: HashSet<Key, BuildHasherDefault<KeyHasher>>,
@@ -81,7 +87,7 @@ impl ChunkSink for MetaChunks {
     }
 }
 
-/// What trees and recipes came to.
+/// The size of trees and recipes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MetaPacked {
     pub(super) chunk_count: u64,
@@ -89,13 +95,13 @@ pub(super) struct MetaPacked {
 }
 
 impl Metadata {
-    /// For files that are cut by `cut`.
+    /// Creates the metadata of files that are cut by `cut`.
     ///
     /// # Errors
     ///
-    /// Where zstd has no memory.
+    /// Returns an error if zstd has no memory.
     pub(super) fn new(cut: String, region_size: usize) -> io::Result<Metadata> {
-        // Nothing is kept: any keys will do.
+        // Any keys will do, because nothing is stored.
         let keyring =
             Keyring { repository: RepositoryId([0; 16]), epochs: vec![(1, Secret([0; 32]))] };
         let keys = Keys::derive(&keyring, Suite::None);
@@ -129,8 +135,8 @@ impl Metadata {
         }
     }
 
-    /// Adds an entry that is complete. One that does not fit, as in a walk that was cut off, is left
-    /// out.
+    /// Adds an entry that is complete. An entry that does not fit, as after a walk that was cut
+    /// off, is omitted.
     pub(super) fn item(&mut self, entry: &Entry) {
         if let Some((_, tree)) = self.folders.last_mut() {
             tree.push(entry, &self.keys, &mut self.chunks).ok();
@@ -162,7 +168,7 @@ impl Metadata {
         self.recipe = RecipeWriter::new(self.cut.clone());
     }
 
-    /// What there is to compress.
+    /// Moves the compression jobs to `jobs`.
     pub(super) fn take_jobs(&mut self, jobs: &mut Vec<Job>) {
         jobs.append(&mut self.chunks.jobs);
     }
@@ -175,7 +181,7 @@ impl Metadata {
         self.chunks.regions.finish(jobs);
     }
 
-    /// What came of it, once all jobs are done.
+    /// Returns the size of trees and recipes, once all jobs are done.
     pub(super) fn packed(&self) -> MetaPacked {
         MetaPacked {
             chunk_count: self.chunks.seen.len() as u64,
@@ -184,8 +190,9 @@ impl Metadata {
     }
 }
 
-/// What containers of so many regions and chunks take, in bytes, and how many containers these are.
-/// `region_bytes` is what is in the regions, `extra_bytes` what directories have besides.
+/// Returns the size of the containers for these regions and chunks, in bytes, and the number of
+/// containers. `region_bytes` is the size of the regions, and `extra_bytes` is the additional size
+/// of the directories.
 pub(super) fn containers(
     region_bytes: u64,
     region_count: u64,
@@ -203,13 +210,13 @@ pub(super) fn containers(
     let count = (parts + directories).div_ceil(container_size).max(1);
     let around = AROUND_LEN + TAG_LEN + DIRECTORY_FIXED_LEN + DIRECTORY_PADDING as u64 / 2;
     let bytes = parts + directories + count * around;
-    // All but the last are full.
+    // All containers except the last are full.
     let padding = (count - 1) * FULL_PADDING_MEAN;
     let last = (bytes % container_size).next_multiple_of(CONTAINER_PADDING);
     (bytes - bytes % container_size + last + padding, count)
 }
 
-/// What index segments and the small objects of one snapshot take, in bytes.
+/// Returns the size of the index segments and of the small objects of one snapshot, in bytes.
 pub(super) fn index(chunk_count: u64, container_count: u64, stored_bytes: u64) -> u64 {
     let segment_count = stored_bytes / SEGMENT_STORED_BYTES + 1;
     let hints = chunk_count * HINT_LEN as u64 + container_count * CONTAINER_RECORD_LEN as u64;

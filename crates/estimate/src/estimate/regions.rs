@@ -1,4 +1,4 @@
-//! What compression leaves of what is new: measured in regions, as the store makes them.
+//! The size of new data after compression, measured in regions as the store makes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,57 +8,59 @@ use cutpoint_testing::thread_cpu_time;
 
 use crate::scan::{Job, Tools};
 
-/// A region that does not shrink below so many percent is not compressed: the store's number
-/// (`docs/format.md`, section 7).
+/// The maximum compressed size of a region in percent of its size, above which the region is stored
+/// uncompressed. The number is that of the store (`docs/format.md`, section 7).
 const REGION_PERCENT: usize = 97;
 
-/// So many regions are compressed, and of all behind them one in `MEASURED_ONE_IN`, which stands for
-/// the others: a quarter of the time, for a difference in the third digit.
+/// The number of regions that are all compressed, from the first on. Of the following regions only
+/// one in `MEASURED_ONE_IN` is compressed and stands for the others, which takes a quarter of the
+/// time and makes a difference in the third digit.
 const MEASURED_FIRST: u64 = 64;
 const MEASURED_ONE_IN: u64 = 4;
 
-/// What regions came to, filled in by jobs.
+/// The totals of the regions, filled in by jobs.
 #[derive(Debug, Default)]
 struct Totals {
-    /// Bytes of the measured regions, each as often as it counts, before and behind compression.
+    /// The weighted sizes of the measured regions before compression, in bytes.
     raw_bytes: AtomicU64,
+    /// The weighted sizes of the measured regions after compression, in bytes.
     stored_bytes: AtomicU64,
-    /// CPU time of compressing, each as often as it counts.
+    /// The weighted CPU times of compression.
     compressing_ns: AtomicU64,
 }
 
-/// Gathers payloads of chunks in regions, and has these compressed.
+/// Collects payloads of chunks in regions, and makes jobs that compress the regions.
 pub(super) struct Regions {
     size_max: usize,
     probe: Probe,
     bytes: Vec<u8>,
-    /// What is to stand behind the rest: like beside like.
+    /// The literals of bursts, which follow the other bytes so that like data is together.
     literals: Vec<u8>,
-    /// The probe has looked at this one.
+    /// Set if the current region has been probed.
     is_probed: bool,
-    /// Of how many regions like it this one is one, for the sampler.
+    /// The number of regions that the current region stands for, because of the sampler.
     rate: u64,
-    /// All that was pushed.
+    /// The number of bytes pushed.
     raw_bytes: u64,
     count: u64,
     totals: Arc<Totals>,
 }
 
-/// What all regions together came to.
+/// The result for all regions together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Packed {
-    /// How many regions there are.
+    /// The number of regions.
     pub(super) region_count: u64,
-    /// What was pushed.
+    /// The number of bytes pushed.
     pub(super) raw_bytes: u64,
-    /// The share of it that is left.
+    /// The compressed size as a share of the original size.
     pub(super) share: f64,
-    /// How long compressing all of it takes, from what was measured.
+    /// The time for compressing all regions, extrapolated from the measured ones.
     pub(super) compressing_ns: u64,
 }
 
 impl Packed {
-    /// What is left of so many bytes.
+    /// Returns the compressed size of `raw_bytes` bytes.
     pub(super) fn stored_bytes(&self, raw_bytes: u64) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "a share of a number of bytes")]
         #[expect(clippy::cast_sign_loss, reason = "a share of a number of bytes")]
@@ -69,11 +71,11 @@ impl Packed {
 }
 
 impl Regions {
-    /// Regions of `size_max` bytes.
+    /// Creates regions of `size_max` bytes.
     ///
     /// # Errors
     ///
-    /// Where zstd has no memory.
+    /// Returns an error if zstd has no memory.
     pub(super) fn new(size_max: usize) -> std::io::Result<Regions> {
         Ok(Regions {
             size_max,
@@ -88,7 +90,7 @@ impl Regions {
         })
     }
 
-    /// Takes the bytes of a chunk, which is one of `rate` like it.
+    /// Adds the bytes of a chunk, which stands for `rate` chunks.
     pub(super) fn push(&mut self, payload: &[u8], rate: u64, jobs: &mut Vec<Job>) {
         if !self.is_empty() && self.len() + payload.len() > self.size_max {
             self.close(jobs);
@@ -98,7 +100,7 @@ impl Regions {
         self.pushed(payload.len(), jobs);
     }
 
-    /// Takes new bytes of a chunk that resembles another.
+    /// Adds the new bytes of a chunk that resembles another.
     pub(super) fn push_literal(&mut self, literal: &[u8], jobs: &mut Vec<Job>) {
         if !self.is_empty() && self.len() + literal.len() > self.size_max {
             self.close(jobs);
@@ -129,7 +131,7 @@ impl Regions {
         }
     }
 
-    /// Ends a region that is not worth compressing.
+    /// Ends the current region without compression, because its data looks incompressible.
     fn close_stored(&mut self) {
         let len = self.len() as u64 * self.rate;
         self.totals.raw_bytes.fetch_add(len, Relaxed);
@@ -170,7 +172,7 @@ impl Regions {
         }
     }
 
-    /// What came of them, once all jobs are done.
+    /// Returns the result for all regions, once all jobs are done.
     pub(super) fn packed(&self) -> Packed {
         let raw = self.totals.raw_bytes.load(Relaxed);
         let stored = self.totals.stored_bytes.load(Relaxed);
@@ -188,7 +190,7 @@ impl Totals {
         let began = thread_cpu_time();
         tools.buffer.clear();
         tools.buffer.reserve(zstd::zstd_safe::compress_bound(raw.len()));
-        // zstd fails where it has no memory: then it counts as not compressed.
+        // If zstd fails for lack of memory, the region counts as uncompressed.
         let compressed = tools.compressor.compress_to_buffer(raw, &mut tools.buffer);
         let stored = compressed.unwrap_or(raw.len());
         let stored = if stored * 100 > raw.len() * REGION_PERCENT { raw.len() } else { stored };

@@ -1,7 +1,9 @@
-//! BURST while data passes by: what of a new chunk is not in a chunk with the same head or tail.
+//! BURST on streaming data: the bytes of a new chunk that are not in a chunk with the same head or
+//! tail.
 //!
-//! The rules are those of `cutpoint-burst`, which keeps every chunk in memory. Here a chunk is kept as
-//! the place where it was read, and is read again when one that resembles it comes.
+//! The rules are those of `cutpoint-burst`, which keeps every chunk in memory. Here only the
+//! location of a chunk in its file is kept, and the chunk is read again when another chunk
+//! resembles it.
 //!
 //! Source: Peng, Wu, Zhang, Yao and Liu, "BURST: A Chunk-Based Data Deduplication System with
 //! Burst-Encoded Fingerprint Matching", section III.
@@ -19,7 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::counter::{KeyHasher, table_bytes};
 
-/// So many files are open to be read again.
+/// The maximum number of files kept open for reading chunks again.
 const FILE_COUNT_MAX: usize = 32;
 
 /// A chunk that is stored as it is.
@@ -30,11 +32,11 @@ struct Whole {
     offset: u64,
 }
 
-/// Which whole has this head, or tail.
+/// The whole chunk that has a given head or tail.
 #[derive(Clone, Copy, Debug)]
 struct End {
     whole: u32,
-    /// How many bursts it has led to.
+    /// The number of bursts found by this head or tail.
     burst_count: u32,
 }
 
@@ -44,24 +46,24 @@ type Ends = HashMap<u64, End, BuildHasherDefault<KeyHasher>>;
 #[derive(Debug, Default)]
 pub(super) struct Similar {
     wholes: Vec<Whole>,
-    /// By heads, and by tails.
+    /// The wholes by heads, and by tails.
     ends: [Ends; 2],
     files: Vec<Arc<Path>>,
-    /// The file of the chunk that comes now, and its number, if it has one yet.
+    /// The current file, and its number in `files` if it is there already.
     file: Option<(Arc<Path>, Option<u32>)>,
-    /// Those read last are at the end.
+    /// The open files by number, the most recently used at the end.
     open: VecDeque<(u32, File)>,
     reference: Vec<u8>,
 }
 
 impl Similar {
-    /// The chunks that follow are of this file.
+    /// Begins a file, to which the following chunks belong.
     pub(super) fn begin(&mut self, path: &Arc<Path>) {
         self.file = Some((path.clone(), None));
     }
 
-    /// Which bytes of a new chunk at `offset` are not in one that it resembles; `None` if there is no
-    /// such chunk: then it is one for others from now on.
+    /// Returns the bytes of a new chunk at `offset` that are not in a chunk that it resembles.
+    /// Returns `None` if there is no such chunk, and remembers the new chunk for later ones.
     pub(super) fn find<'a>(&mut self, chunk: &'a [u8], offset: u64) -> Option<&'a [u8]> {
         let len = Options::BURST.tau.len(chunk.len())?;
         let hashes = [xxh3_64(&chunk[..len]), xxh3_64(&chunk[chunk.len() - len..])];
@@ -82,7 +84,7 @@ impl Similar {
         None
     }
 
-    /// Remembers a chunk.
+    /// Remembers a chunk by the hashes of its head and tail.
     fn add(&mut self, len: usize, offset: u64, hashes: [u64; 2]) {
         let Some((path, number)) = &mut self.file else { return };
         let file = *number.get_or_insert_with(|| {
@@ -98,7 +100,8 @@ impl Similar {
         }
     }
 
-    /// Reads a whole again; false where that does not succeed: then it is as if it were not there.
+    /// Reads a whole chunk again. Returns `false` if that fails, in which case the chunk counts as
+    /// absent.
     fn read(&mut self, whole: u32) -> bool {
         let Whole { file, len, offset } = self.wholes[whole as usize];
         let known = self.open.iter().position(|(number, _)| *number == file);
@@ -119,7 +122,7 @@ impl Similar {
         is_read
     }
 
-    /// Returns how much memory the tables take, in bytes.
+    /// Returns the memory that the tables take, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         let entry_len = size_of::<(u64, End)>();
         let tables: u64 =
@@ -141,9 +144,10 @@ mod tests {
 
     use super::*;
 
-    /// Versions of a file, each with a few changes, against what keeps all of it in memory.
+    /// Versions of a file, each with a few changes, compared with the deduplicator that keeps all
+    /// chunks in memory.
     #[test]
-    fn it_finds_what_the_deduplicator_finds() {
+    fn bursts_are_those_of_the_deduplicator() {
         const CHUNK_LEN: usize = 4096;
         let mut random = SplitMix64::new(11);
         let mut data = random.take(100 * CHUNK_LEN);
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_again_resembles_nothing() {
+    fn chunk_that_cannot_be_read_again_resembles_nothing() {
         let mut similar = Similar::default();
         let path: Arc<Path> = Path::new("/nowhere/at all").into();
         similar.begin(&path);

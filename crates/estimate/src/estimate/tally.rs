@@ -1,4 +1,4 @@
-//! What one configuration counts.
+//! The counts of one configuration.
 
 use std::io;
 use std::path::Path;
@@ -17,33 +17,33 @@ use super::{Bursts, Configured, EstimateOptions, Times};
 use crate::scan::{Chunk, Job, Sink};
 use crate::{Counter, Estimate, FINGERPRINT_LEN, Sampler, Savings};
 
-/// What the store's index takes in memory for a chunk, in bits: a hint, and its part of a filter of 10
-/// bits a hint. With a cache on this machine hints are in files, and the filter is in memory.
+/// The memory that the index of the store takes for a chunk, in bits: a hint, and 10 bits of a
+/// filter. With a cache on this machine, only the filter is in memory, and the hints are in files.
 const INDEX_MEMORY_BITS: u64 = 12 * 8 + 10;
 
-/// How chunks are counted.
+/// The counter of chunks.
 enum Count {
     Exact(Counter),
     Sampled(Box<Sampler>),
 }
 
-/// Takes the chunks of one configuration.
+/// The sink for the chunks of one configuration.
 pub(super) struct Tally {
     spec: String,
     container_size: u64,
     count: Count,
     zero_bytes: u64,
     zero_count: u64,
-    /// New chunks.
+    /// The regions of new chunks.
     plain: Option<Regions>,
     similar: Option<Similarity>,
     metadata: Metadata,
 }
 
-/// What is counted where chunks resemble others.
+/// The counts with bursts.
 struct Similarity {
     similar: Similar,
-    /// Wholes and new bytes.
+    /// The regions of whole chunks and of the new bytes of bursts.
     regions: Option<Regions>,
     burst_count: u64,
     stored_bytes: u64,
@@ -77,7 +77,7 @@ impl Tally {
         })
     }
 
-    /// What came of it, once all jobs are done.
+    /// Returns the result of the configuration, once all jobs are done.
     pub(super) fn configured(&self, chunking: Duration, fingerprinting: Duration) -> Configured {
         let (counted, sample, table_bytes) = match &self.count {
             Count::Exact(counter) => (counter.savings(), None, counter.memory_bytes()),
@@ -128,7 +128,7 @@ impl Tally {
         Estimate { savings: self.with_zeros(estimate.savings), ..estimate }
     }
 
-    /// Metadata, and what is left of the data where it is compressed.
+    /// Returns the size of the metadata, and of the data after compression if it is compressed.
     fn stored(
         &self,
         data_bytes: u64,
@@ -138,7 +138,8 @@ impl Tally {
     ) -> (u64, Option<u64>) {
         let compressed = packed.map(|packed| packed.stored_bytes(data_bytes));
         let data = compressed.unwrap_or(data_bytes);
-        // In a sample, and without compression, regions are as many as there is room for.
+        // In a sample, the number of regions follows from their mean size. Without compression,
+        // regions of 2 MiB are assumed.
         let region_count = packed.map_or(1 + data_bytes / (2 << 20), |packed| {
             match packed.raw_bytes.checked_div(packed.region_count) {
                 Some(mean) if mean > 0 => data_bytes.div_ceil(mean),

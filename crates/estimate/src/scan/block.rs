@@ -1,41 +1,43 @@
-//! What the source hands on: about a mebibyte at a time.
+//! Blocks of about a mebibyte, in which the source passes on bytes and events.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use cutpoint_store::format::tree::Entry;
 
-/// How many bytes a block gathers: what is cut is to be in a cache still when it is fingerprinted.
+/// The target size of a block in bytes, small enough that chunks are still in the cache when they
+/// are fingerprinted.
 pub(super) const BLOCK_SIZE: usize = 1 << 20;
-/// A block also ends at this many events: trees of empty files have no bytes.
+/// The maximum number of events in a block. A tree of empty files has events and no bytes.
 pub(super) const EVENT_COUNT_MAX: usize = 4096;
 
-/// One thing that happened at the source.
+/// An event at the source.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A folder begins.
     Enter(Arc<Entry>),
     /// The folder that began last ends.
     Leave,
-    /// Something without bytes: a link, a device, an empty file.
+    /// An entry without bytes: a link, a device, an empty file.
     Item(Arc<Entry>),
     /// Another name of a file that came before.
     Link(Arc<Entry>),
-    /// What follows, up to [`Event::File`] or [`Event::Dropped`], is of the file of this path.
+    /// The file of this path begins. All events up to [`Event::File`] or [`Event::Dropped`] belong
+    /// to it.
     Begin(Arc<Path>),
-    /// The next bytes of the file, so many of the block's.
+    /// The next bytes of the file: this number of bytes of the block.
     Data(usize),
-    /// A stream ends: what follows is cut by itself.
+    /// A stream ends, and the bytes that follow are cut independently of it.
     Cut,
-    /// So many bytes of the file are a hole.
+    /// A hole of this number of bytes.
     Hole(u64),
-    /// The file is complete; its size is that of what was read.
+    /// The file is complete. The size in the entry is the number of bytes read.
     File(Arc<Entry>),
     /// The file could not be read to its end.
     Dropped,
 }
 
-/// Bytes of files, and what they belong to.
+/// Bytes of files, and the events that assign the bytes to files.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) bytes: Vec<u8>,

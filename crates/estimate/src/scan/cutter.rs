@@ -1,4 +1,4 @@
-//! Cutting blocks by one rule, and fingerprinting what comes of it.
+//! Cutting blocks by one rule, and fingerprinting the chunks.
 
 use std::ops::Range;
 use std::path::Path;
@@ -16,39 +16,39 @@ use super::job::Job;
 /// A chunk of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk<'a> {
-    /// Its bytes.
+    /// The bytes of the chunk.
     pub(crate) bytes: &'a [u8],
-    /// Their hash; of no meaning where all of them are zero.
+    /// The hash of the bytes. Unspecified if all bytes are zero.
     pub(crate) digest: Digest,
-    /// Where it begins in the file.
+    /// The offset of the chunk in the file, in bytes.
     pub(crate) offset: u64,
-    /// Whether all bytes are zero.
+    /// Set if all bytes are zero.
     pub(crate) is_zeros: bool,
-    /// Whether it ends a stream: the file, or what lies before a hole.
+    /// Set if the chunk ends a stream, at the end of the file or before a hole.
     pub(crate) is_last: bool,
 }
 
-/// What is done with what comes out of a [`Cutter`], in the order of the source.
+/// The consumer of the chunks and events of a [`Cutter`], in the order of the source.
 pub(crate) trait Sink: Send {
     /// A folder begins.
     fn enter(&mut self, _entry: &Arc<Entry>) {}
     /// The folder that began last ends.
     fn leave(&mut self) {}
-    /// Something without bytes.
+    /// An entry without bytes.
     fn item(&mut self, _entry: &Entry) {}
     /// Another name of a file that came before.
     fn link(&mut self, _entry: &Entry) {}
     /// A file begins.
     fn begin(&mut self, path: &Arc<Path>);
-    /// Its next chunk.
+    /// The next chunk of the file.
     fn chunk(&mut self, chunk: &Chunk<'_>, jobs: &mut Vec<Job>);
-    /// It has a hole.
+    /// A hole in the file.
     fn hole(&mut self, _size: u64) {}
-    /// It ends.
+    /// The file ends.
     fn file(&mut self, _entry: &Entry) {}
-    /// It could not be read to its end.
+    /// The file could not be read to its end.
     fn dropped(&mut self) {}
-    /// There is nothing more.
+    /// The source ends.
     fn finish(&mut self, _jobs: &mut Vec<Job>) {}
 }
 
@@ -59,17 +59,17 @@ pub(crate) struct Cutter {
     hash: Blake3,
     /// The bytes of the open stream that are in no chunk yet.
     tail: Vec<u8>,
-    /// Where in the file `tail` begins.
+    /// The offset of `tail` in the file, in bytes.
     offset: u64,
     ends: Vec<usize>,
     digests: Vec<Digest>,
-    /// CPU time so far.
+    /// The CPU time of finding cut-points so far.
     pub(crate) chunking: Duration,
-    /// The same of the fingerprints.
+    /// The CPU time of fingerprinting so far.
     pub(crate) fingerprinting: Duration,
 }
 
-/// What a block came to.
+/// A chunk or an event of a block, in the order in which the sink gets them.
 enum Action {
     Chunk {
         range: Range<usize>,
@@ -82,11 +82,12 @@ enum Action {
 }
 
 impl Cutter {
-    /// Cuts by `spec`, and fingerprints by `hash`.
+    /// Creates a cutter that cuts by `spec` and fingerprints by `hash`.
     ///
     /// # Errors
     ///
-    /// Where the spec has no largest chunk, or looks at other chunks.
+    /// Returns an error if the specification has no maximum chunk size, or if its cut-points depend
+    /// on other chunks.
     pub(crate) fn new(spec: &Spec, hash: Blake3) -> Result<Cutter, SpecError> {
         Ok(Cutter {
             chunker: spec.clone().bounded()?.chunker(),
@@ -100,7 +101,7 @@ impl Cutter {
         })
     }
 
-    /// Cuts a block; what comes of it goes to `sink`.
+    /// Cuts a block, and passes its chunks and events to `sink`.
     pub(super) fn take(&mut self, block: &Block, sink: &mut dyn Sink, jobs: &mut Vec<Job>) {
         let began = thread_cpu_time();
         let mut joined = std::mem::take(&mut self.tail);
@@ -112,7 +113,7 @@ impl Cutter {
             &joined
         };
         let mut actions = Vec::new();
-        // The open stream's bytes that are in no chunk yet.
+        // The bytes of the open stream that are in no chunk yet.
         let mut open = 0..carried;
         for (number, event) in block.events.iter().enumerate() {
             match event {
@@ -155,7 +156,7 @@ impl Cutter {
         self.tail = bytes[open].to_vec();
     }
 
-    /// Cuts the open stream as far as it goes.
+    /// Cuts the open stream up to the last cut-point that can be determined.
     fn cut(
         &mut self,
         bytes: &[u8],
@@ -199,7 +200,7 @@ fn tell(event: &Event, sink: &mut dyn Sink) {
     }
 }
 
-/// Whether all bytes are zero. Most chunks are told apart by their first bytes.
+/// Returns `true` if all bytes are zero. For most chunks the first bytes already decide.
 fn is_zeros(chunk: &[u8]) -> bool {
     let (head, tail) = chunk.split_at(chunk.len().min(64));
     head.iter().all(|byte| *byte == 0) && tail.iter().fold(0, |all, byte| all | byte) == 0

@@ -1,4 +1,4 @@
-//! Threads: one reads, the others take whatever lane is behind most.
+//! Threads: one reads, and the others run the lane that is furthest behind.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,20 +14,20 @@ use super::cutter::{Cutter, Sink};
 use super::job::{Job, Tools};
 use super::source::{Monitor, ScanCounts, ScanOptions, Source, expected_of};
 
-/// So many blocks wait for the slowest lane at most.
+/// The maximum number of blocks that wait for the slowest lane.
 const BLOCK_COUNT_MAX: usize = 16;
 
-/// A way to cut, and what is done with the chunks.
+/// A way to cut, and the consumer of the chunks.
 #[derive(Debug)]
 pub(crate) struct Lane<S> {
     pub(crate) cutter: Cutter,
     pub(crate) sink: S,
 }
 
-/// A lane, unless a thread has it.
+/// A place for a lane, empty while a thread runs the lane.
 struct Slot<S> {
     lane: Option<Lane<S>>,
-    /// The number of the block that it takes next.
+    /// The number of the next block of the lane.
     next: u64,
     is_finished: bool,
 }
@@ -35,16 +35,16 @@ struct Slot<S> {
 struct State<S> {
     slots: Vec<Slot<S>>,
     blocks: VecDeque<Arc<Block>>,
-    /// The number of the first of them.
+    /// The number of the first of `blocks`.
     first: u64,
     jobs: VecDeque<Job>,
-    /// Whether no more blocks come.
+    /// Set if no more blocks come.
     is_ended: bool,
-    /// Whether a thread has panicked.
+    /// Set if a thread has panicked.
     is_broken: bool,
 }
 
-/// What a worker does next.
+/// The next task of a worker.
 enum Task<S> {
     Job(Job),
     Block(usize, Lane<S>, Arc<Block>),
@@ -74,7 +74,7 @@ impl<S> State<S> {
         self.is_ended && self.jobs.is_empty() && self.slots.iter().all(|slot| slot.is_finished)
     }
 
-    /// A lane is back.
+    /// Puts a lane back into its slot, and drops the blocks that all lanes have processed.
     fn put_back(&mut self, number: usize, lane: Lane<S>, is_finished: bool) {
         let slot = &mut self.slots[number];
         slot.lane = Some(lane);
@@ -96,7 +96,7 @@ struct Shared<S> {
     changed: Condvar,
 }
 
-/// A thread that panics must not let others wait for ever.
+/// Marks the state as broken if its thread panics, so that no other thread waits forever.
 struct Guard<'a, S>(&'a Shared<S>);
 
 impl<S> Drop for Guard<'_, S> {
@@ -117,7 +117,7 @@ impl<S> Shared<S> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a block; false where nobody wants it.
+    /// Queues a block for the lanes. Returns `false` if a thread has panicked.
     fn send(&self, block: Block) -> bool {
         let mut state = self.lock();
         while state.blocks.len() >= BLOCK_COUNT_MAX && !state.is_broken {
@@ -135,8 +135,8 @@ impl<S> Shared<S> {
 }
 
 impl<S: Sink> Shared<S> {
-    /// What a worker does until all is done. More than `job_count_max` jobs do not wait: who makes
-    /// them does them.
+    /// Runs tasks until all work is done. If more than `job_count_max` jobs are waiting, the thread
+    /// that makes a job also runs it.
     fn work(&self, tools: &mut Tools, job_count_max: usize) {
         let _guard = Guard(self);
         let mut state = self.lock();
@@ -180,12 +180,12 @@ impl<S: Sink> Shared<S> {
     }
 }
 
-/// Reads files, and lets every lane have them. Jobs compress at `compression_level`.
+/// Reads files once, and passes them to every lane. Jobs compress at `compression_level`.
 ///
 /// # Errors
 ///
-/// What the system says about a path that cannot be reached, naming it; `InvalidInput` for patterns
-/// that make no sense, and for a level that zstd has not.
+/// Returns the error of the system, with the path, if a path cannot be reached, and `InvalidInput`
+/// for an invalid pattern. Returns an error if zstd cannot be set up at the level.
 pub(crate) fn run<S: Sink>(
     options: &ScanOptions,
     lanes: Vec<Lane<S>>,

@@ -4,14 +4,14 @@ use std::io;
 
 use zstd::bulk::Compressor;
 
-/// Work that a lane leaves to any idle thread.
+/// Work that a lane leaves to any thread that is free.
 pub(crate) type Job = Box<dyn FnOnce(&mut Tools) + Send>;
 
-/// What a thread needs for jobs.
+/// The resources of a thread for jobs.
 pub(crate) struct Tools {
-    /// Compresses at the level that was asked for.
+    /// A compressor at the requested level.
     pub(crate) compressor: Compressor<'static>,
-    /// What it fills.
+    /// The output buffer of the compressor.
     pub(crate) buffer: Vec<u8>,
 }
 

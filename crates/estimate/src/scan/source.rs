@@ -1,4 +1,4 @@
-//! The source: goes through files as a backup does, and reads them.
+//! The source, which walks and reads files in the same way as a backup.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,82 +14,83 @@ use cutpoint_store::format::tree::{Entry, EntryKind};
 
 use super::block::{BLOCK_SIZE, Block, EVENT_COUNT_MAX, Event};
 
-/// What is read, and how.
+/// The files to read, and the number of threads.
 #[derive(Clone, Debug, Default)]
 pub struct ScanOptions {
-    /// Files and folders.
+    /// The files and folders to read.
     pub paths: Vec<PathBuf>,
-    /// What is left out of them.
+    /// The exclusions from these files and folders.
     pub walk: WalkOptions,
-    /// Of so many parts of the files, which one is read, from 0: whoever reads all of them, on one
-    /// machine or several, has read each file once. Which part a file is in, its path decides,
-    /// or where it has several its inode.
+    /// The shard to read: its number, from 0, and the number of shards. All shards together, on one
+    /// machine or several, read each file exactly once. The path of a file decides its shard, or
+    /// its inode if the file has several paths.
     pub shard: Option<(u32, u32)>,
-    /// Only files whose names have a hash in this share of all hashes: about that share of files, and
-    /// of one name all or none.
+    /// The share of files to read, chosen by a hash of the name. Of all files of one name, either
+    /// all or none are read.
     pub name_share: Option<f64>,
-    /// How many threads cut and compress; 0 is as many as there are processors.
+    /// The number of threads that cut and compress; 0 for the number of processors.
     pub threads: usize,
 }
 
-/// How far a scan is.
+/// The progress of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Files that were read.
+    /// The number of files read.
     pub file_count: u64,
-    /// Their bytes, holes among them.
+    /// The size of these files in bytes, including holes.
     pub size: u64,
 }
 
-/// Who looks on.
+/// The observer of a scan, which can also stop it.
 pub trait Monitor: Sync {
-    /// The scan is so far.
+    /// Reports the progress of the scan.
     fn progress(&self, progress: &Progress) {
         let _ = progress;
     }
 
-    /// There are so many files and bytes in all. Comes once, some time after the beginning.
+    /// Reports the total number of files and bytes. Called at most once, some time after the
+    /// beginning.
     fn expected(&self, file_count: u64, size: u64) {
         let _ = (file_count, size);
     }
 
-    /// `path` could not be read. It is counted.
+    /// Reports that `path` could not be read. The scan counts such paths.
     fn problem(&self, path: &Path, message: &str) {
         let _ = (path, message);
     }
 
-    /// `path` is read.
+    /// Reports that `path` is about to be read.
     fn reading(&self, path: &Path) {
         let _ = path;
     }
 
-    /// Whether to stop. Asked often; what was read until then counts.
+    /// Returns `true` to stop the scan. Called often; the bytes read before the stop count.
     fn cancelled(&self) -> bool {
         false
     }
 }
 
-/// What a scan has read.
+/// The counts of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanCounts {
-    /// Files that were read, links to one of them not counted.
+    /// The number of files read, without further links to the same file.
     pub file_count: u64,
-    /// Folders that were entered, those above the sources among them.
+    /// The number of folders entered, including those above the sources.
     pub folder_count: u64,
-    /// Names that were left out by patterns and the like.
+    /// The number of names excluded by patterns and other rules.
     pub excluded_count: u64,
-    /// What could not be read.
+    /// The number of paths that could not be read.
     pub problem_count: u64,
-    /// Bytes of files, holes among them.
+    /// The size of the files in bytes, including holes.
     pub size: u64,
-    /// Bytes of holes, which are not read.
+    /// The size of the holes in bytes, which are not read.
     pub hole_bytes: u64,
-    /// Whether somebody asked to stop before the end.
+    /// Set if the scan was stopped before its end.
     pub is_partial: bool,
 }
 
 impl ScanOptions {
-    /// Whether a file of this path is to be read.
+    /// Returns `true` if the file of this path is to be read.
     fn includes(&self, path: &Path, entry: &Entry) -> bool {
         let hash = |bytes: &[u8]| {
             let mut first = [0; 8];
@@ -98,7 +99,7 @@ impl ScanOptions {
         };
         let in_shard = self.shard.is_none_or(|(number, count)| {
             let inode = entry.inode.to_le_bytes();
-            // All names of a file are in one part.
+            // All names of a file are in one shard.
             let identity: &[u8] =
                 if entry.is_hard_link() { &inode } else { path.as_os_str().as_bytes() };
             hash(identity) % u64::from(count.max(1)) == u64::from(number)
@@ -111,8 +112,8 @@ impl ScanOptions {
     }
 }
 
-/// Counts files and bytes that there will be to read; `None` where `stop` came before, or the paths
-/// cannot be reached.
+/// Counts the files and bytes to read. Returns `None` if the count is stopped by `stop` or by the
+/// monitor, or if the paths cannot be reached.
 pub(crate) fn expected_of(
     options: &ScanOptions,
     monitor: &dyn Monitor,
@@ -135,7 +136,7 @@ pub(crate) fn expected_of(
     Some((file_count, size))
 }
 
-/// A monitor that also ends a scan when somebody else wants that.
+/// A monitor that also stops the scan when `broken` is set.
 pub(crate) struct Until<'a> {
     pub(crate) monitor: &'a dyn Monitor,
     pub(crate) broken: Arc<AtomicBool>,
@@ -163,7 +164,7 @@ impl Monitor for Until<'_> {
     }
 }
 
-/// Where blocks go. False where nobody wants any more.
+/// The receiver of blocks. Returns `false` if it takes no more.
 pub(super) type Send<'a> = dyn FnMut(Block) -> bool + 'a;
 
 pub(super) struct Source<'a> {
@@ -175,7 +176,7 @@ pub(super) struct Source<'a> {
     linked: HashSet<(u64, u64)>,
 }
 
-/// Nobody wants more of it.
+/// The error that ends a scan early.
 struct Stopped;
 
 impl<'a> Source<'a> {
@@ -215,7 +216,7 @@ impl<'a> Source<'a> {
             }
         }
         self.counts.excluded_count = walk.excluded();
-        // Where the walk was cut off, open folders end here.
+        // Folders that are still open when the walk is cut off end here.
         self.block.events.extend((0..open_count).map(|_| Event::Leave));
         self.flush().ok();
         self.counts
@@ -270,7 +271,7 @@ impl<'a> Source<'a> {
         self.event(Event::Begin(path.into()))?;
         match self.read_file(&file)? {
             Ok(size) => {
-                // It may have become shorter since it was opened.
+                // The file may have become shorter after it was opened.
                 entry.size = size;
                 self.event(Event::File(Arc::new(entry)))
             }
@@ -282,7 +283,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Reads a file to its end, and returns how many bytes that was, holes among them.
+    /// Reads a file to its end, and returns its size in bytes, including holes.
     fn read_file(&mut self, file: &SourceFile) -> Result<io::Result<u64>, Stopped> {
         let mut size = 0;
         for extent in file.extents(0) {
@@ -314,7 +315,7 @@ impl<'a> Source<'a> {
                         if self.block.bytes.len() >= BLOCK_SIZE {
                             self.flush()?;
                         }
-                        // Fewer bytes than there were: the file was cut short meanwhile.
+                        // There are fewer bytes than expected, because the file was truncated.
                         if count == 0 {
                             break;
                         }
@@ -326,7 +327,7 @@ impl<'a> Source<'a> {
         Ok(Ok(size))
     }
 
-    /// Reads what is left of the block's room.
+    /// Reads bytes of a file, up to `end`, into the free space of the block.
     fn read_some(&mut self, file: &SourceFile, offset: u64, end: u64) -> io::Result<usize> {
         let bytes = &mut self.block.bytes;
         let start = bytes.len();

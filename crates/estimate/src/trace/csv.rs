@@ -1,4 +1,4 @@
-//! Traces as text.
+//! Traces as CSV.
 
 use std::io::{self, BufRead, Write};
 
@@ -7,7 +7,7 @@ use crate::Fingerprint;
 
 const HEADER: &str = "path_id,offset,length,fingerprint,flags";
 
-/// A longer line is none of ours: nothing is gathered without end.
+/// The maximum length of a line in bytes. The limit bounds memory, and no valid line is longer.
 const LINE_LEN_MAX: u64 = 4096;
 
 pub(super) struct Writer<W> {

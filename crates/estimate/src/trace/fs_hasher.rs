@@ -1,7 +1,7 @@
-//! Traces of `fs-hasher`, as the File systems and Storage Lab at Stony Brook publishes them (`hf-stat`
-//! prints them), versions 1 to 7.
+//! Traces of `fs-hasher`, versions 1 to 7, as published by the File systems and Storage Lab at
+//! Stony Brook (`hf-stat` prints them).
 //!
-//! Numbers are little-endian, fields lie behind each other without gaps:
+//! Numbers are little-endian, and fields follow each other without gaps:
 //!
 //! ```text
 //! header   magic 4, version 4, number of files 8, root path 4096, number of chunks 8,
@@ -10,32 +10,33 @@
 //!          from version 3: system 4096, begin 8, end 8;  from version 5: number of bytes 8
 //! file     version 1:   path 4096, size 8, number of chunks 8
 //!          2 and 3:     size 8, number of chunks 8, length of the path 4, path
-//!          4:           size 8, owner 4, group 4, mode 8, three times 24, links 8, device 8, inode 8,
+//!          4:           size 8, owner 4, group 4, mode 8, 3 timestamps 24, links 8, device 8, inode 8,
 //!                       number of chunks 8, lengths of path and of link target 4 each, path, target
-//!          from 5:      the same with the number of blocks, 8, behind the size
-//! chunk    its size, where sizes vary: 8 in versions 3 to 6, 4 in version 7;
-//!          its hash;  from version 6: how well it compresses, 1
+//!          from 5:      as 4, with the number of blocks, 8, after the size
+//! chunk    size, if sizes vary: 8 in versions 3 to 6, 4 in version 7;
+//!          hash;  from version 6: compression ratio 1
 //! ```
 //!
-//! Source: the description in `libhashfile.h` of fs-hasher 0.9.5 (GPL), of which nothing was copied. Of a
-//! fixed size only the last chunk of a file may be smaller; its size is what is left.
+//! Source: the description in `libhashfile.h` of fs-hasher 0.9.5 (GPL), from which nothing was
+//! copied. With a fixed chunk size, only the last chunk of a file may be smaller, and its size is
+//! the rest of the file.
 
 use std::io::{self, Read};
 
 use super::{Row, malformed};
 use crate::FINGERPRINT_LEN;
 
-/// `0xDEADDEAD`.
+/// The magic number of `fs-hasher`, `0xDEADDEAD`.
 pub(super) const MAGIC: [u8; 4] = 0xdead_dead_u32.to_le_bytes();
 
 const PATH_LEN: u64 = 4096;
-/// The longest of the sets of parameters.
+/// The length of the parameters of the chunking method in bytes: that of the longest set.
 const PARAMETERS_LEN: u64 = 44;
 const FIXED: u32 = 1;
 const VARIABLE: u32 = 2;
-/// Hashes are SHA-256 at most.
+/// The maximum length of a hash in bytes: that of SHA-256.
 const HASH_LEN_MAX: u32 = 32;
-/// Paths are no longer.
+/// The maximum length of a path in bytes.
 const PATH_LEN_MAX: u32 = 1 << 16;
 
 pub(super) fn read(
@@ -50,7 +51,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Fields, one behind the other.
+/// A reader of consecutive fields.
 struct Fields<'a> {
     input: &'a mut dyn Read,
     offset: u64,
@@ -102,7 +103,7 @@ impl Fields<'_> {
 struct Header {
     version: u32,
     file_count: u64,
-    /// The size of all chunks but the last of a file; none where sizes vary.
+    /// The size of all chunks of a file except the last, or `None` if sizes vary.
     fixed_size: Option<u64>,
     hash_len: usize,
 }

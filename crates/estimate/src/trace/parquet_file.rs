@@ -1,5 +1,5 @@
-//! Traces as Apache Parquet: columns of plain types, without compression, so that the fewest parts of
-//! the crate are built and every reader can read them.
+//! Traces as Apache Parquet. The columns have plain types and no compression, so that few parts of
+//! the crate are built and every reader can read the traces.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -32,12 +32,12 @@ const SCHEMA: &str = "message trace {
 }";
 const COLUMN_COUNT: usize = 5;
 
-/// How many rows a group has: readers work on groups at once.
+/// The number of rows in a row group, the unit in which readers work.
 const GROUP_ROW_COUNT: usize = 1 << 17;
-/// How many rows are taken from a file at once.
+/// The number of rows that are read from a file at once.
 const BATCH_ROW_COUNT: usize = 1 << 14;
 
-/// An error of the system is one again.
+/// Converts an error of the crate, and restores an error of the system that it contains.
 fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
@@ -59,7 +59,7 @@ impl<W: Write + Send> Writer<W> {
         let column = |name: &str| ColumnPath::from(name);
         let properties = WriterProperties::builder()
             .set_created_by(concat!("cutpoint ", env!("CARGO_PKG_VERSION")).to_owned())
-            // Rising numbers, small numbers, and numbers without any order.
+            // Offsets rise, lengths are small, and fingerprints have no order.
             .set_column_dictionary_enabled(column("offset"), false)
             .set_column_encoding(column("offset"), Encoding::DELTA_BINARY_PACKED)
             .set_column_dictionary_enabled(column("length"), false)
@@ -166,14 +166,14 @@ fn fingerprint(value: &FixedLenByteArray) -> io::Result<[u8; FINGERPRINT_LEN]> {
     })
 }
 
-/// The values of a column in a group, one after the other.
+/// The values of a column in a row group, one after another.
 struct Column<T: DataType> {
     name: &'static str,
     reader: parquet::column::reader::ColumnReaderImpl<T>,
     values: std::vec::IntoIter<T::T>,
 }
 
-/// What a reader of a column is, by its type.
+/// The conversion of a column reader to the reader of a type.
 trait Typed: DataType + Sized {
     fn typed(reader: ColumnReader) -> Option<parquet::column::reader::ColumnReaderImpl<Self>>;
 }
@@ -208,7 +208,8 @@ impl<T: Typed> Column<T> {
         if let Some(value) = self.values.next() {
             return Ok(value);
         }
-        // A column that may lack values has levels: without room for them the crate says so.
+        // A column with optional values has levels, and the crate returns an error without buffers
+        // for them.
         let mut values = Vec::with_capacity(BATCH_ROW_COUNT);
         self.reader.read_records(BATCH_ROW_COUNT, None, None, &mut values).map_err(io_error)?;
         self.values = values.into_iter();

@@ -1,7 +1,7 @@
 //! A sample of files, in memory.
 //!
-//! Which files it is made of, the hash of their names decides, so that versions of a file, which lie in
-//! different folders under one name, are in it together or not at all.
+//! The hash of the file name decides whether a file is in the sample. Versions of a file in
+//! different folders under the same name are therefore all in the sample, or none is.
 
 use std::mem;
 use std::path::Path;
@@ -14,10 +14,11 @@ use crate::estimate::EstimateError;
 use crate::scan::{Chunk, Cutter, Job, Lane, Sink, Until, expected_of, run};
 use crate::{Monitor, ScanCounts, ScanOptions};
 
-/// What is read at once of a stream: it is not cut yet.
+/// The specification for collecting a stream, which is not cut yet, in pieces.
 const PIECE: &str = "fixed:size=64k";
 
-/// Streams: files without holes, and what lies before, between and behind holes.
+/// The streams of the sample: files without holes, and the parts of files before, between and after
+/// holes.
 pub(super) struct Sample {
     pub(super) streams: Vec<Vec<u8>>,
     pub(super) counts: ScanCounts,
@@ -36,7 +37,7 @@ pub(super) fn collect(
     }
     let mut sample = read(&scan, size_max, monitor)?;
     if sample.streams.is_empty() && scan.name_share.take().is_some() {
-        // A few large files, none of which was chosen: the beginning of the first, then.
+        // None of a few large files was chosen, so the sample is the beginning of the first file.
         sample = read(&scan, size_max, monitor)?;
     }
     Ok(sample)
@@ -50,7 +51,7 @@ fn read(scan: &ScanOptions, size_max: u64, monitor: &dyn Monitor) -> Result<Samp
     let until = Until { monitor, broken: full.clone() };
     let (mut counts, lanes) = run(scan, vec![Lane { cutter, sink }], 1, &until)?;
     if full.load(Relaxed) {
-        // It ended because there is enough of it.
+        // The scan ended because the sample is full.
         counts.is_partial = monitor.cancelled();
     }
     let streams = lanes.into_iter().flat_map(|lane| lane.sink.streams).collect();

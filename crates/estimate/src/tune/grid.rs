@@ -1,5 +1,5 @@
-//! What is tried of each algorithm: its own parameters in a few steps, and one number left open, by
-//! which every combination gets the same mean.
+//! The grid of parameters of each algorithm. One parameter of each combination is left open, so
+//! that it can be fitted to the wanted mean.
 
 use std::ops::RangeInclusive;
 
@@ -7,32 +7,37 @@ use cutpoint_chunking::Spec;
 
 /// A combination of parameters in which one number is open.
 pub(super) struct Open {
-    /// The specification with that number. Its mean on random data rises with it.
+    /// The specification with a given number. The mean chunk size on random data rises with the
+    /// number.
     pub(super) spec: Box<dyn Fn(usize) -> String + Send + Sync>,
-    /// What the number may be.
+    /// The range of the number.
     pub(super) range: RangeInclusive<usize>,
 }
 
-/// Windows of Rabin, CRC and Buzhash: the ends of what Gregoriadis et al. try, and what `avg=` takes.
+/// The windows of Rabin, CRC and Buzhash in bytes: the ends of the range of Gregoriadis et al., and
+/// the window of `avg=`.
 const WINDOWS: [usize; 3] = [16, 48, 256];
-/// The largest size where it is to matter little, in means: that of the AE paper, section 4.2.
+/// The maximum chunk size, as a multiple of the mean, that hardly affects the cut-points: that of
+/// the AE paper, section 4.2.
 pub(super) const FAR_MAX_FACTOR: usize = 8;
 
-/// The combinations of `algorithm` for a mean of `target` bytes: none of SeqCDC, whose are found
-/// elsewhere, of what is learned from data, and of what knows no such mean.
+/// Returns the combinations of `algorithm` for a mean of `target` bytes. There are none for SeqCDC,
+/// which has a search of its own, for algorithms that learn from data, and for algorithms that have
+/// no such mean.
 pub(super) fn grid(algorithm: &str, target: usize) -> Vec<Open> {
     let mut grid = Vec::new();
     let part = |eighths: usize| target * eighths / 8;
     let (quarter, half, twice) = (part(2), part(4), part(16));
     let far = target * FAR_MAX_FACTOR;
-    // Where the chance to cut is a power of two, the smallest size is what is left of the mean: with
-    // the first a fifth of it or more, with the second half of it more than that.
+    // If the cut probability is a power of two, the minimum size makes up the rest of the mean. The
+    // rest is at least a fifth of the mean with the first number of bits, and more than half of it
+    // with the second.
     let bits = (target * 4 / 5).ilog2();
     let powers = [bits, bits - 1];
     match algorithm {
         "fixed" => grid.push(open(target..=target, |size| format!("fixed:size={size}"))),
         "fastcdc" => {
-            // Its sizes are even.
+            // The sizes of FastCDC are even.
             let max = target * 4 / 2 * 2;
             for level in 0..=3 {
                 for min in [2, 3, 4].map(|eighths| part(eighths) / 2 * 2) {
@@ -94,7 +99,7 @@ pub(super) fn grid(algorithm: &str, target: usize) -> Vec<Open> {
         "tttd" => {
             for min in [quarter, half] {
                 for max in [twice, 2 * twice] {
-                    // Its paper's backup divisor is half the divisor.
+                    // The backup divisor of the paper is half the divisor.
                     for factor in [2, 8] {
                         grid.push(open(1..=twice, move |backup| {
                             let divisor = factor * backup;
@@ -108,12 +113,12 @@ pub(super) fn grid(algorithm: &str, target: usize) -> Vec<Open> {
         }
         "ae" => {
             for mode in ["max", "min"] {
-                // One byte, and eight as in the AE paper.
+                // Values of one byte, and of eight as in the AE paper.
                 for bytes in [1, 8] {
                     grid.push(open(1..=target, move |window| {
                         format!("ae:mode={mode},window={window},bytes={bytes},max={far}")
                     }));
-                    // AE-Opt2's ends of what the paper tries.
+                    // The ends of the range that the paper tries for AE-Opt2.
                     for lest in [part(1), half] {
                         grid.push(open(lest..=target, move |window| {
                             format!(
@@ -134,7 +139,7 @@ pub(super) fn grid(algorithm: &str, target: usize) -> Vec<Open> {
             }
         }
         "ram" => {
-            // A great byte in the window leaves the end to the largest size.
+            // With a high byte in the window, chunks often end at the maximum size.
             for max in [part(10), part(12), twice, far] {
                 grid.push(open(1..=target, move |window| format!("ram:window={window},max={max}")));
             }
@@ -147,7 +152,7 @@ pub(super) fn grid(algorithm: &str, target: usize) -> Vec<Open> {
             }
         }
         "mii" => {
-            // Only few means are its own; with others the largest size has its part.
+            // MII reaches only a few means by itself. The maximum size makes up the difference.
             let reaches = |length: &usize| {
                 let spec: Result<Spec, _> = format!("mii:length={length}").parse();
                 let mean = spec.ok().and_then(|spec| spec.chunk_size_average());

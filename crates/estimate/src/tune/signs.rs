@@ -1,17 +1,17 @@
-//! SeqCDC for many parameters at once: which pairs of neighbouring bytes rise and which fall is found
-//! once, a bit for each; every combination of parameters then walks over these bits.
+//! SeqCDC for many combinations of parameters. The rising and the falling pairs of adjacent bytes
+//! are found once and stored as bits, and every combination of parameters then scans these bits.
 
 use cutpoint_chunking::algorithm::seqcdc::Params;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// The pairs of a stream.
+/// The rising and falling pairs of a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Signs {
     len: usize,
-    /// Bit i: byte i is above byte i - 1.
+    /// The rising pairs: bit i is set if byte i is greater than byte i - 1.
     rising: Vec<u64>,
-    /// Bit i: byte i is below byte i - 1.
+    /// The falling pairs: bit i is set if byte i is less than byte i - 1.
     falling: Vec<u64>,
 }
 
@@ -28,8 +28,8 @@ impl Signs {
         Signs { len: bytes.len(), rising, falling }
     }
 
-    /// The cut-points of the stream by `params`, whose rule is that of the released code, for rising
-    /// runs that equal pairs leave alone.
+    /// Returns the cut-points of the stream by `params`. The rule must be that of the released
+    /// code, for rising runs that equal pairs do not interrupt.
     pub(super) fn cuts(&self, params: &Params) -> impl Iterator<Item = usize> {
         let mut start = 0;
         std::iter::from_fn(move || {
@@ -40,7 +40,7 @@ impl Signs {
         })
     }
 
-    /// Where the chunk ends that begins at `start`.
+    /// Returns the end of the chunk that begins at `start`.
     fn next_cut(&self, start: usize, params: &Params) -> usize {
         let left = self.len - start;
         if left < params.chunk_size_min {
@@ -82,7 +82,7 @@ impl Signs {
     }
 }
 
-/// Where the one of number `number` is, from 0.
+/// Returns the position of the set bit with the given number, counted from 0.
 fn nth_one(mut word: u64, number: u32) -> usize {
     for _ in 0..number {
         word &= word - 1;
@@ -110,7 +110,7 @@ mod tests {
             random.take(1),
             Vec::new(),
         ];
-        // Long equal stretches between random ones.
+        // A long run of equal bytes between random ones.
         let mut mixed = random.take(3000);
         mixed.extend([9; 5000]);
         mixed.extend(random.take(3000));

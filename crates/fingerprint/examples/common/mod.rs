@@ -1,13 +1,13 @@
-//! How the examples measure: what is compared takes turns, in CPU time, and medians count.
+//! The measurement of the examples: the contenders take turns, and the median CPU time counts.
 
 use cutpoint_testing::thread_cpu_time;
 
-/// Something to be measured: it goes over its data once.
+/// A contender: one call processes its data once.
 pub(crate) type Work<'a> = Box<dyn FnMut() + 'a>;
 
-/// Does each of `works` once a round, and once before: how many GB (10^9 bytes) of its `size` bytes
-/// each does in a second of this thread's CPU time. Medians, so that a round that others disturb
-/// does not count.
+/// Calls each of `works` once to warm up and once per round, and returns the speed of each in GB
+/// (10^9 bytes) per second of this thread's CPU time. One call processes `size` bytes. The median
+/// of the rounds counts, so that a disturbed round does not.
 pub(crate) fn speeds(rounds: usize, size: usize, works: &mut [Work<'_>]) -> Vec<f64> {
     let mut seconds = vec![Vec::with_capacity(rounds); works.len()];
     works.iter_mut().for_each(|work| work());
@@ -21,7 +21,7 @@ pub(crate) fn speeds(rounds: usize, size: usize, works: &mut [Work<'_>]) -> Vec<
     seconds.into_iter().map(|seconds| size as f64 / median(seconds) / 1e9).collect()
 }
 
-/// The one in the middle.
+/// Returns the median, the upper one of an even number of values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

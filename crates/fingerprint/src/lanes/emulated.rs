@@ -1,9 +1,9 @@
-//! Lanes in plain Rust, every operation by its definition: so the tree over lanes is tested on any
-//! machine. Five lanes, so that nothing fits by chance.
+//! Lanes in plain Rust, every operation by its definition, so that the tree over lanes is tested on
+//! any machine. There are five lanes, so that no size is a multiple of the lane count by chance.
 
 use super::{LANES_MAX, Lanes};
 
-/// The lanes of every CPU.
+/// The lanes that every CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Emulated;
 

@@ -1,5 +1,5 @@
-//! What instruction sets supply, and the choice among them: vectors of 32-bit words here, streams of
-//! blocks in [`streams`].
+//! Instruction sets and the choice among them: vectors of 32-bit words here, streams of blocks in
+//! [`streams`].
 
 pub(crate) mod compress;
 mod emulated;
@@ -15,24 +15,25 @@ use emulated::Emulated;
 #[cfg(target_arch = "x86_64")]
 use x86_64::{Avx2, Avx512};
 
-/// The most lanes that there are.
+/// The maximum number of lanes of any instruction set.
 pub(crate) const LANES_MAX: usize = 16;
 
-/// What an instruction set supplies: as many 32-bit words at once as a vector has lanes.
+/// The vector operations of an instruction set, on one 32-bit word per lane.
 ///
-/// A value of an implementing type is a proof that this CPU has the instruction set. The methods are
-/// `#[inline(always)]`, to be inlined into the one function that [`Level::dispatch`] enters.
+/// A value of an implementing type proves that this CPU has the instruction set. The methods are
+/// `#[inline(always)]`, so that they are inlined into the one function that [`Level::dispatch`]
+/// enters.
 pub(crate) trait Lanes: Copy {
     /// A word in each lane.
     type Vector: Copy;
 
-    /// How many lanes there are; at most [`LANES_MAX`].
+    /// The number of lanes, at most [`LANES_MAX`].
     const COUNT: usize;
 
-    /// The same word in each lane.
+    /// Returns a vector with the same word in each lane.
     fn splat(self, word: u32) -> Self::Vector;
 
-    /// A word for each lane.
+    /// Returns a vector with the word that `word` returns for each lane.
     fn each(self, word: impl Fn(usize) -> u32) -> Self::Vector;
 
     /// The sum, modulo 2^32.
@@ -53,45 +54,48 @@ pub(crate) trait Lanes: Copy {
     /// Rotates to the right by 7 bits.
     fn rotate_7(self, a: Self::Vector) -> Self::Vector;
 
-    /// The bits of `a` where `mask` has ones, else those of `b`.
+    /// Returns the bits of `a` where `mask` has ones, and the bits of `b` elsewhere.
     fn select(self, mask: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
 
-    /// The sixteen little-endian words of each lane's block: vector `w` has word `w` of all.
+    /// Loads the sixteen little-endian words of each lane's block. Vector `w` has word `w` of every
+    /// lane.
     fn load<'a>(self, block: impl Fn(usize) -> &'a [u8; 64]) -> [Self::Vector; 16];
 
-    /// The words of eight vectors, lane by lane; of lanes that there are not, anything.
+    /// Returns the words of eight vectors, lane by lane. Entries beyond [`Lanes::COUNT`] are
+    /// unspecified.
     fn words(self, vectors: &[Self::Vector; 8]) -> [[u32; LANES_MAX]; 8];
 
-    /// Asks for the cache line of byte `offset` of each lane's bytes, which may lie behind their end.
+    /// Prefetches the cache line of byte `offset` of each lane's bytes. The offset may lie beyond
+    /// the end of the bytes.
     fn prefetch<'a>(self, bytes: impl Fn(usize) -> &'a [u8], offset: usize);
 }
 
 /// Work that is written once for every instruction set.
 pub(crate) trait Task {
-    /// What it results in.
+    /// The result of the work.
     type Output;
 
-    /// Does the work; `#[inline(always)]`, for the reason given at [`Lanes`].
+    /// Does the work. Implementations are `#[inline(always)]`, for the reason given at [`Lanes`].
     fn run<L: Lanes>(self, lanes: L) -> Self::Output;
 }
 
-/// What a function can run on: its crate, and instruction sets of which a CPU has some.
+/// The levels of a hash function: its crate, and the instruction sets that it can run on.
 pub(crate) trait Levels: Sized {
-    /// Every level that there is on any CPU, slowest first.
+    /// The names of the levels of all CPUs, slowest first.
     const NAMES: &'static [&'static str];
 
-    /// The function's crate, which runs anywhere.
+    /// The crate of the hash function, which runs on any CPU.
     const CRATE: Self;
 
-    /// The level of this name, if this CPU has it.
+    /// Returns the level of this name, if this CPU has it.
     fn named(name: &str) -> Option<Self>;
 
-    /// The fastest level of this CPU.
+    /// Returns the fastest level of this CPU.
     fn best() -> Self {
         Self::NAMES.iter().rev().find_map(|name| Self::named(name)).unwrap_or(Self::CRATE)
     }
 
-    /// The names of all levels of this CPU, slowest first.
+    /// Returns the names of all levels of this CPU, slowest first.
     fn available() -> Vec<&'static str> {
         Self::NAMES.iter().copied().filter(|name| Self::named(name).is_some()).collect()
     }
@@ -100,7 +104,7 @@ pub(crate) trait Levels: Sized {
 /// An instruction set that this CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// No lanes: the crate `blake3`.
+    /// The crate `blake3`, without lanes.
     Crate,
     Emulated(Emulated),
     #[cfg(target_arch = "x86_64")]
@@ -127,7 +131,7 @@ impl Levels for Level {
 }
 
 impl Level {
-    /// Runs `task` on this level; `None` where it has no lanes.
+    /// Runs `task` at this level. Returns `None` if the level has no lanes.
     pub(crate) fn dispatch<T: Task>(self, task: T) -> Option<T::Output> {
         match self {
             Level::Crate => None,

@@ -1,7 +1,7 @@
 //! The instructions for SHA-1 and SHA-256.
 //!
-//! A round waits for the one before, and its instruction takes longer than the CPU needs to begin the
-//! next one: so the rounds of several streams take turns.
+//! A round depends on the previous one, and the latency of its instruction exceeds the interval at
+//! which the CPU can issue the next one. The rounds of several streams are therefore interleaved.
 
 use core::arch::x86_64::*;
 
@@ -46,17 +46,19 @@ impl Compress<Sha1State> for ShaNi {
     }
 }
 
-/// How far ahead lines are asked for.
+/// The distance by which cache lines are prefetched, in bytes.
 const PREFETCH_SIZE: usize = 1024;
 
-/// Asks for the cache line at `line`, which may be nowhere.
+/// Prefetches the cache line at `line`, which need not be a valid address.
 #[inline(always)]
 fn prefetch(line: *const u8) {
-    // SAFETY: a prefetch reads nothing that a program could see, and cannot fail whatever the address.
+    // SAFETY: a prefetch reads nothing that a program could see, and cannot fail whatever the
+    // address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
 }
 
-/// The fractional parts of the cube roots of the first 64 primes, four rounds a row.
+/// The round constants: the fractional parts of the cube roots of the first 64 primes, with four
+/// rounds per row.
 const ROUND_WORDS: [[u32; 4]; 16] = [
     [0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5],
     [0x3956_c25b, 0x59f1_11f1, 0x923f_82a4, 0xab1c_5ed5],
@@ -76,7 +78,7 @@ const ROUND_WORDS: [[u32; 4]; 16] = [
     [0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2],
 ];
 
-/// For each of these numbers: what stands behind it, unrolled, with the number as a constant.
+/// Repeats the block once for each of the numbers, with the number as a constant.
 macro_rules! unrolled {
     ($i:ident in [$($number:literal)*] $body:block) => {
         $({
@@ -86,7 +88,8 @@ macro_rules! unrolled {
     };
 }
 
-/// The instruction wants the words as `a b e f` and `c d g h`, the first in the highest place.
+/// Compresses the blocks of each stream with SHA-256. The instruction takes the words as `a b e f`
+/// and `c d g h`, the first in the highest place.
 #[expect(clippy::needless_range_loop, reason = "the number of the block is the second index")]
 #[target_feature(enable = "sha,sse2,ssse3")]
 fn sha256<const N: usize>(states: &mut [Sha256State; N], blocks: [&[Block]; N]) {
@@ -130,8 +133,8 @@ fn sha256<const N: usize>(states: &mut [Sha256State; N], blocks: [&[Block]; N]) 
     }
 }
 
-/// The instruction wants `a` to `d` in one vector, the first in the highest place, and `e` in the
-/// highest place of another one.
+/// Compresses the blocks of each stream with SHA-1. The instruction takes `a` to `d` in one vector,
+/// the first in the highest place, and `e` in the highest place of another one.
 #[expect(clippy::needless_range_loop, reason = "the number of the block is the second index")]
 #[target_feature(enable = "sha,sse2,ssse3")]
 fn sha1<const N: usize>(states: &mut [Sha1State; N], blocks: [&[Block]; N]) {
@@ -160,8 +163,8 @@ fn sha1<const N: usize>(states: &mut [Sha1State; N], blocks: [&[Block]; N]) {
                     let sum = _mm_xor_si128(_mm_sha1msg1_epu32(w0, w1), w2);
                     words[n][I % 4] = _mm_sha1msg2_epu32(sum, w3);
                 }
-                // `e` is the vector before last, from which the instruction takes `a` and rotates it;
-                // at the start it is ready.
+                // `e` is the vector before last, from which the instruction takes `a` and rotates
+                // it; at the start it is ready.
                 let sum = if I == 0 {
                     _mm_add_epi32(e[n], words[n][0])
                 } else {
@@ -182,17 +185,18 @@ fn sha1<const N: usize>(states: &mut [Sha1State; N], blocks: [&[Block]; N]) {
     }
 }
 
-/// Whether four words are made of earlier ones; the first sixteen are the block's.
+/// Returns `true` if the `fours`th group of four words is computed from earlier words. The first
+/// sixteen words are those of the block.
 const fn is_made(fours: usize) -> bool {
     fours >= 4
 }
 
-/// How many blocks all streams have.
+/// The number of blocks that all streams have.
 fn block_count(blocks: &[&[Block]]) -> usize {
     blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0)
 }
 
-/// A vector of these words, the first in the lowest place.
+/// Returns a vector of these words, the first in the lowest place.
 #[inline]
 #[target_feature(enable = "sse2")]
 fn vector(words: [u32; 4]) -> __m128i {
@@ -200,7 +204,7 @@ fn vector(words: [u32; 4]) -> __m128i {
     _mm_set_epi32(w3, w2, w1, w0)
 }
 
-/// The words of a vector, the lowest first.
+/// Returns the words of a vector, the lowest first.
 #[inline]
 #[target_feature(enable = "sse2")]
 fn words(vector: __m128i) -> [u32; 4] {
@@ -210,7 +214,7 @@ fn words(vector: __m128i) -> [u32; 4] {
     words
 }
 
-/// The quarters of a block, with the bytes of each in this order.
+/// Loads the quarters of a block, with the bytes of each shuffled by `order`.
 #[inline]
 #[target_feature(enable = "ssse3")]
 fn load(block: &Block, order: __m128i) -> [__m128i; 4] {

@@ -1,4 +1,4 @@
-//! Streams of blocks beside each other: for functions of which each block waits for the one before.
+//! Streams of blocks side by side, for functions in which each block depends on the previous one.
 
 use super::Levels;
 use super::compress::{Block, Compress, Sha1State, Sha256State};
@@ -6,10 +6,10 @@ use super::emulated::Emulated;
 #[cfg(target_arch = "x86_64")]
 use super::sha_ni::ShaNi;
 
-/// What streams can run on.
+/// An instruction set for streams that this CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamLevel {
-    /// No streams: the crates `sha1` and `sha2`.
+    /// The crates `sha1` and `sha2`, without streams.
     Crate,
     Emulated(Emulated),
     #[cfg(target_arch = "x86_64")]

@@ -1,11 +1,11 @@
-//! AVX2, eight lanes, and AVX-512, sixteen.
+//! AVX2 with eight lanes, and AVX-512 with sixteen.
 
 use core::arch::x86_64::*;
 
 use super::{LANES_MAX, Lanes, Task};
 
-/// Writes the proof type of a level, how code that is compiled for it is entered, and its lanes out
-/// of functions of a module that bears the features.
+/// Defines the proof type of a level, the entry into code that is compiled for the level, and its
+/// lanes, from the functions of a module that enables the features.
 macro_rules! level {
     ($(#[$docs:meta])* $Level:ident, $module:ident, $Vector:ty, $count:literal, $features:literal, $($feature:tt),+) => {
         $(#[$docs])*
@@ -18,7 +18,7 @@ macro_rules! level {
                 has.then_some($Level(()))
             }
 
-            /// Runs `task` in code that was compiled for the level.
+            /// Runs `task` in code that is compiled for the level.
             pub(crate) fn enter<T: Task>(self, task: T) -> T::Output {
                 #[target_feature(enable = $features)]
                 fn entered<T: Task>(lanes: $Level, task: T) -> T::Output {
@@ -224,7 +224,7 @@ mod avx2 {
         words
     }
 
-    /// The first or the second 32 bytes of a block.
+    /// Loads the first or the second 32 bytes of a block.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn load(block: &[u8; 64], half: usize) -> __m256i {
@@ -233,7 +233,7 @@ mod avx2 {
         unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
     }
 
-    /// Eight rows of eight words as columns.
+    /// Transposes eight rows of eight words.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn transpose(r: [__m256i; 8]) -> [__m256i; 8] {
@@ -326,7 +326,7 @@ mod avx512 {
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(super) fn select(mask: __m512i, a: __m512i, b: __m512i) -> __m512i {
-        // For each bit: where the mask has a one that of `a`, else that of `b`.
+        // Each bit is that of `a` where the mask has a one, and that of `b` elsewhere.
         _mm512_ternarylogic_epi32::<0xca>(mask, a, b)
     }
 
@@ -337,7 +337,7 @@ mod avx512 {
         for lane in 0..16 {
             r[lane] = load(blocks[lane]);
         }
-        // Words of two rows, of four, then quarters of registers.
+        // Interleaves words of two rows, then of four rows, then quarters of registers.
         let mut pairs = [_mm512_setzero_si512(); 16];
         for i in 0..8 {
             pairs[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);

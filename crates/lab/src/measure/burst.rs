@@ -1,4 +1,4 @@
-//! BURST by blocks of fixed size, by its paper's variants: `docs/notes/burst.md`.
+//! BURST on blocks of fixed size, in the variants of its paper: `docs/notes/burst.md`.
 
 use cutpoint_burst::{Burst, Deduplicator, Options, VARIANTS};
 use cutpoint_testing::thread_cpu_time;
@@ -6,13 +6,13 @@ use cutpoint_testing::thread_cpu_time;
 use super::{Task, ask};
 use crate::{LabError, Row};
 
-/// The variants that growth is measured of.
+/// The number of variants of which growth is measured, from the first on.
 const GROWTH_COUNT: usize = 4;
 
-/// So many blocks, at equal distances, are compared with all others: all, where there are no more.
+/// The maximum number of blocks, at equal distances, that are compared with all others.
 const SAMPLE_COUNT: usize = 4096;
 
-/// Figure 6(a) and table II: ratios, and what tables hold.
+/// Measures figure 6(a) and table II: ratios, and the sizes of tables.
 pub(super) fn ratio_rows(
     task: &Task<'_>,
     goes_on: &dyn Fn() -> bool,
@@ -50,7 +50,7 @@ pub(super) fn ratio_rows(
     Ok(rows)
 }
 
-/// Figure 8: the ratio after each version.
+/// Measures figure 8: the ratio after each version.
 pub(super) fn growth_rows(
     task: &Task<'_>,
     goes_on: &dyn Fn() -> bool,
@@ -74,8 +74,8 @@ pub(super) fn growth_rows(
     Ok(rows)
 }
 
-/// Figure 1: how long the best burst to any other block is, as a share of the block; and what BURST
-/// stores in its place.
+/// Measures figure 1: the length of the best burst from any other block, as a share of the block,
+/// and the length of the burst that BURST stores.
 pub(super) fn burst_rows(
     task: &Task<'_>,
     goes_on: &dyn Fn() -> bool,
@@ -113,14 +113,15 @@ pub(super) fn burst_rows(
     }
     let statistics = deduplicator.statistics();
     let mut counts = statistics.burst_len_sixteenths;
-    // What only deletes is short, but not equal.
+    // A burst that only deletes counts as short, because the blocks are not equal.
     counts[1] += counts[0];
     counts[0] = statistics.duplicate_count + statistics.burst_duplicate_count;
     counts[16] += statistics.unique_count;
     Ok([all_pairs, shares("written by BURST 255", counts)].concat())
 }
 
-/// Shares in sixteenths of a block: 0 are equal blocks, 16 those that have next to nothing in common.
+/// Returns the rows of the shares by sixteenths of a block: 0 counts equal blocks, and 16 blocks
+/// with next to nothing in common.
 fn shares(what: &str, counts: [u64; 17]) -> Vec<Row> {
     let sum = counts.iter().sum::<u64>().max(1) as f64;
     let percent = counts.map(|count| 100.0 * count as f64 / sum);

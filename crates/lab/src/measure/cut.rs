@@ -1,4 +1,4 @@
-//! Sizes of chunks beside their law, and what deduplication saves.
+//! Sizes of chunks compared with their law, and the savings of deduplication.
 
 use cutpoint_chunking::cuts;
 use cutpoint_estimate::{Counter, Savings};
@@ -10,24 +10,26 @@ use crate::data::DataSet;
 use crate::law::Law;
 use crate::{LabError, Row};
 
-/// What the store keeps for each chunk that it stores, in bytes: 12 of the index and 47 of a directory
+/// The metadata of the store for each stored chunk in bytes: 12 in the index and 47 in a directory
 /// (`docs/format.md`, sections 7 and 8).
 pub(crate) const METADATA_UNIQUE: u64 = 59;
-/// What it keeps for each time that a chunk is named: a packed segment (section 9), the length in 3 bytes.
+/// The metadata of the store for each reference to a chunk in bytes: a packed segment (section 9)
+/// with a length of 3 bytes.
 pub(crate) const METADATA_NAMED: u64 = 35;
 
-/// So many bytes are fingerprinted at once, about.
+/// The approximate number of bytes that are fingerprinted at once.
 const BATCH_SIZE: usize = 1 << 20;
 
-/// The shares of chunks that the curve of sizes has a point for: hundredths, and more at the ends.
+/// The shares of chunks for which the curve of sizes has a point, denser at both ends.
 const QUANTILES: [f64; 33] = [
     0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5,
     0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999,
     1.0,
 ];
 
-/// How many bins a target has in the histogram, and for how many targets there are any.
+/// The number of bins per target in the histogram.
 const BINS_A_TARGET: usize = 8;
+/// The range of the histogram in targets.
 const BINS_TARGETS: usize = 4;
 
 pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Row>, LabError> {
@@ -55,7 +57,7 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// Counts the chunks of all streams; returns their sizes, too.
+/// Counts the chunks of all streams, and returns the savings and the sizes of the chunks.
 fn count(
     spec: &cutpoint_chunking::Spec,
     set: &DataSet,
@@ -130,7 +132,7 @@ fn size_rows(sizes: &[usize], target: usize, law: Option<&Law>) -> Vec<Row> {
     let variance = sorted.iter().map(|size| (*size as f64 - mean).powi(2)).sum::<f64>() / count;
     let error = (variance / count).sqrt();
     let mean_row = Row {
-        // The quartiles of where the mean of as many chunks would be.
+        // The quartiles of the distribution of the mean of this number of chunks.
         lower_quartile: mean - 0.6745 * error,
         upper_quartile: mean + 0.6745 * error,
         count: sorted.len() as u64,
@@ -173,7 +175,7 @@ fn size_rows(sizes: &[usize], target: usize, law: Option<&Law>) -> Vec<Row> {
     rows
 }
 
-/// The largest distance between the shares of chunks and the law (Kolmogorov and Smirnov).
+/// Returns the maximum distance between the shares of chunks and the law (Kolmogorov and Smirnov).
 fn distance(sorted: &[usize], law: &Law) -> f64 {
     let count = sorted.len() as f64;
     let (mut largest, mut before) = (0.0_f64, 0);

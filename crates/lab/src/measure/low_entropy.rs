@@ -1,8 +1,8 @@
-//! How much of the input ends up in chunks of one repeated byte, or of a short pattern over and over:
-//! strings of low entropy, which a good rule cuts so that they are all alike.
+//! The part of the input that is in chunks of one repeated byte or of a repeated short pattern. A
+//! good rule cuts such strings of low entropy into equal chunks.
 //!
-//! Source: Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking Algorithm", section 3.3
-//! and table 5.
+//! Source: Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking Algorithm", section
+//! 3.3 and table 5.
 
 use std::collections::HashMap;
 
@@ -12,20 +12,20 @@ use super::{Task, absent, ask};
 use crate::algorithm::{Chosen, choose};
 use crate::{LabError, Row};
 
-/// The longest pattern that is looked for, in bytes.
+/// The maximum length of a detected pattern in bytes.
 const PERIOD_MAX: usize = 64;
 
-/// What was found in some chunks.
+/// The bytes in chunks of low entropy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The bytes in chunks of one repeated byte, by the size of the chunk.
+    /// The number of bytes in chunks of one repeated byte, by the size of the chunk.
     pub constant: HashMap<usize, u64>,
-    /// The bytes in chunks of a pattern of 2 to 64 bytes over and over, twice at least.
+    /// The number of bytes in chunks of a pattern of 2 to 64 bytes that is repeated at least once.
     pub periodic: u64,
 }
 
 impl Found {
-    /// Looks at a chunk.
+    /// Counts a chunk.
     pub fn add(&mut self, chunk: &[u8]) {
         match period(chunk) {
             Some(1) => *self.constant.entry(chunk.len()).or_default() += chunk.len() as u64,
@@ -34,16 +34,16 @@ impl Found {
         }
     }
 
-    /// Returns the size of chunks of one repeated byte that has most bytes, and how many; zeros where
-    /// there is no such chunk.
+    /// Returns the size of chunks of one repeated byte with the most bytes, and the number of these
+    /// bytes, or zeros if there is no such chunk.
     pub fn canonical(&self) -> (usize, u64) {
         let sizes = self.constant.iter().map(|(size, bytes)| (*size, *bytes));
         sizes.max_by_key(|(size, bytes)| (*bytes, *size)).unwrap_or_default()
     }
 }
 
-/// The shortest pattern that the chunk is, over and over, twice at least. Of a chunk of one byte it is
-/// none: nothing is repeated.
+/// Returns the length of the shortest pattern of which the chunk consists, at least twice. A chunk
+/// of one byte has none, because nothing is repeated.
 fn period(chunk: &[u8]) -> Option<usize> {
     let longest = PERIOD_MAX.min(chunk.len() / 2);
     (1..=longest).find(|period| chunk[*period..] == chunk[..chunk.len() - period])
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_with_most_bytes_is_canonical() {
+    fn size_with_most_bytes_is_canonical() {
         let mut found = Found::default();
         for chunk in [&b"aaaa"[..], b"aaaa", b"bbbbbb", b"abab", b"abcd"] {
             found.add(chunk);

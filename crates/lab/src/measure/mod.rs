@@ -1,4 +1,4 @@
-//! The kinds of measurement, a file for each.
+//! The kinds of measurement, one file for each.
 
 pub(crate) mod burst;
 pub(crate) mod cut;
@@ -15,18 +15,18 @@ use crate::algorithm::Selection;
 use crate::data::DataSet;
 use crate::{AlgorithmPart, LabError, Levels, MeasurePart, Row};
 
-/// What a measurement is given.
+/// The input of a measurement.
 pub(crate) struct Task<'a> {
     pub(crate) kind: Kind,
     pub(crate) set: &'a DataSet,
-    /// One algorithm, or all that take turns; none for BURST and fingerprints.
+    /// One algorithm, or all algorithms that take turns. Empty for BURST and fingerprints.
     pub(crate) algorithms: Vec<&'a AlgorithmPart>,
     pub(crate) selection: Selection,
     pub(crate) target: usize,
     pub(crate) levels: Levels,
     pub(crate) papers: bool,
     pub(crate) hashes: Vec<Hash>,
-    /// At most so many bytes of the data set, where one buffer is measured.
+    /// The maximum number of bytes of the data set, for kinds that measure one buffer.
     pub(crate) size_max: usize,
     pub(crate) edit_count: usize,
     pub(crate) repeat_count: usize,
@@ -64,11 +64,13 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Does it. `goes_on` is asked often, and ends it by answering no.
+    /// Measures the task, and returns its rows. `goes_on` is called often, and ends the measurement
+    /// by returning `false`.
     ///
     /// # Errors
     ///
-    /// [`LabError::Interrupted`] where it was ended, and where memory is refused.
+    /// Returns [`LabError::Interrupted`] if the measurement was ended, and an error if the system
+    /// refuses memory.
     pub(crate) fn rows(&self, goes_on: &dyn Fn() -> bool) -> Result<Vec<Row>, LabError> {
         match self.kind {
             Kind::Cut => cut::rows(self, goes_on),
@@ -84,13 +86,13 @@ impl<'a> Task<'a> {
     }
 }
 
-/// A row that says why there is no figure.
+/// Returns a row with the reason why there is no figure.
 pub(crate) fn absent(algorithm: &AlgorithmPart, reason: String) -> Row {
     let algorithm = algorithm.name.get_ref().clone();
     Row { algorithm, ..Row::new("absent", 1.0, "").note(reason) }
 }
 
-/// An error unless it goes on.
+/// Returns [`LabError::Interrupted`] if `goes_on` returns `false`.
 pub(crate) fn ask(goes_on: &dyn Fn() -> bool) -> Result<(), LabError> {
     if goes_on() { Ok(()) } else { Err(LabError::Interrupted) }
 }

@@ -1,8 +1,8 @@
-//! The four stages of a deduplicating system, a thread each: chunking, fingerprinting, indexing, and
-//! writing to nowhere.
+//! The four stages of a deduplicating system in one thread each: chunking, fingerprinting,
+//! indexing, and discarding instead of writing.
 //!
-//! Source: Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking Algorithm", section 4.4
-//! (P-Dedupe). The index is in memory; the sink drops what it is given.
+//! Source: Zhang et al., "A Fast Asymmetric Extremum Content Defined Chunking Algorithm", section
+//! 4.4 (P-Dedupe). The index is in memory, and the last stage discards its input.
 
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -16,70 +16,15 @@ use cutpoint_testing::thread_cpu_time;
 
 use super::{Task, absent, ask};
 use crate::algorithm::{Chosen, choose};
+use crate::kind::Hash;
 use crate::{LabError, Row};
 
-/// A stage hands on so many bytes at once, about.
+/// The approximate number of bytes in a batch that one stage passes to the next.
 const BATCH_SIZE: usize = 1 << 20;
-/// So many batches wait between two stages at most.
+/// The maximum number of batches that wait between two stages.
 const QUEUE_LEN: usize = 4;
 
-/// What names chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hash {
-    /// BLAKE3.
-    Blake3,
-    /// SHA-256.
-    Sha256,
-    /// SHA-1, as the AE paper has it.
-    Sha1,
-}
-
-impl Hash {
-    /// Returns the hash of this name: `blake3`, `sha256` or `sha1`.
-    pub fn named(name: &str) -> Option<Hash> {
-        [Hash::Blake3, Hash::Sha256, Hash::Sha1].into_iter().find(|hash| hash.name() == name)
-    }
-
-    /// Returns the name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Hash::Blake3 => "blake3",
-            Hash::Sha256 => "sha256",
-            Hash::Sha1 => "sha1",
-        }
-    }
-
-    /// Appends the first 16 bytes of each chunk's digest.
-    fn keys(self, chunks: &[&[u8]], keys: &mut Vec<u128>) {
-        fn cut<const SIZE: usize>(digests: &[[u8; SIZE]], keys: &mut Vec<u128>) {
-            keys.extend(
-                digests
-                    .iter()
-                    .filter_map(|digest| digest.first_chunk())
-                    .map(|key| u128::from_le_bytes(*key)),
-            );
-        }
-        match self {
-            Hash::Blake3 => {
-                let mut digests = Vec::new();
-                Blake3::plain().digests(chunks, &mut digests);
-                cut(&digests, keys);
-            }
-            Hash::Sha256 => {
-                let mut digests = Vec::new();
-                Sha256::plain().digests(chunks, &mut digests);
-                cut(&digests, keys);
-            }
-            Hash::Sha1 => {
-                let mut digests = Vec::new();
-                Sha1::plain().digests(chunks, &mut digests);
-                cut(&digests, keys);
-            }
-        }
-    }
-}
-
-/// Seconds that each stage was busy, and that all took.
+/// The CPU seconds of each stage, and the wall-clock seconds of all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     busy: [f64; 4],
@@ -105,7 +50,7 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
         }
         ask(goes_on)?;
     }
-    // Round 0 is there to get warm.
+    // Round 0 is a warm-up.
     for round in 0..=task.repeat_count {
         let count = contenders.len();
         for turn in 0..count {
@@ -151,7 +96,7 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// Chunks in order, with their keys once they are known.
+/// Chunks in order, with their keys after fingerprinting.
 struct Batch<'a> {
     chunks: Vec<&'a [u8]>,
     keys: Vec<u128>,
@@ -185,7 +130,7 @@ fn run(data: &[u8], chunker: &dyn Chunker, hash: Hash) -> Times {
     times
 }
 
-/// CPU seconds of this thread since it began: it waits for others, and that is not counted.
+/// Returns the CPU seconds of this thread so far, which exclude its waiting for other threads.
 fn busy() -> f64 {
     thread_cpu_time().as_secs_f64()
 }
@@ -214,7 +159,7 @@ fn fingerprint<'a>(
     next: &SyncSender<Batch<'a>>,
 ) -> (f64, u64) {
     for mut batch in given {
-        hash.keys(&batch.chunks, &mut batch.keys);
+        append_keys(hash, &batch.chunks, &mut batch.keys);
         if next.send(batch).is_err() {
             break;
         }
@@ -240,4 +185,33 @@ fn write(given: &Receiver<Vec<&[u8]>>) -> (f64, u64) {
         bytes += new.iter().map(|chunk| black_box(chunk).len() as u64).sum::<u64>();
     }
     (busy(), bytes)
+}
+
+/// Appends the first 16 bytes of the digest of each chunk.
+fn append_keys(hash: Hash, chunks: &[&[u8]], keys: &mut Vec<u128>) {
+    fn cut<const SIZE: usize>(digests: &[[u8; SIZE]], keys: &mut Vec<u128>) {
+        keys.extend(
+            digests
+                .iter()
+                .filter_map(|digest| digest.first_chunk())
+                .map(|key| u128::from_le_bytes(*key)),
+        );
+    }
+    match hash {
+        Hash::Blake3 => {
+            let mut digests = Vec::new();
+            Blake3::plain().digests(chunks, &mut digests);
+            cut(&digests, keys);
+        }
+        Hash::Sha256 => {
+            let mut digests = Vec::new();
+            Sha256::plain().digests(chunks, &mut digests);
+            cut(&digests, keys);
+        }
+        Hash::Sha1 => {
+            let mut digests = Vec::new();
+            Sha1::plain().digests(chunks, &mut digests);
+            cut(&digests, keys);
+        }
+    }
 }

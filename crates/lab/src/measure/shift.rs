@@ -1,7 +1,7 @@
-//! What an edit costs: chunks that were not there before, and their bytes.
+//! The cost of an edit: the chunks that did not exist before, and their bytes.
 //!
-//! For SeqCDC the edits are made in five kinds of places, by what the rule did there (Udayashankar et
-//! al., "SeqCDC", section 4); for other rules anywhere.
+//! For SeqCDC the edits are made in five kinds of places, by the action of the rule there
+//! (Udayashankar et al., "SeqCDC", section 4). For other rules they are made anywhere.
 
 use std::collections::HashSet;
 
@@ -13,34 +13,34 @@ use super::{Task, absent, ask};
 use crate::algorithm::{Chosen, choose};
 use crate::{LabError, Row};
 
-/// A stream of so many targets is edited.
+/// The length of the edited stream in targets.
 const TARGETS: usize = 192;
-/// An edit is made so many bytes at once.
+/// The sizes of an edit in bytes.
 const EDIT_SIZES: [usize; 2] = [1, 16];
-/// What the generator begins with that chooses places.
+/// The seed of the generator that chooses the places.
 const SEED: u64 = 41;
 
-/// What SeqCDC did at a byte.
+/// The action of SeqCDC at a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Case {
-    /// It was before the smallest size, and was not looked at.
+    /// The byte is before the minimum size, and was not read.
     Minimum,
-    /// It was skipped because of its content.
+    /// The byte was skipped because of the content before it.
     Skipped,
-    /// It is in the run that ended the chunk.
+    /// The byte is in the run that ended the chunk.
     Sequence,
-    /// It was looked at, and decided nothing.
+    /// The byte was read, and decided nothing.
     Between,
-    /// It was looked at, and the largest size ended the chunk.
+    /// The byte was read in a chunk that ended at the maximum size.
     Forced,
 }
 
 impl Case {
-    /// All of them, in the order of the paper.
+    /// All cases, in the order of the paper.
     pub const ALL: [Case; 5] =
         [Case::Minimum, Case::Skipped, Case::Sequence, Case::Between, Case::Forced];
 
-    /// Returns its name in rows.
+    /// Returns the name of the case in rows.
     pub fn name(self) -> &'static str {
         match self {
             Case::Minimum => "minimum",
@@ -52,7 +52,7 @@ impl Case {
     }
 }
 
-/// The released rule of SeqCDC once more, for what it does at each byte.
+/// The released rule of SeqCDC, implemented again to classify each byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     is_increasing: bool,
@@ -65,7 +65,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Reads the parameters of `spec`; `None` unless it is SeqCDC by the released rule.
+    /// Reads the parameters of `spec`. Returns `None` unless it is SeqCDC by the released rule.
     pub fn new(spec: &Spec) -> Option<Places> {
         let text = spec.to_string();
         let list = text.strip_prefix("seqcdc:")?;
@@ -90,17 +90,17 @@ impl Places {
         })
     }
 
-    /// Cuts the first chunk of `data`, and says of each of its bytes which case it is.
+    /// Cuts the first chunk of `data`, and returns the case of each of its bytes.
     pub fn first_chunk(&self, data: &[u8]) -> Vec<Case> {
         let n = data.len().min(self.max);
         if data.len() < self.min {
             return vec![Case::Minimum; data.len()];
         }
         let mut cases = vec![Case::Skipped; n];
-        // The pair at `min` has the byte before it, too.
+        // The pair at `min` includes the byte before it.
         cases[..self.min - 1].fill(Case::Minimum);
         let (mut i, mut run, mut opposing) = (self.min, 0, 0);
-        // Where the run began, equal pairs in it included.
+        // The start of the run, which may include equal pairs.
         let mut run_start = i - 1;
         while i < n {
             let (a, b) = (data[i - 1], data[i]);
@@ -119,7 +119,7 @@ impl Places {
                 }
                 run += 1;
                 if run == self.length {
-                    // The run's last byte begins the next chunk.
+                    // The last byte of the run begins the next chunk.
                     cases.truncate(i);
                     cases[run_start..].fill(Case::Sequence);
                     return cases;
@@ -167,8 +167,8 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// The places that edits of each case are made at: none near the end, where the rule could not find
-/// back.
+/// Returns the places of the edits of each case. No place is near the end, where the rule could not
+/// resynchronize.
 fn places(spec: &Spec, data: &[u8]) -> Vec<(&'static str, Vec<usize>)> {
     let end = data.len() / 2;
     let mut all = vec![("anywhere", (0..end).collect())];
@@ -227,7 +227,8 @@ fn edit_rows(
                 let variant = format!("{edit} of {size}, {case}");
                 let mean =
                     |samples: &[f64]| samples.iter().sum::<f64>() / samples.len().max(1) as f64;
-                // The mean tells of the rare edit that changes many chunks; the median never does.
+                // The mean reflects the rare edit that changes many chunks, and the median does
+                // not.
                 rows.push(
                     Row { value: mean(&changed), ..Row::of("chunks_changed", &changed, "chunks") }
                         .variant(&variant)
@@ -288,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rule_is_the_chunkers() {
+    fn cases_end_at_the_cut_points_of_the_chunker() {
         let data = [
             SplitMix64::bytes(7, 400_000),
             vec![9; 30_000],
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_what_it_is_called() {
+    fn edit_matches_its_name() {
         let mut numbers = SplitMix64::new(1);
         let data = b"abcdef";
         assert_eq!(edited(data, "deletion", 2, 2, &mut numbers), b"abef", "deletion");
@@ -340,7 +341,8 @@ mod tests {
         );
     }
 
-    /// Zeros cut at the largest size: an insertion changes the chunk where it is, and the last one.
+    /// With chunks of fixed size, a replacement changes one chunk, and an insertion all chunks
+    /// after it.
     #[test]
     fn changes_are_counted() {
         let spec: Spec = "fixed:size=100".parse().expect("a spec");

@@ -1,4 +1,4 @@
-//! How fast chunking and fingerprinting are: contenders in turns, in memory.
+//! The speed of chunking and fingerprinting in memory, measured with contenders in turns.
 
 use cutpoint_bench::{Comparison, Contender, Kind as Who, Limit, Turns, race};
 use cutpoint_chunking::{Spec, cuts};
@@ -11,7 +11,7 @@ use crate::counters;
 use crate::row::{LEARNING, SAME_CHUNKS};
 use crate::{LabError, Levels, Row};
 
-/// Chunks are fingerprinted in batches of about so many bytes, as the store does it.
+/// The approximate size of a batch for fingerprinting in bytes, as in the store.
 const BATCH_SIZE: usize = 1 << 20;
 
 pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Row>, LabError> {
@@ -51,7 +51,7 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// How fast what BFBC learns from is counted, which comes before its chunking and is not part of that.
+/// Measures the speed of counting pairs for BFBC, which precedes chunking and is not part of it.
 fn learning_row(name: &str, data: &[u8], task: &Task<'_>) -> Row {
     let speeds: Vec<f64> = (0..task.repeat_count)
         .map(|_| {
@@ -65,7 +65,7 @@ fn learning_row(name: &str, data: &[u8], task: &Task<'_>) -> Row {
     Row { algorithm: name.to_owned(), ..row }.note("counting the pairs, before anything is cut")
 }
 
-/// Fingerprints of chunks of one size.
+/// Measures fingerprints of chunks of one size.
 pub(super) fn fingerprint_rows(
     task: &Task<'_>,
     goes_on: &dyn Fn() -> bool,
@@ -111,7 +111,7 @@ pub(super) fn fingerprint_rows(
 
 type Digests = dyn Fn(&[&[u8]], &mut Vec<Vec<u8>>);
 
-/// The last digest of a batch is enough to see that levels agree.
+/// Keeps the last digest of a batch, which suffices to compare levels.
 fn keep<const SIZE: usize>(digests: &[[u8; SIZE]], found: &mut Vec<Vec<u8>>) {
     found.extend(digests.last().map(|digest| digest.to_vec()));
 }
@@ -139,7 +139,7 @@ fn contenders(
     made.collect()
 }
 
-/// The bytes that are cut, behind each other, on large pages.
+/// Returns the concatenated bytes to cut, on large pages.
 fn buffer(task: &Task<'_>) -> Result<cutpoint_bench::Buffer, LabError> {
     let size = task.set.size().min(task.size_max);
     let failed = |source| LabError::File { path: task.set.name.clone().into(), source };
@@ -156,7 +156,7 @@ fn buffer(task: &Task<'_>) -> Result<cutpoint_bench::Buffer, LabError> {
 fn comparison<'a>(spec: &Spec, task: &Task<'_>) -> Comparison<'a, usize> {
     let mut contenders = cutpoint_bench::levels(spec, &[]);
     match task.levels {
-        // The best is the last of those that the rule has code for.
+        // The best level is the last one for which the rule has code.
         Levels::Best => contenders = contenders.into_iter().next_back().into_iter().collect(),
         Levels::All => contenders.extend(cutpoint_bench::plain(spec)),
     }

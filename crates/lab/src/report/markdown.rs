@@ -1,4 +1,4 @@
-//! What the papers say beside what the rows say, as a text that a repository can keep.
+//! The claims of the papers next to the rows, as a text for the repository.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::{Answered, answered, name_and_question};
 use crate::claims::Verdict;
 use crate::{Results, Row};
 
-/// The papers, by the name that claims have for them.
+/// The papers, by their number in claims.
 const PAPERS: [(&str, &str); 5] = [
     (
         "000",
@@ -37,7 +37,7 @@ const VERDICTS: [(Verdict, &str); 4] = [
     (Verdict::NotTestable, "not testable here"),
 ];
 
-/// Returns claims, verdicts and contradictions of `results` as Markdown.
+/// Returns the claims, verdicts and contradictions of `results` as Markdown.
 pub fn markdown(results: &Results) -> String {
     let rows = results.rows();
     let (name, question) = name_and_question(results);
@@ -84,7 +84,7 @@ pub fn markdown(results: &Results) -> String {
     text
 }
 
-/// The data sets with what is known of them.
+/// Appends the table of the data sets.
 fn data_table(text: &mut String, rows: &[Row]) {
     *text += "## Data sets\n\nEntropy is of order 0. Gzip: what level 6 leaves.\n\n\
               | data set | bytes | streams | versions | entropy | gzip | BLAKE3 |\n\
@@ -106,7 +106,7 @@ fn data_table(text: &mut String, rows: &[Row]) {
     }
 }
 
-/// How many claims of each paper got which verdict.
+/// Appends the table of the number of claims by paper and verdict.
 fn count_table(text: &mut String, claims: &[Answered]) {
     *text += "\n## Verdicts\n\n| paper | reproduced | same shape | contradicts | not testable here |\n| --- | --- | --- | --- | --- |\n";
     for paper in PAPERS.iter().map(|(paper, _)| Some(*paper)).chain([None]) {
@@ -128,7 +128,7 @@ fn verdict_name(verdict: Verdict) -> &'static str {
     VERDICTS.iter().find(|(each, _)| *each == verdict).map_or("", |(_, name)| name)
 }
 
-/// A row of a table; a bar in a cell does not end it.
+/// Appends a row of a table, with special characters escaped.
 fn row(text: &mut String, cells: &[&str]) {
     *text += "|";
     for cell in cells {

@@ -1,7 +1,7 @@
-//! One page of results that needs no other file, and no network.
+//! One page of results that needs no other file and no network.
 //!
-//! The page is plain HTML with a script that sorts tables and draws charts; the numbers are in it as
-//! JSON. `vendor/` has the chart library.
+//! The page is plain HTML with a script that sorts tables and draws charts; the numbers are in it
+//! as JSON. `vendor/` has the chart library.
 
 mod markdown;
 
@@ -22,23 +22,23 @@ const CHART_STYLE: &str = include_str!("vendor/uPlot.min.css");
 const CHART_SCRIPT: &str = include_str!("vendor/uPlot.iife.min.js");
 const CHART_LICENCE: &str = include_str!("vendor/uPlot.LICENSE");
 
-/// What the script of the page is given.
+/// The data for the script of the page.
 #[derive(Serialize)]
 struct Data<'a> {
-    /// Name and question of the definition, and all of it.
+    /// The name and the question of the definition, and its text.
     name: String,
     question: String,
     definition: String,
-    /// The machines and commits that rows come from.
+    /// The machines and commits of the rows.
     machines: BTreeSet<&'a str>,
     commits: BTreeSet<&'a str>,
-    /// From when to when, in seconds since 1970.
+    /// The times of the first and the last row, in seconds since 1970.
     first_time_s: u64,
     last_time_s: u64,
     claims: Vec<Answered>,
-    /// Each text once.
+    /// The distinct texts of the rows.
     texts: Vec<&'a str>,
-    /// Rows by column: places in `texts`, or numbers.
+    /// The rows by column, as indices in `texts` or numbers.
     rows: Columns,
 }
 
@@ -67,14 +67,14 @@ struct Columns {
     note: Vec<usize>,
     samples: Vec<usize>,
     target: Vec<u64>,
-    /// `null` where there is no number.
+    /// The values, with `null` in JSON for those that are no number.
     value: Vec<f64>,
     lower_quartile: Vec<f64>,
     upper_quartile: Vec<f64>,
     count: Vec<u64>,
 }
 
-/// Texts by where they are in a list.
+/// A list of distinct texts, and their indices.
 #[derive(Default)]
 struct Texts<'a> {
     list: Vec<&'a str>,
@@ -94,12 +94,12 @@ impl<'a> Texts<'a> {
 ///
 /// # Errors
 ///
-/// Where its JSON cannot be made.
+/// Returns an error if the data cannot be serialized as JSON.
 pub fn html(results: &Results) -> Result<String, serde_json::Error> {
     let rows = results.rows();
     let mut texts = Texts::default();
     let mut columns = Columns::default();
-    // A contender that cut elsewhere has a note beside its speed.
+    // A contender with other cut-points has a note in the row of its speed.
     for row in rows.iter().filter(|row| ![ELAPSED, SAME_CHUNKS].contains(&row.metric.as_str())) {
         columns.push(row, &mut texts);
     }
@@ -117,7 +117,7 @@ pub fn html(results: &Results) -> Result<String, serde_json::Error> {
         texts: texts.list,
         rows: columns,
     };
-    // A page ends its script at the first `</`, whatever is around it.
+    // HTML may end a script at any `</`, so the JSON must not contain it.
     let json = serde_json::to_string(&data)?.replace("</", "<\\/").replace("<!--", "<\\u0021--");
     let parts = [
         ("{{title}}", escaped(&data.name)),
@@ -128,7 +128,7 @@ pub fn html(results: &Results) -> Result<String, serde_json::Error> {
         ("{{script}}", SCRIPT.to_owned()),
         ("{{data}}", json),
     ];
-    // One after the other in the order of the page: what was put in is not looked at again.
+    // The parts are inserted in the order of the page, so that inserted text is not searched again.
     let (mut page, mut rest) = (String::new(), PAGE);
     while let Some((before, place)) = rest.find("{{").map(|at| rest.split_at(at)) {
         page += before;
@@ -146,7 +146,7 @@ pub fn html(results: &Results) -> Result<String, serde_json::Error> {
     Ok(page + rest)
 }
 
-/// Name and question of the definition that was run last.
+/// Returns the name and the question of the definition that was run last.
 fn name_and_question(results: &Results) -> (String, String) {
     let text = results.definition().unwrap_or_default();
     let parsed = crate::Definition::parse(&text, "definition.toml");
@@ -156,7 +156,7 @@ fn name_and_question(results: &Results) -> (String, String) {
     )
 }
 
-/// All claims with what the rows say.
+/// Returns all claims with their answers by the rows.
 fn answered(rows: &[Row]) -> Vec<Answered> {
     let claims = claims::all().into_iter();
     let answered = claims.map(|claim| {
@@ -180,7 +180,7 @@ impl Columns {
         self.variant.push(texts.place(&row.variant));
         self.unit.push(texts.place(&row.unit));
         self.note.push(texts.place(&row.note));
-        // Every single edit is in the file of rows; the page has no use for it.
+        // The samples of single edits are in the file of rows, and the page does not use them.
         let samples = if row.measure == "shift" { "" } else { &row.samples };
         self.samples.push(texts.place(samples));
         self.target.push(row.target);

@@ -1,8 +1,9 @@
-//! BURST's rule (paper 5, section III): which old chunk a new one is compared with.
+//! The rule of BURST (paper 5, section III) that selects the old chunk with which a new chunk is
+//! compared.
 //!
-//! [`Options`] say what the head and the tail of a chunk are; [`Views`] are HeadDT and TailDT, with the
-//! counters that `c_max` bounds. Neither knows where chunks are, nor how they are named. What DT and BT
-//! are is up to the caller.
+//! [`Options`] define the head and the tail of a chunk. [`Views`] are HeadDT and TailDT, with the
+//! counters that `c_max` bounds. Neither type depends on the location or the naming of chunks. DT
+//! and BT are the caller's.
 
 mod options;
 mod views;

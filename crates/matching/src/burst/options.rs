@@ -3,57 +3,60 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What is in front of the parameters in the text of [`Options`].
+/// The name before the parameters in the text of [`Options`].
 const NAME: &str = "burst";
 
-/// How a reference chunk is looked for.
+/// The parameters of the search for a reference chunk.
 ///
 /// # Text
 ///
-/// `burst:tau=1/8,c_max=255,variant=burst`, in lower case, without spaces; the keys in any order, each
-/// of which may be left out. `burst` alone is [`Options::BURST`].
+/// `burst:tau=1/8,c_max=255,variant=burst`, in lower case, without spaces. The keys may be in any
+/// order, and each may be omitted. `burst` alone is [`Options::BURST`].
 ///
 /// | key | |
 /// | --- | --- |
-/// | `tau` | `1/N` of the chunk, N from 3 on; or bytes, with the suffix `k` for KiB, up to 1024k |
+/// | `tau` | `1/N` of the chunk, N at least 3; or bytes, with the suffix `k` for KiB, up to 1024k |
 /// | `c_max` | a whole number |
 /// | `variant` | `burst`, `head`, `raw`, `head-raw` as in the paper; `legacy`: its baseline |
 ///
-/// The raw variants have no `tau`: it is 32 bytes. `Display` writes all out.
+/// The raw variants take no `tau`, which is fixed at 32 bytes. `Display` writes all keys out,
+/// except `tau` of a raw variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Which ends of a chunk have a table.
+    /// The ends of a chunk that have a table.
     pub sub_chunks: SubChunks,
-    /// How long they are.
+    /// The length of the ends.
     pub tau: Tau,
-    /// How many bursts may live that were found by one entry of a table. With 0 there are none.
+    /// The maximum number of live bursts that were found by one entry of a table. With 0 there are
+    /// no bursts.
     ///
     /// The paper starts its counters at 1 in algorithm 1 and at 0 in section III-C, and compares by
-    /// "at most", so that a `c_max` of 1 allows one burst or two; here it is one, as in the example
-    /// of III-C.
+    /// "at most", so that a `c_max` of 1 allows one burst or two. Here a `c_max` of 1 allows one,
+    /// as in the example of III-C.
     pub c_max: u32,
 }
 
 impl Options {
-    /// The paper's baseline: only equal chunks are found.
+    /// The baseline of the paper: only equal chunks are found.
     pub const LEGACY: Options = Options { sub_chunks: SubChunks::None, ..Options::BURST };
     /// BURST as in section V: head and tail, an eighth of the chunk each.
     pub const BURST: Options =
         Options { sub_chunks: SubChunks::HeadAndTail, tau: Tau::Fraction(8), c_max: 255 };
     /// BURST-Head: no table of tails.
     pub const HEAD: Options = Options { sub_chunks: SubChunks::Head, ..Options::BURST };
-    /// BURST-Raw: 32 bytes are their own fingerprint.
+    /// BURST-Raw: heads and tails are 32 bytes, which are their own fingerprint.
     pub const RAW: Options = Options { tau: Tau::Raw, ..Options::BURST };
-    /// BURST-Head-Raw: both.
+    /// BURST-Head-Raw: BURST-Head with heads as in BURST-Raw.
     pub const HEAD_RAW: Options = Options { tau: Tau::Raw, ..Options::HEAD };
 
-    /// Returns head or tail, none if `chunk` has no such sub-chunk, or it has no table.
+    /// Returns the head or the tail of `chunk`, or `None` if there is no table for this side or the
+    /// chunk is too short.
     #[must_use]
     pub fn sub_chunk<'a>(&self, side: Side, chunk: &'a [u8]) -> Option<&'a [u8]> {
         self.has_table(side).then(|| self.tau.sub_chunk(side, chunk))?
     }
 
-    /// Whether there is a table for this side.
+    /// Returns `true` if there is a table for this side.
     #[must_use]
     pub fn has_table(&self, side: Side) -> bool {
         match self.sub_chunks {
@@ -65,45 +68,45 @@ impl Options {
 }
 
 impl Default for Options {
-    /// [`Options::BURST`].
+    /// Returns [`Options::BURST`].
     fn default() -> Options {
         Options::BURST
     }
 }
 
-/// Which ends of a chunk lead to it.
+/// The ends of a chunk that lead to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubChunks {
-    /// None: the baseline.
+    /// Neither end: the baseline.
     None,
-    /// Its first bytes.
+    /// The first bytes.
     Head,
-    /// Its first bytes, and where they lead nowhere its last.
+    /// The first bytes, and the last bytes if the first bytes lead to no chunk.
     HeadAndTail,
 }
 
 /// The length of head and tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tau {
-    /// The length of the chunk divided by this, rounded down. Chunks of different lengths that have
-    /// heads of different lengths never find each other.
+    /// The length of the chunk divided by this number, rounded down. Chunks whose heads have
+    /// different lengths never find each other.
     Fraction(usize),
-    /// So many bytes.
+    /// A fixed number of bytes.
     Bytes(usize),
     /// [`Tau::RAW_LEN`] bytes, which are not hashed.
     Raw,
 }
 
 impl Tau {
-    /// How long a head is that is its own fingerprint, in bytes: as a fingerprint is.
+    /// The length of a head that is its own fingerprint, in bytes: the length of a fingerprint.
     pub const RAW_LEN: usize = 32;
-    /// The greatest length that has a text, in bytes.
+    /// The maximum length that can be parsed, in bytes.
     const LEN_MAX: usize = 1024 * 1024;
 
-    /// Returns the length of head and tail of a chunk of `chunk_len` bytes.
+    /// Returns the length of the head and of the tail of a chunk of `chunk_len` bytes.
     ///
-    /// None if it is 0, or if head and tail would leave nothing between them: it must be less than
-    /// half of a chunk (section III-B).
+    /// Returns `None` if the length is 0 or is not less than half of the chunk, because head and
+    /// tail must leave bytes between them (section III-B).
     #[must_use]
     pub fn len(self, chunk_len: usize) -> Option<usize> {
         let len = match self {
@@ -114,7 +117,8 @@ impl Tau {
         (len > 0 && len < chunk_len.div_ceil(2)).then_some(len)
     }
 
-    /// Returns head or tail of `chunk`, whether or not it has a table; none as [`Tau::len`].
+    /// Returns the head or the tail of `chunk`, even if that side has no table. Returns `None` if
+    /// [`Tau::len`] does.
     #[must_use]
     pub fn sub_chunk(self, side: Side, chunk: &[u8]) -> Option<&[u8]> {
         let len = self.len(chunk.len())?;
@@ -154,21 +158,21 @@ impl FromStr for Tau {
     }
 }
 
-/// An end of a chunk, in the order in which they are looked up.
+/// An end of a chunk. The ends are declared in the order of lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
-    /// Its first bytes.
+    /// The first bytes.
     Head,
-    /// Its last bytes.
+    /// The last bytes.
     Tail,
 }
 
 impl Side {
-    /// Both.
+    /// Both sides, in the order of lookup.
     pub const ALL: [Side; 2] = [Side::Head, Side::Tail];
 }
 
-/// A text that means no [`Options`].
+/// An error of parsing [`Options`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError(String);
 
@@ -186,7 +190,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// The names of variants, and whether they are raw.
+/// The variants: name, ends with a table, and `true` for raw.
 const VARIANTS: [(&str, SubChunks, bool); 5] = [
     ("burst", SubChunks::HeadAndTail, false),
     ("head", SubChunks::Head, false),
@@ -199,7 +203,7 @@ impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_raw = self.tau == Tau::Raw;
         let variant = VARIANTS.iter().find(|(_, sub_chunks, raw)| {
-            // The baseline has no heads, so none of any length.
+            // The baseline has no heads, so that the length of heads does not matter.
             *sub_chunks == self.sub_chunks && (*raw == is_raw || *sub_chunks == SubChunks::None)
         });
         let name = variant.map_or("", |(name, ..)| name);
@@ -218,7 +222,7 @@ impl FromStr for Options {
     ///
     /// # Errors
     ///
-    /// [`ParseError`] names the key, what was given for it and what is allowed.
+    /// Returns a [`ParseError`] with the key, the given value and the allowed values.
     fn from_str(text: &str) -> Result<Options, ParseError> {
         let (name, list) = text.split_once(':').unwrap_or((text, ""));
         if name != NAME {
@@ -259,7 +263,7 @@ impl FromStr for Options {
     }
 }
 
-/// A number of digits alone.
+/// Parses a number that consists of digits only.
 fn digits(text: &str) -> Option<usize> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)

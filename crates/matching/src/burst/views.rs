@@ -1,4 +1,4 @@
-//! HeadDT and TailDT: which chunk a head or a tail leads to, and how often it has.
+//! HeadDT and TailDT: the chunk that a head or a tail leads to, and the number of its bursts.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -8,15 +8,15 @@ use super::options::Side;
 
 /// Reference chunks by the fingerprints of their heads and tails.
 ///
-/// `Key` is such a fingerprint; `Reference` says which chunk it is. A chunk that is stored as it is
-/// takes the entries of its head and tail over ([`Views::replace`]); one that is stored as a burst has
-/// none, so that a burst is nobody's reference chunk.
+/// `Key` is such a fingerprint, and `Reference` identifies the chunk. A chunk that is stored as it
+/// is takes over the entries of its head and tail ([`Views::replace`]). A chunk that is stored as a
+/// burst has no entries, so that no burst is a reference chunk.
 ///
 /// Source: section III-C and algorithms 1 to 5, with their errors removed (`docs/notes/burst.md`).
 #[derive(Clone, Debug)]
 pub struct Views<Key, Reference> {
     c_max: u32,
-    /// In the order of [`Side::ALL`].
+    /// The tables, in the order of [`Side::ALL`].
     tables: [Table<Key, Reference>; 2],
 }
 
@@ -31,27 +31,27 @@ struct Table<Key, Reference> {
 #[derive(Clone, Copy, Debug)]
 struct Entry<Reference> {
     reference: Reference,
-    /// How many bursts live that were found by this one.
+    /// The number of live bursts that were found by this entry.
     burst_count: u32,
 }
 
-/// What one table holds, and what it was asked for.
+/// The size of one table, and the outcomes of lookups in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ViewStatistics {
-    /// How many entries it has now.
+    /// The current number of entries.
     pub entry_count: u64,
-    /// What keys and values take, without free slots of the hash table.
+    /// The size of keys and values in bytes, without free slots of the hash table.
     pub entry_bytes: u64,
-    /// How many bursts were ever found by it.
+    /// The number of bursts found by the table so far.
     pub hit_count: u64,
-    /// How often it had an entry that had `c_max` bursts.
+    /// The number of lookups that found an entry that already had `c_max` bursts.
     pub exhausted_count: u64,
-    /// How often a younger chunk took an entry over.
+    /// The number of entries that a newer chunk took over.
     pub replaced_count: u64,
 }
 
 impl<Key: Copy + Eq + Hash, Reference: Copy + PartialEq> Views<Key, Reference> {
-    /// Empty tables, whose entries may have `c_max` bursts at a time.
+    /// Creates empty tables, whose entries may have at most `c_max` live bursts.
     #[must_use]
     pub fn new(c_max: u32) -> Views<Key, Reference> {
         let table = || Table {
@@ -63,13 +63,15 @@ impl<Key: Copy + Eq + Hash, Reference: Copy + PartialEq> Views<Key, Reference> {
         Views { c_max, tables: [table(), table()] }
     }
 
-    /// Looks for the reference chunk of a new chunk with these keys: in HeadDT, then in TailDT. The first
-    /// entry that has less than `c_max` bursts and that `accept` takes gets one more burst. Returns which
-    /// side it was, and what `accept` made of it; nothing where the chunk is to be stored as it is.
+    /// Finds the reference chunk of a new chunk with these keys, in HeadDT and then in TailDT.
+    ///
+    /// The burst is counted at the first entry that has less than `c_max` bursts and that `accept`
+    /// accepts. Returns the side of that entry and the value from `accept`, or `None` if the chunk
+    /// is to be stored as it is.
     ///
     /// # Errors
     ///
-    /// Those of `accept`; then nothing is counted.
+    /// Returns any error of `accept`, in which case no burst is counted.
     pub fn find<T, E>(
         &mut self,
         keys: &[Option<Key>; 2],
@@ -90,8 +92,8 @@ impl<Key: Copy + Eq + Hash, Reference: Copy + PartialEq> Views<Key, Reference> {
         Ok(None)
     }
 
-    /// A chunk with these keys was stored as it is: its head and tail lead to it from now on, and have no
-    /// bursts yet.
+    /// Records that a chunk with these keys was stored as it is. The head and the tail of the chunk
+    /// lead to it from now on, and have no bursts yet.
     pub fn replace(&mut self, keys: &[Option<Key>; 2], reference: Reference) {
         for (table, key) in self.tables.iter_mut().zip(keys) {
             if let Some(key) = key {
@@ -101,8 +103,9 @@ impl<Key: Copy + Eq + Hash, Reference: Copy + PartialEq> Views<Key, Reference> {
         }
     }
 
-    /// Takes up what is known from before: `key` leads to `reference`, which has `burst_count` bursts.
-    /// Returns whether it does now; where the table has the key, that one is younger and stays.
+    /// Adds an entry that is known from before: `key` leads to `reference`, which has `burst_count`
+    /// bursts. Returns `true` if the entry was added. An entry that the table already has for the
+    /// key is newer, and stays.
     pub fn take_up(
         &mut self,
         side: Side,
@@ -119,14 +122,14 @@ impl<Key: Copy + Eq + Hash, Reference: Copy + PartialEq> Views<Key, Reference> {
         }
     }
 
-    /// Whether the table has an entry for `key`.
+    /// Returns `true` if the table has an entry for `key`.
     #[must_use]
     pub fn has(&self, side: Side, key: Key) -> bool {
         self.tables[side as usize].entries.contains_key(&key)
     }
 
-    /// A burst that was found by this key is gone: there is room for another, if the entry still leads to
-    /// the same chunk.
+    /// Records that a burst that was found by this key is gone. If the entry still leads to the
+    /// same chunk, the entry has room for another burst.
     pub fn remove_burst(&mut self, side: Side, key: Key, reference: Reference) {
         let entry = self.tables[side as usize].entries.get_mut(&key);
         if let Some(entry) = entry.filter(|entry| entry.reference == reference) {
@@ -134,7 +137,8 @@ impl<Key: Copy + Eq + Hash, Reference: Copy + PartialEq> Views<Key, Reference> {
         }
     }
 
-    /// A chunk with these keys is gone: entries that lead to it go, and an older one does not come back.
+    /// Records that a chunk with these keys is gone. The entries that lead to the chunk are
+    /// removed, and the entries that they replaced are not restored.
     pub fn remove_whole(&mut self, keys: &[Option<Key>; 2], reference: Reference) {
         for (table, key) in self.tables.iter_mut().zip(keys) {
             if let Some(key) = key
@@ -146,13 +150,13 @@ impl<Key: Copy + Eq + Hash, Reference: Copy + PartialEq> Views<Key, Reference> {
         }
     }
 
-    /// The entries of a table, in no order: key, reference, and how many bursts it has.
+    /// Returns the entries of a table, in no order: key, reference, and number of bursts.
     pub fn entries(&self, side: Side) -> impl Iterator<Item = (Key, Reference, u32)> {
         let entries = self.tables[side as usize].entries.iter();
         entries.map(|(key, entry)| (*key, entry.reference, entry.burst_count))
     }
 
-    /// What a table holds, and what it was asked for.
+    /// Returns the statistics of a table.
     #[must_use]
     pub fn statistics(&self, side: Side) -> ViewStatistics {
         let table = &self.tables[side as usize];

@@ -1,4 +1,4 @@
-//! UWASL/dedup-bench: `NAME_Nk_...`, run with buffers of the largest size.
+//! UWASL/dedup-bench: `NAME_Nk_...`, run with buffers of the maximum size.
 
 use super::{Inputs, Name, number};
 
@@ -13,7 +13,7 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
                 "seqcdc:mode={mode},length={length},trigger={trigger},skip={skip},min={min},max={max}"
             ))
         }
-        // The average is the nominal size, and where the masks change.
+        // The nominal size is the average, at which the masks change.
         ["fastcdc", nominal, level, min, max] => {
             let normal = number(nominal.strip_suffix('k')?, "")? * 1024;
             let level = number(level, "nl")?;
@@ -48,7 +48,7 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
             let (min, max) = (number(min, "min")?, number(max, "max")?);
             Some(format!("crc:bits={bits},window={window},cut=before,min={min},max={max}"))
         }
-        // The largest size is that of the buffer.
+        // The maximum size is the size of the buffer.
         ["aemax" | "aemin", _nominal, window, max] => {
             let mode = words[0].strip_prefix("ae")?;
             let (window, max) = (number(window, "win")?, number(max, "max")?);

@@ -1,4 +1,5 @@
-//! desync: `desync_buzhash48__MIN_AVERAGE_MAX`; it tests from one byte behind its smallest size on.
+//! desync: `desync_buzhash48__MIN_AVERAGE_MAX`. desync tests from one byte after its minimum size
+//! on.
 
 use super::{Inputs, Name, number};
 
@@ -7,7 +8,7 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
     let [min, average, max] = words[..] else { return None };
     let (min, max) = (number(min, "")? + 1, number(max, "")?);
     let average = number(average, "")? as f64;
-    // The divisor that is fitted to the average, cut off.
+    // The divisor that is fitted to the average, rounded down.
     let divisor = (average / (-1.428_888_52e-7 * average + 1.332_375_15)).floor();
     let remainder = divisor - 1.0;
     Some(format!(

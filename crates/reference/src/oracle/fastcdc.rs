@@ -1,4 +1,5 @@
-//! Crate fastcdc: `v2016__A_B_C_ncL` and `v2020__...`, perhaps with `_seedS`; `ronomon__A_B_C`.
+//! Crate fastcdc: `v2016__A_B_C_ncL` and `v2020__...`, optionally with `_seedS`, and
+//! `ronomon__A_B_C`.
 
 use super::{Inputs, Name, number};
 
@@ -21,7 +22,7 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
     let [min, normal, max, level] = *words else { return None };
     let (min, normal, max) = (number(min, "")?, number(normal, "")?, number(max, "")?);
     let level = number(level, "nc")?;
-    // 16 digits are hexadecimal, others decimal.
+    // A seed of 16 digits is hexadecimal, and any other seed is decimal.
     let seed =
         if seed.len() == 16 { u64::from_str_radix(seed, 16).ok()? } else { number(seed, "")? };
     Some(format!("fastcdc:level={level},min={min},normal={normal},max={max},seed={seed}"))

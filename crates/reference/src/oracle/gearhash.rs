@@ -1,4 +1,4 @@
-//! Crate gearhash: `next_match_reset__bitsB` and `next_match_carry__bitsB`, without limits.
+//! Crate gearhash: `next_match_reset__bitsB` and `next_match_carry__bitsB`, without size limits.
 
 use super::{Inputs, Name, number};
 

@@ -8,7 +8,7 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
     let (min, max) = (number(min, "")?, number(max, "")?);
     match kind.as_str() {
         "mincdchash4" => Some(format!("mincdc:min={min},max={max}")),
-        // Runs of equal chunks as one: see [`List::ends_by`](super::List::ends_by).
+        // The list has runs of equal chunks as one: see [`List::ends_by`](super::List::ends_by).
         "moth_segments" => Some(format!("mincdc:min={min},max={max}")),
         "mincdc4" => Some(format!("mincdc:min={min},max={max},value=plain")),
         _ => None,

@@ -1,17 +1,18 @@
-//! Lists of cut-points that other people's programs made, and which spec each belongs to.
+//! Lists of cut-points that third-party programs made, and the spec of each list.
 //!
-//! A list is a file of one integer a line: the exclusive end of each chunk. Its place says what it
-//! is, in one of these forms, at any depth below the folder that is read:
+//! A list is a file with one integer per line: the exclusive end of each chunk. The path of a list
+//! gives its family, parameters and input, in one of these forms, at any depth below the folder
+//! that is read:
 //!
 //! | place | family | parameters |
 //! | --- | --- | --- |
-//! | `FAMILY/PARAMETERS__INPUT.csv` | `FAMILY` | `PARAMETERS`, apart by `__` |
+//! | `FAMILY/PARAMETERS__INPUT.csv` | `FAMILY` | `PARAMETERS`, separated by `__` |
 //! | `go/FAMILY__PARAMETERS__INPUT.csv`, `other/...` | `FAMILY` | `PARAMETERS`, if any |
-//! | `INPUT/PARAMETERS.csv`, its first line `end_offset` | `dedup-bench` | `PARAMETERS` |
-//! | `edge_prefixes.csv`, a list a line | `dedup-bench` | the first column; only a prefix of the input is cut |
+//! | `INPUT/PARAMETERS.csv`, with the first line `end_offset` | `dedup-bench` | `PARAMETERS` |
+//! | `edge_prefixes.csv`, a list per line | `dedup-bench` | the first column; only a prefix of the input is cut |
 //!
-//! A family reads its parameters, whatever their values, in a file of its own; what it does not know
-//! has no spec.
+//! Each family parses its parameters in a file of its own, for all values. Lists with unknown
+//! parameters have no spec.
 
 mod buildbarn;
 mod dedup_bench;
@@ -33,10 +34,10 @@ use std::path::{Path, PathBuf};
 
 use cutpoint_testing::input;
 
-/// Returns the spec that a list belongs to.
+/// A family, which returns the spec of a list.
 type Family = fn(&Name, &mut Inputs) -> Option<String>;
 
-/// The families by what their name begins with: a line each.
+/// The families by the prefix of their name, one line each.
 const FAMILIES: &[(&str, Family)] = &[
     ("buildbarn_", buildbarn::spec),
     ("dedup-bench", dedup_bench::spec),
@@ -51,38 +52,39 @@ const FAMILIES: &[(&str, Family)] = &[
     ("xet-core", xet_core::spec),
 ];
 
-/// Files and folders that are no lists.
+/// The names of files that are no lists.
 const OTHER_FILES: [&str; 2] = ["simd_vs_native.csv", "bfbc_divisors.csv"];
+/// The names of folders without lists.
 const OTHER_FOLDERS: [&str; 1] = ["tables"];
 
-/// What the place of a list says.
+/// The family, parameters and input of a list, from its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The family, with its version if it has one.
     pub family: String,
-    /// The parameters, apart by `__` in the file's name.
+    /// The parameters, which are separated by `__` in the file name.
     pub parameters: Vec<String>,
-    /// The input's name; empty where none is named.
+    /// The name of the input, empty if none is given.
     pub input: String,
-    /// The folder of the file, for what lies beside it.
+    /// The folder of the file, for other files next to it.
     pub folder: PathBuf,
 }
 
-/// A list.
+/// A list of cut-points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
-    /// Where it is, from the folder that was read.
+    /// The path of the list, relative to the folder that was read.
     pub place: String,
-    /// What that says.
+    /// The family, parameters and input from the path.
     pub name: Name,
-    /// How many bytes of the input are cut; `None` for all.
+    /// The number of bytes of the input that are cut, or `None` for all.
     pub prefix_size: Option<usize>,
     /// The exclusive end of each chunk, in bytes from the start of the input.
     pub ends: Vec<usize>,
 }
 
 impl List {
-    /// Returns the spec that the list belongs to; `None` where the name is not known.
+    /// Returns the spec of the list, or `None` if the name is unknown.
     pub fn spec(&self, inputs: &mut Inputs) -> Option<String> {
         let family = &self.name.family;
         let (_, spec) = FAMILIES.iter().find(|(begin, _)| family.starts_with(begin))?;
@@ -90,8 +92,9 @@ impl List {
         spec(&self.name, inputs)
     }
 
-    /// Returns what the list should have where `ends` are the cut-points of `data` by its spec: those,
-    /// unless it names segments, which are runs of equal chunks.
+    /// Returns the expected ends of the list, given the cut-points `ends` of `data` by its spec.
+    /// The expected ends are the cut-points, unless the list has segments, which are runs of equal
+    /// chunks.
     pub fn ends_by(&self, data: &[u8], ends: Vec<usize>) -> Vec<usize> {
         match self.name.parameters.first().map(String::as_str) {
             Some("moth_segments") => joined(data, &ends),
@@ -100,7 +103,7 @@ impl List {
     }
 }
 
-/// Joins the chunks of `data` that equal the one before with it; returns the ends of what that gives.
+/// Joins runs of equal chunks of `data`, and returns the ends of the runs.
 fn joined(data: &[u8], ends: &[usize]) -> Vec<usize> {
     let starts = iter::once(0).chain(ends.iter().copied());
     let chunks: Vec<&[u8]> = starts.zip(ends).map(|(start, &end)| &data[start..end]).collect();
@@ -113,24 +116,25 @@ fn joined(data: &[u8], ends: &[usize]) -> Vec<usize> {
     .collect()
 }
 
-/// The inputs by name, each made once.
+/// The inputs by name, each of which is made once.
 #[derive(Debug, Default)]
 pub struct Inputs(BTreeMap<String, Option<Vec<u8>>>);
 
 impl Inputs {
-    /// Returns the input; `None` where there is no recipe for it.
+    /// Returns the input, or `None` if there is no recipe for it.
     pub fn get(&mut self, name: &str) -> Option<&[u8]> {
         self.0.entry(name.to_owned()).or_insert_with(|| input::by_name(name)).as_deref()
     }
 }
 
-/// Reads all lists below `folder`, in the order of their places.
+/// Reads all lists below `folder`, in the order of their paths.
 ///
 /// # Errors
 ///
-/// Those of reading, and [`io::ErrorKind::InvalidData`] for a line that is no integer, with the file.
+/// Returns any error of reading, and [`io::ErrorKind::InvalidData`] with the file for a line that
+/// is no integer.
 pub fn lists(folder: &Path) -> io::Result<Vec<List>> {
-    // So that the folder's own name counts where it is that of a family.
+    // The path is canonical, so that the name of the folder itself may be that of a family.
     let root = fs::canonicalize(folder)?;
     let mut lists = Vec::new();
     for path in files(&root)? {
@@ -187,7 +191,7 @@ pub fn lists(folder: &Path) -> io::Result<Vec<List>> {
     Ok(lists)
 }
 
-/// All files below `folder` that are lists, sorted.
+/// Returns all files below `folder` that are lists, sorted.
 fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut entries: Vec<PathBuf> =
@@ -206,7 +210,7 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the number behind `word` in `text`, if that is all there is: `number("min64", "min")`.
+/// Returns the number after `word` in `text`, if `text` has nothing else: `number("min64", "min")`.
 fn number(text: &str, word: &str) -> Option<u64> {
     let digits = text.strip_prefix(word)?;
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! The code of Gregoriadis et al., "A Thorough Investigation": `NAME_PARAMETERS`, without limits, and
-//! `tTARGET` where the file's name has the target.
+//! The code of Gregoriadis et al., "A Thorough Investigation": `NAME_PARAMETERS`, without size
+//! limits, and `tTARGET` if the file name has the target.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
     let words: Vec<&str> = kind.split('_').collect();
     match words[..] {
         ["ae", window] => Some(format!("ae:mode=max,window={}", number(window, "h")?)),
-        // Its plain form takes the maximum of one byte more than the algorithm says.
+        // The plain form takes the maximum of one byte more than the algorithm.
         ["ram", window] => Some(format!("ram:window={}", number(window, "h")? + 1)),
         ["ramopt", window] => Some(format!("ram:window={}", number(window, "h")?)),
         ["mii", length] => Some(format!("mii:length={},first=0", number(length, "w")?)),
@@ -46,13 +46,13 @@ fn target(name: &Name) -> Option<u64> {
     number(name.parameters.get(1)?, "t")
 }
 
-/// The logarithm, rounded to the nearest number.
+/// Returns the binary logarithm, rounded to the nearest integer.
 fn bits(size: u64) -> u64 {
     (0..64).find(|&bits| bits as f64 == (size as f64).log2().round()).unwrap_or(0)
 }
 
-/// BFBC: the pairs stand in a file beside, a line `input,kind,target,min,pairs` for each list, the
-/// pairs apart by spaces.
+/// Returns the spec of BFBC. The pairs are in another file of the folder, which has a line
+/// `input,kind,target,min,pairs` for each list, with the pairs separated by spaces.
 fn bfbc(name: &Name, kind: &str, target: u64) -> Option<String> {
     let text = fs::read_to_string(name.folder.join("bfbc_divisors.csv")).ok()?;
     let target = target.to_string();

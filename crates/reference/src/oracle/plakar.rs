@@ -1,4 +1,4 @@
-//! PlakarKorp/go-cdc-chunkers: `plakar_NAME__MIN_NORMAL_MAX`, its UltraCDC and JC.
+//! PlakarKorp/go-cdc-chunkers: `plakar_NAME__MIN_NORMAL_MAX`, for its UltraCDC and JC.
 
 use super::{Inputs, Name, number};
 
@@ -8,7 +8,8 @@ pub(super) fn spec(name: &Name, _inputs: &mut Inputs) -> Option<String> {
     let (min, normal, max) = (number(min, "")?, number(normal, "")?, number(max, "")?);
     match name.family.as_str() {
         "plakar_ultracdc-v1.0.0" => Some(format!("ultracdc:min={min},normal={normal},max={max}")),
-        // The jump is half of the power of two; the masks are the same for all sizes.
+        // The jump is half of the largest power of two up to the normal size. The masks are the
+        // same for all sizes.
         "plakar_jc-v1.1.0" => {
             let jump = 1 << (normal.checked_ilog2()? - 1);
             Some(format!("jc:bits=11,jump={jump},form=plakar,min={min},max={max}"))

@@ -1,4 +1,4 @@
-//! restic/chunker: `restic-chunker_polP__MIN_bitsB_MAX`; its window has 64 bytes.
+//! restic/chunker: `restic-chunker_polP__MIN_bitsB_MAX`, with a window of 64 bytes.
 
 use super::{Inputs, Name, number};
 

@@ -1,4 +1,4 @@
-//! Crate seq_chunking: `inc_L_T_J__A_B`. Its jump leads to the byte that a skip of one less leads to.
+//! Crate seq_chunking: `inc_L_T_J__A_B`. A jump of the crate is a skip of one byte less.
 
 use super::{Inputs, Name, number};
 

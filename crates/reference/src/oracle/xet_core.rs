@@ -1,5 +1,5 @@
-//! xet-core: `chunker__MIN_TARGET_MAX`; its hash begins so far in front of the smallest size that the
-//! bytes before have no say.
+//! xet-core: `chunker__MIN_TARGET_MAX`. The hash begins so far before the minimum size that earlier
+//! bytes have no effect.
 
 use super::{Inputs, Name, number};
 
