@@ -10,7 +10,7 @@ use crate::{Digest, tree};
 /// crate is 1.05 to 1.3 times as fast if the chunk comes from memory, and 0.8 to 0.97 times as fast
 /// if a chunk of at least 4 KiB is in the cache. For two and more chunks the lanes win. There is no
 /// chunk size above which the crate is used instead: with chunks of 256 KiB the crate is at most 13
-/// % faster from the cache, and 6 to 30 % slower from memory (docs/fingerprints.md has the tables).
+/// % faster from the cache, and 6 to 30 % slower from memory (docs/notes/fingerprints.md has the tables).
 const LANES_FROM_CHUNK_COUNT: usize = 2;
 
 /// BLAKE3 with or without a key, on the widest vectors of this CPU.
