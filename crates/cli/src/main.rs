@@ -26,16 +26,14 @@ mod unlock;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::Args;
 use crate::report::Report;
 
 fn main() -> ExitCode {
     // Before anything else: the environment may have a passphrase.
     hide_memory();
-    // Wrong usage ends here, with code 2 and clap's message.
-    let args = Args::parse();
+    // Wrong usage ends the process here, with exit code 2 and the message of clap.
+    let args = Args::of_process();
     // Until the process ends: what a signal ends says so, too.
     let report: &'static Report = Box::leak(Box::new(Report::new(&args.global)));
     let result = interrupt::watch(report).and_then(|()| command::run(&args, report));
