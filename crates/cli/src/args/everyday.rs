@@ -31,7 +31,7 @@ pub(crate) struct Init {
     /// The settings of the repository.
     #[command(flatten)]
     pub(crate) settings: Settings,
-    /// Write the recovery kit to FILE, which must not exist
+    /// Write the recovery kit to the new file FILE
     ///
     /// Without this option, the recovery kit is printed on the terminal.
     #[arg(long, value_name = "FILE")]
@@ -51,10 +51,10 @@ pub(crate) struct Exclusion {
     /// Exclude files that match PATTERN; repeatable
     #[arg(long, value_name = "PATTERN")]
     pub(crate) exclude: Vec<String>,
-    /// Exclude files that match a line of FILE; repeatable
+    /// Read patterns to exclude from FILE; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) exclude_file: Vec<PathBuf>,
-    /// Exclude the content of folders with a CACHEDIR.TAG
+    /// Exclude contents of folders with a CACHEDIR.TAG
     #[arg(long)]
     pub(crate) exclude_caches: bool,
     /// Do not enter other file systems
@@ -108,7 +108,7 @@ pub(crate) struct Backup {
     /// Create the repository if there is none
     #[arg(long)]
     pub(crate) init: bool,
-    /// Write the recovery kit of a new repository to FILE
+    /// Write a new repository's recovery kit to FILE
     ///
     /// FILE must not exist. It is written only if the command creates the repository.
     #[arg(long, value_name = "FILE")]
@@ -119,9 +119,9 @@ pub(crate) struct Backup {
     /// --stdin-from-command.
     #[arg(long, group = "stream")]
     pub(crate) stdin: bool,
-    /// Save the output of the command after `--` as one file
+    /// Save the output of a command, given after `--`
     ///
-    /// No snapshot is made if the command fails.
+    /// The output is saved as one file. No snapshot is made if the command fails.
     #[arg(long, group = "stream")]
     pub(crate) stdin_from_command: bool,
     /// Name the file of a saved stream
@@ -190,7 +190,7 @@ Examples:
   cutpoint snapshots --forgotten
       Lists what `cutpoint forget --undo` can still bring back.")]
 pub(crate) struct Snapshots {
-    /// List the forgotten snapshots that no prune has removed yet, instead of all others
+    /// List forgotten snapshots instead
     #[arg(long)]
     pub(crate) forgotten: bool,
     /// The snapshots to list.
@@ -276,7 +276,7 @@ Examples:
       Restores everything.
   cutpoint restore latest:/home/me/photos --to ~/restored
       Restores the content of one folder.
-  cutpoint restore 5f3a91c0 /etc/fstab /etc/ssh --to restored
+  cutpoint restore 5f3a91c0 /etc/fstab /srv --to restored
       Restores some paths, below their folders.
   cutpoint restore latest --to restored --overwrite changed
       Continues a restore that was interrupted.")]
