@@ -121,9 +121,8 @@ pub(crate) struct RepairObjects {
     #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
         value_parser = parse_portion)]
     pub(crate) read_data: Option<Portion>,
-    /// Delete the settings NAME, which no key opens; repeatable
-    ///
-    /// NAME is the name that `cutpoint check` reports.
+    /// Delete unreadable settings NAME; repeatable
+    /// These are settings that no key opens. NAME is the name that `cutpoint check` reports.
     #[arg(long, value_name = "NAME", value_parser = parse_object)]
     pub(crate) remove: Vec<ObjectName>,
     /// Use N threads [default: number of processors]
@@ -182,7 +181,7 @@ pub(crate) struct RepairSnapshots {
     /// Show what is lost, and change nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// Forget damaged snapshots, and give up unreadable commits
+    /// Forget damaged snapshots and unreadable commits
     #[arg(long)]
     pub(crate) forget: bool,
     /// Read all stored data before, or a part of it
@@ -236,8 +235,9 @@ pub(crate) struct Clearing {
     /// Wait for other clients, then delete
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) wait: bool,
-    /// Delete only what a prune condemned TIME ago [default: 10min for a folder, 24h for other
-    /// storage]
+    /// Delete only what a prune condemned TIME ago
+    ///
+    /// The default is 10min for a folder, and 24h for other storage.
     ///
     /// TIME must be at least twice as long as the listings of the storage may lag behind.
     #[arg(long, value_name = "TIME", value_parser = parse_wait)]
@@ -285,7 +285,7 @@ pub(crate) struct Optimize {
     /// Larger regions compress better, and make reading of single files slower.
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
     pub(crate) region_size: u32,
-    /// Compress with zstd level N: 1 to 19
+    /// Set the zstd level: 1 to 19
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(crate) compression_level: i32,
     /// Rewrite containers of incompressible data, too

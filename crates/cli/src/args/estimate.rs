@@ -56,7 +56,7 @@ Examples:
   cutpoint estimate disk.img -a fastcdc:avg=16k \\
     -a seqcdc:avg=64k --html estimate.html
   cutpoint estimate /srv --json | \\
-    jq 'select(.type == \"estimate\") | [.spec,.space_savings]'")]
+    jq 'select(.type == \"estimate\") | .space_savings'")]
 pub(crate) struct Estimate {
     /// The data to read.
     #[command(flatten)]
@@ -92,11 +92,11 @@ pub(crate) struct Estimate {
     /// Do not compress
     #[arg(long)]
     pub(crate) no_compression: bool,
-    /// Compress with zstd level N: -7 (fast) to 19 (small)
+    /// Set the zstd level: -7 (fast) to 19 (small)
     #[arg(long, value_name = "N", allow_negative_numbers = true,
         value_parser = clap::value_parser!(i32).range(-7..=19))]
     pub(crate) compression_level: Option<i32>,
-    /// Write a self-contained page with all numbers to FILE
+    /// Write a self-contained HTML page to FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
@@ -132,7 +132,7 @@ pub(crate) struct Trace {
     /// The files that are excluded, and the number of threads.
     #[command(flatten)]
     pub(crate) choice: Choice,
-    /// Write the trace to FILE, in .parquet or .csv format
+    /// Write the trace to FILE (.parquet or .csv)
     #[arg(
         long,
         short,
@@ -141,7 +141,9 @@ pub(crate) struct Trace {
         conflicts_with = "read"
     )]
     pub(crate) output: Option<PathBuf>,
-    /// Cut with this algorithm, such as `seqcdc:avg=16k`
+    /// Cut with this algorithm and parameters
+    ///
+    /// SPEC is the name of an algorithm with its parameters, for example `seqcdc:avg=16k`.
     #[arg(long, short, value_name = "SPEC", default_value = DEFAULT_CUT)]
     pub(crate) algorithm: String,
     /// Read only part I of N, for example 2/8
@@ -217,7 +219,7 @@ pub(crate) struct Tune {
     /// Show N results besides the best; --json has all
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
-    /// Write a self-contained page with all numbers to FILE
+    /// Write a self-contained HTML page to FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }

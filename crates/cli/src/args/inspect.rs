@@ -49,18 +49,18 @@ pub(crate) struct Debug {
 Examples:
   cutpoint cut --algorithm fastcdc:avg=16k disk.img
   cutpoint cut --level scalar --verbose disk.img
-  tar c folder | cutpoint cut -a seqcdc:avg=8k --format csv -")]
+  tar c src | cutpoint cut -a seqcdc:avg=8k --format csv -")]
 pub(crate) struct Cut {
-    /// Cut with this algorithm, such as `seqcdc:avg=16k`
-    ///
-    /// SPEC is the name of an algorithm with its parameters. `cutpoint algorithms` lists all of
-    /// them.
+    /// Cut with this algorithm and parameters SPEC is the name of an algorithm with its parameters,
+    /// for example `seqcdc:avg=16k`. `cutpoint algorithms` lists all of them.
     #[arg(long, short, value_name = "SPEC", default_value = DEFAULT_CUT)]
     pub(crate) algorithm: String,
     /// Print in this format; --json implies json
     #[arg(long, value_enum, default_value = "offsets")]
     pub(crate) format: CutFormat,
-    /// Use this instruction set, such as `scalar` or `avx2` [default: the fastest of this CPU]
+    /// Use this instruction set [default: the fastest]
+    ///
+    /// LEVEL is `scalar`, or an instruction set of this CPU, for example `avx2`.
     ///
     /// An algorithm without code for LEVEL uses a lower one, which --verbose and --json report.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]

@@ -15,9 +15,9 @@ use clap::{Args as ClapArgs, Subcommand};
     subcommand_required = true,
     before_help = "\
 Examples:
-  cutpoint lab run lab/runs/papers.toml --data sets --out out
-  cutpoint lab report out --html papers.html
-  duckdb -c \"select metric, value from 'out/results.parquet'\""
+  cutpoint lab run lab/runs/papers.toml --data sets
+  cutpoint lab report lab-papers --html papers.html
+  duckdb -c \"from 'lab-papers/results.parquet'\""
 )]
 pub(crate) struct Lab {
     /// The command.
@@ -36,7 +36,7 @@ pub(crate) enum LabVerb {
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
-  cutpoint lab run lab/runs/papers.toml --data sets --out out")]
+  cutpoint lab run lab/runs/papers.toml --data sets")]
 pub(crate) struct LabRun {
     /// Definition file (TOML)
     #[arg(value_name = "DEFINITION")]
@@ -55,7 +55,7 @@ pub(crate) struct LabRun {
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
-  cutpoint lab report out --html papers.html
+  cutpoint lab report lab-papers --html papers.html
       Writes a self-contained page.")]
 pub(crate) struct LabReport {
     /// Folder of the results, or a file of rows

@@ -38,14 +38,14 @@ Examples:
   cutpoint bench
       Measures all algorithms, with chunks of 8 KiB of random data.
   cutpoint bench --file disk.img -a seqcdc:avg=16k
-  cutpoint bench --average 64k --fingerprints --html speed.html
+  cutpoint bench --average 64k --fingerprints --html out.html
   cutpoint bench --level avx2 --level scalar --time 60",
     before_long_help = "\
 Examples:
   cutpoint bench
       Measures all algorithms, with chunks of 8 KiB of random data.
   cutpoint bench --file disk.img -a seqcdc:avg=16k
-  cutpoint bench --average 64k --fingerprints --html speed.html
+  cutpoint bench --average 64k --fingerprints --html out.html
   cutpoint bench --level avx2 --level scalar --time 60
   cutpoint bench --papers -a ram:avg=8k
       Adds VRAM, the vectorized form in its paper.
@@ -100,7 +100,7 @@ pub(crate) struct Bench {
     /// Write a chart to FILE
     #[arg(long, value_name = "FILE", conflicts_with = "instructions")]
     pub(crate) svg: Option<PathBuf>,
-    /// Write a self-contained page with all numbers to FILE
+    /// Write a self-contained HTML page to FILE
     #[arg(long, value_name = "FILE", conflicts_with = "instructions")]
     pub(crate) html: Option<PathBuf>,
 }

@@ -29,8 +29,9 @@ pub(crate) struct ConfigArgs {
     /// The settings to change.
     #[command(flatten)]
     pub(crate) settings: Settings,
-    /// Test whether the storage creates objects atomically, and record the result
-    /// (`creates-atomically`)
+    /// Test whether the storage creates objects atomically
+    ///
+    /// The result is recorded as the setting `creates-atomically`.
     #[arg(long)]
     pub(crate) probe: bool,
 }
@@ -38,12 +39,12 @@ pub(crate) struct ConfigArgs {
 /// Settings of a repository. A setting that is not given keeps its value.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Settings {
-    /// Use a preset of region size, container size and level
+    /// Use a preset of sizes and level
     ///
     /// Explicit options override the preset.
     #[arg(long, value_enum)]
     pub(crate) mode: Option<Mode>,
-    /// Cut data with this algorithm, such as `seqcdc:avg=16k`
+    /// Cut data with this algorithm and parameters
     ///
     /// SPEC is the name of an algorithm with its parameters, for example `fastcdc:avg=16k`,
     /// `seqcdc:avg=16k` or `fixed:size=4k`. `cutpoint algorithms` lists all of them.
@@ -55,16 +56,14 @@ pub(crate) struct Settings {
     /// Store data in objects of about SIZE: 4M to 48M
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) container_size: Option<u32>,
-    /// Compress with zstd level N: -7 (fast) to 19 (small)
+    /// Set the zstd level: -7 (fast) to 19 (small)
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) compression_level: Option<i32>,
-    /// Add PERCENT of parity, 0% to 100%, to rebuild damage
-    ///
-    /// Parity is stored beside data that is stored from now on, and takes this share of its size.
-    /// `0%` adds none.
+    /// Add this share of parity: 0% to 100% Damaged data can be rebuilt from parity. It is added to
+    /// data that is stored from now on, and takes this share of its size. `0%` adds none.
     #[arg(long, value_name = "PERCENT", value_parser = parse_whole_percent)]
     pub(crate) parity: Option<u32>,
-    /// Store similar chunks as differences: off, on or burst
+    /// Store differences of chunks: off, on or burst
     ///
     /// `on` compares a new chunk with the previous version of its file, or with chunks that
     /// resemble it, and stores only what they do not have in common. `off` stores such chunks in
