@@ -15,10 +15,10 @@ Examples:
 
 /// List, add, remove or change keys
 ///
-/// After `cutpoint key remove`, a person who knows the removed secret and has a copy of its key can
-/// still read the existing data and, with access to the storage, new data: it is encrypted with the
-/// same keys as before. `cutpoint key rotate` begins a new epoch: new data is encrypted with keys
-/// that only the kept secrets open. Existing data stays as it is.
+/// Removing a key does not lock out a person who knows its secret and has a copy of the key: that
+/// person can still read existing data and, with access to the storage, new data, because it is
+/// encrypted with the same keys as before. `cutpoint key rotate` begins a new epoch: new data is
+/// encrypted with keys that only the kept secrets open. Existing data is not encrypted again.
 #[derive(Debug, ClapArgs)]
 #[command(
     subcommand_required = true,
@@ -42,8 +42,8 @@ pub(crate) struct Key {
 pub(crate) enum KeyVerb {
     /// List keys
     ///
-    /// For each key, the list has its ID, the kind of secret that opens it, the time at which it
-    /// was made, and its label, and shows which one is in use.
+    /// Shows the ID of each key, the kind of secret that opens it, its creation time and its label,
+    /// and marks the key in use.
     #[command(before_help = "\
 Examples:
   cutpoint key list
@@ -53,8 +53,8 @@ Examples:
     Remove(KeyRemove),
     /// Replace the key in use
     ///
-    /// The new key is added and tried before the old one is removed. Without options, the command
-    /// asks for a passphrase.
+    /// Adds and tests the new key, then removes the old one. Without options, asks for a
+    /// passphrase.
     #[command(before_help = "\
 Examples:
   cutpoint key passwd
@@ -75,14 +75,14 @@ pub(crate) struct NewSecrets {
     /// Run COMMAND with `sh -c` and use its output as the new passphrase
     #[arg(long, value_name = "COMMAND", group = "new")]
     pub(crate) new_passphrase_command: Option<OsString>,
-    /// Let the key file FILE open the repository; it is created if it does not exist
+    /// Use the key file FILE, and create it if it does not exist
     #[arg(long, value_name = "FILE", group = "new")]
     pub(crate) new_key_file: Option<PathBuf>,
 }
 
 /// Add a passphrase, a key file or a recovery kit
 ///
-/// The new key is tried at once. Without options, the command asks for a passphrase.
+/// Tests the new key at once. Without options, asks for a passphrase.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -95,7 +95,7 @@ pub(crate) struct KeyAdd {
     /// The source of the secret.
     #[command(flatten)]
     pub(crate) secrets: NewSecrets,
-    /// Write a recovery kit to FILE, which must not exist; `-` is standard output
+    /// Write a recovery kit to the new file FILE; `-` is standard output
     #[arg(long, value_name = "FILE", group = "new")]
     pub(crate) new_recovery_kit: Option<PathBuf>,
     /// Label the key with TEXT in `cutpoint key list`
@@ -121,9 +121,9 @@ pub(crate) struct KeyRemove {
 
 /// Encrypt new data with new keys
 ///
-/// The command begins a new epoch: new data is encrypted with keys that only the key in use and the
-/// keys of the --keep options open. Existing data stays as it is. Earlier recovery kits do not open
-/// the repository any more.
+/// Begins a new epoch: new data is encrypted with keys that only the key in use and the keys of the
+/// --keep options open. Existing data is not encrypted again. Earlier recovery kits no longer open
+/// the repository.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -139,10 +139,10 @@ pub(crate) struct KeyRotate {
     pub(crate) keep_key_file: Vec<PathBuf>,
     /// Remove all other keys
     ///
-    /// Without this option, the command is refused if there are other keys.
+    /// Without this option, the command fails if there are other keys.
     #[arg(long)]
     pub(crate) remove_others: bool,
-    /// Write a new recovery kit to FILE, which must not exist; `-` is standard output
+    /// Write a recovery kit to the new file FILE; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) new_recovery_kit: Option<PathBuf>,
 }

@@ -8,13 +8,14 @@ use crate::units::{parse_large_size, parse_percent, parse_portion, parse_size, p
 
 /// Check the repository for damage
 ///
-/// A check reads every object that describes stored data, and verifies that every container exists
-/// and has its length. With --read-data it also reads, authenticates, decodes and compares every
-/// stored byte. With a part, such as 5%, it reads the data that was not read for the longest time,
-/// so that twenty such checks read everything once. This machine remembers when data was read.
+/// Reads every object that describes stored data, and verifies that every container exists and has
+/// the expected length. With --read-data, also reads, authenticates, decodes and compares every
+/// stored byte. With a part such as 5%, reads the data that has been unread for the longest time,
+/// so that twenty such checks read everything once. The time of each read is remembered on this
+/// machine.
 ///
-/// Every finding is reported, and the exit code is 1. Damaged data that is stored elsewhere
-/// already, or that only forgotten snapshots need, is reported as `unneeded`, and is no error.
+/// Findings are reported, and the exit code is 1. Damaged data that is already stored elsewhere, or
+/// that only forgotten snapshots need, is reported as `unneeded`, and is not an error.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -26,14 +27,15 @@ Examples:
 pub(crate) struct Check {
     /// Read and verify all stored data, or a part of it
     ///
-    /// PART is a share such as 5% or 0.5%, or a size such as 10GiB. Without PART, all data is read.
+    /// PART is a percentage such as 5% or 0.5%, or a size such as 10GiB. Without PART, all data is
+    /// read.
     #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
         value_parser = parse_portion)]
     pub(crate) read_data: Option<Portion>,
     /// Do not record damage in the repository
     ///
-    /// Nothing is written. Without the record of a check, the next backup does not store damaged
-    /// data again.
+    /// Nothing is written to the repository. The next backup stores damaged data again only if the
+    /// damage is recorded.
     #[arg(long)]
     pub(crate) no_record: bool,
     /// Use N threads [default: number of processors]
@@ -43,12 +45,12 @@ pub(crate) struct Check {
 
 /// Repair damage
 ///
-/// `cutpoint check` names the commands that repair what it has found, and their order. Nothing that
-/// can still be read is ever deleted.
+/// `cutpoint check` names the commands that repair its findings, and their order. Data that can
+/// still be read is never deleted.
 ///
-/// Damaged data is repaired by the next backup first: it stores again what its sources still have.
-/// `repair data` needs no sources, but parity. `repair objects` restores objects that are damaged
-/// only in bytes that follow from others. The other commands repair what is left.
+/// The first remedy for damaged data is the next backup, which stores again what its sources still
+/// have. `repair data` needs parity instead of sources. `repair objects` is for objects that are
+/// damaged only in bytes that follow from others. The other commands repair what is left.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -70,7 +72,7 @@ pub(crate) enum Repairable {
     Data(RepairData),
     /// Rebuild the index from the containers
     ///
-    /// Use this command if segments of the index are damaged or missing.
+    /// Use this command if parts of the index are damaged or missing.
     #[command(before_help = "\
 Examples:
   cutpoint repair index --dry-run
@@ -81,9 +83,9 @@ Examples:
         dry_run: bool,
         /// Give up the lost prune record N; repeatable
         ///
-        /// The repository can then be written to again. No other client may be active meanwhile.
-        /// Snapshots that this prune had removed are listed again as far as they still exist;
-        /// `cutpoint check` reports what they have lost.
+        /// The repository can then be written to again. No other client may be active at the same
+        /// time. Snapshots that this prune had removed are listed again, as far as they still
+        /// exist; `cutpoint check` reports what they have lost.
         #[arg(long, value_name = "N")]
         give_up: Vec<u64>,
     },
@@ -103,8 +105,8 @@ fn parse_object(text: &str) -> Result<ObjectName, String> {
 ///
 /// Damage in the padding of containers is found only with --read-data.
 ///
-/// --remove deletes settings that no key opens and that hide others: foreign data, or settings with
-/// damage in both copies. Settings that a newer key opens are not removed.
+/// --remove deletes settings that no key opens and that obstruct others: foreign data, or settings
+/// that are damaged in both copies. Settings that a newer key opens are not removed.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -115,13 +117,14 @@ pub(crate) struct RepairObjects {
     /// Show what would be done, and change nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// Read all stored data before, or a part of it
+    /// First read all stored data, or a part of it
     ///
-    /// PART is a share such as 5%, or a size such as 10GiB. Without PART, all data is read.
+    /// PART is a percentage such as 5%, or a size such as 10GiB. Without PART, all data is read.
     #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
         value_parser = parse_portion)]
     pub(crate) read_data: Option<Portion>,
     /// Delete unreadable settings NAME; repeatable
+    ///
     /// These are settings that no key opens. NAME is the name that `cutpoint check` reports.
     #[arg(long, value_name = "NAME", value_parser = parse_object)]
     pub(crate) remove: Vec<ObjectName>,
@@ -130,16 +133,15 @@ pub(crate) struct RepairObjects {
     pub(crate) threads: usize,
 }
 
-/// Rebuild damaged data from parity, add parity
+/// Rebuild damaged data from parity
 ///
-/// For repositories with parity (`cutpoint config --parity 10%`). A damaged container is rebuilt if
-/// its parity covers the number of its damaged pieces. Its chunks are stored in new containers; the
-/// damaged container stays until a prune. A missing container cannot be rebuilt. Afterwards,
-/// containers without parity get it if the settings ask for parity, for example those from the time
-/// before.
+/// Requires a repository with parity (`cutpoint config --parity 10%`). A damaged container can be
+/// rebuilt if it has parity for the number of its damaged pieces. Its chunks are stored in new
+/// containers; the damaged container stays until a prune. A missing container cannot be rebuilt.
+/// Afterwards, parity is added to containers that have none, if the settings ask for it.
 ///
-/// Without --read-data, the command uses the findings of earlier checks, and damage that shows
-/// without reading.
+/// Without --read-data, the command relies on the findings of earlier checks, and on damage that is
+/// evident without reading data.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -151,9 +153,9 @@ pub(crate) struct RepairData {
     /// Show what would be done, and change nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// Read all stored data before, or a part of it
+    /// First read all stored data, or a part of it
     ///
-    /// PART is a share such as 5%, or a size such as 10GiB. Without PART, all data is read.
+    /// PART is a percentage such as 5%, or a size such as 10GiB. Without PART, all data is read.
     #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
         value_parser = parse_portion)]
     pub(crate) read_data: Option<Portion>,
@@ -164,13 +166,13 @@ pub(crate) struct RepairData {
 
 /// Save what is left of damaged snapshots
 ///
-/// For each listed snapshot that has lost data, a second snapshot with everything that is left is
-/// added behind it in the list. What is left of a damaged file is kept as NAME.cutpoint-damaged,
-/// with holes for lost data.
+/// Adds a second snapshot, with everything that is left, for each listed snapshot that has lost
+/// data; it follows the original in the list. The rest of a damaged file is kept as
+/// NAME.cutpoint-damaged, with holes for lost data.
 ///
-/// Run `cutpoint check --read-data` and a backup before: data that the sources still have is stored
-/// again, and is not lost. Without --read-data, this command uses the findings of earlier checks,
-/// and damage that shows without reading.
+/// Run `cutpoint check --read-data` and a backup first: data that the sources still have is stored
+/// again, and is not lost. Without --read-data, the command relies on the findings of earlier
+/// checks, and on damage that is evident without reading data.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -184,9 +186,9 @@ pub(crate) struct RepairSnapshots {
     /// Forget damaged snapshots and unreadable commits
     #[arg(long)]
     pub(crate) forget: bool,
-    /// Read all stored data before, or a part of it
+    /// First read all stored data, or a part of it
     ///
-    /// PART is a share such as 5%, or a size such as 10GiB. Without PART, all data is read.
+    /// PART is a percentage such as 5%, or a size such as 10GiB. Without PART, all data is read.
     #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
         value_parser = parse_portion)]
     pub(crate) read_data: Option<Portion>,
@@ -197,10 +199,9 @@ pub(crate) struct RepairSnapshots {
 
 /// Delete data that no snapshot needs
 ///
-/// A prune removes forgotten snapshots, which cannot be brought back then, and condemns data that
-/// no other snapshot needs. Condemned data is deleted once no other client can refer to it any
-/// more: by the next prune that runs late enough, or by this one with --wait. Backups may run at
-/// the same time.
+/// Removes forgotten snapshots for good, and condemns data that no other snapshot needs. Condemned
+/// data is deleted once no other client can refer to it: by the next prune that runs late enough,
+/// or by this one with --wait. Backups may run at the same time.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -239,15 +240,15 @@ pub(crate) struct Clearing {
     ///
     /// The default is 10min for a folder, and 24h for other storage.
     ///
-    /// TIME must be at least twice as long as the listings of the storage may lag behind.
+    /// TIME must be at least twice the maximum delay of the listings of the storage.
     #[arg(long, value_name = "TIME", value_parser = parse_wait)]
     pub(crate) settle: Option<i64>,
     /// Do not wait for other clients; running backups will have to restart
     ///
-    /// Condemned data is deleted at once. No other client may be active. The command is refused
-    /// (exit code 15) while a run that is not known to be dead has renewed its ticket within 3
-    /// hours by the clock of the storage; on the machine of that run, the same command sees that it
-    /// is dead. Storage that cannot create objects atomically can be pruned only with this option.
+    /// Condemned data is deleted at once. No other client may be active. The command fails (exit
+    /// code 15) while a run that is not known to be dead has renewed its ticket within 3 hours by
+    /// the clock of the storage; on the machine of that run, the same command can tell that it is
+    /// dead. Storage that cannot create objects atomically can be pruned only with this option.
     #[arg(long, conflicts_with_all = ["dry_run", "settle"])]
     pub(crate) exclusive: bool,
     /// Do not ask for confirmation of --exclusive
@@ -257,12 +258,12 @@ pub(crate) struct Clearing {
 
 /// Rewrite stored data to make it smaller
 ///
-/// The command stores data again that is not optimized yet: in larger regions, with more
-/// compression, the newest snapshots in the order in which they are read, and data of older
-/// snapshots next to data that it resembles. This takes time to decode and compress all of it, and
-/// space for the new containers until the old ones are deleted. The command is also a prune: it
-/// removes forgotten snapshots. A second run has nothing to do, unless there is new data or
-/// stronger options are given.
+/// Stores data again that is not optimized yet: in larger regions and with more compression, the
+/// data of the newest snapshots in the order in which it is read, and data that only older
+/// snapshots need next to data that it resembles. This takes time to decode and compress all of it,
+/// and space for new containers until the old ones are deleted. An optimization is also a prune: it
+/// removes forgotten snapshots. A second run does nothing unless there is new data or stronger
+/// options are given.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -288,10 +289,10 @@ pub(crate) struct Optimize {
     /// Set the zstd level: 1 to 19
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(crate) compression_level: i32,
-    /// Rewrite containers of incompressible data, too
+    /// Rewrite even containers of incompressible data
     ///
-    /// Such containers do not become smaller by compression, but their chunks are stored in order,
-    /// and may be stored as differences to others.
+    /// Compression does not make such containers smaller, but their chunks are stored in order, and
+    /// may be stored as differences from others.
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]

@@ -33,13 +33,14 @@ pub(crate) struct Global {
     pub(crate) no_cache: bool,
     /// Accept a repository in an older state than this machine remembers
     ///
-    /// The older state is remembered from then on. Use this option after you have put back an older
-    /// copy of the repository yourself.
+    /// The older state is remembered from then on. Use this option after restoring an older copy of
+    /// the repository.
     #[arg(long, global = true)]
     pub(crate) accept_rollback: bool,
-    /// Ignore objects that claim a newer key epoch or format than this key and program know
+    /// Ignore objects that claim a newer key epoch or format
     ///
-    /// Nothing that such an object says is used. Use this option if such an object was planted.
+    /// These are objects of a key epoch or format that this key or program does not know. Nothing
+    /// that they say is used. Use this option if such an object was planted.
     #[arg(long, global = true)]
     pub(crate) ignore_newer: bool,
     /// The source of the secret.
@@ -73,7 +74,7 @@ pub(crate) struct S3Args {
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Secrets")]
 pub(crate) struct Secrets {
-    /// Read the passphrase from FILE, without one line end at its end
+    /// Read the passphrase from FILE, without a line break at its end
     #[arg(long, global = true, value_name = "FILE", group = "secret")]
     pub(crate) passphrase_file: Option<PathBuf>,
     /// Run COMMAND with `sh -c` and use its output as the passphrase
@@ -84,22 +85,22 @@ pub(crate) struct Secrets {
     /// `cutpoint init` creates the key file if it does not exist.
     #[arg(long, global = true, value_name = "FILE", group = "secret")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Try only the key with this ID, all 32 digits as `cutpoint key list --json` prints them
+    /// Try only the key with this ID: 32 digits, as printed by `cutpoint key list --json`
     ///
-    /// Without this option, the key that opened the repository the last time is tried first, and
-    /// with a passphrase at most 64 keys are tried.
+    /// Without this option, the key that last opened the repository is tried first; with a
+    /// passphrase, at most 64 keys are tried.
     #[arg(long, global = true, value_name = "ID", value_parser = parse_key_id)]
     pub(crate) key_id: Option<[u8; 16]>,
-    /// Accept keys that cost up to TIMES the usual memory and passes of Argon2id
+    /// Accept keys with up to TIMES the usual cost of Argon2id
     ///
-    /// The usual cost is that of the keys that this program writes: 64 MiB and 3 passes.
+    /// The cost is memory and passes. New keys have the usual cost: 64 MiB and 3 passes.
     #[arg(long, global = true, value_name = "TIMES", default_value_t = KdfLimits::TIMES,
         value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) kdf_limit: u32,
     /// Encrypt a new repository with this cipher [default: auto]
     ///
-    /// For an existing repository, the command fails if its encryption is another one than this
-    /// option names; `none` asks for no secret.
+    /// If an existing repository has another encryption, the command fails. With `none`, the
+    /// command asks for no secret.
     #[arg(long, global = true, value_enum, value_name = "CIPHER")]
     pub(crate) encryption: Option<Encryption>,
 }

@@ -34,7 +34,7 @@ pub(crate) struct Choice {
 
 /// Estimate savings before storing anything
 ///
-/// The data is read once, and nothing is written. Needs no repository and no secret. Each algorithm
+/// Reads the data once, and writes nothing. Needs no repository and no secret. Each algorithm
 /// with its parameters is a configuration. For each configuration, `dedup` is the size if each
 /// chunk counts once, `bursts` is the size if only the new part of similar chunks counts, and
 /// `stored` is the size of a repository: compressed, with all metadata. Similar chunks are read a
@@ -46,7 +46,7 @@ pub(crate) struct Choice {
 /// then also prints confidence intervals, and does not find bursts. docs/estimate.md has the method
 /// and its accuracy.
 ///
-/// Ctrl-C ends the reading and prints the results so far (exit code 130).
+/// Ctrl-C stops reading and prints the results so far (exit code 130).
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -70,7 +70,7 @@ pub(crate) struct Estimate {
     pub(crate) algorithms: Vec<String>,
     /// Keep only a sample of the fingerprints in memory
     ///
-    /// The results have confidence intervals then.
+    /// The results then have confidence intervals.
     #[arg(long)]
     pub(crate) sample: bool,
     /// Use about SIZE of memory per configuration
@@ -110,11 +110,11 @@ pub(crate) struct Estimate {
 /// Memory does not grow with the data.
 ///
 /// --shard 2/8 reads the second of eight parts. If all eight are run, on one machine or several,
-/// each file is in exactly one trace. The path of a file decides its part, or its inode if it has
-/// several names.
+/// each file is in exactly one trace. The path of a file determines its part, or its inode if the
+/// file has several names.
 ///
-/// Fingerprints reveal who has the same data. --fingerprint-key makes them depend on a key: traces
-/// with the same key can be counted together, and reveal nothing to those without the key.
+/// Equal fingerprints reveal equal data. --fingerprint-key makes them depend on a key: traces with
+/// the same key can be counted together, and reveal nothing without the key.
 ///
 /// --read counts traces, including those of fs-hasher (versions 1 to 7, as published by FSL).
 #[derive(Debug, ClapArgs)]
@@ -178,8 +178,8 @@ fn algorithm_names() -> PossibleValuesParser {
 
 /// Find chunking parameters for given data
 ///
-/// The command follows the procedure of the SeqCDC papers for every algorithm: first on random
-/// data, then on the given data. It takes a few combinations of the parameters of each algorithm
+/// Follows the procedure of the SeqCDC papers for every algorithm: first on random data, then on
+/// the given data. The command tries a few combinations of the parameters of each algorithm
 /// (windows, levels, minimum and maximum sizes; docs/estimate.md lists them), and finds one more
 /// parameter so that all have the same mean on random data: by the formula of the algorithm, else
 /// by simulation. These combinations, the result of `avg=`, and the rows of Table I of the papers

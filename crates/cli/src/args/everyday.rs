@@ -96,9 +96,9 @@ snapshot is made.
   cutpoint backup --stdin-filename shop.gz \\
     --stdin-from-command -- \\
     bash -o pipefail -c 'pg_dump shop | gzip --rsyncable'
-      Saves the output of a pipe. Without pipefail, a failure of its first program is not seen.
+      Saves the output of a pipe. Without pipefail, a failure of the first program is not detected.
   tar -c . | cutpoint backup --stdin --stdin-filename all.tar
-      Saves standard input. A failure of tar is not seen here: the output before it becomes a \
+      Saves standard input. A failure of tar is not detected: its output so far becomes a \
 snapshot."
 )]
 pub(crate) struct Backup {
@@ -115,7 +115,7 @@ pub(crate) struct Backup {
     pub(crate) recovery_kit: Option<PathBuf>,
     /// Save standard input as one file
     ///
-    /// A failure of the program that writes to standard input cannot be seen; prefer
+    /// A failure of the program that writes to standard input is not detected; prefer
     /// --stdin-from-command.
     #[arg(long, group = "stream")]
     pub(crate) stdin: bool,
@@ -133,7 +133,7 @@ pub(crate) struct Backup {
     /// Add a description to the snapshot
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) description: String,
-    /// Set the name of this machine [default: host name]
+    /// Set the host of the snapshot [default: host name]
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
     /// Compare with this snapshot, or with `none`
@@ -171,7 +171,7 @@ pub(crate) struct Backup {
 /// The snapshots among which `latest` is searched.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Filter {
-    /// Select only snapshots of this machine
+    /// Select only snapshots of this host
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
     /// Select only snapshots with this tag; repeatable
@@ -191,6 +191,8 @@ Examples:
       Lists what `cutpoint forget --undo` can still bring back.")]
 pub(crate) struct Snapshots {
     /// List forgotten snapshots instead
+    ///
+    /// These are the forgotten snapshots that no prune has removed yet.
     #[arg(long)]
     pub(crate) forgotten: bool,
     /// The snapshots to list.
@@ -222,7 +224,7 @@ Examples:
   cutpoint ls 5f3a91c0 -R --json
       Lists everything, for a program.")]
 pub(crate) struct Ls {
-    /// Snapshot to list, or folder or file in it
+    /// Snapshot, or folder or file in it
     ///
     /// SNAPSHOT is an ID, its first digits (at least four), or `latest`.
     #[arg(value_name = "SNAPSHOT[:PATH]")]
@@ -230,7 +232,7 @@ pub(crate) struct Ls {
     /// Print permissions, owners, sizes and times
     #[arg(long, short)]
     pub(crate) long: bool,
-    /// List the contents of folders, too
+    /// List subfolders recursively
     #[arg(long, short = 'R')]
     pub(crate) recursive: bool,
     /// For `latest`.
@@ -246,7 +248,7 @@ Examples:
   cutpoint cat 5f3a91c0 /home/me/disk.img > disk.img
   cutpoint cat latest:shop.sql --tag database | psql shop")]
 pub(crate) struct Cat {
-    /// Snapshot, with the path of the file unless PATH has it
+    /// Snapshot with the path of the file, or followed by PATH
     ///
     /// SNAPSHOT is an ID, its first digits (at least four), or `latest`.
     #[arg(value_name = "SNAPSHOT[:PATH]")]
@@ -281,22 +283,22 @@ Examples:
   cutpoint restore latest --to restored --overwrite changed
       Continues a restore that was interrupted.")]
 pub(crate) struct Restore {
-    /// Snapshot to restore, or folder or file in it
+    /// Snapshot, or folder or file in it
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub(crate) snapshot: OsString,
     /// Restore only these paths, with everything below them
     #[arg(value_name = "PATHS")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Write to FOLDER; it is created if it does not exist
+    /// Write to FOLDER, and create it if it does not exist
     #[arg(long, value_name = "FOLDER")]
     pub(crate) to: PathBuf,
     /// Replace existing files
     #[arg(long, value_enum, default_value = "never", value_name = "RULE")]
     pub(crate) overwrite: OverwriteArg,
-    /// Set owners by their numbers, not by their names
+    /// Set owners by number instead of by name
     #[arg(long, conflicts_with = "no_owners")]
     pub(crate) numeric_owners: bool,
-    /// Do not set owners; only root sets them in any case
+    /// Do not set owners; without root, they are never set
     #[arg(long)]
     pub(crate) no_owners: bool,
     /// Use N threads [default: number of processors]

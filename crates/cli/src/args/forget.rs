@@ -10,21 +10,21 @@ use crate::units::{parse_count, parse_span};
 
 /// Remove snapshots from the list, or undo that
 ///
-/// A forgotten snapshot is not listed any more, but nothing of it is deleted. Until a prune removes
+/// A forgotten snapshot is no longer listed, but nothing of it is deleted. Until a prune removes
 /// it, --undo brings it back. Held snapshots are never forgotten (see `cutpoint hold`).
 ///
 /// Rules apply to each group of snapshots by itself: to the snapshots of one host with the same
 /// paths, unless --group-by says otherwise. For example, --keep-daily 7 keeps the newest snapshot
 /// of each of the newest seven days that have any. Rules are independent of each other: a snapshot
-/// is kept if any rule keeps it. While a rule has fewer snapshots than its number, the oldest
-/// snapshot of the group is kept, too. TIME counts back from the newest snapshot of the group, not
-/// from now, so that a machine that makes no backups any more keeps its history.
+/// is kept if any rule keeps it. While a rule keeps fewer snapshots than its number allows, the
+/// oldest snapshot of the group is also kept. TIME counts back from the newest snapshot of the
+/// group, not from now, so that a machine without new backups keeps its history.
 ///
-/// A snapshot with a date in the future is kept, and does not count for a rule. The snapshot of an
-/// interrupted run does not count, either: it is kept while no later snapshot is complete, and
-/// where its hour, day, week, month or year has no complete one. An incomplete snapshot, of which a
-/// path was missing, never takes the place of a complete one: rules keep complete snapshots as if
-/// there were no others, and incomplete ones in addition.
+/// A snapshot with a date in the future is kept, and does not count for any rule. Neither does the
+/// snapshot of an interrupted run: it is kept while no later snapshot is complete, and where its
+/// hour, day, week, month or year has no complete one. An incomplete snapshot, of which a path was
+/// missing, never takes the place of a complete one: rules keep complete snapshots as if there were
+/// no others, and incomplete ones in addition.
 #[derive(Debug, ClapArgs)]
 #[command(
     before_help = "\
@@ -238,7 +238,7 @@ pub(crate) struct Tag {
     /// Set the description; an empty TEXT removes it
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// With `latest`: select the newest snapshot of this machine
+    /// With `latest`: the newest snapshot of this host
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
 }

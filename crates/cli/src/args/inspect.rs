@@ -51,8 +51,10 @@ Examples:
   cutpoint cut --level scalar --verbose disk.img
   tar c src | cutpoint cut -a seqcdc:avg=8k --format csv -")]
 pub(crate) struct Cut {
-    /// Cut with this algorithm and parameters SPEC is the name of an algorithm with its parameters,
-    /// for example `seqcdc:avg=16k`. `cutpoint algorithms` lists all of them.
+    /// Cut with this algorithm and parameters
+    ///
+    /// SPEC is the name of an algorithm with its parameters, for example `seqcdc:avg=16k`.
+    /// `cutpoint algorithms` lists all of them.
     #[arg(long, short, value_name = "SPEC", default_value = DEFAULT_CUT)]
     pub(crate) algorithm: String,
     /// Print in this format; --json implies json

@@ -38,14 +38,14 @@ Examples:
   cutpoint bench
       Measures all algorithms, with chunks of 8 KiB of random data.
   cutpoint bench --file disk.img -a seqcdc:avg=16k
-  cutpoint bench --average 64k --fingerprints --html out.html
+  cutpoint bench --average 64k --fingerprints --svg out.svg
   cutpoint bench --level avx2 --level scalar --time 60",
     before_long_help = "\
 Examples:
   cutpoint bench
       Measures all algorithms, with chunks of 8 KiB of random data.
   cutpoint bench --file disk.img -a seqcdc:avg=16k
-  cutpoint bench --average 64k --fingerprints --html out.html
+  cutpoint bench --average 64k --fingerprints --svg out.svg
   cutpoint bench --level avx2 --level scalar --time 60
   cutpoint bench --papers -a ram:avg=8k
       Adds VRAM, the vectorized form in its paper.

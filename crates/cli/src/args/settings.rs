@@ -59,8 +59,10 @@ pub(crate) struct Settings {
     /// Set the zstd level: -7 (fast) to 19 (small)
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) compression_level: Option<i32>,
-    /// Add this share of parity: 0% to 100% Damaged data can be rebuilt from parity. It is added to
-    /// data that is stored from now on, and takes this share of its size. `0%` adds none.
+    /// Add this share of parity: 0% to 100%
+    ///
+    /// Damaged data can be rebuilt from parity. It is added to data that is stored from now on, and
+    /// takes this share of its size. `0%` adds none.
     #[arg(long, value_name = "PERCENT", value_parser = parse_whole_percent)]
     pub(crate) parity: Option<u32>,
     /// Store differences of chunks: off, on or burst
