@@ -69,7 +69,7 @@ pub(crate) struct Bench {
     /// The levels are scalar, sse4.1, avx2, avx512 and avx512vbmi.
     #[arg(long = "level", value_name = "LEVEL", conflicts_with = "instructions")]
     pub(crate) levels: Vec<String>,
-    /// Cut SIZE of data, at most
+    /// Cut SIZE of data; of a file, at most SIZE
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256M")]
     pub(crate) size: u32,
     /// Generate this kind of data

@@ -254,8 +254,8 @@ fn shell_words(command: &str) -> Vec<String> {
 
 #[test]
 fn common_options_stand_only_in_their_topic() {
-    let topics = TOPICS.iter().find(|topic| topic.name == "options");
-    let options = topics.expect("a topic").page();
+    let topic = TOPICS.iter().find(|topic| topic.name == "options");
+    let options = topic.expect("a topic").page();
     let text = options.clone().render_long_help().to_string();
     let names: Vec<String> = options
         .get_arguments()
