@@ -203,7 +203,7 @@ pub(crate) struct Snapshots {
 /// The snapshots to which a command applies that can apply to many.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Selection {
-    /// By host and tags.
+    /// The filter by host and tags.
     #[command(flatten)]
     pub(crate) filter: Filter,
     /// Select only snapshots of this path; repeatable
@@ -235,7 +235,7 @@ pub(crate) struct Ls {
     /// List subfolders recursively
     #[arg(long, short = 'R')]
     pub(crate) recursive: bool,
-    /// For `latest`.
+    /// The filter for `latest`.
     #[command(flatten)]
     pub(crate) filter: Filter,
 }
@@ -256,7 +256,7 @@ pub(crate) struct Cat {
     /// Path of the file in the snapshot
     #[arg(value_name = "PATH")]
     pub(crate) path: Option<PathBuf>,
-    /// For `latest`.
+    /// The filter for `latest`.
     #[command(flatten)]
     pub(crate) filter: Filter,
 }
@@ -304,7 +304,7 @@ pub(crate) struct Restore {
     /// Use N threads [default: number of processors]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) threads: usize,
-    /// For `latest`.
+    /// The filter for `latest`.
     #[command(flatten)]
     pub(crate) filter: Filter,
 }

@@ -206,7 +206,7 @@ pub(crate) struct Hold {
     /// Release the snapshots instead
     #[arg(long)]
     pub(crate) release: bool,
-    /// For `latest`.
+    /// The filter for `latest`.
     #[command(flatten)]
     pub(crate) filter: Filter,
 }
