@@ -8,17 +8,16 @@ use cutpoint_store::error::{Error as StoreError, Kind};
 /// The exit codes as `--help` shows them. The meaning of a number never changes.
 pub(crate) const TABLE: &str = "\
 Exit codes:
-    0  well
-    1  done, but with problems, each of them named: files that could not be read or changed
-       meanwhile, files that could not be restored, findings of a check
-    2  failed: a wrong option, a missing folder, no permission, a disk error, anything not below
-   10  there is no repository at that place
-   11  the repository is damaged where it had to be read
-   12  the passphrase or key is wrong or missing, or the repository is not the one it was
-   13  the repository was written by a newer version
+    0  success
+    1  done, but problems were reported
+    2  failed: usage, permissions, I/O, or another reason
+   10  there is no repository at the location
+   11  damaged repository data had to be read
+   12  wrong or missing secret, or not the same repository
+   13  a newer version has written the repository
    14  the storage, or the target of a restore, is full
-   15  another client was faster; trying again may work
-  130  interrupted (Ctrl-C, SIGTERM); the next run uses what was stored";
+   15  conflict with another client; a retry may succeed
+  130  interrupted by a signal; a new run continues";
 
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,16 +29,14 @@ mod unlock;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::Args;
 use crate::report::Report;
 
 fn main() -> ExitCode {
     // First of all, because the environment may contain a passphrase.
     hide_memory();
-    // Wrong usage ends here, with code 2 and the message of clap.
-    let args = Args::parse();
+    // Wrong usage ends the process here, with exit code 2 and the message of clap.
+    let args = Args::of_process();
     // The report lives until the process ends, because the end by a signal is reported, too.
     let report: &'static Report = Box::leak(Box::new(Report::new(&args.global)));
     let result = interrupt::watch(report).and_then(|()| command::run(&args, report));

@@ -1,62 +1,70 @@
-//! What can be asked of the lab.
+//! The arguments of the lab.
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-/// `lab`.
+/// Measure algorithms on data sets
+///
+/// A definition (TOML) names data sets, algorithms and metrics; the folder research/runs has two. Rows
+/// are appended to results.csv in the folder of the results while they are measured, and written to
+/// results.parquet at the end. The same command continues an interrupted run; existing rows are not
+/// measured again.
 #[derive(Debug, ClapArgs)]
 #[command(
     subcommand_required = true,
-    after_help = "\
-A definition (TOML) names data sets, algorithms, and what is measured of them; research/runs has two. Rows go
-to RESULTS/results.csv as they come, and to results.parquet in the end. A run that was interrupted goes
-on where it stopped, by the same command: what is there already is not measured again.
-
+    before_help = "\
 Examples:
-  cutpoint lab run research/runs/papers.toml --data /mnt/sets --out papers
-  cutpoint lab report papers --html papers.html   one page, which opens without a network
-  duckdb -c \"select algorithm, target, value from 'papers/results.parquet' where metric = 'mean'\""
+  cutpoint lab run research/runs/papers.toml --data sets
+  cutpoint lab report lab-papers --html papers.html
+  duckdb -c \"from 'lab-papers/results.parquet'\""
 )]
 pub(crate) struct Lab {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) verb: LabVerb,
 }
 
-/// What to do in the lab.
+/// A command of the lab. The documentation of its arguments is its help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabVerb {
-    /// Measure what a definition asks for
     Run(LabRun),
-    /// Make a page of results, beside what papers say
     Report(LabReport),
 }
 
-/// `lab run`.
+/// Run the measurements of a definition
 #[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint lab run research/runs/papers.toml --data sets")]
 pub(crate) struct LabRun {
-    /// The definition
+    /// Definition file (TOML)
     #[arg(value_name = "DEFINITION")]
     pub(crate) definition: PathBuf,
-    /// The folder that the paths of data sets begin in
+    /// Search data sets in FOLDER
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) data: PathBuf,
-    /// The folder of the results, made where there is none; without, lab-NAME for a definition NAME
+    /// Write results to this folder [default: lab-NAME for a definition NAME]
+    ///
+    /// The folder is created if it does not exist.
     #[arg(long, value_name = "RESULTS")]
     pub(crate) out: Option<PathBuf>,
 }
 
-/// `lab report`.
+/// Make a page of results and claims of papers
 #[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint lab report lab-papers --html papers.html
+      Writes a self-contained page.")]
 pub(crate) struct LabReport {
-    /// The folder of the results, or a file of rows
+    /// Folder of the results, or a file of rows
     #[arg(value_name = "RESULTS")]
     pub(crate) results: PathBuf,
-    /// Write the page to this file
+    /// Write the page to FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) html: PathBuf,
-    /// Write what papers say and the verdicts to this file, too, as Markdown
+    /// Write the claims and verdicts to FILE, as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 }

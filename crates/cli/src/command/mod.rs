@@ -92,5 +92,6 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Lab(lab) => lab::run(lab, report),
         Verb::Debug(debug) => debug::run(debug, global, report),
         Verb::Key(key) => key::run(key, global, report),
+        Verb::Help(help) => help.print(),
     }
 }

@@ -630,18 +630,3 @@ fn file_that_ends_early_is_reported_by_backup_restore_and_cat() {
     sandbox.run(["restore", "latest", "--to", "back"]).ended(0, told);
     sandbox.run(["cat", &format!("latest:{file}")]).ended(0, told);
 }
-
-#[test]
-fn help_has_examples_and_exit_codes() {
-    let sandbox = Sandbox::new();
-    let help = sandbox.run(["--help"]).well();
-    for text in ["Examples:", "Exit codes:", "  130  interrupted", "CUTPOINT_PASSPHRASE"] {
-        assert!(help.text().contains(text), "{text:?} is missing");
-    }
-    for verb in
-        ["init", "config", "backup", "restore", "ls", "cat", "check", "cut", "algorithms", "debug"]
-    {
-        let help = sandbox.run([verb, "--help"]).well();
-        assert!(help.text().contains("Examples:"), "{verb} has no examples");
-    }
-}

@@ -1,0 +1,138 @@
+//! The options common to all commands.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args as ClapArgs, ValueEnum};
+use cutpoint_store::seal::{KdfLimits, Suite};
+
+use crate::defaults;
+use crate::key_id;
+
+/// The options of every command.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Common options")]
+pub(crate) struct Global {
+    /// Use the repository at LOCATION: a folder, file:///FOLDER or s3://BUCKET/PREFIX
+    // An empty CUTPOINT_REPO counts as unset, which the usual parser of paths does not let through.
+    #[arg(long, short, global = true, env = "CUTPOINT_REPO", hide_env_values = true,
+        value_name = "LOCATION", value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    pub(crate) repo: Option<PathBuf>,
+    /// Print one JSON object per line to standard output, and nothing else
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print only problems, warnings and requested output
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Print more: each file that is read, and the causes of errors
+    #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+    /// Do not keep a copy of the index on this machine
+    #[arg(long, global = true)]
+    pub(crate) no_cache: bool,
+    /// Accept a repository in an older state than this machine remembers
+    ///
+    /// The older state is remembered from then on. Use this option after restoring an older copy of
+    /// the repository.
+    #[arg(long, global = true)]
+    pub(crate) accept_rollback: bool,
+    /// Ignore objects that claim a newer key epoch or format
+    ///
+    /// These are objects of a key epoch or format that this key or program does not know. Nothing
+    /// that they say is used. Use this option if such an object was planted.
+    #[arg(long, global = true)]
+    pub(crate) ignore_newer: bool,
+    /// The source of the secret.
+    #[command(flatten)]
+    pub(crate) secrets: Secrets,
+    /// The address of an object storage.
+    #[command(flatten)]
+    pub(crate) s3: S3Args,
+}
+
+/// The address of an object storage. Credentials are never given on the command line, where other
+/// users can read them.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "S3")]
+pub(crate) struct S3Args {
+    /// Use the S3 server at URL instead of AWS: https://HOST, or http://HOST without TLS
+    ///
+    /// Without this option, the address comes from AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the
+    /// profile.
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) s3_endpoint: Option<String>,
+    /// Set the region of the bucket
+    ///
+    /// Without this option, the region comes from AWS_REGION, AWS_DEFAULT_REGION or the profile,
+    /// else it is us-east-1.
+    #[arg(long, global = true, value_name = "REGION")]
+    pub(crate) s3_region: Option<String>,
+}
+
+/// The sources of secrets.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Secrets")]
+pub(crate) struct Secrets {
+    /// Read the passphrase from FILE, without a line break at its end
+    #[arg(long, global = true, value_name = "FILE", group = "secret")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Run COMMAND with `sh -c` and use its output as the passphrase
+    #[arg(long, global = true, value_name = "COMMAND", group = "secret")]
+    pub(crate) passphrase_command: Option<OsString>,
+    /// Use the key in FILE, a key file or a recovery kit
+    ///
+    /// `cutpoint init` creates the key file if it does not exist.
+    #[arg(long, global = true, value_name = "FILE", group = "secret")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Try only the key with this ID: 32 digits, as printed by `cutpoint key list --json`
+    ///
+    /// Without this option, the key that last opened the repository is tried first; with a
+    /// passphrase, at most 64 keys are tried.
+    #[arg(long, global = true, value_name = "ID", value_parser = parse_key_id)]
+    pub(crate) key_id: Option<[u8; 16]>,
+    /// Accept keys with up to TIMES the usual cost of Argon2id
+    ///
+    /// The cost is memory and passes. New keys have the usual cost: 64 MiB and 3 passes.
+    #[arg(long, global = true, value_name = "TIMES", default_value_t = KdfLimits::TIMES,
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) kdf_limit: u32,
+    /// Encrypt a new repository with this cipher [default: auto]
+    ///
+    /// If an existing repository has another encryption, the command fails. With `none`, the
+    /// command asks for no secret.
+    #[arg(long, global = true, value_enum, value_name = "CIPHER")]
+    pub(crate) encryption: Option<Encryption>,
+}
+
+fn parse_key_id(text: &str) -> Result<[u8; 16], String> {
+    key_id::parse(&text.to_ascii_lowercase())
+        .ok_or_else(|| "the id of a key has 32 hexadecimal digits".to_owned())
+}
+
+/// The encryption of a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Encryption {
+    /// The fastest cipher on this machine
+    Auto,
+    /// AES-256-GCM
+    #[value(name = "aes256-gcm")]
+    Aes256Gcm,
+    /// ChaCha20-Poly1305
+    #[value(name = "chacha20-poly1305")]
+    ChaCha20Poly1305,
+    /// No encryption: everyone with access to the repository can read it
+    None,
+}
+
+impl Encryption {
+    /// Returns the cipher suite.
+    pub(crate) fn suite(self) -> Suite {
+        match self {
+            Encryption::Auto => defaults::suite(),
+            Encryption::Aes256Gcm => Suite::Aes256Gcm,
+            Encryption::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
+            Encryption::None => Suite::None,
+        }
+    }
+}

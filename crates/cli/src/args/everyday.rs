@@ -1,0 +1,331 @@
+//! The arguments of the everyday commands: make a repository, save, list and restore files.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use cutpoint_backup::restore::Overwrite;
+
+use super::Settings;
+use crate::defaults::DEFAULT_CUT;
+
+/// Create a repository
+#[derive(Debug, ClapArgs)]
+#[command(long_about = format!("\
+Create a repository
+
+Without options, the settings are --cut {DEFAULT_CUT} --region-size 2M --container-size 16M \
+--compression-level 3 --matching on --parity 0%. `cutpoint config` changes them later.
+
+A bucket of an object storage must exist. The command tests whether the storage creates objects \
+atomically, and reports if it does not."),
+before_help = "\
+Examples:
+  cutpoint init --repo /mnt/disk/backup
+      Asks for a passphrase, and shows a recovery kit: print it and keep it away from the computer.
+  cutpoint init --key-file backup.key --recovery-kit kit.txt
+      For a machine: creates a key file, and writes the recovery kit to kit.txt.
+  cutpoint init --encryption none
+  cutpoint init -r s3://bucket/backup --s3-region eu-north-1")]
+pub(crate) struct Init {
+    /// The settings of the repository.
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// Write the recovery kit to the new file FILE
+    ///
+    /// Without this option, the recovery kit is printed on the terminal.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) recovery_kit: Option<PathBuf>,
+    /// Share the repository with the group of the folder
+    ///
+    /// All members of the group may use the repository (mode 2770). Without this option, only its
+    /// owner may (mode 0700). Files below a folder of the repository get the group and permissions
+    /// of that folder.
+    #[arg(long)]
+    pub(crate) shared: bool,
+}
+
+/// The files that are excluded.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Exclusion {
+    /// Exclude files that match PATTERN; repeatable
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+    /// Read patterns to exclude from FILE; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) exclude_file: Vec<PathBuf>,
+    /// Exclude contents of folders with a CACHEDIR.TAG
+    #[arg(long)]
+    pub(crate) exclude_caches: bool,
+    /// Do not enter other file systems
+    #[arg(long, short = 'x')]
+    pub(crate) one_file_system: bool,
+}
+
+/// Save files, folders or a stream as a snapshot
+///
+/// A file is not read again if its size, times and inode are those of the previous snapshot. A file
+/// that cannot be read, or that changes while it is read, is reported, and the exit code is 1;
+/// everything else is saved. The same holds for a PATH that does not exist or cannot be opened:
+/// `cutpoint snapshots` shows such a snapshot as incomplete, and the next backup compares that PATH
+/// with the last snapshot that has it.
+///
+/// `cutpoint help patterns` explains the patterns of --exclude and --exclude-file.
+///
+/// Ctrl-C and SIGTERM end a backup: data in progress is stored and published within 30 seconds, and
+/// the next run uses it. A second signal ends the program at once.
+#[derive(Debug, ClapArgs)]
+#[command(
+    before_help = "\
+Examples:
+  cutpoint backup ~ --exclude-caches --exclude '*.iso'
+  cutpoint backup /etc /home --init --key-file /etc/cut.key
+      For a script: creates the repository if there is none.
+  cutpoint backup --stdin-filename shop.sql \\
+    --stdin-from-command -- pg_dump shop
+      Saves the output of a command.",
+    before_long_help = "\
+Examples:
+  cutpoint backup ~ --exclude-caches --exclude '*.iso'
+  cutpoint backup /etc /home --init --key-file /etc/cut.key
+      For a script: creates the repository if there is none.
+  cutpoint backup --stdin-filename shop.sql \\
+    --stdin-from-command -- pg_dump shop
+      Saves the output of a command, which is run without a shell. If the command fails, no \
+snapshot is made.
+  cutpoint backup --stdin-filename shop.gz \\
+    --stdin-from-command -- \\
+    bash -o pipefail -c 'pg_dump shop | gzip --rsyncable'
+      Saves the output of a pipe. Without pipefail, a failure of the first program is not detected.
+  tar -c . | cutpoint backup --stdin --stdin-filename all.tar
+      Saves standard input. A failure of tar is not detected: its output so far becomes a \
+snapshot."
+)]
+pub(crate) struct Backup {
+    /// Files and folders to save; or the command to run, with its arguments (--stdin-from-command)
+    #[arg(value_name = "PATH", required_unless_present = "stdin", conflicts_with = "stdin")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Create the repository if there is none
+    #[arg(long)]
+    pub(crate) init: bool,
+    /// Write a new repository's recovery kit to FILE
+    ///
+    /// FILE must not exist. It is written only if the command creates the repository.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) recovery_kit: Option<PathBuf>,
+    /// Save standard input as one file
+    ///
+    /// A failure of the program that writes to standard input is not detected; prefer
+    /// --stdin-from-command.
+    #[arg(long, group = "stream")]
+    pub(crate) stdin: bool,
+    /// Save the output of a command, given after `--`
+    ///
+    /// The output is saved as one file. No snapshot is made if the command fails.
+    #[arg(long, group = "stream")]
+    pub(crate) stdin_from_command: bool,
+    /// Name the file of a saved stream
+    #[arg(long, value_name = "NAME", requires = "stream", default_value = "stdin")]
+    pub(crate) stdin_filename: OsString,
+    /// Add a tag to the snapshot; repeatable
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+    /// Add a description to the snapshot
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) description: String,
+    /// Set the host of the snapshot [default: host name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    /// Compare with this snapshot, or with `none`
+    ///
+    /// Without this option, the backup compares with the newest snapshot of the same host and
+    /// paths.
+    #[arg(long, value_name = "SNAPSHOT")]
+    pub(crate) parent: Option<String>,
+    /// Read every file, even if it seems unchanged
+    ///
+    /// Without this option, a file is taken from the previous snapshot if its size, times, inode
+    /// and file system are the same, and if its times were at least a minute old when that backup
+    /// began (a day on servers; longer where pages stay in memory longer). Where times prove
+    /// nothing (FUSE, FAT, images), every file is read. On tmpfs, no time shows stores through a
+    /// shared mapping: use this option there.
+    #[arg(long)]
+    pub(crate) force_read: bool,
+    /// Make no snapshot if nothing has changed
+    #[arg(long)]
+    pub(crate) skip_if_unchanged: bool,
+    /// The files that are excluded.
+    #[command(flatten)]
+    pub(crate) exclusion: Exclusion,
+    /// Use N threads [default: number of processors]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) threads: usize,
+    /// Verify all compressed data before storing it
+    ///
+    /// Everything that was compressed is decoded and compared. Without this option, only a part of
+    /// it is.
+    #[arg(long)]
+    pub(crate) verify_write: bool,
+}
+
+/// The snapshots among which `latest` is searched.
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct Filter {
+    /// Select only snapshots of this host
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    /// Select only snapshots with this tag; repeatable
+    ///
+    /// If the option is repeated, a snapshot must have all of the tags.
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+}
+
+/// List snapshots
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint snapshots
+  cutpoint snapshots --tag database --json | jq .id
+  cutpoint snapshots --forgotten
+      Lists what `cutpoint forget --undo` can still bring back.")]
+pub(crate) struct Snapshots {
+    /// List forgotten snapshots instead
+    ///
+    /// These are the forgotten snapshots that no prune has removed yet.
+    #[arg(long)]
+    pub(crate) forgotten: bool,
+    /// The snapshots to list.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+}
+
+/// The snapshots to which a command applies that can apply to many.
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct Selection {
+    /// The filter by host and tags.
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// Select only snapshots of this path; repeatable
+    ///
+    /// If the option is repeated, a snapshot must have all of the paths.
+    #[arg(long = "path", id = "only_path", value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// List the contents of a snapshot
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint ls latest
+      Lists the root of the snapshot.
+  cutpoint ls latest:/home/me -l
+      Adds permissions, owners, sizes and times (UTC).
+  cutpoint ls 5f3a91c0 -R --json
+      Lists everything, for a program.")]
+pub(crate) struct Ls {
+    /// Snapshot, or folder or file in it
+    ///
+    /// SNAPSHOT is an ID, its first digits (at least four), or `latest`.
+    #[arg(value_name = "SNAPSHOT[:PATH]")]
+    pub(crate) snapshot: OsString,
+    /// Print permissions, owners, sizes and times
+    #[arg(long, short)]
+    pub(crate) long: bool,
+    /// List subfolders recursively
+    #[arg(long, short = 'R')]
+    pub(crate) recursive: bool,
+    /// The filter for `latest`.
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+}
+
+/// Write a file of a snapshot to standard output
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint cat latest:/etc/fstab
+  cutpoint cat 5f3a91c0 /home/me/disk.img > disk.img
+  cutpoint cat latest:shop.sql --tag database | psql shop")]
+pub(crate) struct Cat {
+    /// Snapshot with the path of the file, or followed by PATH
+    ///
+    /// SNAPSHOT is an ID, its first digits (at least four), or `latest`.
+    #[arg(value_name = "SNAPSHOT[:PATH]")]
+    pub(crate) snapshot: OsString,
+    /// Path of the file in the snapshot
+    #[arg(value_name = "PATH")]
+    pub(crate) path: Option<PathBuf>,
+    /// The filter for `latest`.
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+}
+
+/// Restore files from a snapshot
+///
+/// SNAPSHOT is an ID, its first digits (at least four), or `latest`. SNAPSHOT:PATH restores the
+/// content of PATH directly into FOLDER. FOLDER gets the permissions, times and other metadata of
+/// PATH, unless FOLDER already existed and nothing may be overwritten, or only some paths are
+/// restored. Nothing outside of FOLDER is ever written.
+///
+/// A full disk ends the restore with exit code 14. A file that exceeds only the maximum file size
+/// of the file system or of `ulimit -f` is reported; the other files are restored, and the exit
+/// code is 1.
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint restore latest --to /tmp/restored
+      Restores everything.
+  cutpoint restore latest:/home/me/photos --to ~/restored
+      Restores the content of one folder.
+  cutpoint restore 5f3a91c0 /etc/fstab /srv --to restored
+      Restores some paths, below their folders.
+  cutpoint restore latest --to restored --overwrite changed
+      Continues a restore that was interrupted.")]
+pub(crate) struct Restore {
+    /// Snapshot, or folder or file in it
+    #[arg(value_name = "SNAPSHOT[:PATH]")]
+    pub(crate) snapshot: OsString,
+    /// Restore only these paths, with everything below them
+    #[arg(value_name = "PATHS")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Write to FOLDER, and create it if it does not exist
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) to: PathBuf,
+    /// Replace existing files
+    #[arg(long, value_enum, default_value = "never", value_name = "RULE")]
+    pub(crate) overwrite: OverwriteArg,
+    /// Set owners by number instead of by name
+    #[arg(long, conflicts_with = "no_owners")]
+    pub(crate) numeric_owners: bool,
+    /// Do not set owners; without root, they are never set
+    #[arg(long)]
+    pub(crate) no_owners: bool,
+    /// Use N threads [default: number of processors]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) threads: usize,
+    /// The filter for `latest`.
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+}
+
+/// The treatment of files that exist in the target of a restore.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum OverwriteArg {
+    /// Keep the existing file, and report it as a problem
+    Never,
+    /// Replace the existing file unless size and time are those of the snapshot
+    Changed,
+    /// Replace the existing file
+    Replace,
+}
+
+impl From<OverwriteArg> for Overwrite {
+    fn from(arg: OverwriteArg) -> Overwrite {
+        match arg {
+            OverwriteArg::Never => Overwrite::Never,
+            OverwriteArg::Changed => Overwrite::Changed,
+            OverwriteArg::Replace => Overwrite::Replace,
+        }
+    }
+}
