@@ -6,6 +6,8 @@ use std::process::Command;
 use crate::{output, root};
 
 /// The folders at the root of a file system that exist only on a single machine.
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+
 const MACHINE_FOLDERS: [&str; 4] = ["work", "farm", "root", "home/runner"];
 
 /// The names that the sources of the store must not use, but its tests may.
@@ -52,7 +54,78 @@ pub(crate) fn check() -> Result<(), String> {
             }
         }
     }
+    wrong.extend(check_architecture(&files.split_terminator('\0').collect::<Vec<_>>())?);
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// Checks that `ARCHITECTURE.md` names only paths and items that exist.
+fn check_architecture(files: &[&str]) -> Result<Vec<String>, String> {
+    let read = |file: &str| std::fs::read_to_string(Path::new(root()).join(file));
+    let text = read(ARCHITECTURE).map_err(|error| format!("{ARCHITECTURE}: {error}"))?;
+    let sources = files.iter().filter(|file| file.ends_with(".rs"));
+    let sources: Vec<String> = sources.filter_map(|file| read(file).ok()).collect();
+    let mut wrong = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        for code in line.split('`').skip(1).step_by(2) {
+            let gone = match Named::of(code) {
+                Some(Named::Paths(paths)) => {
+                    paths.into_iter().filter(|path| !is_tracked(path, files)).collect()
+                }
+                Some(Named::Item(item)) if !sources.iter().any(|source| has_word(source, item)) => {
+                    vec![item.to_owned()]
+                }
+                _ => Vec::new(),
+            };
+            let gone = gone.into_iter();
+            wrong.extend(gone.map(|it| format!("{ARCHITECTURE}:{number}: {it} does not exist")));
+        }
+    }
+    Ok(wrong)
+}
+
+/// A piece of code in `ARCHITECTURE.md`, by what can be checked of it.
+#[derive(Debug, PartialEq, Eq)]
+enum Named<'a> {
+    /// Paths of files or folders, or their ends.
+    Paths(Vec<String>),
+    /// The last part of the path of an item.
+    Item(&'a str),
+}
+
+impl Named<'_> {
+    fn of(code: &str) -> Option<Named<'_>> {
+        let is_path = code.contains('/') || code.ends_with(".rs") || code.ends_with(".md");
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./{},".contains(c);
+        if is_path && code.chars().all(is_plain) {
+            return Some(Named::Paths(expanded(code)));
+        }
+        let is_item = code.starts_with(|c: char| c.is_ascii_uppercase())
+            && code.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c));
+        is_item.then(|| Named::Item(code.rsplit(':').next().unwrap_or(code)))
+    }
+}
+
+/// Returns the paths that a path with braces stands for.
+fn expanded(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let Some((choices, after)) = rest.split_once('}') else { return vec![path.to_owned()] };
+    choices.split(',').flat_map(|it| expanded(&format!("{before}{it}{after}"))).collect()
+}
+
+/// Returns `true` if `path` is a tracked file or folder, or the last components of one.
+fn is_tracked(path: &str, files: &[&str]) -> bool {
+    let path = format!("/{}", path.trim_end_matches('/'));
+    files.iter().any(|file| {
+        let file = format!("/{file}");
+        file.ends_with(&path) || file.contains(&format!("{path}/"))
+    })
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_inside = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        !text[..at].ends_with(is_inside) && !text[at + word.len()..].starts_with(is_inside)
+    })
 }
 
 /// Returns `true` if a line has an absolute path that begins with one of these folders.
