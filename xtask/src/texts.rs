@@ -161,6 +161,26 @@ mod tests {
     }
 
     #[test]
+    fn paths_and_items_of_code_are_told_apart() {
+        let paths = |code| match Named::of(code) {
+            Some(Named::Paths(paths)) => paths,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(paths("a/{b,c}.rs"), ["a/b.rs", "a/c.rs"]);
+        assert_eq!(Named::of("Writer::commit"), Some(Named::Item("commit")));
+        assert_eq!(Named::of("commits/<t>"), None);
+        assert_eq!(Named::of("put"), None);
+    }
+
+    #[test]
+    fn only_whole_components_and_words_are_found() {
+        assert!(is_tracked("src/a.rs", &["crates/x/src/a.rs"]));
+        assert!(is_tracked("x/src/", &["crates/x/src/a.rs"]));
+        assert!(!is_tracked("rc/a.rs", &["crates/x/src/a.rs"]));
+        assert!(has_word("fn commit(", "commit") && !has_word("fn commits(", "commit"));
+    }
+
+    #[test]
     fn file_targets_of_markdown_links_are_found() {
         let found: Vec<_> = links("[a](b.md#c) and [d](https://e) [f](g/h.md)").collect();
         assert_eq!(found, ["b.md", "g/h.md"]);
