@@ -67,6 +67,8 @@ mod keys;
 #[cfg(feature = "std")]
 mod parallel;
 mod push;
+mod residue;
+mod rolling;
 mod segments;
 mod spec;
 #[cfg(feature = "std")]

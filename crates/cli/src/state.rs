@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cutpoint_store::media::Media;
-use cutpoint_store::name::{ObjectName, TicketId};
+use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
 use cutpoint_store::repository::Repository;
 use cutpoint_store::seal::Suite;
 use cutpoint_store::view::View;

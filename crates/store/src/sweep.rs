@@ -15,6 +15,7 @@ use crate::format::commit::{Commit, Outcome};
 use crate::format::prune::Prune;
 use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
+use crate::liveness::open_tickets;
 #[cfg(feature = "mutants")]
 use crate::mutant::{self, Mutant};
 use crate::name::{ObjectKind, ObjectName, PartName, TicketId};
@@ -27,7 +28,7 @@ use crate::reader::Reader;
 use crate::record::{is_overtaken, overtaken};
 use crate::repository::Repository;
 use crate::view::View;
-use crate::writer::{Committed, Inline, Writer, end_dead_writers, end_writer, open_tickets};
+use crate::writer::{Committed, Inline, Writer, end_dead_writers, end_writer};
 
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 

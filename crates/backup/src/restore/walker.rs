@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
 use super::ahead::{Ahead, Planned};
-use super::file::{Buffer, NewFile, PIECE_SEGMENTS_MAX, Piece, Pieces, ends_in_hole, gather};
+use super::file::{Buffer, NewFile, PIECE_SEGMENTS_MAX, Pieces, ends_in_hole, gather};
 use super::job::{Job, Role};
 use super::links::{Link, LinkOwner, Written};
 use super::place::{EXISTS, Folder, PathNode, Place, Standing, TWIN, Taken};

@@ -12,7 +12,7 @@ use crate::fingerprint::{Class, Fingerprint};
 use crate::format::recipe::Content;
 use crate::format::segment::Segment;
 use crate::index::{Index, Loaded};
-use crate::name::{ObjectName, PartName, TicketId};
+use crate::name::{PartName, TicketId};
 use crate::places::{Lookup, NEED_LEN, Needs, Places, list_containers};
 use crate::reach::{Visit, Walk};
 use crate::reader::{ChunkBytes, Reader};

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{IndexOptions, anew_if_ended, is_lost, is_newer, persist, repair_index};
+use super::{IndexOptions, anew_if_ended, is_lost, persist, repair_index};
+use crate::check::original::is_newer;
 use crate::check::{CheckMonitor, CheckOptions, Lost, Portion, find_lost, record};
 use crate::error::{Error, Kind, Result};
 use crate::fingerprint::{Class, Fingerprint};

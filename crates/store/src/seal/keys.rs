@@ -7,7 +7,7 @@ use minicbor::{Decoder, Encoder};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::fingerprint::{Class, Fingerprint};
 use crate::format::ends::{END_LEN, Ends};
 use crate::format::map::{at_end, malformed, read_array, read_fixed, read_map, required};
