@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use syn::visit::Visit;
 
-use crate::{cargo, output, root};
+use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
 const CRATES: [(&str, &[&str]); 15] = [
@@ -79,20 +79,22 @@ const ROOMS: [(&str, Layers); 4] = [
     (
         "cutpoint-chunking",
         &[
-            &["about", "error", "kernel", "key", "keys", "residue", "rolling", "table"],
-            &["chunker", "segments"],
+            &["about", "error", "kernel", "key", "residue", "rolling", "table"],
+            &["chunker", "keys"],
+            &["segments"],
             &["candidates"],
             &["algorithm"],
             &["spec"],
-            &["ahead", "parallel", "window"],
+            &["ahead", "window"],
+            &["parallel"],
             &["push", "stream"],
         ],
     ),
     (
         "cutpoint-store",
         &[
-            &["calendar", "error", "fingerprint", "mutant", "recent", "sorted", "stop"],
-            &["name"],
+            &["calendar", "error", "fingerprint", "mutant", "stop"],
+            &["name", "recent", "sorted"],
             &["environment"],
             &["format", "wait"],
             &["media"],
@@ -111,10 +113,10 @@ const ROOMS: [(&str, Layers); 4] = [
             &["describe"],
         ],
     ),
-    ("cutpoint-backup", &[&["files", "snapshots"], &["backup", "restore"]]),
+    ("cutpoint-backup", &[&["files"], &["restore"], &["snapshots"], &["backup"]]),
     (
         "cutpoint-estimate",
-        &[&["counter", "sampler", "savings", "scan"], &["estimate", "trace"], &["tune"]],
+        &[&["counter", "savings", "scan"], &["sampler"], &["estimate"], &["trace"], &["tune"]],
     ),
 ];
 
@@ -125,8 +127,7 @@ pub(crate) fn check() -> Result<(), String> {
     wrong.extend(check_crates(&packages));
     for package in &packages {
         let modules = Modules::read(&package.src)?;
-        let place = package.src.strip_prefix(root()).unwrap_or(&package.src);
-        let place = place.to_string_lossy().trim_start_matches('/').to_owned();
+        let place = &package.name;
         if let Some((_, layers)) = ROOMS.iter().find(|(name, _)| *name == package.name) {
             wrong.extend(
                 check_rooms(&modules, layers).into_iter().map(|it| format!("{place}: {it}")),

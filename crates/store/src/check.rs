@@ -273,8 +273,8 @@ impl Check<'_> {
     ///
     /// # Errors
     ///
-    /// Returns an `Interrupted` error if the check was cancelled, or `error` if so many objects
-    /// cannot be read that the storage itself has failed.
+    /// Returns an `Interrupted` error if the check was cancelled, or `error` if more objects
+    /// cannot be read than single bad sectors explain ([`Tolerance`]).
     fn failed(&self, object: impl ToString, error: Error, need: Need) -> Result<()> {
         let kind = match error.kind() {
             Kind::Interrupted => return Err(error),

@@ -63,8 +63,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Returns an error if the medium cannot list, or fails for so many objects that the medium
-    /// itself has to be considered broken.
+    /// Returns an error if the medium cannot list, or fails for more objects than single bad
+    /// sectors explain.
     pub fn list(repository: &Repository) -> Result<View> {
         View::default().list_again(repository)
     }

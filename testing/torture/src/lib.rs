@@ -19,6 +19,7 @@ mod actor;
 mod clock;
 mod machine;
 mod proxy;
+mod storm;
 mod world;
 
 use std::path::PathBuf;
@@ -63,5 +64,5 @@ pub enum Storage {
 /// Panics if the machine fails, for example if no temporary folder can be made or no process can be
 /// started.
 pub fn run(options: &Options) -> Result<Option<Tally>, String> {
-    world::run(options)
+    storm::run(options)
 }

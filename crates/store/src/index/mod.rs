@@ -243,8 +243,8 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Returns a `Media` error if the medium fails for so many segments that the medium itself has
-    /// to be considered broken.
+    /// Returns a `Media` error if the medium fails for more segments than single bad sectors
+    /// explain.
     pub fn open(repository: Arc<Repository>, view: &View) -> Result<Index> {
         let folder = cache_folder(&repository);
         Index::with_folder(repository, folder, Purpose::Write, view)

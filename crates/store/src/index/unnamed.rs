@@ -16,8 +16,8 @@ use crate::view::Hidden;
 ///
 /// # Errors
 ///
-/// Returns an error if the medium cannot list, or fails for so many containers that the medium
-/// itself has to be considered broken.
+/// Returns an error if the medium cannot list, or fails for more containers than single
+/// bad sectors explain.
 pub(super) fn look_for(
     repository: &Repository,
     hidden: &Hidden,

@@ -338,7 +338,7 @@ fn ends(keys: &Keys, options: &Options, chunk: &[u8]) -> [Option<u32>; 2] {
 
 /// Expresses `chunk` as a prefix and a suffix of the whole `name`, whose bytes are `old`, and a
 /// literal between them (C5: the parts are exactly what was compared). Returns `None` if a
-/// composite must not have so many extents (C4).
+/// composite must not have that number of extents (C4).
 fn burst(name: Fingerprint, old: &[u8], chunk: &[u8]) -> Option<Composed> {
     let narrow = |len: usize| u32::try_from(len).ok();
     let (prefix, suffix) = common_ends(old, chunk);

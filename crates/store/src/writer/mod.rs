@@ -133,11 +133,12 @@ impl Writer {
         Writer::begin_with(repository, purpose, false, View::without(lost), false)
     }
 
-    /// The same for a client that has listed before: commits and records of `known` are not read again.
+    /// Begins a writer for a client that has listed before. Commits and records in `known` are not
+    /// read again.
     ///
     /// # Errors
     ///
-    /// As [`Writer::begin`].
+    /// Returns any error of [`Writer::begin`].
     pub(crate) fn begin_knowing(
         repository: Arc<Repository>,
         purpose: Purpose,
