@@ -26,7 +26,7 @@ use crate::repository::Repository;
 use crate::view::View;
 #[cfg(feature = "mutants")]
 use crate::writer::mutant::{self, Mutant};
-use crate::writer::{Committed, Inline, Writer, end_dead_writers, end_writer, open_tickets};
+use crate::writer::{Committed, Inline, Writer, end_dead_among, end_writer, open_tickets};
 
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 
@@ -217,11 +217,13 @@ impl Sweeper {
         if mutant::is_active(Mutant::DoesNotWait) {
             return Ok((Vec::new(), settled));
         }
+        let mut open = open_tickets(repository)?;
         // Where a ticket's void and its commit could both be taken for the first, nobody is ended.
         if self.options.end_others || repository.config().creates_atomically() {
-            end_dead_writers(repository, None)?;
+            for ended in end_dead_among(repository, None, &open)? {
+                open.remove(&ended);
+            }
         }
-        let mut open = open_tickets(repository)?;
         let mut seen = settled;
         if let Some((of, awaiting)) = &self.awaited
             && *of == number

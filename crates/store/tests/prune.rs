@@ -1434,6 +1434,9 @@ fn sweeps_of_many_records_read_each_commit_once() {
     assert!(swept.container_count >= RECORDS as u64, "{swept:?}");
     let read_count = reads.count.load(Ordering::SeqCst);
     // What each sweep commits is read by the next.
-    assert!(read_count <= commit_count + RECORDS as u64, "{read_count} reads of {commit_count} commits");
+    assert!(
+        read_count <= commit_count + RECORDS as u64,
+        "{read_count} reads of {commit_count} commits"
+    );
     assert_clean(&repository, "all records are swept");
 }

@@ -93,6 +93,19 @@ pub enum Committed {
     Ended,
 }
 
+/// The circumstances in which a writer begins.
+#[derive(Debug, Default)]
+struct Beginning {
+    /// The caller vouches that no other client writes.
+    is_alone: bool,
+    /// The view whose commits and records are not read again, with the records that do not count.
+    known: View,
+    /// The run has begun before, and keeps its key epoch.
+    is_at_work: bool,
+    /// Writers that are dead are not ended: the caller has just done that.
+    leaves_dead: bool,
+}
+
 impl Writer {
     /// Begins: puts a ticket, ends writers that are dead, and only then lists what there is (W1).
     /// Where the medium lets several create one object, by the settings, nobody is ended.
@@ -102,7 +115,7 @@ impl Writer {
     /// `Unsupported` where this version must not write; `Corrupt` where a prune record cannot be
     /// read; as the medium.
     pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, View::default(), false)
+        Writer::begin_with(repository, purpose, Beginning::default())
     }
 
     /// The same for a run that has begun before and goes on with another ticket: a key epoch may have
@@ -112,7 +125,8 @@ impl Writer {
     ///
     /// As [`Writer::begin`].
     pub fn begin_again(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, View::default(), true)
+        let beginning = Beginning { is_at_work: true, ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
     }
 
     /// The same for a repair that gives up `lost` prune records: they do not count for this writer.
@@ -125,10 +139,12 @@ impl Writer {
         purpose: Purpose,
         lost: BTreeSet<u64>,
     ) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, View::without(lost), false)
+        let beginning = Beginning { known: View::without(lost), ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
     }
 
-    /// The same for a client that has listed before: commits and records of `known` are not read again.
+    /// The same for a client that has just ended the writers that are dead, and has listed before:
+    /// commits and records of `known` are not read again.
     ///
     /// # Errors
     ///
@@ -138,7 +154,8 @@ impl Writer {
         purpose: Purpose,
         known: View,
     ) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, known, false)
+        let beginning = Beginning { known, leaves_dead: true, ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
     }
 
     /// The same for a caller who vouches that no other client writes: dead writers are ended also where
@@ -149,15 +166,14 @@ impl Writer {
     /// As [`Writer::begin`]; `Conflict` where another writer may be at work
     /// ([`crate::liveness::others_at_work`]): the own ticket is ended then.
     pub fn begin_alone(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, true, View::default(), false)
+        let beginning = Beginning { is_alone: true, ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
     }
 
     fn begin_with(
         repository: Arc<Repository>,
         purpose: Purpose,
-        is_alone: bool,
-        known: View,
-        is_at_work: bool,
+        Beginning { is_alone, known, is_at_work, leaves_dead }: Beginning,
     ) -> Result<Writer> {
         repository.config().check_features(true)?;
         #[cfg(feature = "mutants")]
@@ -178,8 +194,11 @@ impl Writer {
         }
         // Both the commit and the void of a ticket could else be taken for the one that was first.
         let may_end_others = is_alone || repository.config().creates_atomically();
-        let ended =
-            if may_end_others { end_dead_writers(&repository, Some(ticket))? } else { Vec::new() };
+        let ended = if may_end_others && !leaves_dead {
+            end_dead_writers(&repository, Some(ticket))?
+        } else {
+            Vec::new()
+        };
         let view = known.list_again(&repository)?;
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
@@ -657,12 +676,19 @@ pub(crate) fn end_dead_writers(
     repository: &Repository,
     own: Option<TicketId>,
 ) -> Result<Vec<TicketId>> {
-    let mut renewals = open_tickets(repository)?;
-    renewals.retain(|ticket, _| Some(*ticket) != own);
+    end_dead_among(repository, own, &open_tickets(repository)?)
+}
+
+/// The same for the writers that `open` lists ([`open_tickets`]).
+pub(crate) fn end_dead_among(
+    repository: &Repository,
+    own: Option<TicketId>,
+    open: &BTreeMap<TicketId, u32>,
+) -> Result<Vec<TicketId>> {
     let judge = Judge::new(repository, own);
     let mut ended = Vec::new();
     let mut seen = None;
-    for (ticket, renewal) in renewals {
+    for (&ticket, &renewal) in open.iter().filter(|(ticket, _)| Some(**ticket) != own) {
         let name = ObjectName::Ticket { ticket, renewal };
         let body = match repository.get(name) {
             Ok(body) => Ticket::decode(&body).map_err(|error| error.of(name)),
