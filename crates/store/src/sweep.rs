@@ -28,7 +28,7 @@ use crate::reader::Reader;
 use crate::record::{is_overtaken, overtaken};
 use crate::repository::Repository;
 use crate::view::View;
-use crate::writer::{Committed, Inline, Writer, end_dead_writers, end_writer};
+use crate::writer::{Committed, Inline, Writer, end_dead_among, end_writer};
 
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 
@@ -225,12 +225,14 @@ impl Sweeper {
         if mutant::is_active(Mutant::DoesNotWait) {
             return Ok((Vec::new(), settled));
         }
+        let mut open = open_tickets(repository)?;
         // No writer is ended on a storage where its `void` and its commit could both seem to be the
         // first.
         if self.options.end_others || repository.config().creates_atomically() {
-            end_dead_writers(repository, None)?;
+            for ended in end_dead_among(repository, None, &open)? {
+                open.remove(&ended);
+            }
         }
-        let mut open = open_tickets(repository)?;
         let mut seen = settled;
         if let Some((of, awaiting)) = &self.awaited
             && *of == number

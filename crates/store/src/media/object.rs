@@ -25,6 +25,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path as StorePath;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use rustix::io::Errno;
+use walkdir::WalkDir;
 
 use super::{Media, Put, Staged, count_max, too_long};
 use crate::error::{Error, Kind, Result};
@@ -391,16 +392,39 @@ fn head(store: &dyn ObjectStore, name: &str) -> Result<Option<u64>> {
 
 fn list(store: &dyn ObjectStore, prefix: &str) -> Result<Vec<(String, u64)>> {
     let path = StorePath::from(prefix);
-    let count_max = count_max(prefix);
     let listed = store.list(Some(&path)).map_ok(|meta| (meta.location.to_string(), meta.size));
-    let mut found: Vec<(String, u64)> = block_on(listed.take(count_max + 1).try_collect())
+    let mut found: Vec<(String, u64)> = block_on(listed.take(count_max(prefix) + 1).try_collect())
         .map_err(|error| store_error(prefix, error))?;
-    if found.len() > count_max {
-        let message = format!("holds more than {count_max} objects, the maximum of its kind");
-        return Err(Error::new(Kind::Media, prefix, message));
-    }
+    require_count(prefix, found.len())?;
     found.sort_unstable();
     Ok(found)
+}
+
+/// Refuses a listing of `prefix` with more objects than its kind allows.
+///
+/// # Errors
+///
+/// Returns a `Media` error that names the maximum.
+fn require_count(prefix: &str, count: usize) -> Result<()> {
+    let count_max = count_max(prefix);
+    if count <= count_max {
+        return Ok(());
+    }
+    let message = format!("holds more than {count_max} objects, the maximum of its kind");
+    Err(Error::new(Kind::Media, prefix, message))
+}
+
+/// Returns `true` if the error is about a file that does not exist, which a listing skips.
+fn is_gone(error: &walkdir::Error) -> bool {
+    error.io_error().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// Returns `true` for the name of a staged file, which ends in `#` and digits.
+fn is_staged(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file.split_once('#').is_some_and(|(_, number)| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 fn delete(store: &dyn ObjectStore, name: &str) -> Result<()> {
@@ -448,8 +472,25 @@ impl Media for Local {
         }
     }
 
+    // Makes one system call per file; the listing of `object_store` makes three.
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        list(&self.store, prefix)
+        let mut found = Vec::new();
+        for entry in WalkDir::new(self.root.join(prefix)).min_depth(1).follow_links(true) {
+            let entry = entry.and_then(|entry| Ok((entry.metadata()?, entry)));
+            let (metadata, entry) = match entry {
+                Ok(entry) => entry,
+                // Deleted since its folder was read, or a broken link.
+                Err(error) if is_gone(&error) => continue,
+                Err(error) => return Err(io_error(&prefix, error.into())),
+            };
+            let name = entry.path().strip_prefix(&self.root).ok().and_then(Path::to_str);
+            if let Some(name) = name.filter(|name| metadata.is_file() && !is_staged(name)) {
+                found.push((name.to_owned(), metadata.len()));
+                require_count(prefix, found.len())?;
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
     }
 
     fn delete(&self, name: &str) -> Result<()> {

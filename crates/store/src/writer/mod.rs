@@ -96,6 +96,19 @@ pub enum Committed {
     Ended,
 }
 
+/// The circumstances in which a writer begins.
+#[derive(Debug, Default)]
+struct Beginning {
+    /// Set if the caller vouches that no other client writes.
+    is_alone: bool,
+    /// The view whose commits and records are not read again, with the records that do not count.
+    known: View,
+    /// Set if the run has begun before. It keeps its key epoch.
+    is_at_work: bool,
+    /// Set if the caller has just ended the dead writers.
+    leaves_dead: bool,
+}
+
 impl Writer {
     /// Begins a writer: puts a ticket, ends dead writers, and only then lists what exists (W1). On
     /// storage that, by the settings, lets several clients create one object, no other writer is
@@ -106,7 +119,7 @@ impl Writer {
     /// Returns `Unsupported` if this version must not write to the repository, `Corrupt` if a prune
     /// record cannot be read, and any error of the storage.
     pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, View::default(), false)
+        Writer::begin_with(repository, purpose, Beginning::default())
     }
 
     /// Begins a writer for a run that continues with another ticket. A key epoch may have begun
@@ -116,7 +129,8 @@ impl Writer {
     ///
     /// Returns any error of [`Writer::begin`].
     pub fn begin_again(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, View::default(), true)
+        let beginning = Beginning { is_at_work: true, ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
     }
 
     /// Begins a writer for a repair that gives up the `lost` prune records, which do not count for
@@ -130,11 +144,12 @@ impl Writer {
         purpose: Purpose,
         lost: BTreeSet<u64>,
     ) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, View::without(lost), false)
+        let beginning = Beginning { known: View::without(lost), ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
     }
 
-    /// Begins a writer for a client that has listed before. Commits and records in `known` are not
-    /// read again.
+    /// Begins a writer for a client that has just ended the dead writers, and has listed before.
+    /// Commits and records in `known` are not read again.
     ///
     /// # Errors
     ///
@@ -144,7 +159,8 @@ impl Writer {
         purpose: Purpose,
         known: View,
     ) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, false, known, false)
+        let beginning = Beginning { known, leaves_dead: true, ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
     }
 
     /// Begins a writer for a caller that vouches that no other client writes. Dead writers are then
@@ -155,15 +171,14 @@ impl Writer {
     /// Returns any error of [`Writer::begin`], and `Conflict` if another writer may be at work
     /// ([`crate::liveness::others_at_work`]). In that case the writer's own ticket has been ended.
     pub fn begin_alone(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
-        Writer::begin_with(repository, purpose, true, View::default(), false)
+        let beginning = Beginning { is_alone: true, ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
     }
 
     fn begin_with(
         repository: Arc<Repository>,
         purpose: Purpose,
-        is_alone: bool,
-        known: View,
-        is_at_work: bool,
+        Beginning { is_alone, known, is_at_work, leaves_dead }: Beginning,
     ) -> Result<Writer> {
         repository.config().check_features(true)?;
         #[cfg(feature = "mutants")]
@@ -184,8 +199,11 @@ impl Writer {
         }
         // Otherwise both the commit and the void of a ticket could be taken for the first.
         let may_end_others = is_alone || repository.config().creates_atomically();
-        let ended =
-            if may_end_others { end_dead_writers(&repository, Some(ticket))? } else { Vec::new() };
+        let ended = if may_end_others && !leaves_dead {
+            end_dead_writers(&repository, Some(ticket))?
+        } else {
+            Vec::new()
+        };
         let view = known.list_again(&repository)?;
         #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
@@ -647,12 +665,23 @@ pub(crate) fn end_dead_writers(
     repository: &Repository,
     own: Option<TicketId>,
 ) -> Result<Vec<TicketId>> {
-    let mut renewals = open_tickets(repository)?;
-    renewals.retain(|ticket, _| Some(*ticket) != own);
+    end_dead_among(repository, own, &open_tickets(repository)?)
+}
+
+/// Ends the dead writers among those that `open` lists ([`open_tickets`]). Returns the ended ones.
+///
+/// # Errors
+///
+/// Returns any error of the storage.
+pub(crate) fn end_dead_among(
+    repository: &Repository,
+    own: Option<TicketId>,
+    open: &BTreeMap<TicketId, u32>,
+) -> Result<Vec<TicketId>> {
     let judge = Judge::new(repository, own);
     let mut ended = Vec::new();
     let mut seen = None;
-    for (ticket, renewal) in renewals {
+    for (&ticket, &renewal) in open.iter().filter(|(ticket, _)| Some(**ticket) != own) {
         let name = ObjectName::Ticket { ticket, renewal };
         let body = match repository.get(name) {
             Ok(body) => Ticket::decode(&body).map_err(|error| error.of(name)),
