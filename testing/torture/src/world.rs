@@ -3,17 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cutpoint_testing::{S3Server, SplitMix64};
-
 use crate::clock::ClockShift;
 use crate::machine::Machine;
 use crate::proxy::Proxy;
-use crate::{Options, Storage};
 
 /// The divisor of the duration of a run that gives its first part, in which nothing is disturbed
 /// and commands are timed.

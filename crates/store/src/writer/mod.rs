@@ -19,7 +19,7 @@ mod tree;
 mod uploads;
 mod worth;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
