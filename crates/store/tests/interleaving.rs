@@ -702,7 +702,7 @@ fn rule_is_needed(mutant: Mutant, snapshots: u64, cast: &[(Act, bool)], script: 
 /// Runs a sweep past its listing of tickets, up to the listing of commits that shows which writers
 /// have ended.
 fn past_tickets(actor: usize) -> Script {
-    let steps = ["list tickets", "list commits", "list tickets", "list commits"];
+    let steps = ["list tickets", "list commits"];
     steps.into_iter().map(|call| (actor, Until::Before(call))).collect()
 }
 

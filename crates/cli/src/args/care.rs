@@ -112,7 +112,8 @@ fn parse_object(text: &str) -> Result<ObjectName, String> {
 Examples:
   cutpoint repair objects --dry-run
   cutpoint repair objects --read-data
-  cutpoint repair objects --remove config/00000000000000000042")]
+  cutpoint repair objects \\
+    --remove config/00000000000000000042")]
 pub(crate) struct RepairObjects {
     /// Show what would be done, and change nothing
     #[arg(long, short = 'n')]

@@ -97,7 +97,7 @@ snapshot is made.
     --stdin-from-command -- \\
     bash -o pipefail -c 'pg_dump shop | gzip --rsyncable'
       Saves the output of a pipe. Without pipefail, a failure of the first program is not detected.
-  tar -c . | cutpoint backup --stdin --stdin-filename all.tar
+  tar -c . | cutpoint backup --stdin --stdin-filename a.tar
       Saves standard input. A failure of tar is not detected: its output so far becomes a \
 snapshot."
 )]

@@ -38,7 +38,7 @@ Examples:
       Shows which rule keeps each snapshot.
   cutpoint forget --keep-within 1m --keep-within-weekly 1y \\
     --keep-tag release
-  cutpoint forget --host laptop --path /home/me --keep-last 3
+  cutpoint forget --host laptop --path /home --keep-last 3
   cutpoint forget 5f3a91c0 eba45d5d
   cutpoint forget --undo 5f3a91c0
   cutpoint forget --undo --last
