@@ -695,7 +695,7 @@ fn rule_is_needed(mutant: Mutant, snapshots: u64, cast: &[(Act, bool)], script: 
 
 /// Up to where a sweep has listed tickets, and would list commits to know who has ended.
 fn past_tickets(actor: usize) -> Script {
-    let steps = ["list tickets", "list commits", "list tickets", "list commits"];
+    let steps = ["list tickets", "list commits"];
     steps.into_iter().map(|call| (actor, Until::Before(call))).collect()
 }
 
