@@ -11,6 +11,7 @@ mod dump;
 mod estimate;
 mod failures;
 mod forget;
+mod guide;
 mod json;
 mod keys;
 #[cfg(feature = "lab")]
