@@ -328,7 +328,7 @@ impl Names {
     /// Returns a command of the page with the ids of this run.
     fn real(&self, command: &str) -> String {
         let known = |word: &str| self.ids.iter().find(|(_, shown)| shown == word);
-        words(command).map(|word| known(word).map_or(word, |(real, _)| real)).collect()
+        words(command).map(|word| known(word).map_or(word, |(real, _)| real.as_str())).collect()
     }
 
     /// Returns output of this run as a page shows it.
