@@ -88,6 +88,10 @@ const PROSE: Step = ("prose", prose::check);
 
 const LAYERS: Step = ("layers", layers::check);
 
+const GUIDE: Step = ("guide", compare_guide);
+
+const GUIDE_WRITTEN: Step = ("guide, written", write_guide);
+
 const ADVISORIES: Step = ("advisories", advisories::check);
 
 const INSTRUCTIONS: Step = ("instructions", instructions::check);
@@ -106,8 +110,8 @@ fn main() -> ExitCode {
         ["release-check"] => {
             [QUICK_STEPS.as_slice(), &[ADVISORIES], SLOW_STEPS.as_slice()].concat()
         }
-        ["guide"] => vec![("guide", compare_guide)],
-        ["guide", "--write"] => vec![("guide", write_guide)],
+        ["guide"] => vec![GUIDE],
+        ["guide", "--write"] => vec![GUIDE_WRITTEN],
         ["instructions"] => vec![INSTRUCTIONS],
         ["layers"] => vec![LAYERS],
         ["prose"] => vec![PROSE],
