@@ -3,6 +3,7 @@
 //! - `cargo xtask check`: everything that must hold before a change lands, in one command.
 //! - `cargo xtask advisories`: known vulnerabilities of dependencies.
 //! - `cargo xtask release-check`: both of these.
+//! - `cargo xtask guide`: the output in README.md and docs/guide.md, compared or written.
 //! - `cargo xtask instructions`: the instructions of the kernels in the assembly.
 //! - `cargo xtask oracle`: our cut-points compared with those of third-party programs.
 //! - `cargo xtask torture` and `cargo xtask attacks`: the release build under attack.
@@ -26,6 +27,7 @@ const USAGE: &str = "\
 usage: cargo xtask check [--quick | --long]
        cargo xtask advisories
        cargo xtask release-check
+       cargo xtask guide [--write]
        cargo xtask instructions
        cargo xtask layers
        cargo xtask prose
@@ -45,6 +47,9 @@ advisories     known vulnerabilities of dependencies, by cargo-deny; not a step 
                database changes without us. Fails where cargo-deny or its database cannot be had
 release-check  check and advisories: what must hold before a release
 instructions, layers, prose  that step of check alone
+
+guide    runs the commands of README.md and docs/guide.md, and compares what they print with the pages
+         (one of the tests of check); with --write, writes it into the pages
 
 oracle   makes the inputs of others' cut-point lists, checks their sums, and cuts them as each list
          below DIR (vectors/oracle) says; ends with 1 if one differs. Quicker with `cargo run
@@ -83,6 +88,10 @@ const PROSE: Step = ("prose", prose::check);
 
 const LAYERS: Step = ("layers", layers::check);
 
+const GUIDE: Step = ("guide", compare_guide);
+
+const GUIDE_WRITTEN: Step = ("guide, written", write_guide);
+
 const ADVISORIES: Step = ("advisories", advisories::check);
 
 const INSTRUCTIONS: Step = ("instructions", instructions::check);
@@ -101,6 +110,8 @@ fn main() -> ExitCode {
         ["release-check"] => {
             [QUICK_STEPS.as_slice(), &[ADVISORIES], SLOW_STEPS.as_slice()].concat()
         }
+        ["guide"] => vec![GUIDE],
+        ["guide", "--write"] => vec![GUIDE_WRITTEN],
         ["instructions"] => vec![INSTRUCTIONS],
         ["layers"] => vec![LAYERS],
         ["prose"] => vec![PROSE],
@@ -237,6 +248,27 @@ fn data_sets() -> Result<(), String> {
     }
     let mut command = Command::new("python3");
     command.args(["-B", "research/datasets/test_build.py"]).current_dir(root());
+    run(command)?;
+    // The picture of README.md has the numbers of its table.
+    let mut command = Command::new("python3");
+    command.args(["-B", "research/bench/sizes.py", "--check"]).current_dir(root());
+    run(command)
+}
+
+/// Returns the command that runs the test of the pages for users.
+fn guide() -> Command {
+    cargo(&["test", "--quiet", "-p", "cutpoint", "--test", "cli", "guide::"])
+}
+
+/// Compares the pages for users with the output of the program.
+fn compare_guide() -> Result<(), String> {
+    run(guide())
+}
+
+/// Writes the output of the program into the pages for users.
+fn write_guide() -> Result<(), String> {
+    let mut command = guide();
+    command.env("CUTPOINT_WRITE_GUIDE", "1");
     run(command)
 }
 

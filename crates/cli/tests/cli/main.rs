@@ -12,6 +12,7 @@ mod estimate;
 mod failures;
 mod forget;
 mod help;
+mod guide;
 mod json;
 mod keys;
 #[cfg(feature = "lab")]
