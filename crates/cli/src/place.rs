@@ -227,8 +227,8 @@ mod tests {
         for (url, problem) in [
             ("file://nas/a", "found nas"),
             ("file://a", "three slashes"),
-            ("file://", "names no folder"),
-            ("file://localhost", "names no folder"),
+            ("file://", "has no folder"),
+            ("file://localhost", "has no folder"),
             ("file:a", "three slashes"),
             ("file:///a?b", "%3F"),
             ("file:///a#b", "%23"),
@@ -259,12 +259,12 @@ mod tests {
                 "`--repo s3://bucket/x --s3-endpoint https://storage.googleapis.com`",
             ),
             ("azure:container:/", "`./azure:container:/`"),
-            ("rest:https://host/", "known: a folder"),
+            ("rest:https://host/", "expected a folder"),
             ("https://host/bucket", "--s3-endpoint"),
             ("local:/a", "`--repo /a`"),
             ("C:foo", "`./C:foo` names a folder"),
             ("C:\\foo", "names a folder"),
-            (":/a", "known: a folder"),
+            (":/a", "expected a folder"),
             ("S3://bucket/p", "write s3://BUCKET/PREFIX"),
             ("s3:host.example/bucket", "`--repo s3://bucket --s3-endpoint https://host.example`"),
             ("s3:host/b", "`--repo s3://b --s3-endpoint https://host`"),
@@ -286,7 +286,7 @@ mod tests {
             ("s3:https://a.b.s3.amazonaws.com", "`--repo s3://a.b`"),
         ] {
             let error = resolved(place.as_bytes()).expect_err(place);
-            for text in ["known: a folder, file:///FOLDER, s3://BUCKET/PREFIX", spelling] {
+            for text in ["expected a folder, file:///FOLDER or s3://BUCKET/PREFIX", spelling] {
                 assert!(error.contains(text), "{place}: {error}");
             }
             assert!(

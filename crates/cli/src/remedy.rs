@@ -58,9 +58,9 @@ mod tests {
     fn remedy_mentions_stored_data_only_for_a_full_store() {
         let store = anyhow::Error::new(StoreError::new(Kind::Full, "data/00/x", "no space left"));
         let text = remedy(&store.context("the backup")).expect("a remedy");
-        assert!(text.contains("what was stored"), "{text}");
+        assert!(text.contains("data stored so far"), "{text}");
         let output = anyhow::Error::new(io::Error::from(io::ErrorKind::StorageFull));
         let text = remedy(&output.context("standard output")).expect("a remedy");
-        assert_eq!(text, "make room and run the same command again", "nothing was stored");
+        assert_eq!(text, "free some space and run the same command again", "nothing was stored");
     }
 }

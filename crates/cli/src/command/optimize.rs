@@ -137,6 +137,6 @@ fn summarize(args: &Optimize, done: &Pruned, freed: &Freed, report: &Report) -> 
             units::size(done.recomposed_bytes)
         ));
     }
-    say_freed(freed, report, "optimize");
+    say_freed(done, freed, report, "optimize");
     Ok(())
 }

@@ -351,21 +351,40 @@ pub(super) fn note_others(plan: &Plan, report: &Report) {
 
 fn waiting_text(waiting: &Sweep) -> String {
     match waiting {
-        Sweep::Settling { number, until_ns } => format!(
-            "Containers condemned by prune {number} can be deleted after {} (another client may \
-             still need them)",
-            units::date_time(until_ns.div_euclid(SECOND_NS))
-        ),
-        Sweep::Waiting { number, writers } => {
-            let names: Vec<String> = writers.iter().map(writer_text).collect();
-            format!(
-                "Containers condemned by prune {number} can be deleted once these clients have \
-                 ended: {}",
-                names.join(", ")
-            )
+        Sweep::Settling { number, .. } | Sweep::Waiting { number, .. } => {
+            format!("Containers condemned by prune {number} can be deleted {}", when(waiting))
         }
         Sweep::Nothing | Sweep::Done(_) => String::new(),
     }
+}
+
+/// Describes the moment from which a sweep can continue.
+fn when(waiting: &Sweep) -> String {
+    match waiting {
+        Sweep::Settling { until_ns, .. } => format!(
+            "after {} UTC (another client may still need this data)",
+            units::date_time(until_ns.div_euclid(SECOND_NS))
+        ),
+        Sweep::Waiting { writers, .. } => {
+            let names: Vec<String> = writers.iter().map(writer_text).collect();
+            format!("once these clients have ended: {}", names.join(", "))
+        }
+        Sweep::Nothing | Sweep::Done(_) => String::new(),
+    }
+}
+
+/// Describes what waits for the next run of `command`, with its size if it was condemned by this
+/// run.
+fn pending_text(pruned: &Pruned, waiting: &Sweep, command: &str) -> String {
+    let (Sweep::Settling { number, .. } | Sweep::Waiting { number, .. }) = waiting else {
+        return String::new();
+    };
+    let what = if pruned.number == Some(*number) {
+        units::size(pruned.plan.dead_bytes + pruned.plan.rewritten_bytes)
+    } else {
+        format!("Containers condemned by prune {number}")
+    };
+    format!("{what} will be freed by the next {command} {}", when(waiting))
 }
 
 fn writer_text(writer: &Awaited) -> String {
@@ -423,12 +442,12 @@ fn summarize(args: &Prune, pruned: &Pruned, freed: &Freed, report: &Report) -> R
     if pruned.number.is_none() {
         report.note("Nothing to condemn.");
     }
-    say_freed(freed, report, "prune");
+    say_freed(pruned, freed, report, "prune");
     Ok(())
 }
 
-/// Prints what was deleted, and what has to wait for the next run of the command `verb`.
-pub(super) fn say_freed(freed: &Freed, report: &Report, verb: &str) {
+/// Prints what was deleted, and what has to wait for the next run of `command`.
+pub(super) fn say_freed(pruned: &Pruned, freed: &Freed, report: &Report, command: &str) {
     if freed.container_count > 0 {
         report.note(&format!(
             "Deleted {} ({}).",
@@ -437,9 +456,7 @@ pub(super) fn say_freed(freed: &Freed, report: &Report, verb: &str) {
         ));
     }
     if let Some(waiting) = &freed.waiting {
-        report.note(&format!(
-            "{}; the next {verb} deletes them, or use --wait.",
-            waiting_text(waiting)
-        ));
+        let pending = pending_text(pruned, waiting, command);
+        report.note(&format!("{pending}; with --wait, one run frees it."));
     }
 }

@@ -37,13 +37,13 @@ fn missing_repository_is_reported() {
     for place in ["nowhere", "empty", "file"] {
         sandbox
             .run(["snapshots", "--repo", place])
-            .ended(10, &[&format!("{place}: there is no repository"), "cutpoint init"]);
+            .ended(10, &[&format!("{place}: no repository found"), "cutpoint init"]);
     }
     // A script is not asked, and nothing is created.
-    sandbox.run(["backup", "source"]).ended(10, &["there is no repository", "--init"]);
+    sandbox.run(["backup", "source"]).ended(10, &["no repository found", "--init"]);
     assert!(!sandbox.path("repo").exists(), "nothing was made");
     run(sandbox.command(["snapshots"]).env_remove("CUTPOINT_REPO"))
-        .ended(2, &["no repository is named", "CUTPOINT_REPO"]);
+        .ended(2, &["no repository given", "CUTPOINT_REPO"]);
 }
 
 /// Places in the syntax of other programs. A folder of that name on this machine would be mistaken
@@ -60,7 +60,7 @@ fn unknown_kind_of_place_is_refused() {
         ("gs://bucket/x", "./gs://bucket/x"),
         ("C:foo", "./C:foo"),
     ] {
-        let texts = [place, "known: a folder, file:///FOLDER, s3://BUCKET/PREFIX", spelling];
+        let texts = [place, "expected a folder, file:///FOLDER or s3://BUCKET/PREFIX", spelling];
         let init = ["init", "--encryption", "none", "--repo", place];
         sandbox.run(init).ended(2, &texts);
         let backup = ["backup", "source", "--init", "--encryption", "none", "--repo", place];
@@ -108,19 +108,19 @@ fn empty_variable_counts_as_unset() {
         command.env("CUTPOINT_REPO", "").env("CUTPOINT_PASSPHRASE", "");
         run(command.env("CUTPOINT_NEW_PASSPHRASE", ""))
     };
-    without(&["snapshots"]).ended(2, &["no repository is named", "CUTPOINT_REPO"]);
+    without(&["snapshots"]).ended(2, &["no repository given", "CUTPOINT_REPO"]);
     without(&["cut", "file"]).well();
     without(&["init", "--repo", "repo"]).ended(12, &["needs a passphrase or a key"]);
     without(&["init", "--repo", "repo", "--key-file", "key"]).well();
     without(&["key", "add", "--repo", "repo", "--key-file", "key"])
-        .ended(2, &["the secret of the new key is missing"]);
+        .ended(2, &["no secret given for the new key"]);
     assert!(!sandbox.path("snapshots").exists(), "an empty place is no folder");
 }
 
 #[test]
 fn init_in_an_occupied_place_is_refused() {
     let sandbox = Sandbox::with_repository();
-    sandbox.run(["init", "--encryption", "none"]).ended(2, &["there is a repository already"]);
+    sandbox.run(["init", "--encryption", "none"]).ended(2, &["a repository exists already"]);
     make_source(&sandbox.path("source"));
     sandbox
         .run(["init", "--encryption", "none", "--repo", "source"])
@@ -152,7 +152,7 @@ fn interrupted_init_can_be_repeated() {
     };
     sandbox.run(["init", "--key-file", "key"]).well();
     remove_config();
-    sandbox.run(["snapshots", "--key-file", "key"]).ended(10, &["there is no repository"]);
+    sandbox.run(["snapshots", "--key-file", "key"]).ended(10, &["no repository found"]);
     // The second attempt behaves as if the first one had not happened.
     sandbox.run(["init", "--key-file", "key"]).well();
     make_source(&sandbox.path("source"));
@@ -163,7 +163,7 @@ fn interrupted_init_can_be_repeated() {
     sandbox
         .run(["snapshots", "--key-file", "key"])
         .ended(11, &["has keys but no config", "cutpoint check"]);
-    sandbox.run(["init", "--key-file", "key"]).ended(2, &["there is a repository already"]);
+    sandbox.run(["init", "--key-file", "key"]).ended(2, &["a repository exists already"]);
 }
 
 #[test]
@@ -174,10 +174,10 @@ fn missing_sources_and_paths_are_reported() {
         .ended(2, &["source gone: No such file", "source nowhere: No such file"]);
     sandbox.run(["backup"]).ended(2, &["PATH"]);
     sandbox.run(["frobnicate"]).ended(2, &["frobnicate"]);
-    sandbox.run(["ls", "latest"]).ended(2, &["there is no snapshot yet"]);
+    sandbox.run(["ls", "latest"]).ended(2, &["no matching snapshot"]);
     sandbox.backup("source");
     sandbox.run(["ls", "latest:/no/such"]).ended(2, &["`/no` is not in the snapshot"]);
-    sandbox.run(["cat", "latest:/"]).ended(2, &["`/` is not a file"]);
+    sandbox.run(["cat", "latest:/"]).ended(2, &["`/`: not a file"]);
     sandbox.run(["cat", "latest"]).ended(2, &["SNAPSHOT:PATH"]);
     sandbox.run(["backup", "source", "--exclude", "[z-a]"]).ended(2, &["[z-a]"]);
     let mut command = sandbox.command(["restore", "latest", "--to"]);
@@ -308,10 +308,10 @@ fn missing_permission_is_reported() {
     as_user(&["backup", "source/big", "source/sub"]).ended(2, &["source/big: Permission denied"]);
     close("source/sub", 0o755);
     close("repo/config", 0o000);
-    as_user(&["snapshots"]).ended(2, &["ermission denied", "run as a user who"]);
+    as_user(&["snapshots"]).ended(2, &["ermission denied", "run as a user with permission"]);
     close("repo/config", 0o755);
     close("repo/commits", 0o555);
-    as_user(&["backup", "source"]).ended(2, &["ermission denied", "run as a user who"]);
+    as_user(&["backup", "source"]).ended(2, &["ermission denied", "run as a user with permission"]);
     close("repo/commits", 0o755);
     close("repo", 0o000);
     as_user(&["snapshots"]).ended(2, &["ermission denied"]);
@@ -391,7 +391,7 @@ fn full_disk_is_reported() {
     fs::write(sandbox.path("source/big"), &bytes).expect("written");
     let limited = |arguments: &str| limited(&sandbox, 1000, arguments);
     fs::write(sandbox.path("source/small"), "small").expect("written");
-    let full = ["data/", "File too large", "make room and run the same command again"];
+    let full = ["data/", "File too large", "free some space and run the same command again"];
     limited("backup source").ended(14, &full);
     sandbox.run(["backup", "source"]).well();
     sandbox.run(["restore", "latest", "--to", "back"]).well();
@@ -425,7 +425,7 @@ fn messages_are_escaped_for_a_terminal() {
     }
     let told = sandbox.run(["init", "--repo", name, "--encryption", "none"]);
     assert!(!told.stderr.contains('\u{1b}'), "init said {:?}", told.stderr);
-    told.ended(2, &["re\\x1b]0;po\\x07\\u{9b}2J: there is a repository already"]);
+    told.ended(2, &["re\\x1b]0;po\\x07\\u{9b}2J: a repository exists already"]);
 }
 
 /// A small file system at `folder` of the sandbox, until it is dropped.
@@ -474,11 +474,12 @@ fn run_on_a_full_disk_publishes_its_data() {
     for _ in 0..2 {
         let full = sandbox.run(["backup", "source"]);
         // The object that did not fit, the reason, and the remedy are reported.
-        let full = full.ended(14, &["No space left", "make room and run the same command again"]);
+        let full =
+            full.ended(14, &["No space left", "free some space and run the same command again"]);
         let object = ["data/", "meta/", "tickets/", "index/", "commits/"];
         assert!(object.iter().any(|name| full.stderr.contains(name)), "named: {}", full.stderr);
         // Everything that was completed is intact, on a disk without any space left.
-        sandbox.run(["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
+        sandbox.run(["check", "--read-data"]).ended(0, &["No problems found"]);
         assert_eq!(sandbox.json(["snapshots"]).len(), 1, "the first snapshot");
         sandbox.run(["restore", "latest", "--to", "first", "--overwrite", "replace"]).well();
     }
@@ -495,7 +496,9 @@ fn run_on_a_full_disk_publishes_its_data() {
     // The target is too small.
     let target = SmallDisk::mount(&sandbox, "target", "12m").expect("the first one was mounted");
     let restore = ["restore", "latest", "--to", "target", "--overwrite", "changed"];
-    sandbox.run(restore).ended(14, &["source/big: ", "No space left", "make room", "goes on"]);
+    sandbox
+        .run(restore)
+        .ended(14, &["source/big: ", "No space left", "free some space", "goes on"]);
     target.grow("400m");
     sandbox.run(restore).well();
     let back = sandbox.path("target").join(source.strip_prefix("/").expect("an absolute path"));
@@ -626,7 +629,7 @@ fn file_that_ends_early_is_reported_by_backup_restore_and_cat() {
     // Such a file gets new times when its attributes are read for the first time.
     sandbox.run(["backup", file]).ended(1, &[file, "1 problem"]);
     sandbox.run(["backup", file]).ended(1, &[file, "end early (expected 4096, read "]);
-    let told = &["was made with 1 problem", &file[1..], "ended early"];
+    let told = &["was created with 1 problem", &file[1..], "ended early"];
     sandbox.run(["restore", "latest", "--to", "back"]).ended(0, told);
     sandbox.run(["cat", &format!("latest:{file}")]).ended(0, told);
 }

@@ -134,14 +134,14 @@ fn forget_can_be_undone() {
         .run(["forget", "--undo", short])
         .ended(2, &[&format!("snapshot {short}: it is too late: prune")]);
     sandbox.run(["hold", short]).ended(2, &["it is too late: prune"]);
-    sandbox.run(["ls", short]).ended(2, &["a prune has taken it", "cutpoint snapshots"]);
-    sandbox.run(["forget", "--undo", "--last"]).ended(2, &["a prune has taken all"]);
+    sandbox.run(["ls", short]).ended(2, &["removed for good", "cutpoint snapshots"]);
+    sandbox.run(["forget", "--undo", "--last"]).ended(2, &["a prune has removed all"]);
     // Of two snapshots that were forgotten together, a prune takes one.
     sandbox.run(["forget", &all[1], &all[2]]).well();
     take(&sandbox, &all[1]);
     sandbox
         .run(["forget", "--undo", "--last"])
-        .ended(1, &["a prune has taken it", &format!("Brought back 1 snapshot: {}", &all[2][..8])]);
+        .ended(1, &["removed by a prune", &format!("Brought back 1 snapshot: {}", &all[2][..8])]);
     assert_eq!(ids(&sandbox, &[]), [all[2].clone(), all[3].clone()], "what is left");
 }
 
@@ -243,7 +243,7 @@ fn tags_change() {
     assert_eq!(ids(&sandbox, &["--tag", "b"]), [&*first], "found by it");
     sandbox.run(["forget", "--keep-tag", "b"]).ended(0, &["Forgot 1 snapshot"]);
     assert_eq!(ids(&sandbox, &[]), [&*first], "kept by it");
-    sandbox.run(["tag", &first]).ended(2, &["nothing to change", "--add"]);
+    sandbox.run(["tag", &first]).ended(2, &["no change given", "--add"]);
     sandbox.run(["tag", &first, "--add", ""]).ended(2, &["cannot be empty", "--clear"]);
     sandbox.run(["tag", &second, "--add", "x"]).ended(2, &["is forgotten"]);
 }
@@ -277,24 +277,24 @@ fn contradictory_options_are_refused() {
     let sandbox = Sandbox::with_repository();
     let id = snapshot_at(&sandbox, "h", 0, &[]);
     let refused: [(&[&str], &[&str]); 10] = [
-        (&[], &["no rule says what to keep", "--keep-last"]),
+        (&[], &["no rule and no snapshot given", "--keep-last"]),
         (&["--keep-last", "0"], &["0 keeps nothing"]),
         (&["--keep-within", "3x"], &["`x` is no unit of time"]),
-        (&["--keep-tag", "t"], &["would keep none of the 1 snapshot of host h", "--allow-empty"]),
-        (&["--keep-tag", "t", "-n"], &["would keep none", "--allow-empty"]),
-        (&["--undo"], &["nothing to bring back is named", "--last"]),
+        (&["--keep-tag", "t"], &["keep none of the 1 snapshot of host h", "--allow-empty"]),
+        (&["--keep-tag", "t", "-n"], &["keep none", "--allow-empty"]),
+        (&["--undo"], &["--undo: no snapshot given", "--last"]),
         (&["--undo", "--last"], &["nothing is forgotten"]),
-        (&["--undo", "latest"], &["`latest` is the newest that is not forgotten", "--last"]),
-        (&["--undo", "--last", "--keep-last", "1"], &["--undo has no use for rules"]),
-        (&["--utc", &id], &["are for rules only"]),
+        (&["--undo", "latest"], &["`latest` is never a forgotten snapshot", "--last"]),
+        (&["--undo", "--last", "--keep-last", "1"], &["--undo: cannot be combined with rules"]),
+        (&["--utc", &id], &["require rules"]),
     ];
     for (arguments, texts) in refused {
         sandbox.run(["forget"].iter().chain(arguments)).ended(2, texts);
     }
-    sandbox.run(["forget", &id, "--keep-last", "1"]).ended(2, &["do not go together"]);
+    sandbox.run(["forget", &id, "--keep-last", "1"]).ended(2, &["cannot be combined"]);
     assert_eq!(ids(&sandbox, &[]), [id], "nothing was forgotten");
     sandbox.run(["forget", "--keep-tag", "t", "--allow-empty"]).ended(0, &["Forgot 1 snapshot"]);
-    sandbox.run(["snapshots"]).ended(0, &["There are no snapshots."]);
+    sandbox.run(["snapshots"]).ended(0, &["No snapshots."]);
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 0 snapshots, kept 0."]);
 }
 
@@ -308,6 +308,6 @@ fn undone_forget_is_not_taken_for_pruned() {
     sandbox.run(["forget", "--undo", &all[1]]).well();
     sandbox.run(["forget", "--undo", "--last"]).ended(
         2,
-        &["the last forget is undone already; a prune has taken all that the one before named"],
+        &["the last forget is already undone, and a prune has removed all snapshots of the one before"],
     );
 }

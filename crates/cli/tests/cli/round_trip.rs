@@ -88,7 +88,7 @@ fn snapshots_are_found_by_their_first_digits() {
     sandbox.run(["ls", &id[..4]]).well();
     sandbox.run(["ls", &id.to_uppercase()]).well();
     sandbox.run(["ls", &id[..3]]).ended(2, &["too short", "4 digits"]);
-    sandbox.run(["ls", "0000000000"]).ended(2, &["there is no snapshot `0000000000`"]);
+    sandbox.run(["ls", "0000000000"]).ended(2, &["snapshot `0000000000`: not found"]);
     sandbox.run(["ls", "newest"]).ended(2, &["neither an id nor `latest`"]);
     sandbox.run(["ls", "latest", "--host", "elsewhere"]).ended(2, &["no snapshot"]);
 }
@@ -211,7 +211,7 @@ fn unchanged_source_needs_no_snapshot() {
 fn settings_change() {
     let sandbox = Sandbox::with_repository();
     let changed = sandbox.run(["config", "--cut", "seqcdc:avg=16k", "--region-size", "256k"]);
-    let changed = changed.ended(0, &["duplicates of what was saved before are not found"]);
+    let changed = changed.ended(0, &["duplicates of data saved before are no longer found"]);
     assert!(changed.text().contains("seqcdc:mode=inc"), "written out: {}", changed.text());
     let settings = sandbox.json(["config", "--compression-level", "-3"]);
     let value = |name: &str| {

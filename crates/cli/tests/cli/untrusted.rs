@@ -383,13 +383,13 @@ fn junk_prune_excuses_nothing_and_is_not_remembered() {
     let bytes = fs::read(&commit).expect("it is read");
     fs::remove_file(&commit).expect("it goes");
     for arguments in [&["snapshots"][..], &["restore", "latest", "--to", "back"]] {
-        sandbox.run(arguments).ended(12, &["older state", "--accept-rollback"]);
+        sandbox.run(arguments).ended(12, &["older than at its last use", "--accept-rollback"]);
     }
     assert!(!sandbox.path("back").exists(), "nothing was restored");
     // The commit exists and does not open, which is reported as damage.
     junk(&sandbox, &format!("commits/{second}"));
-    sandbox.run(["snapshots"]).ended(1, &["is there and does not open", &second[..8]]);
-    sandbox.run(["snapshots"]).ended(1, &["is there and does not open"]);
+    sandbox.run(["snapshots"]).ended(1, &["exists, but cannot be opened", &second[..8]]);
+    sandbox.run(["snapshots"]).ended(1, &["exists, but cannot be opened"]);
     fs::write(&commit, bytes).expect("it comes back");
     sandbox.run(["snapshots"]).ended(1, &["prunes/00000000000000000001"]);
 }
