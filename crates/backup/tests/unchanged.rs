@@ -373,7 +373,7 @@ fn file_truncated_during_reading_ends_at_the_cut() {
     });
     let done = place.back_up(&heard);
     assert_eq!(done.statistics.problem_count, 1, "{:?}", heard.said());
-    assert!(heard.said()[0].1.contains("its size went from"), "{:?}", heard.said());
+    assert!(heard.said()[0].1.contains("size changed from"), "{:?}", heard.said());
     let entry = place.entry(&path);
     assert_eq!((entry.size, entry.defect), (CUT, Some(Defect::Changed)));
     let target = tempfile::tempdir().expect("a target");

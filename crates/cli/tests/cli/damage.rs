@@ -153,7 +153,7 @@ fn backup_heals_data_that_a_check_has_recorded() {
 fn backup_heals_recipes_that_a_check_has_recorded() {
     let (last, container) = check_and_heal("meta/", 0, FILE_LEN as u64);
     // The tree of the first snapshot is lost with the recipe, and no backup recreates it.
-    last.ended(1, &["corrupt: ", &container, "affected: ", "some of this folder", "2 problems"]);
+    last.ended(1, &["corrupt: ", &container, "affected: ", "a part of this folder", "2 problems"]);
 }
 
 /// Without the tree of the folder, the changed files are not known.

@@ -93,7 +93,7 @@ fn file_url_names_its_folder() {
     // The repository is found among the sources, and excluded.
     let own = sandbox.path("");
     let mut command = sandbox.command(["backup", "--repo", &urls[0]]);
-    run(command.arg(own)).ended(0, &["The repository itself", "is left out"]);
+    run(command.arg(own)).ended(0, &["The repository itself", "is excluded"]);
     sandbox
         .run(["snapshots", "--repo", "file://nas/b"])
         .ended(2, &["expected no host or localhost, found nas", "file:///FOLDER"]);
@@ -131,12 +131,12 @@ fn init_in_an_occupied_place_is_refused() {
         .ended(2, &["region-size: 1 is not in"]);
     sandbox
         .run(["init", "--encryption", "none", "--repo", "new", "--cut", "nonsense"])
-        .ended(2, &["the cut specification", "nonsense"]);
+        .ended(2, &["cut specification", "nonsense"]);
     // The cut-points would be the same as those of all users, although secret ones are promised.
     let cut = "bfbc:pairs=6520,min=4k,max=64k";
     sandbox
         .run(["init", "--repo", "secret", "--cut", cut])
-        .ended(2, &["the cut specification", "bfbc: key: cannot be used"]);
+        .ended(2, &["cut specification", "bfbc: key: cannot be used"]);
     assert!(!sandbox.path("secret").exists(), "nothing was made");
     sandbox.run(["init", "--encryption", "none", "--repo", "open", "--cut", cut]).well();
 }
@@ -162,7 +162,7 @@ fn interrupted_init_can_be_repeated() {
     remove_config();
     sandbox
         .run(["snapshots", "--key-file", "key"])
-        .ended(11, &["has keys but no config", "cutpoint check"]);
+        .ended(11, &["keys found, but no config", "cutpoint check"]);
     sandbox.run(["init", "--key-file", "key"]).ended(2, &["a repository exists already"]);
 }
 
@@ -266,7 +266,7 @@ fn missing_source_makes_an_incomplete_snapshot() {
     let disk = disk.to_str().expect("UTF-8");
     sandbox.run(["backup", "source", "disk"]).ended(
         1,
-        &["disk: the source is left out: No such file", "1 problem", &format!("nothing of {disk}")],
+        &["disk: source skipped: No such file", "1 problem", &format!("nothing of {disk}")],
     );
     let events = sandbox.json(["snapshots"]);
     let missing: Vec<_> = events.iter().map(|event| event["missing_sources"].to_string()).collect();
@@ -304,7 +304,7 @@ fn missing_permission_is_reported() {
     // A source that cannot be opened is treated as a missing one.
     close("source/sub", 0o000);
     let two = ["backup", "source/sub", "source/hello"];
-    as_user(&two).ended(1, &["source/sub: the source is left out: Permission denied", "1 problem"]);
+    as_user(&two).ended(1, &["source/sub: source skipped: Permission denied", "1 problem"]);
     as_user(&["backup", "source/big", "source/sub"]).ended(2, &["source/big: Permission denied"]);
     close("source/sub", 0o755);
     close("repo/config", 0o000);

@@ -123,7 +123,7 @@ fn forget_can_be_undone() {
         .ended(2, &["is forgotten", &format!("cutpoint forget --undo {}", &all[1][..8])]);
     sandbox.run(["forget", &all[1]]).ended(2, &["is forgotten"]);
     sandbox.run(["forget", "--undo", &all[1][..6]]).ended(0, &["Brought back 1 snapshot"]);
-    sandbox.run(["forget", "--undo", &all[1]]).ended(2, &["is not forgotten"]);
+    sandbox.run(["forget", "--undo", &all[1]]).ended(2, &["not forgotten"]);
     assert_eq!(ids(&sandbox, &[]), [all[1].clone(), all[3].clone()], "it is back, alone");
     let undone = sandbox.json(["forget", "--undo", "--last"]);
     assert_eq!(undone[0]["unforgotten_count"], 1, "the other of the last forget");
@@ -132,8 +132,8 @@ fn forget_can_be_undone() {
     let short = &all[0][..8];
     sandbox
         .run(["forget", "--undo", short])
-        .ended(2, &[&format!("snapshot {short}: it is too late: prune")]);
-    sandbox.run(["hold", short]).ended(2, &["it is too late: prune"]);
+        .ended(2, &[&format!("snapshot {short}: already removed by prune")]);
+    sandbox.run(["hold", short]).ended(2, &["already removed by prune"]);
     sandbox.run(["ls", short]).ended(2, &["removed for good", "cutpoint snapshots"]);
     sandbox.run(["forget", "--undo", "--last"]).ended(2, &["a prune has removed all"]);
     // Of two snapshots that were forgotten together, a prune takes one.
@@ -214,7 +214,7 @@ fn held_snapshots_stay() {
     assert_eq!(sandbox.json(["hold", "latest"])[0]["held_count"], 1, "latest");
     let released = sandbox.json(["hold", "--release", short, "latest"]);
     assert_eq!(released[0]["released_count"], 2, "released");
-    sandbox.run(["hold", "--release", short]).ended(2, &["is not held"]);
+    sandbox.run(["hold", "--release", short]).ended(2, &["not held"]);
     sandbox.run(["hold", "abcdef"]).ended(2, &["no snapshot `abcdef`", "cutpoint snapshots"]);
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 1 snapshot, kept 1."]);
 }

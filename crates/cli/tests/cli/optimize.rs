@@ -33,5 +33,5 @@ fn optimize_follows_its_dry_run_and_loses_nothing() {
     assert_eq!(describe(&back), describe(&source), "what came back");
     let run = sandbox.run(["optimize", "--exclusive"]).well();
     assert!(run.stderr.contains("Nothing to optimize."), "{}", run.stderr);
-    sandbox.run(["optimize", "--compression-level", "23"]).ended(2, &["from 1 to 19"]);
+    sandbox.run(["optimize", "--compression-level", "23"]).ended(2, &["expected 1 to 19"]);
 }

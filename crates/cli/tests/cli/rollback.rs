@@ -172,7 +172,7 @@ fn snapshot_deleted_from_the_middle_is_reported_by_every_listing() {
     let [_, middle, last] = [(); 3].map(|()| sandbox.backup("source"));
     let commit = format!("commits/{middle}");
     std::fs::rename(sandbox.path("repo").join(&commit), sandbox.path("kept")).expect("it goes");
-    let texts = [commit.as_str(), "is gone, though others have seen it"];
+    let texts = [commit.as_str(), "missing, although other clients have seen it"];
     let path = sandbox.path("source/hello");
     let path = path.to_str().expect("UTF-8");
     for arguments in [

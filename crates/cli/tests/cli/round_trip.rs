@@ -189,7 +189,7 @@ fn excluded_files_are_not_saved() {
 #[test]
 fn repository_inside_of_a_source_is_excluded() {
     let sandbox = Sandbox::with_source();
-    sandbox.run(["backup", "."]).ended(0, &["The repository itself", "is left out"]);
+    sandbox.run(["backup", "."]).ended(0, &["The repository itself", "is excluded"]);
     let list = sandbox.run(["ls", "-R", "latest"]).well();
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     assert!(list.contains("/source/hello"), "the rest is there: {list}");
@@ -269,5 +269,5 @@ fn objects_are_listed() {
     let list = sandbox.json(["debug", "--list"]);
     assert!(list.iter().any(|o| o["name"] == "config/00000000000000000000"), "the config");
     assert!(list.iter().all(|o| o["stored_bytes"].as_u64() > Some(0)), "with sizes");
-    sandbox.run(["debug", "config/7"]).ended(2, &["is not the name of an object", "--list"]);
+    sandbox.run(["debug", "config/7"]).ended(2, &["not the name of an object", "--list"]);
 }

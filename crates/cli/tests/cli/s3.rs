@@ -33,7 +33,7 @@ fn backup_over_s3_is_restored() {
         let key = format!("{}.key", prefix.replace('/', "-"));
         let with_key = |arguments: &[&str]| run(&[arguments, &["--key-file", &key]].concat());
         with_key(&["init"]).ended(0, &["Created repository"]);
-        with_key(&["init"]).ended(2, &["there is a repository already"]);
+        with_key(&["init"]).ended(2, &["a repository exists already"]);
         with_key(&["backup", "source"]).ended(0, &["is made"]);
         with_key(&["backup", "source"]).ended(0, &["new 0 B in 0 chunks"]);
         with_key(&["check", "--read-data"]).ended(0, &["No problems found"]);
@@ -118,7 +118,7 @@ fn storage_without_atomic_creates_is_reported() {
         run(&mut command)
     };
     let doctor =
-        emulated(&["doctor"]).ended(1, &["not created atomically", "told that they created"]);
+        emulated(&["doctor"]).ended(1, &["not created atomically", "reported that they created"]);
     assert!(doctor.text().contains("only with --exclusive"), "{}", doctor.text());
     let warning = ["does not create objects atomically", "prune requires --exclusive"];
     emulated(&["init", "--encryption", "none"]).ended(0, &warning);

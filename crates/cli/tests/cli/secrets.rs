@@ -17,8 +17,8 @@ fn passphrase_comes_from_any_source() {
     sandbox.run(["snapshots", "--passphrase-command", "printf 'correct horse\\r\\n'"]).well();
     sandbox
         .run(["snapshots", "--passphrase-file", "wrong"])
-        .ended(12, &["the passphrase opens none of its keys", "CUTPOINT_PASSPHRASE"]);
-    sandbox.run(["snapshots"]).ended(12, &["is encrypted: a passphrase or key file is needed"]);
+        .ended(12, &["wrong passphrase", "CUTPOINT_PASSPHRASE"]);
+    sandbox.run(["snapshots"]).ended(12, &["encrypted: a passphrase or key file is required"]);
     sandbox
         .run(["snapshots", "--passphrase-file", "nothing"])
         .ended(12, &["nothing: empty passphrase"]);
@@ -48,7 +48,7 @@ fn key_file_is_created_and_used() {
     sandbox.run(["init", "--key-file", "third", "--repo", "third repo"]).well();
     sandbox
         .run(["snapshots", "--key-file", "third"])
-        .ended(12, &["the key file opens none of its keys"]);
+        .ended(12, &["wrong key file"]);
     fs::write(sandbox.path("junk"), "junk").expect("written");
     sandbox
         .run(["snapshots", "--key-file", "junk"])
@@ -91,7 +91,7 @@ fn recovery_kit_opens_its_repository() {
     sandbox.run(["snapshots", "--key-file", "kit2"]).ended(12, &[]);
     sandbox
         .run(["init", "--key-file", "kit", "--repo", "new"])
-        .ended(2, &["kit is a recovery kit", "cannot be the key of a new one"]);
+        .ended(2, &["kit: a recovery kit", "cannot be the key of a new repository"]);
     assert!(!sandbox.path("new").exists(), "nothing was made");
 }
 
@@ -116,7 +116,7 @@ fn encryption_and_secrets_must_agree() {
     sandbox.run(["snapshots"]).well();
     let mut command = sandbox.command(["snapshots"]);
     run(command.env("CUTPOINT_PASSPHRASE", "x"))
-        .ended(12, &["is not encrypted, but a passphrase or key was given", "--encryption none"]);
+        .ended(12, &["not encrypted, but a passphrase or key was given", "--encryption none"]);
     let mut command = sandbox.command(["snapshots", "--encryption", "none"]);
     run(command.env("CUTPOINT_PASSPHRASE", "x")).well();
     sandbox

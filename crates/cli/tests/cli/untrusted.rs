@@ -336,9 +336,9 @@ fn lying_server_costs_a_client_little() {
         (Lie::EndlessBody, 11, "is too long"),
         (Lie::HugeObjects, 11, "is too long"),
         (Lie::ShortBody, 0, ""),
-        (Lie::EndlessPages, 2, "more than 10000 names came"),
+        (Lie::EndlessPages, 2, "more than 10000 names"),
         (Lie::RepeatedToken, 2, "the same continuation token came twice"),
-        (Lie::EmptyPages, 2, "pages came without a name"),
+        (Lie::EmptyPages, 2, "pages without a name"),
         (Lie::EndlessPage, 2, "the answer has no end"),
     ] {
         let server = Server::start(sandbox.path("repo"), sandbox.path("repo"), lie);

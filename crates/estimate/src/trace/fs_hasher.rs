@@ -61,7 +61,7 @@ impl Fields<'_> {
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.input.read_exact(bytes).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => malformed(format!(
-                "a trace of fs-hasher that ends too early, behind byte {}",
+                "truncated trace of fs-hasher (ends after byte {})",
                 self.offset
             )),
             _ => error,
@@ -114,7 +114,7 @@ impl Header {
         let version = input.u32()?;
         if !(1..=7).contains(&version) {
             return Err(malformed(format!(
-                "a trace of fs-hasher, version {version}: 1 to 7 are known"
+                "trace of fs-hasher: unknown version (expected 1 to 7, found {version})"
             )));
         }
         let file_count = input.u64()?;
@@ -127,7 +127,7 @@ impl Header {
             VARIABLE if version >= 3 => None,
             VARIABLE => {
                 return Err(malformed(format!(
-                    "a trace of fs-hasher, version {version}, does not have the sizes of its chunks"
+                    "trace of fs-hasher, version {version}: no sizes of chunks"
                 )));
             }
             _ => return Err(malformed(format!("method of chunking {method}, size {parameter}"))),
