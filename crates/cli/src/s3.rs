@@ -211,12 +211,11 @@ pub(crate) fn remedy(refusal: &Refusal) -> String {
              without TLS), and the network"
         }
         Refusal::NotS3 => {
-            "check --s3-endpoint or AWS_ENDPOINT_URL: the endpoint is an S3 server, \
-             without a path"
+            "check --s3-endpoint or AWS_ENDPOINT_URL: the endpoint is an S3 server, without a path"
         }
         Refusal::NoBucket => {
-            "create the bucket first, or use another one: s3://BUCKET/PREFIX; \
-             --s3-endpoint selects the server"
+            "create the bucket first, or use another one: s3://BUCKET/PREFIX; --s3-endpoint \
+             selects the server"
         }
         Refusal::Region(Some(region)) => return format!("use --s3-region {region}"),
         Refusal::NoCredentials => {
@@ -228,8 +227,7 @@ pub(crate) fn remedy(refusal: &Refusal) -> String {
              must belong to this storage (--s3-endpoint) and region (--s3-region)"
         }
         Refusal::Expired => {
-            "get new credentials and run the same command again; data stored so \
-             far is reused"
+            "get new credentials and run the same command again; data stored so far is reused"
         }
         Refusal::Clock => "correct the clock of this machine",
         Refusal::Denied => {

@@ -15,8 +15,7 @@ pub(crate) fn count(work: &mut dyn FnMut()) -> Result<Counts, String> {
     use perf_event::events::Hardware;
     use perf_event::{Builder, Group};
 
-    let refused =
-        |error: std::io::Error| format!("the system does not permit counters: {error}");
+    let refused = |error: std::io::Error| format!("the system does not permit counters: {error}");
     let mut group = Group::new().map_err(refused)?;
     let mut add = |event| group.add(&Builder::new(event)).map_err(refused);
     let instructions = add(Hardware::INSTRUCTIONS)?;

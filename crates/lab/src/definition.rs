@@ -206,7 +206,8 @@ impl Definition {
         if self.data.is_empty() || self.measures.is_empty() {
             return Err(at(
                 0..0,
-                "nothing to measure: at least one [[dataset]] and one [[measure]] are required".to_owned(),
+                "nothing to measure: at least one [[dataset]] and one [[measure]] are required"
+                    .to_owned(),
             ));
         }
         let mut names = HashSet::new();
@@ -224,7 +225,10 @@ impl Definition {
                         let names = Made::NAMES.join(", ");
                         return fail(
                             made,
-                            format!("made: unknown kind {:?} (expected one of {names})", made.get_ref()),
+                            format!(
+                                "made: unknown kind {:?} (expected one of {names})",
+                                made.get_ref()
+                            ),
                         );
                     }
                     if part.size.is_none() {
@@ -237,12 +241,18 @@ impl Definition {
                 _ => {
                     return fail(
                         &part.name,
-                        format!("data set {:?}: either path or made is required", part.name.get_ref()),
+                        format!(
+                            "data set {:?}: either path or made is required",
+                            part.name.get_ref()
+                        ),
                     );
                 }
             }
             if part.versions.as_ref().is_some_and(|count| *count.get_ref() == 0) {
-                return fail(&part.name, "versions: 0 leaves nothing (expected 1 or more)".to_owned());
+                return fail(
+                    &part.name,
+                    "versions: 0 leaves nothing (expected 1 or more)".to_owned(),
+                );
             }
             part.size.as_ref().map_or(Ok(()), |size| checked_size(size, at))?;
         }
@@ -257,7 +267,10 @@ impl Definition {
             if part.paper.is_none() && part.equal.is_none() && part.specs.is_empty() {
                 return fail(
                     &part.name,
-                    format!("algorithm {:?}: paper, equal or both are required", part.name.get_ref()),
+                    format!(
+                        "algorithm {:?}: paper, equal or both are required",
+                        part.name.get_ref()
+                    ),
                 );
             }
             // A template is tried with several targets, because an algorithm may lack parameters
@@ -266,8 +279,10 @@ impl Definition {
                 if size(target).is_none() {
                     return fail(
                         spec,
-                        format!("specs: {target:?} is not a target size (expected a form such as \
-                             \"8k\")"),
+                        format!(
+                            "specs: {target:?} is not a target size (expected a form such as \
+                             \"8k\")",
+                        ),
                     );
                 }
             }

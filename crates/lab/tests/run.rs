@@ -228,9 +228,9 @@ fn interrupted_run_is_resumed() {
 fn error_in_a_definition_is_named_with_its_line() {
     for (wrong, right, line, message) in [
         ("question = ?", "question = \"?\"", 3, ""),
-        ("repeats = 0", "repeats = 2", 4, "give 1 or more"),
+        ("repeats = 0", "repeats = 2", 4, "expected 1 or more"),
         ("made = \"randon\"", "made = \"random\"", 7, "take one of random, text"),
-        ("size = \"64q\"", "size = \"64k\"", 8, "is no size"),
+        ("size = \"64q\"", "size = \"64k\"", 8, "is not a size"),
         ("paper = \"seqcdc:papr={target}\"", "paper = \"seqcdc:paper={target}\"", 11, "papr"),
         (
             "paper = \"seqcdc:paper={target+1}\"",
@@ -246,7 +246,7 @@ fn error_in_a_definition_is_named_with_its_line() {
             19,
             "name one of SeqCDC, Fixed",
         ),
-        ("selections = [\"papers\"]", "selections = [\"paper\"]", 21, "take paper, equal"),
+        ("selections = [\"papers\"]", "selections = [\"paper\"]", 21, "expected paper, equal"),
         ("tragets = [\"4k\"]", "targets = [\"4k\"]", 20, "unknown field"),
     ] {
         assert!(SMALL.contains(right), "{right}");
@@ -350,7 +350,7 @@ fn file_without_results_is_refused() {
     for outcome in [Results::open(folder.path()), Results::read(folder.path())] {
         let error = outcome.expect_err("no rows").to_string();
         assert!(
-            error.contains("is not a file of rows") && error.contains("move it away"),
+            error.contains("not a file of rows") && error.contains("move it away"),
             "{error}"
         );
     }
@@ -361,7 +361,7 @@ fn file_without_results_is_refused() {
     let new = folder.path().join("new");
     Results::open(&new).expect("a new folder");
     let error = Results::read(&new).expect_err("not a row").to_string();
-    assert!(error.contains("has no row yet"), "{error}");
+    assert!(error.contains("has no rows yet"), "{error}");
 }
 
 /// A full disk, simulated by the device that is always full.

@@ -210,8 +210,7 @@ impl Repository {
             Some((keyring, _)) => Ok(keyring),
             None => Err(Error::corrupt(
                 name,
-                "cannot be opened with the secret that it was created \
-                 for",
+                "cannot be opened with the secret that it was created for",
             )),
         }
     }
@@ -438,8 +437,7 @@ impl Repository {
             if self.open_key(id, unlock)? != *keyring {
                 return Err(Error::corrupt(
                     key_name(id),
-                    "content differs from what was just \
-                     written",
+                    "content differs from what was just written",
                 ));
             }
         }

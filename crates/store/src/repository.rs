@@ -98,15 +98,13 @@ impl Repository {
         if matches!(unlock, Unlock::Keyring(_)) {
             return Err(Error::invalid(
                 "init",
-                "a recovery kit cannot be the key of a new \
-                 repository",
+                "a recovery kit cannot be the key of a new repository",
             ));
         }
         if encrypted == matches!(unlock, Unlock::Nothing) {
             return Err(Error::invalid(
                 "init",
-                "encryption requires a passphrase or key, and no \
-                 encryption excludes both",
+                "encryption requires a passphrase or key, and no encryption excludes both",
             ));
         }
         if !media.list(ObjectKind::Config.folder())?.is_empty() {

@@ -158,8 +158,7 @@ impl<const N: usize> Source<'_, N> {
                     } else {
                         Err(Error::corrupt(
                             "temporary file",
-                            "content differs from what was \
-                             written",
+                            "content differs from what was written",
                         ))
                     };
                 }

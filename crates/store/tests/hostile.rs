@@ -517,7 +517,13 @@ fn malformed_composites_are_refused() {
     let cases: [Case<'_>; 10] = [
         ("well", &good, &new, vec![whole], ""),
         ("itself", &good, &new, vec![fingerprint(&new)], "as a full chunk"),
-        ("a composite", &[(0, 0, 900)], &middle[..900], vec![fingerprint(&middle)], "as a full chunk"),
+        (
+            "a composite",
+            &[(0, 0, 900)],
+            &middle[..900],
+            vec![fingerprint(&middle)],
+            "as a full chunk",
+        ),
         ("nothing", &good, &new, vec![nowhere], "as a full chunk"),
         ("beyond", &[(0, 0, 500), (0, 601, 400)], &new, vec![whole], "takes 400 bytes at 601"),
         ("another chunk", &[(0, 0, 500), (0, 599, 400)], &new, vec![whole], "wrong fingerprint"),

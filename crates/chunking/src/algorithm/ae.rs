@@ -82,7 +82,7 @@ const ABOUT: About = About {
             "bytes",
             "2 to window",
             "The low-entropy string threshold: number of equal values at the start that make a \
-            chunk.",
+             chunk.",
         )
         .or("none"),
         Parameter::new("max", "bytes", "window + 1 to 1073741824", "The largest chunk.").or("none"),

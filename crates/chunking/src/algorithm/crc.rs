@@ -54,13 +54,8 @@ const ABOUT: About = About {
     parameters: &[
         Parameter::new("bits", "bits", "1 to 30", "Number of lowest bits that must be zero."),
         Parameter::new("window", "bytes", "4 to 65536", "The window."),
-        Parameter::new(
-            "cut",
-            "",
-            "after or before",
-            "Cut after or before the byte that is found.",
-        )
-        .or("after"),
+        Parameter::new("cut", "", "after or before", "Cut after or before the byte that is found.")
+            .or("after"),
         Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
         Parameter::new("max", "bytes", "min and window to 1073741824", "The largest chunk.")
             .or("none"),

@@ -47,9 +47,13 @@ const ABOUT: About = About {
     parameters: &[
         Parameter::new("min", "bytes", "4 to max", "The smallest chunk."),
         Parameter::new("max", "bytes", "min to 1073741824", "The largest chunk."),
-        Parameter::new("value", "", "hash or plain", "Hash the four bytes, or compare them as they \
-             are.")
-            .or("hash"),
+        Parameter::new(
+            "value",
+            "",
+            "hash or plain",
+            "Hash the four bytes, or compare them as they are.",
+        )
+        .or("hash"),
     ],
     short_forms: &[ShortForm::new(
         "avg",

@@ -46,16 +46,15 @@ const ABOUT: About = About {
     key: KeyUse::Permutation,
     parameters: &[
         Parameter::new("window", "bytes", "1 to 1073741823", "The window at the start (w or h)."),
+        Parameter::new("cut", "", "after or before", "Cut after or before the byte that is found.")
+            .or("after"),
         Parameter::new(
-            "cut",
+            "equal",
             "",
-            "after or before",
-            "Cut after or before the byte that is found.",
+            "cut or pass",
+            "Whether a byte equal to the maximum ends the chunk.",
         )
-        .or("after"),
-        Parameter::new("equal", "", "cut or pass", "Whether a byte equal to the maximum ends the \
-             chunk.")
-            .or("cut"),
+        .or("cut"),
         Parameter::new("max", "bytes", "window + 1 to 1073741824", "The largest chunk.").or("none"),
     ],
     short_forms: &[

@@ -100,13 +100,8 @@ const ABOUT: About = About {
             "Test only full windows, or all windows beyond the smallest size.",
         )
         .or("full"),
-        Parameter::new(
-            "cut",
-            "",
-            "after or before",
-            "Cut after or before the byte that is found.",
-        )
-        .or("after"),
+        Parameter::new("cut", "", "after or before", "Cut after or before the byte that is found.")
+            .or("after"),
         Parameter::new(
             "end",
             "",

@@ -59,15 +59,19 @@ const ABOUT: About = About {
     key: KeyUse::Permutation,
     parameters: &[
         Parameter::new("min", "bytes", "8 to 268435456", "The size at which the search begins."),
-        Parameter::new("normal", "bytes", "min to max", "The size from which the easier mask is \
-             used."),
+        Parameter::new(
+            "normal",
+            "bytes",
+            "min to max",
+            "The size from which the easier mask is used.",
+        ),
         Parameter::new("max", "bytes", "min + 16 to 1073741824", "The largest chunk."),
         Parameter::new(
             "lest",
             "steps",
             "1 to 134217728",
             "Number of steps of 8 bytes in a row, each equal to the one before, that end a chunk \
-            (LEST).",
+             (LEST).",
         )
         .or("64"),
     ],

@@ -101,8 +101,7 @@ impl Doctor<'_> {
             times.push(elapsed);
             self.expect(
                 put == Put::Created,
-                "a put of a new object reports that the object exists \
-                 already",
+                "a put of a new object reports that the object exists already",
             );
         }
         self.tell("put", &times, None, &remark)?;
@@ -110,8 +109,7 @@ impl Doctor<'_> {
         self.expect(again == Put::Exists, "a second put of the same name is not refused");
         self.expect(
             self.media.get(&names[0])? == bytes,
-            "a second put has replaced the first \
-             object",
+            "a second put has replaced the first object",
         );
 
         self.each("look", &names, &remark, "the length of an object is wrong", |media, name| {
@@ -129,8 +127,7 @@ impl Doctor<'_> {
             "get a part",
             &names,
             &remark,
-            "a get of a range returns other bytes than were \
-             put",
+            "a get of a range returns other bytes than were put",
             |media, name| Ok(media.get_range(name, from as u64, to - from)? == bytes[from..to]),
         )?;
         let beyond = self.media.get_range(&names[0], from as u64, SMALL_LEN);

@@ -423,8 +423,7 @@ fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
             }
             0 => "all snapshots of the last forget are already listed again",
             count if count == snapshots.len() => {
-                "a prune has removed all snapshots of the last \
-                 forget"
+                "a prune has removed all snapshots of the last forget"
             }
             _ => {
                 "the snapshots of the last forget are already listed again, except those removed \

@@ -69,8 +69,7 @@ fn explain(error: StoreError) -> anyhow::Error {
     let remedy = match error.kind() {
         Kind::Interrupted => "run the same command with --overwrite changed to continue",
         Kind::Full => {
-            "free some space, then run the same command with --overwrite changed to \
-             continue"
+            "free some space, then run the same command with --overwrite changed to continue"
         }
         _ => return error.into(),
     };

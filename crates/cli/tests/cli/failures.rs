@@ -498,7 +498,7 @@ fn run_on_a_full_disk_publishes_its_data() {
     let restore = ["restore", "latest", "--to", "target", "--overwrite", "changed"];
     sandbox
         .run(restore)
-        .ended(14, &["source/big: ", "No space left", "free some space", "goes on"]);
+        .ended(14, &["source/big: ", "No space left", "free some space", "to continue"]);
     target.grow("400m");
     sandbox.run(restore).well();
     let back = sandbox.path("target").join(source.strip_prefix("/").expect("an absolute path"));

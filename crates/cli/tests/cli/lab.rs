@@ -139,7 +139,7 @@ fn ctrl_c_keeps_completed_cells() {
     let output = child.wait_with_output().expect("it ends");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{error}");
-    assert!(error.contains("the same command goes on from there"), "{error}");
+    assert!(error.contains("the same command continues from there"), "{error}");
     assert!(sandbox.path("lab-small/results.parquet").exists(), "in Parquet, too");
     sandbox.run(["lab", "report", "lab-small", "--html", "page.html"]).well();
 }

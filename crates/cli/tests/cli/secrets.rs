@@ -46,9 +46,7 @@ fn key_file_is_created_and_used() {
     sandbox.run(["init", "--key-file", "key", "--repo", "other"]).well();
     assert_eq!(fs::read_to_string(sandbox.path("key")).expect("the key file"), key, "unchanged");
     sandbox.run(["init", "--key-file", "third", "--repo", "third repo"]).well();
-    sandbox
-        .run(["snapshots", "--key-file", "third"])
-        .ended(12, &["wrong key file"]);
+    sandbox.run(["snapshots", "--key-file", "third"]).ended(12, &["wrong key file"]);
     fs::write(sandbox.path("junk"), "junk").expect("written");
     sandbox
         .run(["snapshots", "--key-file", "junk"])

@@ -60,10 +60,9 @@ struct Fields<'a> {
 impl Fields<'_> {
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.input.read_exact(bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => malformed(format!(
-                "truncated trace of fs-hasher (ends after byte {})",
-                self.offset
-            )),
+            io::ErrorKind::UnexpectedEof => {
+                malformed(format!("truncated trace of fs-hasher (ends after byte {})", self.offset))
+            }
             _ => error,
         })?;
         self.offset += bytes.len() as u64;

@@ -199,8 +199,8 @@ typed!(FixedLenByteArrayType, FixedLenByteArrayColumnReader);
 
 impl<T: Typed> Column<T> {
     fn new(name: &'static str, reader: ColumnReader) -> io::Result<Column<T>> {
-        let reader = T::typed(reader)
-            .ok_or_else(|| malformed(format!("column {name}: wrong type")))?;
+        let reader =
+            T::typed(reader).ok_or_else(|| malformed(format!("column {name}: wrong type")))?;
         Ok(Column { name, reader, values: Vec::new().into_iter() })
     }
 
@@ -213,8 +213,6 @@ impl<T: Typed> Column<T> {
         let mut values = Vec::with_capacity(BATCH_ROW_COUNT);
         self.reader.read_records(BATCH_ROW_COUNT, None, None, &mut values).map_err(io_error)?;
         self.values = values.into_iter();
-        self.values
-            .next()
-            .ok_or_else(|| malformed(format!("column {}: too short", self.name)))
+        self.values.next().ok_or_else(|| malformed(format!("column {}: too short", self.name)))
     }
 }

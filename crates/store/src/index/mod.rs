@@ -767,8 +767,7 @@ pub fn load_directory(repository: &Repository, container: &ContainerRecord) -> R
     if offset + u64::from(length) > u64::from(container.stored_len) {
         return Err(Error::corrupt(
             name,
-            "the index lists a table of contents beyond the end of its \
-             container",
+            "the index lists a table of contents beyond the end of its container",
         ));
     }
     let mut part = media.get_range(&path, offset, length as usize)?.to_vec();

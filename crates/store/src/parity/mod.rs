@@ -195,8 +195,7 @@ pub(crate) fn rebuild_container(
                 } else {
                     Err(Error::corrupt(
                         name,
-                        "content rebuilt from parity differs from the \
-                         original",
+                        "content rebuilt from parity differs from the original",
                     ))
                 }
             });

@@ -70,7 +70,7 @@ const ABOUT: About = About {
             "bytes",
             "256 to 4194304, even, not below min",
             "The size from which the easier mask is used; the crate calls it the average, but the \
-            mean differs.",
+             mean differs.",
         ),
         Parameter::new(
             "max",

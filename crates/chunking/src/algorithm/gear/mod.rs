@@ -88,7 +88,7 @@ const ABOUT: About = About {
             "",
             "cutpoint, cutpoint32, cdchunking, gearhash or dedup-bench",
             "The source of the table; cutpoint32 and cdchunking make a hash of 32 bits, others of \
-            64.",
+             64.",
         )
         .or("cutpoint"),
         Parameter::new(
@@ -98,13 +98,8 @@ const ABOUT: About = About {
             "The bytes that are hashed before the first tested position.",
         )
         .or("warm"),
-        Parameter::new(
-            "cut",
-            "",
-            "after or before",
-            "Cut after or before the byte that is found.",
-        )
-        .or("after"),
+        Parameter::new("cut", "", "after or before", "Cut after or before the byte that is found.")
+            .or("after"),
         Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
         Parameter::new("max", "bytes", "min to 1073741824", "The largest chunk.").or("none"),
     ],
@@ -216,15 +211,16 @@ impl Params {
         check_range(NAME, "bits", bits as usize, level + 1, (31 - level).min(30))?;
         match (normal_size, level) {
             (None, 0) => {}
-            (None, _) => return Err(SpecError::new(NAME, "normal", "", "missing, but required with \
-                 a level")),
-            (Some(normal), 0) => {
+            (None, _) => {
                 return Err(SpecError::new(
                     NAME,
                     "normal",
-                    normal,
-                    "not allowed without a level",
+                    "",
+                    "missing, but required with a level",
                 ));
+            }
+            (Some(normal), 0) => {
+                return Err(SpecError::new(NAME, "normal", normal, "not allowed without a level"));
             }
             (Some(normal), _) => check_range(NAME, "normal", normal, 1, CHUNK_SIZE_LIMIT)?,
         }

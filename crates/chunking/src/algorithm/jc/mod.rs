@@ -57,7 +57,12 @@ const ABOUT: About = About {
              A long constant stretch is cut at the largest size, or wherever it may.",
     key: KeyUse::Table,
     parameters: &[
-        Parameter::new("bits", "bits", "Number of bits that must be zero for a cut.", "How many bits must be zeros to cut."),
+        Parameter::new(
+            "bits",
+            "bits",
+            "Number of bits that must be zero for a cut.",
+            "How many bits must be zeros to cut.",
+        ),
         Parameter::new("jump", "bytes", "1 to 1073741824", "Number of bytes that a jump skips."),
         Parameter::new(
             "form",

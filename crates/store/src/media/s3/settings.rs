@@ -137,8 +137,7 @@ impl S3Settings {
         if !["http", "https"].contains(&scheme) || host.is_empty() {
             return Err(Error::invalid(
                 &address,
-                "not an endpoint (expected https://HOST or \
-                 http://HOST)",
+                "not an endpoint (expected https://HOST or http://HOST)",
             ));
         }
         let bucket =
