@@ -247,7 +247,7 @@ mod tests {
             ("sftp:me@nas:/b", "SSHFS"),
             ("sftp://me@nas/b", "SSHFS"),
             ("me@nas:/b", "SSHFS"),
-            ("nas:/b", "`./nas:/b` names a folder"),
+            ("nas:/b", "is given as `./nas:/b`"),
             ("rclone:remote:b", "rclone serve s3"),
             (
                 "b2:bucket:p/q",
@@ -262,13 +262,13 @@ mod tests {
             ("rest:https://host/", "expected a folder"),
             ("https://host/bucket", "--s3-endpoint"),
             ("local:/a", "`--repo /a`"),
-            ("C:foo", "`./C:foo` names a folder"),
-            ("C:\\foo", "names a folder"),
+            ("C:foo", "is given as `./C:foo`"),
+            ("C:\\foo", "a folder of this name"),
             (":/a", "expected a folder"),
             ("S3://bucket/p", "write s3://BUCKET/PREFIX"),
             ("s3:host.example/bucket", "`--repo s3://bucket --s3-endpoint https://host.example`"),
             ("s3:host/b", "`--repo s3://b --s3-endpoint https://host`"),
-            ("s3:bucket/p/q", "`--repo s3://bucket/p/q` if it is a bucket"),
+            ("s3:bucket/p/q", "`--repo s3://bucket/p/q` if bucket is a bucket"),
             ("s3:http://host:9000/b/p/", "`--repo s3://b/p --s3-endpoint http://host:9000`"),
             ("s3:s3.amazonaws.com/b/p", "`--repo s3://b/p`"),
             ("s3:s3.eu-west-1.amazonaws.com/b", "`--repo s3://b --s3-region eu-west-1`"),
@@ -278,7 +278,7 @@ mod tests {
                 "s3:s3.dualstack.eu-west-1.amazonaws.com/b",
                 "`--repo s3://b --s3-endpoint https://s3.dualstack.eu-west-1.amazonaws.com`",
             ),
-            ("s3:bucket", "`--repo s3://bucket` names a bucket"),
+            ("s3:bucket", "`--repo s3://bucket` for the bucket"),
             (
                 "s3:bucket.s3.eu-west-1.amazonaws.com/p",
                 "`--repo s3://bucket/p --s3-region eu-west-1`",
@@ -295,6 +295,6 @@ mod tests {
             );
         }
         let error = resolved(b"s3://\xff").expect_err("not UTF-8");
-        assert!(error.contains("`./s3://\\xff` names a folder"), "{error}");
+        assert!(error.contains("is given as `./s3://\\xff`"), "{error}");
     }
 }

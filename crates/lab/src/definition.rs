@@ -234,7 +234,7 @@ impl Definition {
                     if part.size.is_none() {
                         return fail(
                             made,
-                            "made: how much? Give a size, such as size = \"16M\"".to_owned(),
+                            "made: size missing (expected a form such as size = \"16M\")".to_owned(),
                         );
                     }
                 }

@@ -229,7 +229,7 @@ fn error_in_a_definition_is_named_with_its_line() {
     for (wrong, right, line, message) in [
         ("question = ?", "question = \"?\"", 3, ""),
         ("repeats = 0", "repeats = 2", 4, "expected 1 or more"),
-        ("made = \"randon\"", "made = \"random\"", 7, "take one of random, text"),
+        ("made = \"randon\"", "made = \"random\"", 7, "expected one of random, text"),
         ("size = \"64q\"", "size = \"64k\"", 8, "is not a size"),
         ("paper = \"seqcdc:papr={target}\"", "paper = \"seqcdc:paper={target}\"", 11, "papr"),
         (
@@ -239,12 +239,12 @@ fn error_in_a_definition_is_named_with_its_line() {
             "{target*N}",
         ),
         ("kind = \"cutt\"", "kind = \"cut\"", 17, "unknown variant"),
-        ("datasets = [\"RAN\"]", "datasets = [\"RAND\"]", 18, "name one of RAND"),
+        ("datasets = [\"RAN\"]", "datasets = [\"RAND\"]", 18, "expected one of RAND"),
         (
             "algorithms = [\"Seq\"]",
             "algorithms = [\"SeqCDC\", \"Fixed\"]",
             19,
-            "name one of SeqCDC, Fixed",
+            "expected one of SeqCDC, Fixed",
         ),
         ("selections = [\"papers\"]", "selections = [\"paper\"]", 21, "expected paper, equal"),
         ("tragets = [\"4k\"]", "targets = [\"4k\"]", 20, "unknown field"),
