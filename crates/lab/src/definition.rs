@@ -234,7 +234,8 @@ impl Definition {
                     if part.size.is_none() {
                         return fail(
                             made,
-                            "made: size missing (expected a form such as size = \"16M\")".to_owned(),
+                            "made: size missing (expected a form such as size = \"16M\")"
+                                .to_owned(),
                         );
                     }
                 }

@@ -349,10 +349,7 @@ fn file_without_results_is_refused() {
     fs::write(folder.path().join("results.csv"), "a,b\n1,2\n").expect("a file");
     for outcome in [Results::open(folder.path()), Results::read(folder.path())] {
         let error = outcome.expect_err("no rows").to_string();
-        assert!(
-            error.contains("not a file of rows") && error.contains("move it away"),
-            "{error}"
-        );
+        assert!(error.contains("not a file of rows") && error.contains("move it away"), "{error}");
     }
     assert!(
         matches!(Results::read(&folder.path().join("nowhere")), Err(LabError::File { .. })),

@@ -198,14 +198,14 @@ fn summarize(
     }
     if done.unreferenced_count > 0 {
         report.note(&format!(
-            "{} ({}) of interrupted runs are unused.",
+            "Unused, from interrupted runs: {} ({}).",
             units::count(done.unreferenced_count, "container"),
             units::size(done.unreferenced_bytes),
         ));
     }
     if done.unprotected_count > 0 {
         report.note(&format!(
-            "{} ({}) have no usable parity; `cutpoint repair data` creates parity.",
+            "Without usable parity: {} ({}); `cutpoint repair data` creates parity.",
             units::count(done.unprotected_count, "container"),
             units::size(done.unprotected_bytes),
         ));

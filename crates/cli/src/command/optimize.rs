@@ -61,8 +61,7 @@ fn run_optimize(
 
 fn show_plan(plan: &Plan, report: &Report) {
     report.note(&format!(
-        "Of {} ({}): {} ({}) are rewritten, {} ({}) are already optimized, {} ({}) do not \
-         compress.",
+        "Of {} ({}): {} ({}) to be rewritten; {} ({}) already optimized; {} ({}) incompressible.",
         units::count(plan.container_count, "container"),
         units::size(plan.container_bytes),
         plan.rewritten_count,
@@ -132,7 +131,7 @@ fn summarize(args: &Optimize, done: &Pruned, freed: &Freed, report: &Report) -> 
     }
     if done.recomposed_count > 0 {
         report.note(&format!(
-            "{} ({}) that resemble others are now stored as delta chunks.",
+            "Stored as delta chunks, because others resemble them: {} ({}).",
             units::count(done.recomposed_count, "chunk"),
             units::size(done.recomposed_bytes)
         ));

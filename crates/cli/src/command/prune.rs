@@ -305,7 +305,7 @@ fn show_plan(plan: &Plan, report: &Report) {
         plan.marked_count
     ));
     report.note(&format!(
-        "Of {} ({}): {} ({}) are not needed, {} ({}) are rewritten to keep {}.",
+        "Of {} ({}): {} ({}) not needed; {} ({}) to be rewritten, keeping {}.",
         units::count(plan.container_count, "container"),
         units::size(plan.container_bytes),
         plan.dead_count,
@@ -317,21 +317,21 @@ fn show_plan(plan: &Plan, report: &Report) {
     note_others(plan, report);
     if plan.pinned_count > 0 {
         report.note(&format!(
-            "{} ({}) are kept only because delta chunks refer to them.",
+            "Kept only because delta chunks refer to them: {} ({}).",
             units::count(plan.pinned_count, "chunk"),
             units::size(plan.pinned_bytes)
         ));
     }
     if plan.dissolved_count > 0 {
         report.note(&format!(
-            "{} ({}) are stored again as full chunks, which frees {} of containers.",
+            "To be stored again as full chunks: {} ({}), which frees {} of containers.",
             units::count(plan.dissolved_count, "delta chunk"),
             units::size(plan.dissolved_bytes),
             units::size(plan.released_bytes)
         ));
     }
     report.note(&format!(
-        "Frees {}; {} of the rest is unused.",
+        "Frees {}, leaving {} unused.",
         units::size(plan.freed_bytes()),
         units::size(plan.unused_bytes)
     ));
@@ -341,11 +341,11 @@ fn show_plan(plan: &Plan, report: &Report) {
 pub(super) fn note_others(plan: &Plan, report: &Report) {
     if plan.adopted_count > 0 {
         let count = units::count(plan.adopted_count, "container");
-        report.note(&format!("{count} of interrupted runs are added to the index."));
+        report.note(&format!("Adding {count} of interrupted runs to the index."));
     }
     if plan.merged_segment_count > 0 {
         let count = units::count(plan.merged_segment_count, "index segment");
-        report.note(&format!("{count} are merged."));
+        report.note(&format!("Merging {count}."));
     }
 }
 

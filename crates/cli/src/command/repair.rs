@@ -98,7 +98,7 @@ fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report)
         report.warning(Path::new(&name), message);
     }
     for name in &done.gone {
-        report.warning(Path::new(&name.to_string()), "missing, but listed in the index");
+        report.warning(Path::new(&name.to_string()), "not found, but listed in the index");
     }
     for error in &done.unnamed {
         report.detail(|| format!("ignored, because no segment lists it: {error}"));
@@ -139,8 +139,8 @@ fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report)
     } else {
         let would = if dry_run { "would be" } else { "is" };
         report.note(&format!(
-            "The index {would} rebuilt: {} with {}, {} of them listed by no readable segment; {} \
-             in place of {}, {} of them unreadable; {}.",
+            "The index {would} rebuilt: {} with {}; containers listed by no readable segment: {}; \
+             {} in place of {}, {} of these unreadable; {}.",
             units::count(done.container_count, "container"),
             units::count(done.chunk_count, "chunk"),
             done.found.len(),

@@ -159,7 +159,7 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
     };
     let ratio = stats.dedup_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     let dedup = saves(stats.dedup_space_savings, stats.unique_bytes, stats.size);
-    let dedup = format!("dedup_ratio {ratio}, {dedup}");
+    let dedup = format!("dedup ratio {ratio}, {dedup}");
     let matching = saves(stats.matching_space_savings, stats.matched_bytes, stats.unique_bytes);
     let matching = format!(
         "matching {matching}: {} of {} stored in {}",

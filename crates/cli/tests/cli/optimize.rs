@@ -21,7 +21,7 @@ fn optimize_follows_its_dry_run_and_loses_nothing() {
     assert!(planned["sampled_bytes"].as_u64() > Some(0), "{planned}");
     assert_eq!(describe(&sandbox.path("repo")), before, "something was written");
     let run = sandbox.run(["optimize", "--dry-run"]).well();
-    assert!(run.stderr.contains("are rewritten"), "{}", run.stderr);
+    assert!(run.stderr.contains("to be rewritten"), "{}", run.stderr);
     let events = sandbox.json(["optimize", "--exclusive"]);
     let done = events.last().expect("a summary");
     assert_eq!(done["rewritten_count"], planned["rewritten_count"], "{done}");

@@ -197,7 +197,7 @@ fn container_with_parity_is_rebuilt() {
     sandbox.run(["config", "--parity", "5"]).ended(2, &["10%"]);
     let settings = sandbox.run(["config", "--parity", "10%"]).well();
     assert!(settings.text().contains("parity-percent     10"), "{}", settings.text());
-    sandbox.run(["check"]).ended(0, &["have no usable parity"]);
+    sandbox.run(["check"]).ended(0, &["Without usable parity"]);
     sandbox.run(["repair", "data", "--dry-run"]).ended(0, &["parity would be made for"]);
     assert!(objects(&sandbox, "parity/").is_empty(), "a dry run writes nothing");
     let events = sandbox.json(["repair", "data"]);
