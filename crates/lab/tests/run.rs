@@ -274,7 +274,7 @@ fn missing_or_empty_data_set_is_named() {
     assert!(missing.contains("MISSING") && missing.contains("No such file"), "{missing}");
     fs::create_dir(folder.path().join("EMPTY")).expect("a folder");
     let empty = outcome("EMPTY").expect_err("nothing in it").to_string();
-    assert!(empty.contains("data set RAND: there is not a byte in it"), "{empty}");
+    assert!(empty.contains("data set RAND: empty; build"), "{empty}");
     fs::write(folder.path().join("zero"), b"").expect("a file");
     assert!(outcome("zero").is_err(), "an empty file");
     fs::write(folder.path().join("one"), b"x").expect("a file");

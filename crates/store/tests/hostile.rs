@@ -605,7 +605,7 @@ fn composites_with_excessive_claims_cost_little() {
     plant_regions(&repository, &regions, |record| record.form == Form::Composite);
     let before = peak_memory();
     let found = findings(&repository);
-    let more = "4984 more composites are not believed";
+    let more = "4984 more delta chunks were not verified";
     assert!(found.iter().any(|text| text.contains(more)), "{:?}", &found[..20]);
     assert!(found.iter().any(|text| text.contains("/file 0000")), "files are named");
     if let (Some(before), Some(after)) = (before, peak_memory()) {

@@ -333,7 +333,7 @@ fn settings_of_an_older_epoch_are_refused() {
         media.delete(&name.to_string()).expect("memory deletes");
     }
     let error = open_by(&media, 2, &unlock()).expect_err("the newest settings are gone");
-    assert!(error.to_string().contains("this key is for epoch 2"), "{error}");
+    assert!(error.to_string().contains("this key has epoch 2"), "{error}");
 }
 
 /// Whatever is printed of the values that hold secrets, no secret is in it.

@@ -124,7 +124,7 @@ fn init_in_an_occupied_place_is_refused() {
     make_source(&sandbox.path("source"));
     sandbox
         .run(["init", "--encryption", "none", "--repo", "source"])
-        .ended(2, &["source: is not empty and no repository", "does not exist"]);
+        .ended(2, &["source: not empty and not a repository", "does not exist"]);
     assert!(!sandbox.path("source/config").exists(), "nothing was made");
     sandbox
         .run(["init", "--encryption", "none", "--repo", "new", "--region-size", "1"])
@@ -396,7 +396,7 @@ fn full_disk_is_reported() {
     sandbox.run(["backup", "source"]).well();
     sandbox.run(["restore", "latest", "--to", "back"]).well();
     // The limit applies to each file, so the files that fit are restored.
-    let named = ["source/big: cannot be made", "File too large", "ulimit -f", "1 problem"];
+    let named = ["source/big: cannot be created", "File too large", "ulimit -f", "1 problem"];
     limited("restore latest --to again").ended(1, &named);
     let source = sandbox.path("source");
     let again = sandbox.path("again").join(source.strip_prefix("/").expect("an absolute path"));
@@ -628,7 +628,7 @@ fn file_that_ends_early_is_reported_by_backup_restore_and_cat() {
     let sandbox = Sandbox::with_repository();
     // Such a file gets new times when its attributes are read for the first time.
     sandbox.run(["backup", file]).ended(1, &[file, "1 problem"]);
-    sandbox.run(["backup", file]).ended(1, &[file, "end early (expected 4096, read "]);
+    sandbox.run(["backup", file]).ended(1, &[file, "ended early (expected 4096, read "]);
     let told = &["was created with 1 problem", &file[1..], "ended early"];
     sandbox.run(["restore", "latest", "--to", "back"]).ended(0, told);
     sandbox.run(["cat", &format!("latest:{file}")]).ended(0, told);

@@ -283,7 +283,7 @@ fn contradictory_options_are_refused() {
         (&["--keep-tag", "t"], &["keep none of the 1 snapshot of host h", "--allow-empty"]),
         (&["--keep-tag", "t", "-n"], &["keep none", "--allow-empty"]),
         (&["--undo"], &["--undo: no snapshot given", "--last"]),
-        (&["--undo", "--last"], &["nothing is forgotten"]),
+        (&["--undo", "--last"], &["no snapshot is forgotten"]),
         (&["--undo", "latest"], &["`latest` is never a forgotten snapshot", "--last"]),
         (&["--undo", "--last", "--keep-last", "1"], &["--undo: cannot be combined with rules"]),
         (&["--utc", &id], &["require rules"]),

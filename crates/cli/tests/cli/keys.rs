@@ -130,7 +130,7 @@ fn key_that_opened_last_time_is_tried_before_planted_ones() {
     }
     by_phrase(&sandbox, &["snapshots"]).well();
     elsewhere(&sandbox, &["snapshots", "--passphrase-file", "phrase"])
-        .ended(12, &["--key-id", "64 that were tried"]);
+        .ended(12, &["--key-id", "64 keys tried"]);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn passphrase_is_changed() {
     by(&sandbox, "other", &["key", "passwd"]).ended(2, &["no secret given for the new key"]);
     let mut command = sandbox.command(["key", "passwd", "--passphrase-file", "other"]);
     command.args(["--new-passphrase-command", "exit 3"]);
-    run(&mut command).ended(12, &["the passphrase command failed"]);
+    run(&mut command).ended(12, &["passphrase command: failed"]);
     by(&sandbox, "other", &["snapshots"]).well();
 }
 

@@ -95,7 +95,7 @@ fn failures_come_with_a_remedy() {
     fs::write(sandbox.path("one"), b"").expect("emptied");
     sandbox
         .run(["lab", "run", "small.toml"])
-        .ended(2, &["data set ONE: there is not a byte in it"]);
+        .ended(2, &["data set ONE: empty; build"]);
     fs::write(sandbox.path("one"), b"x").expect("one byte");
     sandbox.run(["lab", "run", "small.toml"]).well();
     let page = sandbox.path("no/such/folder/page.html").display().to_string();

@@ -99,8 +99,8 @@ fn remains_of_a_snapshot_are_kept() {
     sandbox.run(["forget", "--undo", short]).ended(
         0,
         &[
-            &format!("warning: the snapshot {short} has lost something"),
-            &format!("{twin} has what is left of it"),
+            &format!("warning: snapshot {short} is damaged and was replaced"),
+            &format!("{twin} has the intact part"),
             "Brought back 1 snapshot",
         ],
     );

@@ -24,7 +24,7 @@ fn passphrase_comes_from_any_source() {
         .ended(12, &["nothing: empty passphrase"]);
     sandbox
         .run(["snapshots", "--passphrase-command", "exit 3"])
-        .ended(12, &["the passphrase command failed: exit status: 3"]);
+        .ended(12, &["passphrase command: failed (exit status: 3)"]);
     sandbox
         .run(["snapshots", "--passphrase-file", "nowhere"])
         .ended(2, &["passphrase file nowhere: No such file"]);
@@ -162,8 +162,8 @@ fn missing_snapshot_is_reported() {
     let id = sandbox.backup("source");
     fs::remove_file(sandbox.path(format!("repo/commits/{id}"))).expect("the commit goes");
     let told = format!("snapshot {}", &id[..8]);
-    sandbox.run(["snapshots"]).ended(12, &["the newest snapshot of 1 host is gone", &told]);
-    sandbox.run(["backup", "source"]).ended(12, &[&told, "There:", "no snapshot"]);
+    sandbox.run(["snapshots"]).ended(12, &["the newest snapshot of 1 host is missing", &told]);
+    sandbox.run(["backup", "source"]).ended(12, &[&told, "Found:", "no snapshot"]);
     sandbox.run(["backup", "source", "--accept-rollback"]).ended(0, &[&told]);
     sandbox.run(["snapshots"]).well();
 }

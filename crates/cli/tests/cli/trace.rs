@@ -123,7 +123,7 @@ fn untraceable_input_is_refused() {
     refused(&["source", "-o", "nowhere/x.csv"], 2, &["nowhere/x.csv: No such file"]);
     refused(&["source", "-o", "full.csv"], 14, &["full.csv: No space left"]);
     refused(&["source", "-o", "full.parquet"], 14, &["full.parquet: No space left"]);
-    refused(&["empty", "-o", "x.csv"], 2, &["nothing to look at: 1 file without a byte"]);
+    refused(&["empty", "-o", "x.csv"], 2, &["no data found: 1 file without a byte"]);
     refused(&["source", "-o", "x.csv", "--fingerprint-key", "empty"], 2, &["empty: empty key"]);
     for shard in ["0/3", "4/3", "3", "1/0", "a/b"] {
         refused(&["source", "-o", "x.csv", "--shard", shard], 2, &["--shard"]);

@@ -79,7 +79,7 @@ const ABOUT: About = About {
         Parameter::new(
             "normal",
             "bytes",
-            "1 to 1073741824; needed with a level, and only then allowed",
+            "1 to 1073741824; required with a level, and only then allowed",
             "Number of bytes of a chunk that are tested for more zeros.",
         )
         .or("none"),
