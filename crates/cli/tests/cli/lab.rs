@@ -93,9 +93,7 @@ fn failures_come_with_a_remedy() {
         .ended(2, &["two: No such file", "--data", "optional = true"]);
     let sandbox = with_definition(DEFINITION);
     fs::write(sandbox.path("one"), b"").expect("emptied");
-    sandbox
-        .run(["lab", "run", "small.toml"])
-        .ended(2, &["data set ONE: empty; build"]);
+    sandbox.run(["lab", "run", "small.toml"]).ended(2, &["data set ONE: empty; build"]);
     fs::write(sandbox.path("one"), b"x").expect("one byte");
     sandbox.run(["lab", "run", "small.toml"]).well();
     let page = sandbox.path("no/such/folder/page.html").display().to_string();

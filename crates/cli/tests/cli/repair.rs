@@ -122,7 +122,7 @@ fn undo_of_abandoned_snapshot_warns() {
         fs::remove_file(sandbox.path("repo").join(container)).expect("it is there");
     }
     sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[]);
-    let warning = format!("warning: the snapshot {} is lost", &lost[..8]);
+    let warning = format!("warning: snapshot {} is lost", &lost[..8]);
     sandbox.run(["forget", "--undo", &lost]).ended(0, &[&warning, "Brought back 1 snapshot"]);
 
     // A commit that cannot be read any more is lost for good.

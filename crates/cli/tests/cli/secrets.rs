@@ -147,12 +147,12 @@ fn older_settings_are_refused() {
         12,
         &[
             "older than at its last use",
-            "Remembered: settings 1",
-            "There: settings 0",
+            "Expected: settings 1",
+            "Found: settings 0",
             "--accept-rollback",
         ],
     );
-    sandbox.run(["snapshots", "--accept-rollback"]).ended(0, &["There: settings 0"]);
+    sandbox.run(["snapshots", "--accept-rollback"]).ended(0, &["Found: settings 0"]);
     sandbox.run(["snapshots"]).well();
 }
 

@@ -415,7 +415,7 @@ fn junk_settings_are_damage_but_not_fatal() {
         fs::remove_file(sandbox.path(name)).expect("it goes");
     }
     junk(&sandbox, highest);
-    sandbox.run(["snapshots"]).ended(12, &["Remembered: settings 1", "There: settings 0"]);
+    sandbox.run(["snapshots"]).ended(12, &["Expected: settings 1", "Found: settings 0"]);
 }
 
 /// Old settings and keys are put back. A client without a remembered state must not write with the
