@@ -309,7 +309,7 @@ fn file_that_ends_early_is_reported_and_marked() {
     assert_eq!(path, Path::new(SHORT));
     let bytes = fs::read(SHORT).expect("it can be read");
     let numbers = format!("expected 4096, read {}", bytes.len());
-    assert!(message.contains("end early") && message.contains(&numbers), "{message}");
+    assert!(message.contains("ended early") && message.contains(&numbers), "{message}");
     let entry = place.entry(Path::new(SHORT));
     assert_eq!((entry.size, entry.defect), (bytes.len() as u64, Some(Defect::Short)));
 

@@ -215,7 +215,7 @@ fn traces_of_fs_hasher_are_read() {
         for len in [4, 100, 4176, bytes.len() - 1] {
             fs::write(&path, &bytes[..len]).expect("written");
             let error = rows(&path).expect_err("it is cut off");
-            assert!(error.to_string().contains("ends too early"), "{len}: {error}");
+            assert!(error.to_string().contains("truncated"), "{len}: {error}");
         }
     }
     let damaged = |place: usize, value: u8, text: &str| {

@@ -508,7 +508,7 @@ fn probe_reports_each_kind_of_fault() {
     assert!(told.to_string().contains("several of 8"), "{told}");
     let told = of(Lie::SaysExists);
     assert_eq!(told.no_winner_count, told.round_count, "{told}");
-    assert!(!told.creates_atomically() && told.to_string().contains("nobody"), "{told}");
+    assert!(!told.creates_atomically() && told.to_string().contains("no put"), "{told}");
     let told = of(Lie::SaysExistsOnce);
     assert!(told.may_be_shared(), "a lost answer is no finding: {told}");
     let told = of(Lie::LastWins);

@@ -58,7 +58,7 @@ fn damaged_commit_hides_its_snapshot_only() {
     sandbox.run(["restore", "latest", "--to", "back"]).ended(1, named);
     is_back(&sandbox, 1);
     // The next backup reports it, too, and saves everything.
-    sandbox.run(["backup", "source"]).ended(1, &["is made", &commit]);
+    sandbox.run(["backup", "source"]).ended(1, &["Created snapshot", &commit]);
     sandbox.run(["restore", "latest", "--to", "back", "--overwrite", "changed"]).ended(1, named);
     is_back(&sandbox, 2);
     sandbox.run(["check"]).ended(1, &[&format!("corrupt: {commit}")]);
@@ -90,7 +90,7 @@ fn without_a_segment(of: usize, damage: impl Fn(&Path)) {
     sandbox.run(["check"]).ended(1, &[&segment, "1 problem found"]);
     // A backup continues without the segment, and stores again the chunks it needs. Its snapshot
     // needs neither the segment nor the containers that only the segment lists.
-    sandbox.run(["backup", "source", "--no-cache"]).ended(1, &[&segment, "is made"]);
+    sandbox.run(["backup", "source", "--no-cache"]).ended(1, &[&segment, "Created snapshot"]);
     for container in ["data/", "meta/"].iter().flat_map(|kind| objects(&sandbox, kind, &ids[of])) {
         fs::remove_file(sandbox.path("repo").join(container)).expect("it is there");
     }

@@ -22,14 +22,15 @@ fn require_no_snapshot(sandbox: &Sandbox) {
 fn output_of_successful_command_is_saved() {
     let sandbox = Sandbox::with_repository();
     // Without a shell, a space and a dollar sign have no special meaning.
-    dump(&sandbox, &["printf", "%s", "a $HOME  b"]).ended(0, &["is made"]);
+    dump(&sandbox, &["printf", "%s", "a $HOME  b"]).ended(0, &["Created snapshot"]);
     let saved = sandbox.run(["cat", "latest:/shop.sql"]).well();
     assert_eq!(saved.text(), "a $HOME  b", "the output of the command");
     // The standard error of the command is shown.
     let said = "echo careful >&2; echo data";
-    dump(&sandbox, &["sh", "-c", said]).ended(0, &["warning: sh: careful", "is made"]);
+    dump(&sandbox, &["sh", "-c", said]).ended(0, &["warning: sh: careful", "Created snapshot"]);
     // The command closes its output before it succeeds.
-    dump(&sandbox, &["sh", "-c", "echo early; exec >&-; sleep 0.5"]).ended(0, &["is made"]);
+    dump(&sandbox, &["sh", "-c", "echo early; exec >&-; sleep 0.5"])
+        .ended(0, &["Created snapshot"]);
     assert_eq!(sandbox.run(["cat", "latest:/shop.sql"]).well().text(), "early\n", "all of it");
 }
 
@@ -137,9 +138,9 @@ fn command_stopped_at_the_terminal_fails() {
     let sandbox = Sandbox::with_repository();
     for signal in ["TTIN", "TTOU"] {
         let script = format!("echo data; kill -s {signal} $$; echo more");
-        dump(&sandbox, &["sh", "-c", &script]).ended(2, &["terminal", "no snapshot is made"]);
+        dump(&sandbox, &["sh", "-c", &script]).ended(2, &["terminal", "no snapshot was created"]);
     }
-    dump(&sandbox, &["sh", "-c", "cat; echo data"]).ended(0, &["is made"]);
+    dump(&sandbox, &["sh", "-c", "cat; echo data"]).ended(0, &["Created snapshot"]);
     assert_eq!(sandbox.run(["cat", "latest:/shop.sql"]).well().text(), "data\n", "no input");
 }
 

@@ -180,7 +180,7 @@ fn rules_need_every_commit() {
     overwrite(forget, &whole);
     snapshot_at(&sandbox, "other", 9, &[]);
     fs::remove_file(forget).expect("it is removed");
-    sandbox.run(["forget", "--keep-last", "1"]).ended(11, &[&name, "is gone", "repair snapshots"]);
+    sandbox.run(["forget", "--keep-last", "1"]).ended(11, &[&name, "missing", "repair snapshots"]);
 
     fs::write(forget, whole).expect("it is written");
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 0 snapshots, kept 2."]);
@@ -206,7 +206,7 @@ fn held_snapshots_stay() {
     assert!(text.text().lines().nth(1).is_some_and(|line| line.ends_with("(held)")), "as text");
     sandbox
         .run(["forget", short, &all[1]])
-        .ended(2, &["is held", &format!("cutpoint hold --release {short}")]);
+        .ended(2, &[": held", &format!("cutpoint hold --release {short}")]);
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 1 snapshot, kept 2."]);
     assert_eq!(ids(&sandbox, &[]), [all[0].clone(), all[2].clone()], "the held one stays");
     // A forgotten snapshot can be held. `latest` is one that is not forgotten.

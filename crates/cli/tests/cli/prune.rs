@@ -127,7 +127,7 @@ fn damaged_repository_is_not_pruned() {
 fn shares_and_times_are_parsed() {
     let sandbox = Sandbox::with_repository();
     for wrong in [["--unused-max", "5"], ["--unused-max", "101%"], ["--settle", "3x"]] {
-        sandbox.run(["prune"].iter().chain(&wrong)).ended(2, &["it should be like"]);
+        sandbox.run(["prune"].iter().chain(&wrong)).ended(2, &["expected a form such as"]);
     }
     sandbox
         .run(["prune", "--unused-max", "12.5%", "--rewrite-max", "10g", "--settle", "90s"])

@@ -52,7 +52,7 @@ fn chunks_abandoned_by_index_repair_are_stored_again() {
     sandbox.backup("source");
     let gone = objects(&sandbox, "data/").remove(0);
     fs::remove_file(sandbox.path("repo").join(&gone)).expect("it is there");
-    sandbox.run(["repair", "index"]).ended(1, &[&gone, "is not there", "affected: ", "recorded"]);
+    sandbox.run(["repair", "index"]).ended(1, &[&gone, "not found", "affected: ", "recorded"]);
     sandbox.run(["backup", "source"]).well();
     sandbox.run(["check", "--read-data"]).ended(0, &["No problems found."]);
     sandbox.run(["restore", "latest", "--to", "back"]).well();

@@ -143,7 +143,7 @@ fn repository_in_place_of_another_is_reported() {
         assert!(!made.stderr.contains("warning"), "{}", made.stderr);
         elsewhere(&sandbox, &["snapshots", "--key-file", "key"]).well();
         let saved = sandbox.run(["backup", "source", "--key-file", "key"]).well();
-        assert!(!saved.stderr.contains("rememb"), "{}", saved.stderr);
+        assert!(!saved.stderr.contains("on this machine"), "{}", saved.stderr);
         fs::remove_dir_all(sandbox.path("repo")).expect("the repository goes");
     }
     // The other machine has used both, one after the other.

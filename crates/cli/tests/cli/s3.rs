@@ -34,7 +34,7 @@ fn backup_over_s3_is_restored() {
         let with_key = |arguments: &[&str]| run(&[arguments, &["--key-file", &key]].concat());
         with_key(&["init"]).ended(0, &["Created repository"]);
         with_key(&["init"]).ended(2, &["a repository exists already"]);
-        with_key(&["backup", "source"]).ended(0, &["is made"]);
+        with_key(&["backup", "source"]).ended(0, &["Created snapshot"]);
         with_key(&["backup", "source"]).ended(0, &["new 0 B in 0 chunks"]);
         with_key(&["check", "--read-data"]).ended(0, &["No problems found"]);
         let snapshots = with_key(&["snapshots", "--json"]).events();
@@ -127,7 +127,7 @@ fn storage_without_atomic_creates_is_reported() {
         setting.expect("the setting is shown")["value"].clone()
     };
     assert_eq!(atomic(emulated(&["config", "--json"]).events()), false, "it is noted");
-    emulated(&["backup", "source"]).ended(0, &["is made"]);
+    emulated(&["backup", "source"]).ended(0, &["Created snapshot"]);
     emulated(&["check", "--read-data"]).ended(0, &["No problems found"]);
     // The same bucket, used by a client with conditional puts.
     let mut probe = command(&sandbox, server, "emulated", &["config", "--probe", "--json"]);
