@@ -128,7 +128,7 @@ fn init_in_an_occupied_place_is_refused() {
     assert!(!sandbox.path("source/config").exists(), "nothing was made");
     sandbox
         .run(["init", "--encryption", "none", "--repo", "new", "--region-size", "1"])
-        .ended(2, &["region-size: 1 is not in"]);
+        .ended(2, &["region-size: 1 is out of range"]);
     sandbox
         .run(["init", "--encryption", "none", "--repo", "new", "--cut", "nonsense"])
         .ended(2, &["cut specification", "nonsense"]);
@@ -176,7 +176,7 @@ fn missing_sources_and_paths_are_reported() {
     sandbox.run(["frobnicate"]).ended(2, &["frobnicate"]);
     sandbox.run(["ls", "latest"]).ended(2, &["no matching snapshot"]);
     sandbox.backup("source");
-    sandbox.run(["ls", "latest:/no/such"]).ended(2, &["`/no` is not in the snapshot"]);
+    sandbox.run(["ls", "latest:/no/such"]).ended(2, &["`/no`: not in the snapshot"]);
     sandbox.run(["cat", "latest:/"]).ended(2, &["`/`: not a file"]);
     sandbox.run(["cat", "latest"]).ended(2, &["SNAPSHOT:PATH"]);
     sandbox.run(["backup", "source", "--exclude", "[z-a]"]).ended(2, &["[z-a]"]);

@@ -120,8 +120,8 @@ fn forget_can_be_undone() {
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 2 snapshots, kept 1."]);
     sandbox
         .run(["ls", &all[1]])
-        .ended(2, &["is forgotten", &format!("cutpoint forget --undo {}", &all[1][..8])]);
-    sandbox.run(["forget", &all[1]]).ended(2, &["is forgotten"]);
+        .ended(2, &[": forgotten", &format!("cutpoint forget --undo {}", &all[1][..8])]);
+    sandbox.run(["forget", &all[1]]).ended(2, &[": forgotten"]);
     sandbox.run(["forget", "--undo", &all[1][..6]]).ended(0, &["Brought back 1 snapshot"]);
     sandbox.run(["forget", "--undo", &all[1]]).ended(2, &["not forgotten"]);
     assert_eq!(ids(&sandbox, &[]), [all[1].clone(), all[3].clone()], "it is back, alone");
@@ -215,7 +215,9 @@ fn held_snapshots_stay() {
     let released = sandbox.json(["hold", "--release", short, "latest"]);
     assert_eq!(released[0]["released_count"], 2, "released");
     sandbox.run(["hold", "--release", short]).ended(2, &["not held"]);
-    sandbox.run(["hold", "abcdef"]).ended(2, &["no snapshot `abcdef`", "cutpoint snapshots"]);
+    sandbox
+        .run(["hold", "abcdef"])
+        .ended(2, &["snapshot `abcdef`: not found", "cutpoint snapshots"]);
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 1 snapshot, kept 1."]);
 }
 
@@ -245,7 +247,7 @@ fn tags_change() {
     assert_eq!(ids(&sandbox, &[]), [&*first], "kept by it");
     sandbox.run(["tag", &first]).ended(2, &["no change given", "--add"]);
     sandbox.run(["tag", &first, "--add", ""]).ended(2, &["cannot be empty", "--clear"]);
-    sandbox.run(["tag", &second, "--add", "x"]).ended(2, &["is forgotten"]);
+    sandbox.run(["tag", &second, "--add", "x"]).ended(2, &[": forgotten"]);
 }
 
 #[test]
@@ -279,7 +281,7 @@ fn contradictory_options_are_refused() {
     let refused: [(&[&str], &[&str]); 10] = [
         (&[], &["no rule and no snapshot given", "--keep-last"]),
         (&["--keep-last", "0"], &["0 keeps nothing"]),
-        (&["--keep-within", "3x"], &["`x` is no unit of time"]),
+        (&["--keep-within", "3x"], &["unknown unit of time `x`"]),
         (&["--keep-tag", "t"], &["keep none of the 1 snapshot of host h", "--allow-empty"]),
         (&["--keep-tag", "t", "-n"], &["keep none", "--allow-empty"]),
         (&["--undo"], &["--undo: no snapshot given", "--last"]),

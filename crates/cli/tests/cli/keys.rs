@@ -189,7 +189,7 @@ fn recovery_kit_is_verified_and_used() {
         .ended(2, &["cannot be updated for a new epoch"]);
     sandbox
         .run(["key", "add", "--key-file", "kit", "--new-key-file", "kit"])
-        .ended(2, &["kit is a recovery kit"]);
+        .ended(2, &["kit: a recovery kit"]);
 
     // All of keys/ is lost, including the copies.
     fs::remove_dir_all(sandbox.path("repo/keys")).expect("the keys are lost");

@@ -32,7 +32,7 @@ fn damaged_index_is_rebuilt() {
     }
     sandbox.run(["check"]).ended(1, &["corrupt: index/"]);
     let before = objects(&sandbox, "");
-    sandbox.run(["repair", "index", "--dry-run"]).ended(0, &["would be made anew"]);
+    sandbox.run(["repair", "index", "--dry-run"]).ended(0, &["would be rebuilt"]);
     assert_eq!(objects(&sandbox, ""), before, "a dry run writes nothing");
     let events = sandbox.json(["repair", "index"]);
     let summary = events.last().expect("a summary");
@@ -198,7 +198,7 @@ fn container_with_parity_is_rebuilt() {
     let settings = sandbox.run(["config", "--parity", "10%"]).well();
     assert!(settings.text().contains("parity-percent     10"), "{}", settings.text());
     sandbox.run(["check"]).ended(0, &["Without usable parity"]);
-    sandbox.run(["repair", "data", "--dry-run"]).ended(0, &["parity would be made for"]);
+    sandbox.run(["repair", "data", "--dry-run"]).ended(0, &["parity would be created for"]);
     assert!(objects(&sandbox, "parity/").is_empty(), "a dry run writes nothing");
     let events = sandbox.json(["repair", "data"]);
     let made = events.last().expect("a summary").clone();

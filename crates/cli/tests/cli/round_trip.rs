@@ -89,8 +89,8 @@ fn snapshots_are_found_by_their_first_digits() {
     sandbox.run(["ls", &id.to_uppercase()]).well();
     sandbox.run(["ls", &id[..3]]).ended(2, &["too short", "4 digits"]);
     sandbox.run(["ls", "0000000000"]).ended(2, &["snapshot `0000000000`: not found"]);
-    sandbox.run(["ls", "newest"]).ended(2, &["neither an id nor `latest`"]);
-    sandbox.run(["ls", "latest", "--host", "elsewhere"]).ended(2, &["no snapshot"]);
+    sandbox.run(["ls", "newest"]).ended(2, &["expected an id or `latest`"]);
+    sandbox.run(["ls", "latest", "--host", "elsewhere"]).ended(2, &["no matching snapshot"]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn restore_can_select_paths() {
     assert_eq!(names, ["", "hello", "sub", "sub/deep", "sub/deep/text"], "what came back");
     let mut command = sandbox.command(["restore"]);
     command.arg(latest(&sandbox, "source")).args(["nowhere", "--to", "back"]);
-    run(&mut command).ended(2, &["`/nowhere` is not in the snapshot"]);
+    run(&mut command).ended(2, &["`/nowhere`: not in the snapshot"]);
 }
 
 #[test]
@@ -221,7 +221,9 @@ fn settings_change() {
     assert_eq!(value("region-size"), 262_144, "kept");
     assert_eq!(value("compression-level"), -3, "changed");
     assert_eq!(value("config-number"), 2, "twice");
-    sandbox.run(["config", "--compression-level", "99"]).ended(2, &["99 is not in -7 to 19"]);
+    sandbox
+        .run(["config", "--compression-level", "99"])
+        .ended(2, &["99 is out of range (expected -7 to 19)"]);
     sandbox.run(["config", "--cut", "seqcdc:avg=1"]).ended(2, &["cut specification"]);
 }
 

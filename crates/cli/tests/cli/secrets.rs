@@ -52,7 +52,7 @@ fn key_file_is_created_and_used() {
         .run(["snapshots", "--key-file", "junk"])
         .ended(12, &["junk: neither a key file nor a recovery kit"]);
     fs::write(sandbox.path("short"), &key[..40]).expect("written");
-    sandbox.run(["snapshots", "--key-file", "short"]).ended(12, &["short: is damaged"]);
+    sandbox.run(["snapshots", "--key-file", "short"]).ended(12, &["short: damaged key file"]);
     // Only `init` creates key files.
     sandbox.run(["snapshots", "--key-file", "no"]).ended(2, &["key file no: No such file"]);
     assert!(!sandbox.path("no").exists(), "nothing was made");
@@ -120,7 +120,9 @@ fn encryption_and_secrets_must_agree() {
     sandbox
         .run(["init", "--repo", "new", "--encryption", "none", "--key-file", "key"])
         .ended(2, &["cannot be combined"]);
-    sandbox.run(["snapshots", "--encryption", "aes256-gcm"]).ended(12, &["its encryption is none"]);
+    sandbox
+        .run(["snapshots", "--encryption", "aes256-gcm"])
+        .ended(12, &["the encryption of the repository is none"]);
 }
 
 #[test]

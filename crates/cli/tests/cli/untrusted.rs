@@ -333,8 +333,8 @@ fn lying_server_costs_a_client_little() {
     let sandbox = with_key_file();
     for (lie, code, text) in [
         (Lie::None, 0, ""),
-        (Lie::EndlessBody, 11, "is too long"),
-        (Lie::HugeObjects, 11, "is too long"),
+        (Lie::EndlessBody, 11, "too long"),
+        (Lie::HugeObjects, 11, "too long"),
         (Lie::ShortBody, 0, ""),
         (Lie::EndlessPages, 2, "more than 10000 names"),
         (Lie::RepeatedToken, 2, "the same continuation token came twice"),
@@ -359,8 +359,8 @@ fn lying_folder_costs_a_client_little() {
     }
     let key = ["--key-file", "key"];
     let run = bounded(sandbox.command([&["snapshots"][..], &key].concat()));
-    run.ended(1, &["commits/000000000000000000000000", "is too long"]);
-    bounded(sandbox.command([&["check"][..], &key].concat())).ended(1, &["is too long"]);
+    run.ended(1, &["commits/000000000000000000000000", "too long"]);
+    bounded(sandbox.command([&["check"][..], &key].concat())).ended(1, &["too long"]);
 }
 
 fn junk(sandbox: &Sandbox, name: &str) {

@@ -83,7 +83,7 @@ impl Config {
             } else {
                 Err(Error::invalid(
                     name,
-                    format!("{value} is out of range (expected {low} to {high})",),
+                    format!("{value} is out of range (expected {low} to {high})"),
                 ))
             }
         };
