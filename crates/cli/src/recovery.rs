@@ -88,7 +88,7 @@ impl<'a> Kit<'a> {
             }
         };
         let fails =
-            |why: String| Failure::failed(format!("recovery kit: verification failed: {why}",));
+            |why: String| Failure::failed(format!("recovery kit: verification failed: {why}"));
         let read = parse(&written).map_err(fails)?;
         if read != *keyring {
             return Err(fails("the kit does not hold the keys of the repository".to_owned()).into());

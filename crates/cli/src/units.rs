@@ -40,7 +40,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
 pub(crate) fn parse_wait(text: &str) -> Result<i64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let wrong =
-        || format!("`{text}` is not a duration (expected a form such as 90s, 10min, 24h or 2d)",);
+        || format!("`{text}` is not a duration (expected a form such as 90s, 10min, 24h or 2d)");
     let number: i64 = text[..digits].parse().map_err(|_| wrong())?;
     let second: i64 = 1_000_000_000;
     let unit = match &text[digits..] {

@@ -380,7 +380,7 @@ impl Repository {
             }
         }
         let message =
-            format!("{SETTINGS_PASSED_MAX} objects that cannot be opened take the numbers",);
+            format!("{SETTINGS_PASSED_MAX} objects that cannot be opened take the numbers");
         Err(Error::corrupt(ObjectKind::Config.folder(), message))
     }
 

@@ -521,6 +521,6 @@ fn has_something_to_delete(prune: &Prune) -> bool {
 
 fn ended(what: &str) -> Error {
     let message =
-        format!("the ticket was ended by another client before {what} was recorded; try again",);
+        format!("the ticket was ended by another client before {what} was recorded; try again");
     Error::new(Kind::Conflict, "sweep", message)
 }

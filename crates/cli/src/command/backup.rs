@@ -337,7 +337,7 @@ impl BackupMonitor for Monitor<'_> {
     fn resumed(&self, ended: TicketId) {
         let ended = ended.short();
         self.report
-            .note(&format!("Run {ended} was interrupted; the data stored by that run is reused.",));
+            .note(&format!("Run {ended} was interrupted; the data stored by that run is reused."));
     }
 
     fn unreadable(&self, name: &ObjectName, error: &Error) {

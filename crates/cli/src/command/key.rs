@@ -208,7 +208,7 @@ fn find<'a>(text: &str, entries: &'a [KeyEntry]) -> Result<&'a KeyEntry> {
     let shown = escape::for_terminal(text.as_bytes());
     if wanted.len() < ID_DIGITS_MIN {
         let message =
-            format!("`{shown}`: too short (expected at least {ID_DIGITS_MIN} digits of an id)",);
+            format!("`{shown}`: too short (expected at least {ID_DIGITS_MIN} digits of an id)");
         return Err(Failure::failed(message).into());
     }
     let mut found = entries.iter().filter(|entry| id_of(entry.id).starts_with(&wanted));

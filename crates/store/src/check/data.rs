@@ -249,7 +249,7 @@ impl Scan<'_> {
             let len = self.bytes.len();
             Error::corrupt(
                 self.name,
-                format!("truncated at {len}, inside a part that ends at {end}",),
+                format!("truncated at {len}, inside a part that ends at {end}"),
             )
         })
     }

@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
                     return;
                 }
                 let message =
-                    format!("has {found} bytes (expected {length} bytes at offset {offset})",);
+                    format!("has {found} bytes (expected {length} bytes at offset {offset})");
                 Some(Error::corrupt(format!("data chunk {fingerprint}"), message))
             }
             Err(error) => error,

@@ -83,7 +83,7 @@ impl S3Settings {
     /// Returns an `Invalid` error if the text is not such an address.
     pub fn parse(address: &str) -> Result<S3Settings> {
         let invalid =
-            |why: &str| Error::invalid(address, format!("{why} (expected s3://BUCKET/PREFIX)",));
+            |why: &str| Error::invalid(address, format!("{why} (expected s3://BUCKET/PREFIX)"));
         let rest = address.strip_prefix("s3://").ok_or_else(|| invalid("not an S3 address"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let is_legal = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
