@@ -186,7 +186,7 @@ fn remove(args: &KeyRemove, session: &Session, report: &Report) -> Result<()> {
     }
     repository.remove_key(entry.id, args.force)?;
     report.note(&format!("Removed key {}, both copies.", shown(entry.id)));
-    let who = match entry.method {
+    let remark = match entry.method {
         Some(KeyMethod::RecoveryKit) => {
             "Only the record of the recovery kit is removed. The kit still opens the repository \
              until a new epoch begins, and gives access to the present data permanently."
@@ -197,7 +197,7 @@ fn remove(args: &KeyRemove, session: &Session, report: &Report) -> Result<()> {
         }
     };
     if entry.epoch == KeyEpoch::Current {
-        report.note(who);
+        report.note(remark);
     }
     tell("remove", Some(entry.id), repository, report)
 }
