@@ -457,6 +457,6 @@ pub(super) fn say_freed(pruned: &Pruned, freed: &Freed, report: &Report, command
     }
     if let Some(waiting) = &freed.waiting {
         let pending = pending_text(pruned, waiting, command);
-        report.note(&format!("{pending}; with --wait, one run frees it."));
+        report.note(&format!("{pending}; with --wait, one run frees this data."));
     }
 }

@@ -279,13 +279,13 @@ impl Scan<'_> {
             Err(error) => {
                 chunks.iter().for_each(|chunk| self.bad(chunk));
                 let message = plain(&self.name, error);
-                let region = format!("region {number}: ");
-                let message = message.strip_prefix(&region).unwrap_or(&message);
+                let prefix = format!("region {number}: ");
+                let message = message.strip_prefix(&prefix).unwrap_or(&message);
                 let lost = match chunks.len() {
                     1 => "1 chunk".to_owned(),
                     count => format!("{count} chunks"),
                 };
-                self.found(format!("{region}{message} ({lost} affected)"));
+                self.found(format!("{prefix}{message} ({lost} affected)"));
                 return Ok(());
             }
         };
